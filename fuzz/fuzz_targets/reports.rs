@@ -34,6 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
                 timestamp,
                 origin: ms(0),
                 published: ms(1),
+                relay: None,
                 read_at: ms(2),
                 paced: ms(3),
                 sent: ms(4),

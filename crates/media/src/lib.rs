@@ -61,6 +61,7 @@
 pub mod aac;
 pub mod annexb;
 mod bits;
+pub mod clock;
 mod codec;
 pub mod fields;
 mod histogram;
@@ -74,10 +75,10 @@ pub use bits::Bits;
 pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
 pub use histogram::{Histogram, Summary, WindowedHistogram};
 pub use opus::OpusStreams;
-pub use stage::{Stage, StageTable, Stamps};
+pub use stage::{Relay, Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use unit::{
-    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackIndex,
-    TrackLayer, UnitBuilder,
+    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent, PartsError,
+    Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
 };
 pub use units::{Bitrate, Ssrc};

@@ -23,6 +23,9 @@ pub enum Stage {
     /// From the frame's capture, its arrival from the network or its due time in a file, until
     /// the hub publishes it.
     Ingest,
+    /// From publication on the server that the stream was published to until the frame is whole on
+    /// this one, over all servers between them. Measured only on a server that pulls the stream.
+    Relay,
     /// From publication until an egress thread holds the unit.
     Hub,
     /// Time that the viewer's pacer holds the frame back.
@@ -41,11 +44,12 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the path.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Capture,
         Self::Encode,
         Self::Uplink,
         Self::Ingest,
+        Self::Relay,
         Self::Hub,
         Self::Pace,
         Self::Send,
@@ -62,6 +66,7 @@ impl Stage {
             Self::Encode => "encode",
             Self::Uplink => "uplink",
             Self::Ingest => "ingest",
+            Self::Relay => "relay",
             Self::Hub => "hub",
             Self::Pace => "pace",
             Self::Send => "send",
@@ -96,6 +101,19 @@ pub struct Stamps {
     /// arrival filtered out. Sender reports pair this instant with the frame's RTP timestamp.
     /// Equal to `origin` until the hub has an estimate.
     pub reference: Instant,
+    /// The part of the time between `origin` and `published` that the unit was under way from
+    /// server to server; `None` for a unit that was not, or while that time is not known.
+    pub relay: Option<Relay>,
+}
+
+/// How long a unit was under way between servers, over all hops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relay {
+    /// Sum over the hops of the time from publication on one server until the unit was whole on the
+    /// next one.
+    pub delay: Duration,
+    /// Largest error of `delay`, since each hop is measured with two clocks.
+    pub error: Duration,
 }
 
 impl Stamps {
@@ -105,7 +123,15 @@ impl Stamps {
             origin,
             published: origin,
             reference: origin,
+            relay: None,
         }
+    }
+
+    /// Returns the time from `origin` to publication that the unit spent within servers: the whole
+    /// time but that between servers.
+    pub fn ingest(&self) -> Duration {
+        let whole = self.published.saturating_duration_since(self.origin);
+        whole.saturating_sub(self.relay.unwrap_or_default().delay)
     }
 }
 

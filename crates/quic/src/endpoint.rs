@@ -35,6 +35,27 @@ const STREAMS: u32 = 1024;
 /// Most concurrent bidirectional streams: requests.
 const REQUESTS: u32 = 256;
 
+/// The same timeouts between servers of a cluster, whose pulls move to another server instead of
+/// waiting for one.
+const NODE_IDLE: Duration = Duration::from_secs(3);
+const NODE_KEEP_ALIVE: Duration = Duration::from_millis(500);
+
+/// Receive windows of a server that pulls streams, in bytes: of the connection, and of one stream.
+const NODE_RECEIVE_WINDOW: u32 = 64 << 20;
+const NODE_STREAM_RECEIVE_WINDOW: u32 = 16 << 20;
+
+/// Most concurrent requests of a server, each of which is a track: 1,000 streams of some tracks.
+pub(crate) const NODE_REQUESTS: u32 = 8192;
+
+/// Whose limits a connection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limits {
+    /// Those of one publisher or reader.
+    Client,
+    /// Those of a server that pulls streams from another one.
+    Node,
+}
+
 /// Bytes that QUIC buffers before the sender must wait. Data above this limit waits where late
 /// groups can still be dropped, so the limit follows the congestion window (see `session`).
 pub(crate) const SEND_WINDOW: u64 = 256 << 10;
@@ -79,12 +100,16 @@ impl ClientEndpoint {
         name: &str,
         trust: &Trust,
         protocols: Vec<Vec<u8>>,
-        congestion: CongestionControl,
+        (congestion, limits): (CongestionControl, Limits),
     ) -> Result<noq::Connection, DialError> {
         let tls = trust.client(provider(), protocols)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| DialError::Cipher)?;
         let mut config = noq::ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport(congestion, RECEIVE_WINDOW)));
+        let mut transport = transport(congestion, RECEIVE_WINDOW);
+        if limits == Limits::Node {
+            raise_for_nodes(&mut transport);
+        }
+        config.transport_config(Arc::new(transport));
         let connecting = self.endpoint.connect_with(config, address, name)?;
         Ok(connecting.await?)
     }
@@ -250,6 +275,16 @@ fn transport(congestion: CongestionControl, receive: u32) -> noq::TransportConfi
     transport
 }
 
+/// Sets what a server has that pulls streams. The shorter idle timeout of both ends counts.
+fn raise_for_nodes(transport: &mut noq::TransportConfig) {
+    transport
+        .max_idle_timeout(noq::IdleTimeout::try_from(NODE_IDLE).ok())
+        .keep_alive_interval(Some(NODE_KEEP_ALIVE))
+        .max_concurrent_uni_streams(NODE_REQUESTS.into())
+        .stream_receive_window(NODE_STREAM_RECEIVE_WINDOW.into())
+        .receive_window(NODE_RECEIVE_WINDOW.into());
+}
+
 /// Why a socket does not accept connections.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -329,7 +364,13 @@ mod tests {
             let endpoint = ClientEndpoint::new().expect("a socket");
             let protocols = vec![b"test".to_vec()];
             let trust = Trust::Anyone;
-            let dial = endpoint.dial(address, "localhost", &trust, protocols, congestion());
+            let dial = endpoint.dial(
+                address,
+                "localhost",
+                &trust,
+                protocols,
+                (congestion(), Limits::Client),
+            );
             dial.await.expect("it listens")
         });
         first.shutdown_background();
@@ -360,7 +401,13 @@ mod tests {
             let endpoint = ClientEndpoint::new().expect("a socket");
             let protocols = vec![b"test".to_vec()];
             let trust = Trust::Anyone;
-            let dial = endpoint.dial(address, "localhost", &trust, protocols, congestion());
+            let dial = endpoint.dial(
+                address,
+                "localhost",
+                &trust,
+                protocols,
+                (congestion(), Limits::Client),
+            );
             let connection = dial.await.expect("it listens");
             let mut stream = connection.open_uni().await.expect("a stream");
             let mut sent = 0;

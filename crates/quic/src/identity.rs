@@ -107,7 +107,7 @@ impl hkdf::KeyType for Length {
 
 /// SHA-256 of a certificate in DER. Its text has 64 hexadecimal digits; colons between them are
 /// allowed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {

@@ -16,6 +16,7 @@ export const STAGES = [
   ['encode', 'publisher', 'In the publisher’s encoder'],
   ['uplink', 'publisher', 'Through the publisher’s pacer and the network, until the server has the frame’s first packet'],
   ['ingest', 'server', 'From the frame’s capture, or its due time in a file, until it is packetized'],
+  ['relay', 'server', 'From publication on the server that the stream was published to until this one has the whole frame; two clocks meet here'],
   ['hub', 'server', 'From publication until the viewer’s shard has read the frame'],
   ['pace', 'server', 'Held back by the viewer’s pacer, which spreads large frames'],
   ['send', 'server', 'Sealed and handed to the kernel, last packet of the frame'],
@@ -79,6 +80,8 @@ export class Waterfall {
     }
     // Only publishing pages tell when a frame was captured: other sources have no such rows.
     this.#publisher.hidden = !bars.some(([, stage], i) => stage && STAGES[i][1] === 'publisher');
+    // Only streams that this server pulls from another one were under way between servers.
+    this.#rows.get('relay').row.hidden = !present(found.get('relay'));
     bars.push(['end_to_end', present(answer?.end_to_end), 0]);
     bars.push(['glass_to_glass', present(answer?.glass_to_glass), 0]);
     const reach = Math.max(0, ...bars.map(([, stage, from]) => (stage ? from + stage.p95_ms : 0)));

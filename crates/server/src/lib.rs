@@ -17,6 +17,7 @@
 mod addresses;
 mod app;
 pub mod auth;
+mod cluster;
 pub mod config;
 pub mod egress;
 mod failures;

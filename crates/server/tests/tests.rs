@@ -17,6 +17,7 @@ mod abuse;
 mod away;
 mod browsers;
 mod check;
+mod cluster;
 mod connections;
 mod data;
 mod dual_stack;

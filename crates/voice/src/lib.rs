@@ -14,7 +14,7 @@
 //! ```
 //!
 //! [`Speaker`] is the sending half of a call, [`Listener`] the receiving half. Where the ends
-//! are two hosts, [`far`] carries the stamps of one to the other, and [`clock`] converts them
+//! are two hosts, [`far`] carries the stamps of one to the other, and [`glassline_media::clock`] converts them
 //! to the other's clock.
 //!
 //! The crate reads no clock, opens no device and fixes no codec: `now` and the decoder come
@@ -66,7 +66,6 @@
 
 #[cfg(test)]
 mod call;
-pub mod clock;
 mod codec;
 mod expand;
 pub mod far;

@@ -27,7 +27,8 @@ impl Stream {
 
     /// Wakes `watcher` for as long as the caller holds it: whenever somebody begins to need the
     /// stream, nobody needs it any more, a source or a stand-in begins or ends, or a source that is
-    /// away tells its state.
+    /// away tells its state; and when a keyframe is requested for the first time since the source was
+    /// told.
     ///
     /// The watcher must neither block nor call the stream.
     pub fn watch(&self, watcher: &Arc<dyn Wake>) {

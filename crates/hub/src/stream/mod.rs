@@ -350,7 +350,9 @@ impl Stream {
     /// Requests a keyframe from the source; a source that cannot produce one ignores the
     /// request.
     pub fn request_keyframe(&self) {
-        self.keyframe_wanted.store(true, Ordering::Relaxed);
+        if !self.keyframe_wanted.swap(true, Ordering::Relaxed) {
+            self.source_watchers.wake();
+        }
     }
 
     /// Requests a keyframe of a track's layer: from the transcoder if the layer is transcoded, else

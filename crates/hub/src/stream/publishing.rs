@@ -111,8 +111,12 @@ impl Stream {
         unit.stamps.reference = timing.reference;
         unit.stamps.published = now;
         if unit.track_layer() == latency_track(&inner.tracks).into() {
-            let delay = now.saturating_duration_since(unit.stamps.origin);
-            inner.ingest.record(Stage::Ingest, delay, now);
+            inner
+                .ingest
+                .record(Stage::Ingest, unit.stamps.ingest(), now);
+            if let Some(relay) = unit.stamps.relay {
+                inner.ingest.record(Stage::Relay, relay.delay, now);
+            }
         }
         inner.totals.units += 1;
         inner.totals.packets += unit.packet_count() as u64;

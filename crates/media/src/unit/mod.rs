@@ -13,6 +13,7 @@
 
 mod builder;
 mod coded_frame;
+mod parts;
 mod track_index;
 
 use std::ops::Range;
@@ -23,6 +24,7 @@ use crate::{MediaTime, Stamps};
 
 pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
+pub use parts::{PartsContent, PartsError, UnitParts};
 pub use track_index::TrackIndex;
 
 /// Largest RTP payload that ingest makes, in bytes.

@@ -64,6 +64,19 @@ impl Address {
         })
     }
 
+    /// Returns the address of a server without the name of a broadcast.
+    pub(super) fn of_node(host: &str, port: u16) -> Self {
+        Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            folder: String::new(),
+            name: String::new(),
+            query: None,
+            pin: None,
+            is_web: false,
+        }
+    }
+
     /// Returns the broadcast's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -287,7 +287,7 @@ impl std::fmt::Debug for TrackReader {
     }
 }
 
-enum GroupError {
+pub(super) enum GroupError {
     /// One of the ends dropped the group.
     Late,
     /// A frame announces this length in bytes, which is too long.
@@ -295,7 +295,10 @@ enum GroupError {
 }
 
 /// Reads the next frame of a group, if its announced length is at most `max` bytes.
-async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, GroupError> {
+pub(super) async fn read(
+    group: &mut group::Consumer,
+    max: u64,
+) -> Result<Option<Bytes>, GroupError> {
     let Some(mut frame) = group.next_frame().await.map_err(|_| GroupError::Late)? else {
         return Ok(None);
     };

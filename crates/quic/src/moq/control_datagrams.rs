@@ -19,8 +19,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut};
-use glassline_media::Bitrate;
+use glassline_media::clock::{Estimate, Exchange};
+use glassline_media::{Bitrate, Relay};
 
+use super::bursts::NodeClock;
 use super::keyframe_requests::RequestScope;
 
 /// Interval between two echo requests.
@@ -32,6 +34,8 @@ const MARK: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
 const ECHO: u8 = 1;
 const REPORT: u8 = 2;
 const KEYFRAME_REQUEST: u8 = 3;
+/// A message of the comparison of two servers' clocks.
+const CLOCK: u8 = 4;
 
 /// Most frames whose send time is stored: half a minute of video and audio.
 const SENT_MAX: usize = 4096;
@@ -45,6 +49,15 @@ pub(super) struct ControlDatagrams {
     state: Mutex<State>,
     /// Takes requests for keyframes of what the peer reads from a collection.
     scope: OnceLock<RequestScope>,
+    /// Comparison of both ends' clocks, if both are servers of one cluster.
+    clocks: OnceLock<Mutex<Clocks>>,
+}
+
+/// The comparison of this server's clock with that of its peer.
+#[derive(Debug)]
+struct Clocks {
+    exchange: Exchange,
+    estimate: Option<Estimate>,
 }
 
 #[derive(Debug, Default)]
@@ -114,13 +127,15 @@ impl ControlDatagrams {
         state.sent.push_back(SentFrame { track, micros, at });
     }
 
-    /// Handles a datagram. Returns false if it is not one of ours.
-    pub(super) fn handle(&self, datagram: &[u8]) -> bool {
+    /// Handles a datagram; returns the one to answer with, if there is one. Returns false if it is
+    /// not one of ours.
+    pub(super) fn handle(&self, datagram: &[u8]) -> (bool, Option<Vec<u8>>) {
         let Some(body) = datagram.strip_prefix(&MARK) else {
-            return false;
+            return (false, None);
         };
         let now = Instant::now();
         match body.split_first() {
+            Some((&CLOCK, body)) => return (true, self.handle_clock(body, now)),
             Some((&ECHO, body)) => self.handle_echo(body, now),
             Some((&KEYFRAME_REQUEST, body)) => self.handle_keyframe_request(body),
             Some((&REPORT, body)) => {
@@ -130,7 +145,55 @@ impl ControlDatagrams {
             }
             _ => {}
         }
-        true
+        (true, None)
+    }
+
+    /// Begins to answer the peer's questions for this server's clock.
+    pub(super) fn compare_clocks(&self, clock: NodeClock) {
+        let exchange = Exchange::new(clock.epoch());
+        let _ = self.clocks.set(Mutex::new(Clocks {
+            exchange,
+            estimate: None,
+        }));
+    }
+
+    fn clocks(&self) -> Option<MutexGuard<'_, Clocks>> {
+        let clocks = self.clocks.get()?;
+        Some(clocks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Handles a message about clocks; returns the response to a request. Other messages are
+    /// ignored: they may be late, or repeated.
+    fn handle_clock(&self, body: &[u8], now: Instant) -> Option<Vec<u8>> {
+        let mut clocks = self.clocks()?;
+        clocks.exchange.receive(body, now).ok()?;
+        if clocks.exchange.poll_timeout().is_some() {
+            // Nothing is owed, so it was a response.
+            clocks.estimate = clocks.exchange.estimate();
+            return None;
+        }
+        let response = clocks.exchange.poll_transmit(now)?;
+        Some(clock_message(&response))
+    }
+
+    /// Returns the next question for the peer's clock, if one is due, and when the next one will be.
+    /// `None` if the clocks are not compared.
+    pub(super) fn ask_clock(&self, now: Instant) -> Option<(Option<Vec<u8>>, Option<Instant>)> {
+        let mut clocks = self.clocks()?;
+        let message = clocks.exchange.poll_transmit(now);
+        let message = message.as_deref().map(clock_message);
+        Some((message, clocks.exchange.poll_timeout()))
+    }
+
+    /// Returns how long something was under way that the peer published at `published_ns` on its
+    /// clock, and that was whole at `arrived`. `None` before the clocks were compared.
+    pub(super) fn hop(&self, published_ns: u64, arrived: Instant) -> Option<Relay> {
+        let estimate = self.clocks()?.estimate?;
+        let published = estimate.local(published_ns)?;
+        Some(Relay {
+            delay: arrived.saturating_duration_since(published),
+            error: estimate.error(arrived),
+        })
     }
 
     /// Passes requests of the peer on to the broadcasts of a collection that it may read. Called once,
@@ -194,6 +257,10 @@ impl ControlDatagrams {
     pub(super) fn report(&self) -> Option<(Report, Instant)> {
         self.lock().report
     }
+}
+
+fn clock_message(message: &[u8]) -> Vec<u8> {
+    [&MARK[..], &[CLOCK], message].concat()
 }
 
 /// Returns the datagram that asks the peer for a keyframe.
@@ -321,11 +388,11 @@ mod tests {
             deliverable: Bitrate::from_bps(2_500_000),
         };
         let datagram = report.encode();
-        assert!(control.handle(&datagram));
+        assert!(control.handle(&datagram).0);
         assert_eq!(control.report().map(|(report, _)| report), Some(report));
-        assert!(control.handle(&datagram[..40]), "ours, though cut short");
-        assert!(control.handle(&MARK));
-        assert!(!control.handle(&MARK[..8]) && !control.handle(b""));
+        assert!(control.handle(&datagram[..40]).0, "ours, though cut short");
+        assert!(control.handle(&MARK).0);
+        assert!(!control.handle(&MARK[..8]).0 && !control.handle(b"").0);
         assert_eq!(control.report().map(|(report, _)| report), Some(report));
     }
 

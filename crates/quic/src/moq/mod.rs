@@ -26,6 +26,7 @@
 mod address;
 mod broadcast;
 mod broadcast_reader;
+mod bursts;
 mod capsules;
 mod catalog;
 mod codec;
@@ -37,6 +38,7 @@ mod frame;
 pub mod fuzzing;
 mod keyframe_requests;
 mod lag;
+mod node_session;
 mod origin;
 mod refusal;
 mod server;
@@ -54,11 +56,19 @@ mod tests;
 pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, WriteError};
 pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
+#[cfg(any(test, fuzzing))]
+pub use bursts::parse_unit;
+pub use bursts::{
+    KeyframeRequester, NodeClock, NodeName, NodeNameError, NodeRequest, NodeRequests, ObjectError,
+    PATH_MAX, Provenance, ReadError, ReceivedUnit, RequestRefusal, SentStamps, UnitBroadcast,
+    UnitBroadcastReader, UnitCatalog, UnitCatalogError, UnitReader,
+};
 pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
 pub use control_datagrams::{Report, RoundTrips};
 pub use ended::Ended;
 pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};
+pub use node_session::{NodeAddress, connect_node};
 pub use origin::Origin;
 pub use refusal::Refusal;
 pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};

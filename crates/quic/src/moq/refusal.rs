@@ -23,10 +23,16 @@ pub enum Refusal {
     /// The streams that the client reads are offered anew; it may come back at once.
     #[error("the streams are offered anew: connect again")]
     Restart,
+    /// Another owner of the stream's name has a newer claim.
+    #[error("another server publishes the stream under a newer claim")]
+    Superseded,
+    /// Servers would pull a stream from each other in a circle, or over too many servers.
+    #[error("the servers would pull the stream in a circle, or over too many servers")]
+    Loop,
 }
 
 impl Refusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Unauthorized,
         Self::Malformed,
         Self::Name,
@@ -34,10 +40,12 @@ impl Refusal {
         Self::Full,
         Self::Shutdown,
         Self::Restart,
+        Self::Superseded,
+        Self::Loop,
     ];
 
     /// Returns this refusal's number among the error codes of applications.
-    const fn app(self) -> u16 {
+    pub(super) const fn app(self) -> u16 {
         self as u16
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use moq_net::{Path, Pattern, Patterns, stats};
 
+use super::bursts::NodeClock;
 use super::ended::Ended;
 use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
@@ -14,7 +15,7 @@ use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
 use super::version::{alpns, versions};
 use super::web::{ALPN, HandshakeError, Page, Request};
-use crate::endpoint::{ListenError, Listener, RECEIVE_WINDOW};
+use crate::endpoint::{ListenError, Listener, NODE_REQUESTS, RECEIVE_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
 
 /// Time that a client has for the handshake and its request.
@@ -193,6 +194,9 @@ pub struct Grant {
     /// Restricts `read` to matching names: each entry is a name, or a prefix followed by `*`.
     /// `None` allows all names.
     pub only: Option<Vec<String>>,
+    /// This server's clock, if the client is a server of its cluster. Such a client may make many
+    /// requests at a time.
+    pub node: Option<NodeClock>,
 }
 
 impl SessionRequest {
@@ -258,6 +262,11 @@ impl SessionRequest {
             self.link
                 .connection
                 .set_receive_window(RECEIVE_WINDOW.into());
+        }
+        if let Some(clock) = grant.node {
+            let connection = &self.link.connection;
+            connection.set_max_concurrent_bi_streams(NODE_REQUESTS.into());
+            self.link.control.compare_clocks(clock);
         }
         let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));

@@ -19,7 +19,7 @@ use super::track_config::TrackConfig;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
 use super::web::{HandshakeError, Web};
-use crate::endpoint::{ClientEndpoint, DialError, SEND_WINDOW};
+use crate::endpoint::{ClientEndpoint, DialError, Limits, SEND_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
 
 /// Interval at which the send window is adapted to the congestion window.
@@ -74,7 +74,8 @@ pub async fn connect(
     };
     let monitor = options.congestion.monitor();
     let opened = async {
-        let connection = dial_any(endpoint, address, &trust, &options.congestion).await?;
+        let limits = Limits::Client;
+        let connection = dial_any(endpoint, address, &trust, (&options.congestion, limits)).await?;
         let alpns = alpns();
         let (web, protocol) = if address.is_web() {
             let offered = alpns.iter().map(|&word| word.to_owned());
@@ -90,18 +91,18 @@ pub async fn connect(
         if is_raw {
             client = client.with_path(address.target());
         }
-        Session::open(transport, options.role, client).await
+        Session::open(transport, options.role, client, INBOUND_BYTES).await
     };
     let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
     opened.unwrap_or(Err(ConnectError::Slow))
 }
 
 /// Dials every address of the host until one connects.
-async fn dial_any(
+pub(super) async fn dial_any(
     endpoint: &ClientEndpoint,
     address: &Address,
     trust: &Trust,
-    congestion: &CongestionControl,
+    (congestion, limits): (&CongestionControl, Limits),
 ) -> Result<noq::Connection, ConnectError> {
     let (host, port) = (address.host(), address.port());
     let found = tokio::net::lookup_host((host, port)).await;
@@ -124,7 +125,7 @@ async fn dial_any(
     };
     for at in found {
         match endpoint
-            .dial(at, host, trust, alpns.clone(), congestion.clone())
+            .dial(at, host, trust, alpns.clone(), (congestion.clone(), limits))
             .await
         {
             Ok(connection) => return Ok(connection),
@@ -149,17 +150,20 @@ pub struct Session {
     /// Broadcasts that this end publishes in the session.
     outbound: Option<Origin>,
     /// Broadcasts that the peer publishes.
-    inbound: Option<(Origin, origin::Consumer)>,
+    pub(super) inbound: Option<(Origin, origin::Consumer)>,
     stats: stats::Registry,
     bitrate: Arc<Mutex<Bitrate>>,
     task: AbortHandle,
+    /// Asks the peer for its clock, if it is a server of the same cluster.
+    pub(super) asking: Option<AbortHandle>,
 }
 
 impl Session {
-    async fn open(
+    pub(super) async fn open(
         transport: transport::Session,
         role: Role,
         client: moq_net::Client,
+        inbound_bytes: u64,
     ) -> Result<Self, ConnectError> {
         let link = transport.link();
         let registry = stats::Registry::new(stats::Config::new());
@@ -170,7 +174,7 @@ impl Session {
             client = client.with_publisher(&outbound.producer);
         }
         let inbound =
-            (role != Role::Publisher).then(|| Origin::bounded(INBOUND_BYTES, INBOUND_EXPIRY));
+            (role != Role::Publisher).then(|| Origin::bounded(inbound_bytes, INBOUND_EXPIRY));
         if let Some(inbound) = &inbound {
             client = client.with_subscriber(inbound.producer.clone());
         }
@@ -208,6 +212,7 @@ impl Session {
             stats,
             bitrate,
             task: task.abort_handle(),
+            asking: None,
         }
     }
 
@@ -308,6 +313,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.task.abort();
+        if let Some(asking) = &self.asking {
+            asking.abort();
+        }
     }
 }
 

@@ -111,6 +111,7 @@ struct Publishing {
 /// Opens a session of a publisher that is granted what it asks for.
 async fn publishing(scheme: &str) -> Publishing {
     let grant = Grant {
+        node: None,
         publish: true,
         ..Grant::default()
     };
@@ -206,6 +207,7 @@ async fn webtransport_carries_the_same() {
 async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let origin = Origin::new();
     let grant = Grant {
+        node: None,
         read: Some(origin.clone()),
         only: Some(vec!["nothing/*".to_owned(), "ca*".to_owned()]),
         ..Grant::default()
@@ -366,6 +368,7 @@ async fn catalogs_that_cannot_be_are_named_over_the_wire() {
 async fn windows_raised(role: Role) -> u64 {
     let origin = Origin::new();
     let grant = Grant {
+        node: None,
         publish: true,
         read: Some(origin.clone()),
         only: None,

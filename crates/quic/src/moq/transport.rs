@@ -163,8 +163,10 @@ impl Link {
                     None => continue,
                 }
             }
-            if !self.control.handle(&datagram) {
-                return Ok(datagram);
+            match self.control.handle(&datagram) {
+                (false, _) => return Ok(datagram),
+                (true, None) => {}
+                (true, Some(answer)) => self.send_datagram(&answer)?,
             }
         }
     }

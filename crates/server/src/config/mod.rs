@@ -10,6 +10,7 @@
 //! hide them.
 
 mod base_path;
+mod cluster;
 mod data;
 mod exposure;
 mod https;
@@ -44,6 +45,7 @@ pub use crate::auth::{Secret, SecretError};
 pub use crate::runtime::{Network, NetworkError};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
+pub use cluster::{Cluster, ClusterOrigin, NodeUrl, NodeUrlError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use exposure::Exposure;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
@@ -84,6 +86,9 @@ pub struct Config {
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.
     pub quic: Quic,
+    /// This server as one of a cluster, whose servers pull streams from each other; null for a
+    /// server alone.
+    pub cluster: Option<Cluster>,
     /// Metrics, health and the whole API, for operators.
     pub admin: Admin,
     /// Threads that serve viewers, 1 to 256; null for one per core.

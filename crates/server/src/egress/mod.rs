@@ -2,4 +2,5 @@
 
 pub(crate) mod moq;
 pub(crate) mod rtsp;
+pub(crate) mod units;
 pub mod webrtc;

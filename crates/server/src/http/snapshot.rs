@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{ConnectInfo, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_transcode::{NoStill, SizeLimit};
@@ -10,6 +10,7 @@ use glassline_transcode::{NoStill, SizeLimit};
 use super::problem::Problem;
 use super::whep::has_word;
 use crate::app::App;
+use crate::sessions::ConnectionAddresses;
 use crate::snapshots::{NoSnapshot, Snapshots};
 
 /// Widths and heights that may be asked for.
@@ -19,11 +20,21 @@ const SIZES: RangeInclusive<u16> = 16..=4096;
 /// demand is connected for it.
 pub(super) async fn latest(
     State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
+    // An image of a stream that another server may have waits for it.
+    let pulled = match (app.hub.stream(&name), app.sessions.directory()) {
+        (None, Some(directory)) => directory.begin(&name, connection.peer.ip()),
+        _ => None,
+    };
+    let _pull_demand = match &pulled {
+        Some(stream) => Some(Snapshots::wake(stream).await),
+        None => None,
+    };
     let stream = app.hub.stream(&name);
     let stream = stream.ok_or_else(|| Problem::no_stream(&name))?;
     // An image of a page that lists streams must not connect all cameras.

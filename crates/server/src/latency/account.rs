@@ -30,6 +30,8 @@ pub(super) struct FrameSample {
     pub(super) timestamp: u32,
     /// Whether the stages begin at the capture of the frame, and not at its arrival.
     pub(super) is_captured: bool,
+    /// Whether the frame came from another server, and its time under way is known.
+    pub(super) is_relayed: bool,
     /// Delay of each stage in ms, by [`Stage::index`]. Delays may be negative, since a clock offset
     /// is only known to within an error.
     pub(super) stages_ms: [f64; Stage::ALL.len()],
@@ -43,10 +45,14 @@ impl FrameSample {
     }
 
     /// Returns the delay of a stage; `None` for a stage before the arrival if the capture time is not
-    /// known.
+    /// known, and for the way between servers if there is none.
     fn delay_ms(&self, stage: Stage) -> Option<f64> {
-        let is_before = matches!(stage, Stage::Capture | Stage::Encode | Stage::Uplink);
-        (self.is_captured || !is_before).then_some(self.stages_ms[stage.index()])
+        let is_known = match stage {
+            Stage::Capture | Stage::Encode | Stage::Uplink => self.is_captured,
+            Stage::Relay => self.is_relayed,
+            _ => true,
+        };
+        is_known.then_some(self.stages_ms[stage.index()])
     }
 }
 
@@ -193,6 +199,7 @@ mod tests {
         FrameSample {
             timestamp: 1,
             is_captured: false,
+            is_relayed: false,
             stages_ms,
             glass_ms: glass,
             error_ms: 0.3,

@@ -194,12 +194,14 @@ fn sample(
     Some(FrameSample {
         timestamp: frame.rtp_timestamp,
         is_captured: captured.is_some(),
+        is_relayed: stamps.relay.is_some(),
         stages_ms,
         glass_ms: number
             .filter(|_| is_whole)
             .map(|(number, code)| glass_ms(number, code, presented_ms, clock)),
         error_ms: report.error_ns.max(0.0) / 1e6
             + captured.map_or(0.0, |frame| frame.error_ms)
+            + stamps.relay.map_or(0.0, |it| it.error.as_secs_f64() * 1e3)
             + drawn_ms,
     })
 }
@@ -256,6 +258,7 @@ mod tests {
             timestamp: 9000,
             origin: ms(0),
             published: ms(1),
+            relay: None,
             read_at: ms(2),
             paced: ms(4),
             sent: ms(5),

@@ -18,6 +18,8 @@ mod counters;
 mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod grants;
+mod nodes;
 mod places;
 mod renewal;
 mod start_error;
@@ -28,14 +30,12 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
-use glassline_quic::moq::{
-    Grant, Incoming, Origin, Refusal, Role, Server, Session, SessionRequest,
-};
+use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::{self, Readable, Requester, Sites, Users};
+use crate::auth::{Sites, Users};
 use crate::config;
 use crate::egress::moq;
 use crate::failures::Failures;
@@ -44,15 +44,18 @@ use crate::runtime::{
     Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
 use crate::tls::CertificateStore;
-use access::{Rights, RightsRequest, Scope, rights};
+use access::{Rights, rights};
 use account::{Accounts, SessionEntry};
 use certificate_source::CertificateSource;
 use collection::Collection;
 use counters::Counters;
+use grants::{grant, rights_request};
+use nodes::Nodes;
 use places::{Handshake, Places};
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
+pub(crate) use nodes::NodeServices;
 pub use start_error::StartError;
 
 /// Interval at which the listener shows that it makes progress.
@@ -94,6 +97,10 @@ struct SessionContext {
     counters: Arc<Counters>,
     failures: Arc<Failures>,
     supervisor: Arc<Supervisor>,
+    /// What other servers of the cluster read; `None` for a server alone.
+    nodes: Option<Nodes>,
+    /// SHA-256 of the present certificate.
+    fingerprint: watch::Receiver<Fingerprint>,
 }
 
 impl Quic {
@@ -106,6 +113,7 @@ impl Quic {
         clock: Clock,
         (failures, supervisor): (&Arc<Failures>, &Arc<Supervisor>),
         stopped: &watch::Receiver<bool>,
+        cluster: Option<NodeServices>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
             return Ok(None);
@@ -130,7 +138,11 @@ impl Quic {
         let (all, offering_all) = offering(("QUIC: all streams", |_| true));
         let has = |name: &str| !rooms::is_voice(name);
         let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
+        let fingerprint = watch::Sender::new(identity.fingerprint());
+        let (nodes, offering_nodes) = Nodes::start(cluster, hub, supervisor, stopped).unzip();
         let context = SessionContext {
+            nodes,
+            fingerprint: fingerprint.subscribe(),
             hub: Arc::clone(hub),
             users: Arc::clone(users),
             sites: Arc::clone(sites),
@@ -145,7 +157,7 @@ impl Quic {
         let shared = Arc::new(Shared {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
-            fingerprint: watch::Sender::new(identity.fingerprint()),
+            fingerprint,
             server: Arc::clone(&server),
         });
         let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
@@ -158,12 +170,13 @@ impl Quic {
             look_after(source.clone(), renew_after, shared, stop.clone())
         };
         let (of, until) = (supervisor, stopped);
-        let tasks = vec![
+        let mut tasks = vec![
             offering_all,
             offering_public,
             tokio::spawn(accepting),
             spawn_kept(of, (Part::Quic, "QUIC certificate"), until, looking_after),
         ];
+        tasks.extend(offering_nodes);
         Ok(Some(Self {
             shared,
             local,
@@ -386,6 +399,11 @@ async fn open(
     // Before the rights are read, so that no change after that is missed.
     let mut replaced = context.users.watch();
     replaced.mark_unchanged();
+    let own = *context.fingerprint.borrow();
+    let nodes = context.nodes.as_ref();
+    if let Some(verified) = nodes::verify(nodes, request.query(), own) {
+        return nodes::open(request, verified, entry, context, replaced).await;
+    }
     let rights = match rights(
         &context.users,
         &context.sites,
@@ -423,39 +441,6 @@ async fn open(
         collection,
         folder,
     })
-}
-
-fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> RightsRequest<'a> {
-    let peer = request.peer().ip();
-    // A client with a loopback address has reached one, even if the server listens on all.
-    let local = match peer.to_canonical().is_loopback() {
-        true => SocketAddr::new(peer, context.local.port()),
-        false => context.local,
-    };
-    RightsRequest {
-        by: Requester::direct(peer, auth::Listener::Quic),
-        local,
-        page: request.page(),
-        query: request.query(),
-        role: request.role(),
-    }
-}
-
-/// Returns the access that `rights` give, and what tells that the origin to read is replaced.
-fn grant(rights: &Rights, context: &SessionContext) -> (Grant, Option<watch::Receiver<Origin>>) {
-    let (read, only) = match &rights.read {
-        None => (None, None),
-        Some(Readable::All) => (Some(&context.all), None),
-        Some(Readable::AllButRooms) => (Some(&context.without_rooms), None),
-        Some(Readable::OfUser(name)) => (Some(&context.all), Some(context.users.readable(name))),
-    };
-    let (read, replaced) = read.map(|collection| collection.origin()).unzip();
-    let grant = Grant {
-        publish: rights.publish != Scope::None,
-        read,
-        only,
-    };
-    (grant, replaced)
 }
 
 /// Measures sessions once a second, makes another certificate in time, and uses the one of the

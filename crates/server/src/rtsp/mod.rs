@@ -55,6 +55,7 @@ use glassline_media::WallClock;
 use glassline_rtsp::server::SrtpPolicy;
 use mio::Poll;
 
+use crate::cluster::Directory;
 pub use crate::egress::rtsp::{GroupRange, SendCounters};
 pub use crate::ingest::rtsp::RecordCounters;
 pub use counters::{Counters, Gauge};
@@ -143,6 +144,7 @@ impl Options {
             hub: services.hub,
             users: services.users,
             library: services.library,
+            directory: services.directory,
             failures: services.failures,
             supervisor: services.supervisor,
             runtime: tokio::runtime::Handle::current(),
@@ -177,6 +179,8 @@ pub struct Services {
     pub sites: Arc<Sites>,
     /// The media folder, if there is one.
     pub library: Option<Arc<Library>>,
+    /// Streams of other servers; `None` for a server alone.
+    pub(crate) directory: Option<Arc<Directory>>,
     /// Calendar clock for NTP times.
     pub wall: WallClock,
     /// The connections that failed.

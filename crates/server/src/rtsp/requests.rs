@@ -202,7 +202,7 @@ impl Requests {
         cipher: Option<Cipher>,
     ) -> Effect {
         let request = PendingRequest::Describe { cipher };
-        if let Some(stream) = self.awaited(&path) {
+        if let Some(stream) = self.awaited(scope, &path) {
             return Effect::Await {
                 id,
                 stream,
@@ -255,7 +255,7 @@ impl Requests {
         path: String,
         request: TrackRequest,
     ) -> Effect {
-        if let Some(stream) = self.awaited(&path).filter(|_| !plays_file(scope)) {
+        if let Some(stream) = self.awaited(scope, &path).filter(|_| !plays_file(scope)) {
             let request = PendingRequest::SetUp(request);
             return Effect::Await {
                 id,
@@ -287,8 +287,14 @@ impl Requests {
     }
 
     /// Returns the stream of `path` if it has no tracks yet, and gets some because somebody asks.
-    fn awaited(&self, path: &str) -> Option<Arc<Stream>> {
-        self.shared.hub.stream(path).filter(|it| may_come(it))
+    /// A stream that another server may have is pulled for it.
+    fn awaited(&self, scope: &ClientScope<'_>, path: &str) -> Option<Arc<Stream>> {
+        let pulled = || {
+            let directory = self.shared.directory.as_ref()?;
+            directory.begin(path, scope.client.peer.ip())
+        };
+        let stream = self.shared.hub.stream(path).or_else(pulled);
+        stream.filter(|it| may_come(it))
     }
 
     /// Returns the answer, unless a file may have the name that no stream has: then the file is

@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
 use crate::auth::Users;
+use crate::cluster::Directory;
 use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
 use crate::failures::Failures;
 use crate::ingest::library::Library;
@@ -22,6 +23,8 @@ pub struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) users: Arc<Users>,
     pub(super) library: Option<Arc<Library>>,
+    /// Streams of other servers; `None` for a server alone.
+    pub(super) directory: Option<Arc<Directory>>,
     pub(super) failures: Arc<Failures>,
     pub(super) supervisor: Arc<Supervisor>,
     /// The runtime for work that takes time.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
+use glassline_quic::moq::NodeClock;
 use glassline_webrtc::Certificate;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -18,14 +19,15 @@ use tokio::task::JoinHandle;
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints};
 use crate::auth::Users;
-use crate::config::{Config, DataAccess};
+use crate::cluster::{self, Directory, Identity, Provenances};
+use crate::config::{ClusterOrigin, Config, DataAccess};
 use crate::failures::Failures;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
-use crate::quic::Quic;
+use crate::quic::{NodeServices, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
@@ -110,6 +112,7 @@ impl Server {
         let users = Arc::new(Users::new(&config.auth));
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
+        let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
         let reload = Reload::new(&config, &users, &certificates.files, &supervisor);
         let asked = Arc::new(Notify::new());
@@ -124,11 +127,13 @@ impl Server {
             users: Arc::clone(&users),
             sites: Arc::clone(&sites),
             library: library.clone(),
+            directory: cluster.as_ref().map(|it| Arc::clone(&it.directory)),
             wall: clock.wall(),
             failures: Arc::clone(&failures),
             supervisor: Arc::clone(&supervisor),
         };
         let rtsp = start_rtsp(&config, allowed, listeners, services)?;
+        let directory = cluster.as_ref().map(|it| Arc::clone(&it.directory));
         let users_and_sites = (&users, &sites);
         let quic = Quic::start(
             (&config.quic, certificates.quic.clone()),
@@ -137,6 +142,7 @@ impl Server {
             clock,
             (&failures, &supervisor),
             &stopped,
+            cluster,
         )?;
         let [mut listeners, operators] = http.addresses();
         listeners.push(("media", shards.local_addr()));
@@ -161,7 +167,7 @@ impl Server {
         let sessions = Negotiator::new(
             Arc::clone(&shared),
             Arc::clone(&hub),
-            library.clone(),
+            (library.clone(), directory),
             Arc::clone(&transcoders),
             loudspeakers,
             settings,
@@ -315,6 +321,38 @@ impl Server {
             );
         }
     }
+}
+
+/// Creates what this server needs as one of a cluster, if it is one.
+fn cluster_services(
+    config: &Config,
+    hub: &Arc<Hub>,
+    clock: Clock,
+    supervisor: &Arc<Supervisor>,
+) -> Result<Option<NodeServices>, StartError> {
+    let Some(cluster) = &config.cluster else {
+        return Ok(None);
+    };
+    let mut random = [0; 8];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
+    let identity = Identity {
+        name: cluster.name.clone(),
+        secret: cluster.secret.clone(),
+        incarnation: u64::from_be_bytes(random),
+        clock: NodeClock::since(clock.epoch()),
+    };
+    let provenances = Arc::new(Provenances::new(&identity));
+    let settings = cluster::Settings {
+        origins: cluster.origins.iter().map(ClusterOrigin::address).collect(),
+        linger: Duration::from_secs(cluster.linger_s.into()),
+    };
+    let directory = Directory::new(hub, &identity, &provenances, supervisor, settings);
+    let directory = directory?;
+    Ok(Some(NodeServices {
+        identity,
+        provenances,
+        directory,
+    }))
 }
 
 /// Returns the settings for answering offers, for shards that listen on `media`.

@@ -24,6 +24,7 @@ use super::offer::{ConnectionAddresses, Offer, OfferError};
 use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::shard::Shared;
+use crate::cluster::Directory;
 use crate::ingest::Voice;
 use crate::ingest::library::{Library, SharedReading};
 use crate::ingest::whip::Reservations;
@@ -62,6 +63,8 @@ pub(crate) struct Negotiator {
     pub(super) hub: Arc<Hub>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     library: Option<Arc<Library>>,
+    /// Streams of other servers; `None` for a server alone.
+    directory: Option<Arc<Directory>>,
     /// Transcodes audio that browsers cannot play.
     transcoders: Arc<Transcoders>,
     /// The cameras that somebody may talk to.
@@ -115,7 +118,7 @@ impl Negotiator {
     pub(crate) fn new(
         shared: Arc<Shared>,
         hub: Arc<Hub>,
-        library: Option<Arc<Library>>,
+        (library, directory): (Option<Arc<Library>>, Option<Arc<Directory>>),
         transcoders: Arc<Transcoders>,
         loudspeakers: Arc<Loudspeakers>,
         settings: Settings,
@@ -124,11 +127,17 @@ impl Negotiator {
             shared,
             hub,
             library,
+            directory,
             transcoders,
             loudspeakers,
             settings,
             reservations: Arc::new(Reservations::new(Instant::now())),
         }
+    }
+
+    /// Returns the streams of other servers; `None` for a server alone.
+    pub(crate) const fn directory(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref()
     }
 
     /// Returns the state that all shards share, which includes the registry of all sessions.
@@ -147,15 +156,15 @@ impl Negotiator {
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, OfferError> {
         if let Some(stream) = self.hub.stream(name) {
-            // A session that asks for messages only needs no media.
-            let _demand = match may_come(&stream) && offer.media()?.is_some() {
-                true => Some(await_tracks(&stream).await),
-                false => None,
-            };
-            return self.watch_stream(stream, offer);
+            return self.watch_awaited(stream, offer).await;
         }
         let Some(live) = self.file(name).await? else {
-            return Err(OfferError::NoStream(name.to_owned()));
+            let pulled = self.directory.as_ref();
+            let pulled = pulled.and_then(|it| it.begin(name, offer.client()));
+            let Some(stream) = pulled else {
+                return Err(OfferError::NoStream(name.to_owned()));
+            };
+            return self.watch_awaited(stream, offer).await;
         };
         let answered = self.watch_stream(Arc::clone(live.stream()), offer)?;
         answered.record.set_file(name);
@@ -167,6 +176,25 @@ impl Negotiator {
             drop(live);
         });
         Ok(answered)
+    }
+
+    /// Makes a viewer of `stream`, once it has tracks.
+    async fn watch_awaited(
+        &self,
+        stream: Arc<Stream>,
+        offer: Offer<'_>,
+    ) -> Result<AnsweredOffer, OfferError> {
+        // A session that asks for messages only needs no media.
+        let _demand = match may_come(&stream) && offer.media()?.is_some() {
+            true => Some(await_tracks(&stream).await),
+            false => None,
+        };
+        let name = stream.name().as_str();
+        if stream.tracks().is_empty() && self.hub.stream(name).is_none() {
+            // No other server has it either.
+            return Err(OfferError::NoStream(name.to_owned()));
+        }
+        self.watch_stream(stream, offer)
     }
 
     /// Returns the shared playback of the file `name`, or `None` if there is no such file.

@@ -27,6 +27,11 @@ pub(crate) struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
+    /// Returns the address of the client that sends the offer.
+    pub(super) const fn client(&self) -> std::net::IpAddr {
+        self.connection.peer.ip()
+    }
+
     /// Returns an offer that asks for no transcoding of video.
     pub(crate) const fn new(sdp: &'a str, connection: ConnectionAddresses) -> Self {
         Self {

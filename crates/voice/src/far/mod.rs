@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::clock::{self, Estimate, Exchange};
 use crate::stamps::Record;
+use glassline_media::clock::{self, Estimate, Exchange};
 use wire::{Malformed, Message, Unwritten, Writer};
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Join {
     }
 
     /// Takes the stamps of a frame at its sender. `error`: largest error of stamps of another
-    /// host, which were mapped to this host's clock (`glassline_voice::clock`).
+    /// host, which were mapped to this host's clock (`glassline_media::clock`).
     pub fn record_sent(&mut self, ssrc: Ssrc, send_stamps: SendStamps, error: Option<Duration>) {
         let delay = Delay::of_sender(&send_stamps);
         let operation = delay.get(Stage::EncodeOperation).unwrap_or(0);

@@ -22,7 +22,7 @@ use web_transport_proto::{self as proto, Frame, StreamUni, VarInt};
 
 use super::control_datagrams;
 use super::web::ALPN;
-use crate::endpoint::ClientEndpoint;
+use crate::endpoint::{ClientEndpoint, Limits};
 use crate::{CongestionControl, Trust};
 use input::Input;
 pub use request::SentRequest;
@@ -66,7 +66,13 @@ impl<'a> HostileClient<'a> {
         let congestion = CongestionControl::new(Algorithm::Cubic);
         let protocols = vec![ALPN.to_vec()];
         let connection = endpoint
-            .dial(server, "localhost", &Trust::Anyone, protocols, congestion)
+            .dial(
+                server,
+                "localhost",
+                &Trust::Anyone,
+                protocols,
+                (congestion, Limits::Client),
+            )
             .await
             .expect("a server that completes the handshake");
         let mut client = Self {

@@ -50,6 +50,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 async fn granted(site: &mut Site) -> Session {
     let request = soon(site.requests.recv()).await.expect("it listens");
     let grant = Grant {
+        node: None,
         publish: true,
         read: Some(Origin::new()),
         only: None,
@@ -73,6 +74,7 @@ async fn attack(input: &[u8]) {
             }
             if let Ok(request) = request {
                 let grant = Grant {
+                    node: None,
                     publish: true,
                     read: Some(Origin::new()),
                     only: None,

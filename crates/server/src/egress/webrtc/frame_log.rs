@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_media::Relay;
+
 use crate::latency::FrameStamps;
 
 /// Frames kept for a viewer that reports once a second: enough even at 120 frames/s.
@@ -28,7 +30,10 @@ pub(crate) struct FrameLog {
 struct FrameRecord {
     origin_ns: i64,
     timestamp: u32,
-    stages_us: [u32; 4],
+    /// From the origin to publication, reading, the pacer's release and the kernel.
+    steps_us: [u32; 4],
+    /// Time under way between servers, and its error, if the stream is pulled from one.
+    relay_us: Option<[u32; 2]>,
 }
 
 impl FrameLog {
@@ -54,9 +59,14 @@ impl FrameLog {
         self.frames.push_back(FrameRecord {
             origin_ns,
             timestamp: frame.timestamp,
-            stages_us: frame
-                .stages()
-                .map(|(_, delay)| u32::try_from(delay.as_micros()).unwrap_or(u32::MAX)),
+            steps_us: [
+                frame.published.saturating_duration_since(frame.origin),
+                frame.read_at.saturating_duration_since(frame.published),
+                frame.paced.saturating_duration_since(frame.read_at),
+                frame.sent.saturating_duration_since(frame.paced),
+            ]
+            .map(micros),
+            relay_us: frame.relay.map(|it| [it.delay, it.error].map(micros)),
         });
     }
 
@@ -73,7 +83,12 @@ impl FrameLog {
             self.epoch + span
         };
         let after = |from: Instant, micros: u32| from + Duration::from_micros(micros.into());
-        let [ingest, hub, pace, send] = entry.stages_us;
+        let [ingest, hub, pace, send] = entry.steps_us;
+        let span = |us: u32| Duration::from_micros(us.into());
+        let relay = entry.relay_us.map(|[delay, error]| Relay {
+            delay: span(delay),
+            error: span(error),
+        });
         let published = after(origin, ingest);
         let read_at = after(published, hub);
         let paced = after(read_at, pace);
@@ -81,11 +96,16 @@ impl FrameLog {
             timestamp,
             origin,
             published,
+            relay,
             read_at,
             paced,
             sent: after(paced, send),
         })
     }
+}
+
+fn micros(delay: Duration) -> u32 {
+    u32::try_from(delay.as_micros()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -107,6 +127,7 @@ mod tests {
                 timestamp: frame * 3000,
                 origin,
                 published: at(1),
+                relay: None,
                 read_at: at(3),
                 paced: at(6),
                 sent: at(10),
@@ -115,7 +136,7 @@ mod tests {
         assert_eq!(log.frames.len(), FRAMES_MAX);
         assert_eq!(log.find(0), None);
         let stages = log.find(999 * 3000).expect("the newest").stages();
-        let ms: Vec<u128> = stages.iter().map(|(_, delay)| delay.as_millis()).collect();
+        let ms: Vec<u128> = stages.map(|(_, delay)| delay.as_millis()).collect();
         assert_eq!(ms, [1, 2, 3, 4]);
     }
 }

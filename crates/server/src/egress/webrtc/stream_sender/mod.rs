@@ -337,6 +337,7 @@ impl StreamSender {
             timestamp,
             origin: unit.stamps.origin,
             published: unit.stamps.published,
+            relay: unit.stamps.relay,
             read_at: queued.read_at,
             paced: now,
             sent: now,

@@ -164,7 +164,7 @@ impl Scene {
             negotiator: Negotiator::new(
                 Arc::clone(&shared),
                 hub,
-                None,
+                (None, None),
                 transcoders,
                 Arc::default(),
                 settings,

@@ -1,0 +1,354 @@
+//! Origins of the configuration: a stream that this server does not have is pulled from the first
+//! server of a list that has it, and from the next one when that server fails.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wake};
+use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
+use tokio::sync::mpsc;
+
+use super::identity::{Identity, Provenances};
+use super::pull::{Pull, PullEvent, PullSource, Pulls};
+use crate::rooms;
+use crate::runtime::{SourceRates, Supervisor, TaskWaker};
+
+/// Longest time that viewers of a new stream wait for an origin that has it.
+const SEARCH: Duration = Duration::from_secs(3);
+
+/// Time for which a name that no origin has is not asked for again.
+const NEGATIVE: Duration = Duration::from_secs(2);
+
+/// Most names that are known to be nowhere.
+const NEGATIVE_MAX: usize = 1024;
+
+/// Cold names that clients of one address may ask for: a second, and at once.
+const COLD_PER_S: f64 = 5.0;
+const COLD_AT_ONCE: f64 = 50.0;
+
+/// Most streams that are searched for at the same time.
+const SEARCHES_MAX: usize = 256;
+
+/// Time for which a stream stays listed that is not pulled any more: the next viewer gets its tracks
+/// at once.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Time in which a viewer that found a stream just before it left the hub begins to receive it.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Pauses between two rounds through all origins, for a stream that viewers wait for.
+const ROUND_PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(1_000),
+    Duration::from_millis(2_000),
+];
+
+/// How streams are found on other servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Servers to ask, the first one first.
+    pub(crate) origins: Vec<NodeAddress>,
+    /// Time for which a stream is still pulled after its last viewer left.
+    pub(crate) linger: Duration,
+}
+
+/// Finds streams on other servers.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    origins: Vec<NodeAddress>,
+    pulls: Pulls,
+    state: Mutex<Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    /// Streams that are pulled, or searched for.
+    pulled: HashMap<StreamName, Pulled>,
+    searches: usize,
+    nowhere: HashMap<StreamName, Instant>,
+    cold: SourceRates,
+}
+
+#[derive(Debug)]
+struct Pulled {
+    stream: Arc<Stream>,
+    is_live: bool,
+}
+
+impl Directory {
+    /// Must be called within tokio.
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        identity: &Identity,
+        provenances: &Arc<Provenances>,
+        supervisor: &Arc<Supervisor>,
+        settings: Settings,
+    ) -> std::io::Result<Arc<Self>> {
+        let pulls = Pulls::new(hub, identity, provenances, supervisor, settings.linger)?;
+        Ok(Arc::new(Self {
+            origins: settings.origins,
+            pulls,
+            state: Mutex::new(Found {
+                pulled: HashMap::new(),
+                searches: 0,
+                nowhere: HashMap::new(),
+                cold: SourceRates::new(COLD_PER_S, COLD_AT_ONCE),
+            }),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to pull the stream `name`, which the hub does not have, for a client with the address
+    /// `by`. Returns the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment
+    /// ago. A stream that no origin has leaves the hub again.
+    pub(crate) fn begin(self: &Arc<Self>, name: &str, by: IpAddr) -> Option<Arc<Stream>> {
+        self.begin_for(name, Some(by), &[])
+    }
+
+    /// The same for the servers `asking`, which are bounded by their number.
+    pub(crate) fn begin_for_nodes(
+        self: &Arc<Self>,
+        name: &str,
+        asking: &[NodeName],
+    ) -> Option<Arc<Stream>> {
+        self.begin_for(name, None, asking)
+    }
+
+    fn begin_for(
+        self: &Arc<Self>,
+        name: &str,
+        by: Option<IpAddr>,
+        asking: &[NodeName],
+    ) -> Option<Arc<Stream>> {
+        // Voices of a room are on the room's server only.
+        if self.origins.is_empty() || rooms::is_voice(name) {
+            return None;
+        }
+        let name = StreamName::parse(name).ok()?;
+        let now = Instant::now();
+        let mut found = self.lock();
+        if let Some(pulled) = found.pulled.get(&name) {
+            return Some(Arc::clone(&pulled.stream));
+        }
+        if found.nowhere.get(&name).is_some_and(|until| now < *until) {
+            return None;
+        }
+        if found.searches >= SEARCHES_MAX || !by.is_none_or(|by| found.cold.take(by, now)) {
+            return None;
+        }
+        let stream = self.pulls.hub().admit(name.clone()).ok()?;
+        if stream.is_published() || !stream.tracks().is_empty() {
+            return Some(stream);
+        }
+        stream.set_lifetime(StreamLifetime::Transient);
+        stream.set_prospect(Prospect::OnDemand);
+        found.searches += 1;
+        found.pulled.insert(
+            name,
+            Pulled {
+                stream: Arc::clone(&stream),
+                is_live: false,
+            },
+        );
+        drop(found);
+        tokio::spawn(Search::new(self, &stream, asking).run());
+        Some(stream)
+    }
+
+    fn note_live(&self, name: &StreamName) {
+        let mut found = self.lock();
+        let found = &mut *found;
+        if let Some(pulled) = found.pulled.get_mut(name)
+            && !pulled.is_live
+        {
+            pulled.is_live = true;
+            found.searches -= 1;
+        }
+    }
+
+    /// Lists a stream again that was forgotten. Returns false if another one has its name.
+    fn list_again(&self, stream: &Arc<Stream>) -> bool {
+        let mut found = self.lock();
+        let is_listed = self.pulls.hub().list(stream).is_ok();
+        if is_listed {
+            let pulled = Pulled {
+                stream: Arc::clone(stream),
+                is_live: true,
+            };
+            found.pulled.insert(stream.name().clone(), pulled);
+        }
+        is_listed
+    }
+
+    /// Forgets a stream, which leaves the hub. One that was `nowhere` is not searched for again at once.
+    fn forget(&self, stream: &Arc<Stream>, is_nowhere: bool) {
+        let now = Instant::now();
+        let name = stream.name();
+        let mut found = self.lock();
+        if let Some(pulled) = found.pulled.remove(name)
+            && !pulled.is_live
+        {
+            found.searches -= 1;
+        }
+        if is_nowhere {
+            if found.nowhere.len() >= NEGATIVE_MAX {
+                found.nowhere.retain(|_, until| now < *until);
+            }
+            if found.nowhere.len() < NEGATIVE_MAX {
+                found.nowhere.insert(name.clone(), now + NEGATIVE);
+            }
+        }
+        self.pulls.hub().remove(name.as_str());
+    }
+}
+
+/// The search for one stream, and for its next origin whenever one fails.
+struct Search {
+    directory: Arc<Directory>,
+    stream: Arc<Stream>,
+    asking: Vec<NodeName>,
+    /// Index of the origin that is asked at present.
+    place: usize,
+    /// Origins that failed since the latest data, which is a round when all have.
+    failed: usize,
+    rounds: usize,
+    why: String,
+}
+
+impl Search {
+    fn new(directory: &Arc<Directory>, stream: &Arc<Stream>, asking: &[NodeName]) -> Self {
+        Self {
+            directory: Arc::clone(directory),
+            stream: Arc::clone(stream),
+            asking: asking.to_vec(),
+            place: 0,
+            failed: 0,
+            rounds: 0,
+            why: String::new(),
+        }
+    }
+
+    fn source(&self) -> PullSource {
+        PullSource {
+            address: self.directory.origins[self.place].clone(),
+            epoch: None,
+        }
+    }
+
+    async fn run(mut self) {
+        // The stream is needed for as long as it is searched for.
+        let mut demand = Some(self.stream.demand());
+        let directory = Arc::clone(&self.directory);
+        let stream = Arc::clone(&self.stream);
+        let (pull, events) = directory.pulls.start(stream, self.source(), &self.asking);
+        let searching = self.first(&pull, events);
+        let Ok(Some(events)) = tokio::time::timeout(SEARCH, searching).await else {
+            let detail = format!("no origin has the stream: {}", self.why);
+            tracing::info!(stream = %self.stream.name(), why = self.why, "no origin has the stream");
+            // Not listed any more before those that wait are woken.
+            directory.forget(&self.stream, true);
+            pull.end();
+            self.stream.set_state(State::Down { detail });
+            return;
+        };
+        directory.note_live(self.stream.name());
+        demand.take();
+        self.keep(&pull, events).await;
+        while self.is_needed_again().await {
+            (self.place, self.failed, self.rounds) = (0, 0, 0);
+            let (stream, source) = (Arc::clone(&self.stream), self.source());
+            let (pull, events) = directory.pulls.start(stream, source, &self.asking);
+            self.keep(&pull, events).await;
+        }
+    }
+
+    /// Waits until somebody needs the stream again. Returns false once the stream has left the hub,
+    /// because nobody did for a while.
+    async fn is_needed_again(&self) -> bool {
+        let changed = Arc::new(TaskWaker::default());
+        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+        self.stream.watch(&watcher);
+        let needed = async {
+            while !self.stream.is_demanded() {
+                changed.woken().await;
+            }
+        };
+        if tokio::time::timeout(IDLE, needed).await.is_ok() {
+            return true;
+        }
+        self.directory.forget(&self.stream, false);
+        // A viewer may have found the stream just before.
+        tokio::time::sleep(FAREWELL).await;
+        self.stream.is_demanded() && self.directory.list_again(&self.stream)
+    }
+
+    fn note(&self, source: &PullSource, provenance: &Provenance) {
+        let path = provenance.path.iter().map(NodeName::as_str);
+        let path = path.collect::<Vec<_>>().join(" → ");
+        let (stream, host) = (self.stream.name(), &source.address.host);
+        let port = source.address.port;
+        tracing::info!(%stream, host, port, path, "stream is pulled");
+    }
+
+    /// Asks one origin after the other until one of them has the stream. Returns the events that
+    /// follow; `None` if none has it.
+    async fn first(
+        &mut self,
+        pull: &Pull,
+        mut events: mpsc::Receiver<PullEvent>,
+    ) -> Option<mpsc::Receiver<PullEvent>> {
+        loop {
+            match events.recv().await? {
+                PullEvent::FirstData { source, provenance } => {
+                    self.note(&source, &provenance);
+                    return Some(events);
+                }
+                PullEvent::Failed { source, why } => {
+                    self.why = format!("{}: {why}", source.address.host);
+                    self.place += 1;
+                    if self.place >= self.directory.origins.len() {
+                        return None;
+                    }
+                    pull.replace(self.source());
+                }
+                PullEvent::CodecChanged { .. } => {}
+                PullEvent::Ended => return None,
+            }
+        }
+    }
+
+    /// Keeps the stream live for as long as somebody needs it: whenever its origin fails, the others
+    /// are asked, and then all of them again.
+    async fn keep(&mut self, pull: &Pull, mut events: mpsc::Receiver<PullEvent>) {
+        while let Some(event) = events.recv().await {
+            match event {
+                PullEvent::FirstData { source, provenance } => {
+                    self.note(&source, &provenance);
+                    (self.failed, self.rounds) = (0, 0);
+                }
+                PullEvent::Failed { .. } => {
+                    self.failed += 1;
+                    if self.failed > self.directory.origins.len() {
+                        self.failed = 1;
+                        let pause = ROUND_PAUSES[self.rounds.min(ROUND_PAUSES.len() - 1)];
+                        self.rounds += 1;
+                        tokio::time::sleep(pause).await;
+                    }
+                    self.place = (self.place + 1) % self.directory.origins.len();
+                    pull.replace(self.source());
+                }
+                PullEvent::CodecChanged { source } => {
+                    let stream = self.stream.name();
+                    tracing::info!(%stream, host = source.address.host, "pulled stream has other codecs");
+                }
+                PullEvent::Ended => return,
+            }
+        }
+    }
+}

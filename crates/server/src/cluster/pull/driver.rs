@@ -1,0 +1,349 @@
+//! The driver of a pull: publishes the units of its present source, and changes sources.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Publisher, SourceNote, State, Stream, Wake};
+use glassline_media::{Kind, MediaUnit};
+use glassline_quic::moq::{KeyframeRequester, NodeName};
+use tokio::sync::mpsc;
+
+use super::reception::{Arrival, Described, Reception};
+use super::sessions::Sessions;
+use super::{Command, PullEvent, PullFailure, PullSource, SILENCE};
+use crate::cluster::identity::Provenances;
+use crate::runtime::TaskWaker;
+
+/// Shortest time between two requests for a keyframe of a track.
+const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Publishes a stream that is pulled from others.
+pub(super) struct Driver {
+    stream: Arc<Stream>,
+    /// The servers that ask, this one last.
+    asking: Vec<NodeName>,
+    sessions: Arc<Sessions>,
+    provenances: Arc<Provenances>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    events: mpsc::Sender<PullEvent>,
+    linger: Duration,
+    /// Woken when the stream is needed or no more, and when a keyframe is requested.
+    changed: Arc<TaskWaker>,
+    present: Option<Present>,
+    next: Option<Next>,
+    keyframe_asked: Option<Instant>,
+    unneeded: Option<Instant>,
+}
+
+/// The source that is published.
+struct Present {
+    reception: Reception,
+    publisher: Publisher,
+    described: Arc<Described>,
+    /// Tracks with other codecs, whose first keyframe has not come yet.
+    coming: Option<Arc<Described>>,
+}
+
+/// A source that takes over from its first keyframe on.
+struct Next {
+    reception: Reception,
+    described: Option<Arc<Described>>,
+    /// When it has failed unless a keyframe came.
+    due: Instant,
+    keyframe_asked: Option<Instant>,
+}
+
+/// What happens next.
+enum Step {
+    Present(Arrival),
+    Next(Arrival),
+    Command(Option<Command>),
+    Look,
+}
+
+impl Driver {
+    pub(super) fn new(
+        stream: Arc<Stream>,
+        asking: Vec<NodeName>,
+        sessions: Arc<Sessions>,
+        provenances: Arc<Provenances>,
+        (commands, events): (mpsc::UnboundedReceiver<Command>, mpsc::Sender<PullEvent>),
+        linger: Duration,
+    ) -> Self {
+        Self {
+            stream,
+            asking,
+            sessions,
+            provenances,
+            commands,
+            events,
+            linger,
+            changed: Arc::default(),
+            present: None,
+            next: None,
+            keyframe_asked: None,
+            unneeded: None,
+        }
+    }
+
+    /// Pulls the stream, from `source` at first, until it is ended or not needed any more.
+    pub(super) async fn run(mut self, source: PullSource) {
+        let watcher = Arc::clone(&self.changed) as Arc<dyn Wake>;
+        self.stream.watch(&watcher);
+        self.begin(source);
+        loop {
+            match self.step().await {
+                Step::Present(arrival) => self.on_present(arrival),
+                Step::Next(arrival) => self.on_next(arrival),
+                Step::Command(Some(Command::Replace(source))) => self.begin(source),
+                Step::Command(Some(Command::End) | None) => break,
+                Step::Look => {}
+            }
+            if self.look(Instant::now()) {
+                break;
+            }
+        }
+        if let Some(present) = self.present.take() {
+            present.publisher.finish(State::Idle);
+        }
+        self.provenances.set(self.stream.name(), None);
+        let _ = self.events.send(PullEvent::Ended).await;
+    }
+
+    async fn step(&mut self) -> Step {
+        let deadline = self.deadline();
+        let present = async {
+            match &mut self.present {
+                Some(present) => present.reception.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let next = async {
+            match &mut self.next {
+                Some(next) => next.reception.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let waiting = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            arrival = present => Step::Present(arrival),
+            arrival = next => Step::Next(arrival),
+            command = self.commands.recv() => Step::Command(command),
+            () = self.changed.woken() => Step::Look,
+            () = waiting => Step::Look,
+        }
+    }
+
+    /// When there is something to do though nothing happens.
+    fn deadline(&self) -> Option<Instant> {
+        let linger = self.unneeded.map(|since| since + self.linger);
+        let due = self.next.as_ref().map(|next| next.due);
+        let keyframe = self.keyframe_asked.map(|asked| asked + KEYFRAME_INTERVAL);
+        let keyframe = keyframe.filter(|at| *at > Instant::now());
+        [linger, due, keyframe].into_iter().flatten().min()
+    }
+
+    /// Begins to read `source`, which takes over with its first keyframe.
+    fn begin(&mut self, source: PullSource) {
+        let name = self.stream.name().as_str().to_owned();
+        let sessions = Arc::clone(&self.sessions);
+        self.next = Some(Next {
+            reception: Reception::start(source, name, self.asking.clone(), sessions),
+            described: None,
+            due: Instant::now() + SILENCE,
+            keyframe_asked: None,
+        });
+    }
+
+    fn tell(&self, event: PullEvent) {
+        // Whoever decides is never that far behind, and what comes next tells the same.
+        let _ = self.events.try_send(event);
+    }
+
+    fn on_next(&mut self, arrival: Arrival) {
+        let Some(next) = &mut self.next else { return };
+        match arrival {
+            Arrival::Tracks(described) => {
+                // The source's present group may have left its memory already.
+                next.described = Some(described);
+            }
+            Arrival::Redescribed(described) => next.described = Some(described),
+            Arrival::Over(why) => self.fail_next(why),
+            Arrival::Unit(unit) => {
+                if let Some(described) = next.described.clone()
+                    && starts(&described, &unit)
+                {
+                    self.take_over(described, unit);
+                }
+            }
+        }
+    }
+
+    fn fail_next(&mut self, why: PullFailure) {
+        if let Some(next) = self.next.take() {
+            let source = next.reception.source.clone();
+            let stream = self.stream.name();
+            tracing::debug!(%stream, host = source.address.host, %why, "not pulled from there");
+            self.tell(PullEvent::Failed { source, why });
+        }
+    }
+
+    /// Publishes the next source in place of the present one.
+    fn take_over(&mut self, described: Arc<Described>, unit: MediaUnit) {
+        let Some(next) = self.next.take() else { return };
+        let source = next.reception.source.clone();
+        match publish(&self.stream, &described) {
+            Err(error) => self.tell(PullEvent::Failed {
+                source,
+                why: error.into(),
+            }),
+            Ok(publisher) => {
+                let stream = self.stream.name();
+                let provenance = described.provenance.clone();
+                self.provenances.set(stream, Some(provenance.clone()));
+                // The source before ends here: nothing of it is published after this.
+                self.present = Some(Present {
+                    reception: next.reception,
+                    publisher,
+                    described,
+                    coming: None,
+                });
+                self.tell(PullEvent::FirstData { source, provenance });
+                self.push(unit);
+            }
+        }
+    }
+
+    fn on_present(&mut self, arrival: Arrival) {
+        let Some(present) = &mut self.present else {
+            return;
+        };
+        match arrival {
+            Arrival::Tracks(described) => present.coming = Some(described),
+            Arrival::Redescribed(described) => {
+                let _ = present.publisher.describe(&described.tracks);
+                let stream = self.stream.name();
+                self.provenances
+                    .set(stream, Some(described.provenance.clone()));
+                present.described = described;
+            }
+            Arrival::Unit(unit) => match present.coming.clone() {
+                None => self.push(unit),
+                Some(coming) if starts(&coming, &unit) => self.change(&coming, unit),
+                // A unit of the old tracks, or one that nobody could begin with.
+                Some(_) => {}
+            },
+            Arrival::Over(why) => self.fail_present(why),
+        }
+    }
+
+    fn fail_present(&mut self, why: PullFailure) {
+        if let Some(present) = self.present.take() {
+            let source = present.reception.source.clone();
+            let detail = why.to_string();
+            let stream = self.stream.name();
+            tracing::info!(%stream, host = source.address.host, %why, "stream is not pulled from there any more");
+            present.publisher.finish(State::Down { detail });
+            self.tell(PullEvent::Failed { source, why });
+        }
+    }
+
+    /// Goes on with other tracks of the same source.
+    fn change(&mut self, described: &Arc<Described>, unit: MediaUnit) {
+        match publish(&self.stream, described) {
+            Err(error) => self.fail_present(error.into()),
+            Ok(publisher) => {
+                if let Some(present) = &mut self.present {
+                    present.publisher = publisher;
+                    present.coming = None;
+                    present.described = Arc::clone(described);
+                    let source = present.reception.source.clone();
+                    self.tell(PullEvent::CodecChanged { source });
+                }
+                let provenance = described.provenance.clone();
+                self.provenances.set(self.stream.name(), Some(provenance));
+                self.push(unit);
+            }
+        }
+    }
+
+    fn push(&mut self, unit: MediaUnit) {
+        let Some(present) = &mut self.present else {
+            return;
+        };
+        let is_keyframe = unit.keyframe && kind(&present.described, &unit) == Some(Kind::Video);
+        if is_keyframe {
+            // The keyframe answers a pending request.
+            let _ = present.publisher.keyframe_wanted();
+        }
+        if let Err(error) = present.publisher.push(unit, Instant::now()) {
+            self.fail_present(error.into());
+        }
+    }
+
+    /// Passes requests for keyframes on, and looks after deadlines. Returns whether the pull is over.
+    fn look(&mut self, now: Instant) -> bool {
+        let is_due = |asked: Option<Instant>| {
+            asked.is_none_or(|at| now.saturating_duration_since(at) >= KEYFRAME_INTERVAL)
+        };
+        if let Some(present) = &self.present
+            && is_due(self.keyframe_asked)
+            && present.publisher.keyframe_wanted()
+        {
+            self.keyframe_asked = Some(now);
+            let keyframes = &present.described.keyframes;
+            keyframes.iter().for_each(KeyframeRequester::request);
+        }
+        if let Some(next) = &mut self.next
+            && let Some(described) = &next.described
+            && is_due(next.keyframe_asked)
+        {
+            // A source that has no keyframe at hand makes one; others ignore it.
+            next.keyframe_asked = Some(now);
+            described
+                .keyframes
+                .iter()
+                .for_each(KeyframeRequester::request);
+        }
+        if self.next.as_ref().is_some_and(|next| now >= next.due) {
+            self.fail_next(PullFailure::Silent);
+        }
+        if self.stream.is_demanded() {
+            self.unneeded = None;
+            return false;
+        }
+        let since = *self.unneeded.get_or_insert(now);
+        now.saturating_duration_since(since) >= self.linger
+    }
+}
+
+/// Whether a receiver can begin with `unit`: a keyframe of video, or anything if there is no video.
+fn starts(described: &Described, unit: &MediaUnit) -> bool {
+    let has_video = described.tracks.iter().any(|it| it.kind() == Kind::Video);
+    match kind(described, unit) {
+        Some(Kind::Video) => unit.keyframe && unit.first,
+        Some(_) => !has_video,
+        None => false,
+    }
+}
+
+fn kind(described: &Described, unit: &MediaUnit) -> Option<Kind> {
+    Some(described.tracks.get(unit.track.get())?.kind())
+}
+
+fn publish(
+    stream: &Arc<Stream>,
+    described: &Described,
+) -> Result<Publisher, glassline_hub::PublishError> {
+    let publisher = stream.take_over(described.tracks.clone(), Instant::now())?;
+    publisher.note(SourceNote {
+        protocol: "pull",
+        left_out: Vec::new(),
+    });
+    Ok(publisher)
+}

@@ -1,0 +1,172 @@
+//! Streams that this server pulls from others: once for all viewers, while somebody needs them.
+//!
+//! ```text
+//! Pulls::start(name, source) ─► driver ─► stream of the hub, like another publisher
+//!   Pull::replace(source)       ├ reception of the present source ─► push
+//!   Pull::end                   └ reception of the next source: from its first keyframe on it takes
+//!   ◄─ PullEvent                  over, and the one before it ends
+//! ```
+
+mod driver;
+mod reception;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::{Hub, Stream};
+use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError};
+use tokio::sync::mpsc;
+
+use super::identity::{Identity, Provenances};
+use crate::runtime::{Part, Supervisor};
+use driver::Driver;
+use sessions::Sessions;
+
+/// Most events that wait for whoever decides. It is told again of what it missed by the next failure.
+const EVENTS: usize = 64;
+
+/// Where a stream is pulled from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PullSource {
+    /// Server to ask.
+    pub(crate) address: NodeAddress,
+    /// Epoch that the stream must have; `None` takes any.
+    pub(crate) epoch: Option<u64>,
+}
+
+/// What happened to a pull.
+#[derive(Clone, Debug)]
+pub(crate) enum PullEvent {
+    /// The first unit of a source was published, in place of the source before it.
+    FirstData {
+        source: PullSource,
+        provenance: Provenance,
+    },
+    /// A source failed: the present one, whose stream waits for the next, or one that was to replace
+    /// it, which goes on.
+    Failed {
+        source: PullSource,
+        why: PullFailure,
+    },
+    /// The source's tracks have other codecs now; receivers of the old ones are told by the hub.
+    CodecChanged { source: PullSource },
+    /// The pull is over: it was ended, or nobody needed the stream for the linger time.
+    Ended,
+}
+
+/// Why a source failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum PullFailure {
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the stream has epoch {found}, not {expected}")]
+    Epoch { expected: u64, found: u64 },
+    #[error("the stream would be pulled in a circle, or over too many servers")]
+    Loop,
+    #[error("no data for {} s", SILENCE.as_secs())]
+    Silent,
+    #[error("the stream ended there")]
+    Ended,
+    #[error("the stream cannot be published here: {0}")]
+    Publish(#[from] glassline_hub::PublishError),
+}
+
+/// Time without data after which a source has failed: before its first unit, and when it is quiet
+/// while its connection is silent, too.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Pulls streams from other servers.
+#[derive(Debug)]
+pub(crate) struct Pulls {
+    hub: Arc<Hub>,
+    node: NodeName,
+    sessions: Arc<Sessions>,
+    provenances: Arc<Provenances>,
+    supervisor: Arc<Supervisor>,
+    /// Time for which a stream is still pulled after its last viewer left.
+    linger: Duration,
+}
+
+/// A stream that is being pulled. The pull ends when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Pull {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What a pull shall do.
+#[derive(Debug)]
+enum Command {
+    Replace(PullSource),
+    End,
+}
+
+impl Pulls {
+    /// Creates the means to pull streams. Must be called within tokio.
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        identity: &Identity,
+        provenances: &Arc<Provenances>,
+        supervisor: &Arc<Supervisor>,
+        linger: Duration,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            hub: Arc::clone(hub),
+            node: identity.name.clone(),
+            sessions: Arc::new(Sessions::new(identity.clone())?),
+            provenances: Arc::clone(provenances),
+            supervisor: Arc::clone(supervisor),
+            linger,
+        })
+    }
+
+    /// Begins to pull `stream` from `source`, on behalf of the servers `asking`; none of them for
+    /// this server's own viewers. Events come in order; the last one is [`PullEvent::Ended`].
+    pub(crate) fn start(
+        &self,
+        stream: Arc<Stream>,
+        source: PullSource,
+        asking: &[NodeName],
+    ) -> (Pull, mpsc::Receiver<PullEvent>) {
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::channel(EVENTS);
+        let mut asking = asking.to_vec();
+        asking.push(self.node.clone());
+        let driver = Driver::new(
+            stream,
+            asking,
+            Arc::clone(&self.sessions),
+            Arc::clone(&self.provenances),
+            (orders, events),
+            self.linger,
+        );
+        let supervisor = Arc::clone(&self.supervisor);
+        tokio::spawn(async move {
+            let running = driver.run(source);
+            if supervisor.catch_task(Part::Quic, running).await.is_err() {
+                tracing::error!("pulling a stream panicked: it is pulled again when it is needed");
+            }
+        });
+        (Pull { commands }, told)
+    }
+
+    pub(super) const fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+}
+
+impl Pull {
+    /// Pulls the stream from `source` from its next keyframe on; until then the present source goes
+    /// on. A source that was to replace it before is given up.
+    pub(crate) fn replace(&self, source: PullSource) {
+        // The pull may have ended meanwhile, which its last event tells.
+        let _ = self.commands.send(Command::Replace(source));
+    }
+
+    /// Ends the pull.
+    pub(crate) fn end(&self) {
+        let _ = self.commands.send(Command::End);
+    }
+}

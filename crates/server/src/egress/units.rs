@@ -1,0 +1,297 @@
+//! Offers the hub's streams to other servers of the cluster, as units.
+//!
+//! ```text
+//! another server asks ─► NodeRequests ─► the stream's task: hub ─ units ─► UnitBroadcast
+//!                           └ not in this hub ─► Finder: pulled from a third server
+//! ```
+//!
+//! A stream costs nothing here until a server asks for it, and is written once for all that do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, Stream, StreamName, Subscription, Wake};
+use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
+use glassline_quic::moq::{
+    Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance, RequestRefusal,
+    UnitBroadcast,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::moq::DEADLINE;
+use crate::runtime::{Part, Supervisor, TaskWaker, await_tracks, may_come};
+
+/// Time for which a stream is still written after its last reader left.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Most requests that wait for one stream's task.
+const WAITING: usize = 64;
+
+/// Longest time that a server waits for a stream that this one may get.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Begins to pull a stream that the hub does not have, for the servers that ask. Returns the stream
+/// to wait for, if there may be one.
+pub(crate) type Finder = Arc<dyn Fn(&str, &[NodeName]) -> Option<Arc<Stream>> + Send + Sync>;
+
+/// Returns where a stream comes from.
+pub(crate) type Provenances = Arc<dyn Fn(&StreamName) -> Provenance + Send + Sync>;
+
+/// What offering streams to servers needs.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) node: NodeName,
+    pub(crate) clock: NodeClock,
+    pub(crate) find: Finder,
+    pub(crate) provenance_of: Provenances,
+    /// Returns whether servers may have the stream of this name.
+    pub(crate) has: fn(&str) -> bool,
+    pub(crate) supervisor: Arc<Supervisor>,
+}
+
+/// Serves the requests of other servers until this one stops.
+pub(crate) async fn run(origin: Origin, services: Services, mut stopped: watch::Receiver<bool>) {
+    let Ok(requests) = origin.serve_nodes() else {
+        return;
+    };
+    let mut offered: HashMap<String, mpsc::Sender<NodeRequest>> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        let request = tokio::select! {
+            request = requests.next() => request,
+            Some(_) = tasks.join_next() => {
+                offered.retain(|_, task| !task.is_closed());
+                continue;
+            }
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let Some(request) = request else { return };
+        if request.is_loop(&services.node) {
+            request.refuse(RequestRefusal::Loop);
+            continue;
+        }
+        let name = request.name().to_owned();
+        let request = match offered.get(&name) {
+            None => request,
+            Some(task) => match task.try_send(request) {
+                Ok(()) => continue,
+                // More requests than any cluster makes: they come again.
+                Err(mpsc::error::TrySendError::Full(request)) => {
+                    request.refuse(RequestRefusal::NotFound);
+                    continue;
+                }
+                // The task has just ended.
+                Err(mpsc::error::TrySendError::Closed(request)) => request,
+            },
+        };
+        let (to, from) = mpsc::channel(WAITING);
+        let asking = request.asking().to_vec();
+        // There is room for it.
+        let _ = to.try_send(request);
+        let (origin, services) = (origin.clone(), services.clone());
+        offered.insert(name.clone(), to);
+        tasks.spawn(async move {
+            let supervisor = Arc::clone(&services.supervisor);
+            let offering = offer(&name, &asking, from, &origin, &services);
+            if supervisor.catch_task(Part::Quic, offering).await.is_err() {
+                tracing::error!(
+                    stream = name,
+                    "offering the stream to other servers panicked: they ask again"
+                );
+            }
+        });
+    }
+}
+
+/// Offers one stream for as long as servers read it.
+async fn offer(
+    name: &str,
+    asking: &[NodeName],
+    mut requests: mpsc::Receiver<NodeRequest>,
+    origin: &Origin,
+    services: &Services,
+) {
+    let found = tokio::time::timeout(PATIENCE, find(name, asking, services)).await;
+    let refusal = match found {
+        Ok(Some(stream)) => match Offered::new(stream, origin, services) {
+            Ok(offered) => {
+                if let Err(ended) = offered.run(&mut requests).await {
+                    tracing::debug!(stream = name, %ended, "stream is not offered to servers any more");
+                }
+                RequestRefusal::NotFound
+            }
+            Err(refusal) => refusal,
+        },
+        Ok(None) | Err(_) => RequestRefusal::NotFound,
+    };
+    requests.close();
+    while let Some(request) = requests.recv().await {
+        request.refuse(refusal);
+    }
+}
+
+/// Returns the stream, once it has tracks.
+async fn find(name: &str, asking: &[NodeName], services: &Services) -> Option<Arc<Stream>> {
+    if !(services.has)(name) {
+        return None;
+    }
+    let found = services.hub.stream(name);
+    let stream = found.or_else(|| (services.find)(name, asking))?;
+    if may_come(&stream) {
+        drop(await_tracks(&stream).await);
+    }
+    (!stream.tracks().is_empty()).then_some(stream)
+}
+
+/// A stream that is offered.
+struct Offered {
+    stream: Arc<Stream>,
+    broadcast: UnitBroadcast,
+    provenance: Provenance,
+    services: Services,
+    arrival: Arc<TaskWaker>,
+    /// Reads the layers with this index; each subscription reads one layer of a track.
+    layers: Vec<Subscription>,
+    /// Number of the next unit of each layer.
+    next: HashMap<(usize, u8), u64>,
+    /// When somebody needed the stream.
+    needed: Instant,
+}
+
+impl Offered {
+    fn new(
+        stream: Arc<Stream>,
+        origin: &Origin,
+        services: &Services,
+    ) -> Result<Self, RequestRefusal> {
+        let provenance = (services.provenance_of)(stream.name());
+        if provenance.path.len() > PATH_MAX {
+            return Err(RequestRefusal::Loop);
+        }
+        let broadcast = origin.units(stream.name().as_str(), services.clock, DEADLINE);
+        let broadcast = broadcast.map_err(|_| RequestRefusal::NotFound)?;
+        Ok(Self {
+            stream,
+            broadcast,
+            provenance,
+            services: services.clone(),
+            arrival: Arc::default(),
+            layers: Vec::new(),
+            next: HashMap::new(),
+            needed: Instant::now(),
+        })
+    }
+
+    async fn run(mut self, requests: &mut mpsc::Receiver<NodeRequest>) -> Result<(), Ended> {
+        let mut layout = self.stream.layout();
+        let mut tracks = self.stream.tracks();
+        self.broadcast.describe(&self.provenance, &tracks)?;
+        self.subscribe();
+        let mut arrived = Vec::new();
+        loop {
+            if self.broadcast.has_reader() {
+                self.needed = Instant::now();
+            }
+            let unneeded = tokio::time::sleep_until((self.needed + LINGER).into());
+            tokio::select! {
+                request = requests.recv() => match request {
+                    Some(request) => {
+                        self.needed = Instant::now();
+                        request.accept(&self.broadcast);
+                    }
+                    None => break,
+                },
+                () = self.arrival.woken() => {}
+                () = self.broadcast.keyframe_requested() => self.stream.request_keyframe(),
+                () = unneeded => {
+                    if !self.broadcast.has_reader() {
+                        break;
+                    }
+                }
+            }
+            let provenance = (self.services.provenance_of)(self.stream.name());
+            let present = self.stream.tracks();
+            let is_new_layout = self.stream.layout() != layout;
+            if is_new_layout || !Arc::ptr_eq(&present, &tracks) || provenance != self.provenance {
+                (layout, tracks, self.provenance) = (self.stream.layout(), present, provenance);
+                self.broadcast.describe(&self.provenance, &tracks)?;
+                if is_new_layout || self.layers.len() != layer_count(&self.stream) {
+                    self.subscribe();
+                }
+            }
+            self.read(&mut arrived);
+        }
+        self.broadcast.finish();
+        Ok(())
+    }
+
+    /// Subscribes to all layers, and writes what is needed to begin with.
+    fn subscribe(&mut self) {
+        self.next.clear();
+        let tracks = self.stream.tracks();
+        self.layers = (0..layer_count(&self.stream))
+            .map(|layer| {
+                let waker = Arc::clone(&self.arrival) as Arc<dyn Wake>;
+                let mut subscription = self.stream.subscribe(waker);
+                for track in 0..tracks.len() {
+                    subscription.select(layer_of(track, layer));
+                }
+                subscription
+            })
+            .collect();
+        for (track, described) in tracks.iter().enumerate() {
+            if described.kind() == Kind::Audio {
+                continue;
+            }
+            for layer in 0..described.layer_count() {
+                let units = self.stream.since_keyframe(layer_of(track, layer));
+                if units.is_empty() {
+                    // The keyframe has left the ring, and nobody can begin without one.
+                    self.stream.request_keyframe();
+                }
+                units.iter().for_each(|unit| self.write(unit));
+            }
+        }
+    }
+
+    fn read(&mut self, arrived: &mut Vec<Arc<MediaUnit>>) {
+        let mut layers = std::mem::take(&mut self.layers);
+        for (layer, subscription) in layers.iter_mut().enumerate() {
+            subscription.poll(arrived);
+            for unit in arrived.drain(..) {
+                // A track with fewer layers is read by the first subscription alone.
+                if usize::from(unit.layer.0) == layer {
+                    self.write(&unit);
+                }
+            }
+        }
+        self.layers = layers;
+    }
+
+    fn write(&mut self, unit: &MediaUnit) {
+        let next = self
+            .next
+            .entry((unit.track.get(), unit.layer.0))
+            .or_default();
+        if unit.index >= *next {
+            *next = unit.index + 1;
+            self.broadcast.write(unit);
+        }
+    }
+}
+
+fn layer_count(stream: &Stream) -> usize {
+    let tracks = stream.tracks();
+    let counts = tracks.iter().map(Track::layer_count);
+    counts.max().unwrap_or(1)
+}
+
+fn layer_of(track: usize, layer: usize) -> TrackLayer {
+    TrackLayer {
+        track: TrackIndex(track),
+        layer: LayerIndex(u8::try_from(layer).unwrap_or(u8::MAX)),
+    }
+}

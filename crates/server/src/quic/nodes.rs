@@ -1,0 +1,134 @@
+//! Sessions of other servers of the cluster.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use glassline_hub::Hub;
+use glassline_quic::Fingerprint;
+use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, SessionRequest};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::access::{Rights, Scope};
+use super::account::SessionEntry;
+use super::{OpenedSession, Reason, SessionContext};
+use crate::auth::Secret;
+use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
+use crate::egress::{moq, units};
+use crate::rooms;
+use crate::runtime::{Part, Supervisor, calendar, spawn_kept};
+
+/// The parts of the server that its cluster needs.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeServices {
+    pub(crate) identity: Identity,
+    pub(crate) provenances: Arc<Provenances>,
+    /// Finds streams on further servers.
+    pub(crate) directory: Arc<Directory>,
+}
+
+/// What other servers read.
+#[derive(Clone, Debug)]
+pub(super) struct Nodes {
+    origin: Origin,
+    clock: NodeClock,
+    secret: Secret,
+}
+
+impl Nodes {
+    /// Begins to offer streams to other servers, if this server is in a cluster.
+    pub(super) fn start(
+        services: Option<NodeServices>,
+        hub: &Arc<Hub>,
+        supervisor: &Arc<Supervisor>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Option<(Self, JoinHandle<()>)> {
+        let NodeServices {
+            identity,
+            provenances,
+            directory,
+        } = services?;
+        let origin = Origin::with_deadline(moq::DEADLINE);
+        let offered = units::Services {
+            hub: Arc::clone(hub),
+            node: identity.name,
+            clock: identity.clock,
+            find: Arc::new(move |name, asking| directory.begin_for_nodes(name, asking)),
+            provenance_of: Arc::new(move |name| provenances.of(name)),
+            has: |name| !rooms::is_voice(name),
+            supervisor: Arc::clone(supervisor),
+        };
+        let (offering, until) = (origin.clone(), stopped.clone());
+        let make = move || units::run(offering.clone(), offered.clone(), until.clone());
+        let part = (Part::Quic, "QUIC: streams for servers");
+        let task = spawn_kept(supervisor, part, stopped, make);
+        let nodes = Self {
+            origin,
+            clock: identity.clock,
+            secret: identity.secret,
+        };
+        Some((nodes, task))
+    }
+
+    /// Returns what another server is granted.
+    pub(super) fn grant(&self) -> Grant {
+        Grant {
+            read: Some(self.origin.clone()),
+            node: Some(self.clock),
+            ..Grant::default()
+        }
+    }
+}
+
+/// Reads the ticket of another server from `query`. Returns the server; `None` if there is no ticket.
+pub(super) fn verify(
+    nodes: Option<&Nodes>,
+    query: &str,
+    own: Fingerprint,
+) -> Option<Result<NodeName, TicketError>> {
+    let secret = nodes.map(|nodes| &nodes.secret);
+    cluster::verify(secret, query, own, calendar::now())
+}
+
+/// Opens the session of another server of the cluster, if its ticket is valid.
+pub(super) async fn open(
+    request: SessionRequest,
+    verified: Result<NodeName, TicketError>,
+    entry: &SessionEntry,
+    context: &SessionContext,
+    replaced: watch::Receiver<()>,
+) -> Option<OpenedSession> {
+    let peer = request.peer();
+    let (node, nodes) = match (verified, &context.nodes) {
+        (Ok(node), Some(nodes)) => (node, nodes),
+        (verified, _) => {
+            let why = verified.err().unwrap_or(TicketError::NoCluster);
+            context.counters.refuse(Reason::Unauthorized);
+            tracing::warn!(%peer, %why, "another server refused");
+            request.refuse(Refusal::Unauthorized);
+            return None;
+        }
+    };
+    let folder = request.path().to_owned();
+    let session = match request.grant(nodes.grant()).await {
+        Ok(session) => Arc::new(session),
+        Err(error) => {
+            tracing::debug!(%peer, %node, %error, "session of another server ended during its handshake");
+            return None;
+        }
+    };
+    tracing::info!(%peer, %node, "another server reads streams");
+    let account = entry.open(&session, true, Instant::now());
+    Some(OpenedSession {
+        session,
+        account,
+        rights: Rights {
+            publish: Scope::None,
+            read: None,
+        },
+        only: None,
+        replaced,
+        collection: None,
+        folder,
+    })
+}
