@@ -29,6 +29,7 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
+    ("cluster", &["sim"]),
     ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
@@ -43,8 +44,9 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 11] = [
+pub(super) const CORES: [&str; 12] = [
     "media",
+    "cluster",
     "rtp",
     "demux",
     "congestion",
