@@ -30,6 +30,7 @@ pub(super) const CRATES: &[Row] = &[
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
     ("cluster", &["sim"]),
+    ("cluster-nats", &["cluster"]),
     ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
