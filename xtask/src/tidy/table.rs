@@ -37,7 +37,7 @@ pub(super) const CRATES: &[Row] = &[
     ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "voice", "webrtc"]),
     ("lab", &["client", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
-    ("server", &["congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
+    ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
     ("glassline", &["client", "lab", "media", "net", "server", "sim"]),
 ];
 
