@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Node;
 use super::pulls::PATH_MAX;
+use crate::config::Moment;
 use crate::name::{NodeId, StreamName};
 use crate::question::{HOLDERS_MAX, Holder, Question, Report};
 
@@ -30,6 +31,13 @@ pub(super) struct Child {
 }
 
 impl Node {
+    /// Replies to a question that another node sent over QUIC instead of the engine, as
+    /// [`crate::Event::Probe`] asks for; `None` for what is no question.
+    pub fn handle_question(&mut self, now: Moment, from: &NodeId, payload: &[u8]) -> Option<Bytes> {
+        self.now = now;
+        self.on_question(from, payload)
+    }
+
     /// Replies to a question; `None` for what is no question.
     pub(super) fn on_question(&mut self, from: &NodeId, payload: &[u8]) -> Option<Bytes> {
         let question = Question::parse(payload).ok()?;

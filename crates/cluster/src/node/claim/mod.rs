@@ -128,10 +128,6 @@ impl Claims {
             it.is_serving && (it.kind == Kind::Room || now - it.last_frame < FRAME_WITHIN)
         })
     }
-
-    pub(super) fn count(&self) -> usize {
-        self.held.values().filter(|it| it.is_serving).count()
-    }
 }
 
 impl Holding {
