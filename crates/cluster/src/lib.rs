@@ -25,6 +25,7 @@
 mod config;
 pub mod engine;
 mod event;
+pub mod fixed;
 mod liveness;
 pub mod memory;
 pub mod name;

@@ -130,6 +130,9 @@ impl Memory {
 
     /// Connects a process; the node hears [`Incoming::Connected`].
     pub fn connect(&mut self, now: Instant, node: &NodeId, region: &Region) {
+        if self.is_connected(node) {
+            return;
+        }
         let generation = self.clients.get(node).map_or(0, |it| it.generation) + 1;
         let client = Client {
             region: region.clone(),

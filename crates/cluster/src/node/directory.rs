@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Node, Purpose};
 use crate::engine::{Answered, Call, CallError, Entry, KeyKind, Scope, Version};
 use crate::name::{Key, NodeId, StreamName};
-use crate::record::{Fence, NodeRecord, StreamRecord};
+use crate::record::{Fence, NodeRecord, NodeState, StreamRecord};
 
 /// How long the record of a node of another region is taken as it was read.
 const NODE_FRESH: Duration = Duration::from_secs(60);
@@ -216,7 +216,11 @@ impl Node {
         let record = entry.and_then(|it| NodeRecord::parse(&it.value).ok());
         // A record that names another region than its key was not written by this software.
         if let Some(record) = record.filter(|it| it.region == *region) {
+            let drains = record.state == NodeState::Draining;
             self.keep_node(node.clone(), record);
+            if drains {
+                self.sources_of_gone(node);
+            }
         }
     }
 

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::Node;
+use super::directory::Found;
 use super::pulls::PATH_MAX;
+use super::{Node, Purpose};
 use crate::config::Moment;
-use crate::name::{NodeId, StreamName};
+use crate::engine::{Answered, Call, CallError};
+use crate::name::{Key, NodeId, StreamName};
 use crate::question::{HOLDERS_MAX, Holder, Question, Report};
 
 /// A child that told nothing for this time is gone: two of its reports are missing.
@@ -49,6 +51,10 @@ impl Node {
             Question::Live { name, region, pull } => {
                 report.epoch = self.epoch_of(&name);
                 report.publishing = self.claims.is_publishing(&name, self.now.at);
+                if report.epoch == 0 && !self.claims.has(&name) {
+                    // The asking node may have read a record that this node left behind.
+                    self.look_for_orphan(&name);
+                }
                 let own = self.own_holder(&name);
                 if pull && own.as_ref().is_none_or(|it| it.slots > 0) {
                     self.promise(from, &name);
@@ -93,6 +99,26 @@ impl Node {
             }
         }
         Some(report.to_payload())
+    }
+
+    /// Reads a name that others believe to be here. Only nodes without notices need it.
+    fn look_for_orphan(&mut self, name: &StreamName) {
+        if !self.config.hears_everything {
+            let key = Key::Stream(name.clone());
+            self.call(Purpose::Orphan(name.clone()), Call::Get { key });
+        }
+    }
+
+    pub(super) fn on_orphan_read(
+        &mut self,
+        name: &StreamName,
+        result: Result<Answered, CallError>,
+    ) {
+        if let Ok(Answered::Got(entry)) = result
+            && !self.claims.has(name)
+        {
+            self.release_orphan(name, &Found::new(entry.as_ref()));
+        }
     }
 
     /// Epoch of what this node holds or pulls under a name; 0 for none.

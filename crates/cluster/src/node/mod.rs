@@ -95,6 +95,7 @@ enum Purpose {
     Recheck(StreamName),
     Lookup(StreamName),
     Places(StreamName),
+    Orphan(StreamName),
 }
 
 /// Requests that wait to be polled, and those that wait for answers.
@@ -145,6 +146,14 @@ impl Node {
     /// Whether the engine is connected, for `/readyz`.
     pub const fn is_connected(&self) -> bool {
         self.presence.is_connected
+    }
+
+    /// Returns all that this node knows about a name, for messages of failed checks.
+    pub(crate) fn explain(&self, name: &StreamName) -> String {
+        let (claim, relay) = (self.claims.explain(name), self.relays.get(name));
+        let known = self.directory.streams.get(name);
+        let state = &self.presence;
+        format!("claim {claim}, relay {relay:?}, known {known:?}, {state:?}")
     }
 
     /// Sets what the next beats say about this node. Headroom decides whether others send
@@ -234,6 +243,7 @@ impl Node {
             Purpose::Recheck(name) => self.on_rechecked(&name, result),
             Purpose::Lookup(name) => self.on_looked_up(&name, id, result),
             Purpose::Places(name) => self.on_places(&name, id, result),
+            Purpose::Orphan(name) => self.on_orphan_read(&name, result),
         }
     }
 

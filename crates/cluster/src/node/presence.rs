@@ -112,9 +112,7 @@ impl Node {
     }
 
     pub(super) fn on_connected(&mut self) {
-        if self.presence.is_connected {
-            return;
-        }
+        // A back end may have missed to say that the connection was gone for a moment.
         self.presence.is_connected = true;
         self.presence.since = self.now.at;
         self.peers.restart(self.now.at);
@@ -198,7 +196,7 @@ impl Node {
             }
             Heard::Restarted => {
                 self.directory.nodes.remove(node);
-                self.sources_of_dead(node);
+                self.sources_of_gone(node);
             }
         }
     }
@@ -208,7 +206,7 @@ impl Node {
         match self.peers.check(node, now) {
             Check::Again(at) => self.timers.set(at, Timer::Peer(node.clone())),
             Check::Nothing => {}
-            Check::Dies => self.sources_of_dead(node),
+            Check::Dies => self.sources_of_gone(node),
             Check::Probe => {
                 let probe = self.next_probe();
                 self.peers.probing(node, probe, now);

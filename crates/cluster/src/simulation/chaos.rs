@@ -274,11 +274,27 @@ impl World {
         found
     }
 
+    fn explain_owner(
+        &self,
+        name: &StreamName,
+        fence: Option<crate::record::Fence>,
+    ) -> Option<String> {
+        let inc = fence?.inc;
+        let mut processes = self.processes.iter();
+        let owner = processes.find(|it| it.config.record.inc == inc)?;
+        let hub = owner.hubs.get(name);
+        Some(format!("{hub:?}, {}", owner.node.as_ref()?.explain(name)))
+    }
+
     fn unrest_of(&self, name: &StreamName) -> Vec<String> {
         let mut found = Vec::new();
         let entry = self.memory.value(&Key::Stream(name.clone()));
         let record = entry.and_then(|it| StreamRecord::parse(&it.value).ok());
         let fence = record.map(|it| it.fence());
+        let lives = |inc: u64| {
+            let mut processes = self.processes.iter();
+            processes.any(|it| it.node.is_some() && it.config.record.inc == inc)
+        };
         for (index, process) in self.processes.iter().enumerate() {
             let Some(node) = &process.node else {
                 continue;
@@ -289,12 +305,13 @@ impl World {
                     fence != Some(*own) || node.owned_epoch(name) != Some(own.epoch)
                 }
                 Some(Source::Pull { fence: pulled, .. }) => fence != Some(*pulled),
-                None => node.viewers(name) > 0 && fence.is_some(),
+                None => node.viewers(name) > 0 && fence.is_some_and(|it| lives(it.inc)),
             };
             if is_stale {
                 found.push(format!(
-                    "{name} at node {index} with {} viewers: shows {shown:?}, the record has {fence:?}",
-                    node.viewers(name)
+                    "{name} at node {index}: shows {shown:?}, the record has {fence:?}; {}; owner: {:?}",
+                    node.explain(name),
+                    self.explain_owner(name, fence),
                 ));
             }
         }

@@ -160,7 +160,13 @@ impl World {
                 self.schedule_in(time, Happening::Probed(index, inc, probe, result));
             }
             Event::Room { .. } | Event::RoomMoved { .. } => {}
-            Event::Drained => self.history.drained += 1,
+            Event::Drained => {
+                self.history.drained += 1;
+                let publishers = self.publishers.iter();
+                let left = publishers.filter(|(_, it)| it.at == index && it.inc == inc);
+                let left: Vec<PublisherId> = left.map(|(id, _)| *id).collect();
+                left.into_iter().for_each(|id| self.publisher_gone(id));
+            }
             Event::EngineRefused { .. } => {}
         }
     }

@@ -224,15 +224,16 @@ impl World {
         process.viewers = 0;
         process.waiting.clear();
         let inc = process.config.record.inc;
-        let hubs = std::mem::take(&mut process.hubs);
+        let names: Vec<StreamName> = process.hubs.keys().cloned().collect();
         process.dialled.clear();
         let id = process.id.clone();
         self.memory.disconnect(now, &id);
         self.history.process_ends(now, inc);
         self.publishers.retain(|_, it| it.at != index);
-        for name in hubs.keys() {
-            self.source_gone(index, name, Duration::from_secs(3));
+        for name in names {
+            self.source_gone(index, &name, Duration::from_secs(3));
         }
+        self.processes[index].hubs.clear();
     }
 
     /// Stops a process for a time, as SIGSTOP and SIGCONT do.

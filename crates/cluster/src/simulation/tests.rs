@@ -70,6 +70,7 @@ fn a_publisher_comes_back_at_another_node_after_a_kill() {
     let mut world = running(3);
     let name = stream_name(0);
     world.publish(0, &name, Policy::Refuse);
+    world.run_until(seconds(9));
     world.view(2, &name, Access::Here);
     world.run_until(seconds(10));
     world.crash(0);

@@ -76,6 +76,8 @@ struct Holding {
     due: Option<Instant>,
     decide_by: Option<Instant>,
     retries: u32,
+    /// When a candidate may claim a source that nobody holds.
+    turn_at: Option<Instant>,
     last_frame: Instant,
     media: Media,
     /// When the next read of this record is due in [`Claims::checks`].
@@ -105,6 +107,10 @@ enum Phase {
 impl Claims {
     pub(super) fn has(&self, name: &StreamName) -> bool {
         self.held.contains_key(name)
+    }
+
+    pub(super) fn explain(&self, name: &StreamName) -> String {
+        format!("{:?} of {} checks", self.held.get(name), self.checks.len())
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = StreamName> {
@@ -146,6 +152,7 @@ impl Holding {
             due: None,
             decide_by: None,
             retries: 0,
+            turn_at: None,
             last_frame: now,
             media: Media {
                 state: StreamState::Live,

@@ -236,12 +236,11 @@ impl Node {
         }
     }
 
-    /// Deletes a record of this process that stands although nobody publishes here: a write
-    /// that was given up was applied later.
-    pub(super) fn release_orphan(&mut self, name: &StreamName, found: &Found) {
+    /// Deletes a record of this node that stands although nobody publishes here: an earlier
+    /// process left it, or a write that was given up was applied later.
+    pub(in crate::node) fn release_orphan(&mut self, name: &StreamName, found: &Found) {
         if let Found::Record(record, expected) = found
             && record.node == self.config.node
-            && record.inc == self.incarnation()
         {
             let key = Key::Stream(name.clone());
             let expected = *expected;

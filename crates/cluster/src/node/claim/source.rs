@@ -81,20 +81,18 @@ impl Node {
                 return self.leave_to(name, &record);
             }
         }
-        let wait = self.wait_for_turn(name);
-        if wait.is_zero() {
-            return self.read_claim(name);
-        }
         let now = self.now.at;
-        let is_armed = |holding: &Holding| holding.due.is_some_and(|at| at > now);
-        if !self.claims.held.get(name).is_some_and(is_armed) {
-            if self.claims.held.get(name).is_some_and(|it| it.retries > 0) {
-                return self.read_claim(name);
-            }
-            if let Some(holding) = self.claims.held.get_mut(name) {
-                holding.retries += 1;
-            }
-            self.wake_claim(name, now + wait);
+        let turn = now + self.wait_for_turn(name);
+        let Some(holding) = self.claims.held.get_mut(name) else {
+            return;
+        };
+        let turn = holding.turn_at.map_or(turn, |it| it.min(turn));
+        holding.turn_at = Some(turn);
+        if turn <= now {
+            self.read_claim(name);
+        } else {
+            self.set_phase(name, Phase::Standby);
+            self.wake_claim(name, turn);
         }
     }
 
@@ -105,8 +103,12 @@ impl Node {
         };
         let before = order.iter().take_while(|it| **it != self.config.node);
         let is_settled = self.presence.is_settled(self.now.at);
+        let drains = |node: &NodeId| {
+            let known = self.directory.nodes.get(node);
+            known.is_some_and(|it| it.record.state == NodeState::Draining)
+        };
         let likely = before.filter(|node| match self.peers.get(node) {
-            Some(peer) => !peer.is_dead && peer.state == NodeState::Serving,
+            Some(peer) => !peer.is_dead && peer.state == NodeState::Serving && !drains(node),
             None => !is_settled,
         });
         PATIENCE * u32::try_from(likely.count()).unwrap_or(u32::MAX).min(12)
@@ -115,7 +117,7 @@ impl Node {
     /// Another node holds the source and is not known to be dead.
     fn leave_to(&mut self, name: &StreamName, record: &StreamRecord) {
         if let Some(holding) = self.claims.held.get_mut(name) {
-            holding.retries = 0;
+            holding.turn_at = None;
         }
         let hears_it = self.peers.get(&record.node).is_some();
         let wait = match hears_it {
@@ -150,8 +152,8 @@ impl Node {
         self.wake_claim(name, at);
     }
 
-    /// All records of a node that died: the next candidate of each source takes over.
-    pub(in crate::node) fn sources_of_dead(&mut self, node: &NodeId) {
+    /// A node died or drains: the next candidate of each source that it had takes over.
+    pub(in crate::node) fn sources_of_gone(&mut self, node: &NodeId) {
         let names: Vec<StreamName> = self.claims.sources.keys().cloned().collect();
         for name in names {
             let is_theirs = self.known(&name).is_none_or(|it| it.node == *node);
