@@ -55,13 +55,19 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = options.jobs.map_or(cores, usize::from);
     let bar = terminal::bar(quiet);
-    let report = cluster::run(&options.plans(), options.chaos, jobs, &stop, |title, share| {
-        if let Some(bar) = &bar {
-            bar.set_length(1_000);
-            bar.set_position((share * 1_000.0) as u64);
-            bar.set_message(title.to_owned());
-        }
-    });
+    let report = cluster::run(
+        &options.plans(),
+        options.chaos,
+        jobs,
+        &stop,
+        |title, share| {
+            if let Some(bar) = &bar {
+                bar.set_length(1_000);
+                bar.set_position((share * 1_000.0) as u64);
+                bar.set_message(title.to_owned());
+            }
+        },
+    );
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
@@ -117,7 +123,10 @@ mod tests {
         let flags = ["--nodes", "3,0,100", "--streams", "10", "--near"];
         let options: Options = test_flags::parse(&flags).expect("right flags");
         let plans = options.plans();
-        let sizes: Vec<_> = plans.iter().map(|it| (it.nodes, it.streams, it.viewers)).collect();
+        let sizes: Vec<_> = plans
+            .iter()
+            .map(|it| (it.nodes, it.streams, it.viewers))
+            .collect();
         assert_eq!(sizes, [(3, 30, 3_000), (100, 1_000, 100_000)]);
         assert!(!plans[0].redirects_far);
         for wrong in [["--nodes", "2001"], ["--viewers", "0"], ["--fail-if", "x"]] {

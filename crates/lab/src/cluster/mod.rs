@@ -167,7 +167,9 @@ fn chaos_of(
     });
     broken.sort_unstable();
     broken.truncate(20);
-    let lines = broken.into_iter().map(|(seed, it)| format!("seed {seed}: {it}"));
+    let lines = broken
+        .into_iter()
+        .map(|(seed, it)| format!("seed {seed}: {it}"));
     (!stop.load(Ordering::Relaxed)).then(|| lines.collect())
 }
 
@@ -244,7 +246,10 @@ impl Report {
         }
         if self.chaos_seeds > 0 {
             let broken = self.chaos_broken.len();
-            put(format!("{} seeds under random faults, {broken} broke a rule", self.chaos_seeds));
+            put(format!(
+                "{} seeds under random faults, {broken} broke a rule",
+                self.chaos_seeds
+            ));
             self.chaos_broken.iter().for_each(|it| put(it.clone()));
         }
         out
@@ -277,12 +282,19 @@ mod tests {
         let mut lines = csv.lines();
         let head = lines.next().map(fields);
         assert!(lines.all(|line| Some(fields(line)) == head), "{csv}");
-        assert!(report.to_table().contains("3 seeds"), "{}", report.to_table());
+        assert!(
+            report.to_table().contains("3 seeds"),
+            "{}",
+            report.to_table()
+        );
         let read: Report = serde_json::from_str(&report.to_json()).expect("its own JSON");
         assert_eq!(read.sizes.len(), 2);
         crate::plot::assert_well_formed(&draw(&report));
         let beats: Vec<f64> = report.sizes.iter().map(|it| it.beats.p50).collect();
-        assert!((1.5..2.5).contains(&beats[0]) && (4.0..6.0).contains(&beats[1]), "{beats:?}");
+        assert!(
+            (1.5..2.5).contains(&beats[0]) && (4.0..6.0).contains(&beats[1]),
+            "{beats:?}"
+        );
     }
 
     #[test]

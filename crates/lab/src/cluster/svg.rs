@@ -14,7 +14,9 @@ pub fn draw(report: &Report) -> String {
     let about = "simulated; blue: median node; orange: busiest node";
     out += &plot::subtitle(57.0, about);
     let panels: [(&str, f64, fn(&Row) -> Spread); 2] = [
-        ("messages to and from the engine, a second", 60.0, |row| row.messages),
+        ("messages to and from the engine, a second", 60.0, |row| {
+            row.messages
+        }),
         ("pulls from a node", 500.0, |row| row.pulls_from),
     ];
     for (words, left, figure) in panels {
@@ -32,7 +34,11 @@ fn panel(report: &Report, words: &str, left: f64, figure: fn(&Row) -> Spread) ->
         height: 230.0,
     };
     let nodes = |row: &Row| row.nodes.max(1) as f64;
-    let largest = report.sizes.iter().map(|row| figure(row).max).fold(1.0, f64::max);
+    let largest = report
+        .sizes
+        .iter()
+        .map(|row| figure(row).max)
+        .fold(1.0, f64::max);
     let most = report.sizes.iter().map(nodes).fold(10.0, f64::max);
     let least = report.sizes.iter().map(nodes).fold(most, f64::min);
     let x = Axis::logarithmic(least.min(most / 2.0), most);
