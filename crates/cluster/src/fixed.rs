@@ -4,7 +4,8 @@
 //! Every name belongs to the first origin, and the others hold it, too: when a pull from one
 //! fails, the core takes the next. Nobody claims anything here: a publisher of this node is
 //! admitted by this node alone, and a name of its own hides the origins'. An origin needs no
-//! cluster, only a QUIC listener.
+//! cluster, only a QUIC listener. The node's [`crate::Config::hears_everything`] must be false,
+//! since no list of all names exists.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -114,9 +115,9 @@ impl Fixed {
         }
         let value = match key {
             Key::Stream(_) => self.record_of(self.origins.first()?).to_value(),
-            Key::Node(region, node) => {
+            Key::Node(_, node) => {
                 let mut origins = self.origins.iter();
-                let origin = origins.find(|it| it.node == *node && it.record.region == *region)?;
+                let origin = origins.find(|it| it.node == *node)?;
                 origin.record.to_value()
             }
         };
@@ -193,7 +194,6 @@ impl Fixed {
     }
 }
 
-/// Whether a name would be answered at all.
 impl Fixed {
     /// Returns whether this node's own publisher has the name.
     pub fn is_own(&self, name: &StreamName) -> bool {
@@ -242,7 +242,9 @@ mod tests {
             });
             let own = record("edge:4443");
             let (id, region) = (NodeId::new("edge").expect("a name"), own.region.clone());
-            let mut node = Node::new(Config::new(id, region, own, 3), now);
+            let mut config = Config::new(id, region, own, 3);
+            config.hears_everything = false;
+            let mut node = Node::new(config, now);
             let fixed = Fixed::new(origins.to_vec());
             node.handle_incoming(now, fixed.start());
             let mut edge = Self { node, fixed, now };

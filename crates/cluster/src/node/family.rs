@@ -101,12 +101,10 @@ impl Node {
         Some(report.to_payload())
     }
 
-    /// Reads a name that others believe to be here. Only nodes without notices need it.
+    /// Reads a name that others believe to be here, whatever notices said.
     fn look_for_orphan(&mut self, name: &StreamName) {
-        if !self.config.hears_everything {
-            let key = Key::Stream(name.clone());
-            self.call(Purpose::Orphan(name.clone()), Call::Get { key });
-        }
+        let key = Key::Stream(name.clone());
+        self.call(Purpose::Orphan(name.clone()), Call::Get { key });
     }
 
     pub(super) fn on_orphan_read(

@@ -422,7 +422,12 @@ impl Node {
                 .get(name)
                 .is_some_and(super::viewers::Relay::is_needed)
         {
-            match self.fresh(name) {
+            let attempts = self.relays.get(name).map_or(0, |it| it.attempts);
+            // A store that was rolled back tells nobody: what is known may be over.
+            let found = self
+                .fresh(name)
+                .filter(|_| attempts == 0 || attempts % 4 != 0);
+            match found {
                 None if self.presence.is_connected => self.look_up_for_pull(name),
                 _ => self.find_source(name),
             }

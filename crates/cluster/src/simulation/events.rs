@@ -165,7 +165,14 @@ impl World {
                 let publishers = self.publishers.iter();
                 let left = publishers.filter(|(_, it)| it.at == index && it.inc == inc);
                 let left: Vec<PublisherId> = left.map(|(id, _)| *id).collect();
-                left.into_iter().for_each(|id| self.publisher_gone(id));
+                for id in left {
+                    let name = self.publishers[&id].name.clone();
+                    self.publisher_gone(id);
+                    let moment = self.moment(index);
+                    if let Some(node) = &mut self.processes[index].node {
+                        node.publish_ended(moment, id, &name);
+                    }
+                }
             }
             Event::EngineRefused { .. } => {}
         }
