@@ -347,7 +347,14 @@ impl Node {
     /// Takes what stands under a name that is pulled or watched here.
     pub(super) fn relay_learns(&mut self, name: &StreamName, found: &Found) {
         let now = self.now.at;
-        let (Some(relay), Some(fence)) = (self.relays.get_mut(name), found.fence()) else {
+        let Some(relay) = self.relays.get_mut(name) else {
+            return;
+        };
+        let Some(fence) = found.fence() else {
+            // After a release, only wall clocks carry the epoch on, and they may differ.
+            if *found == Found::Nothing && relay.running.is_none() {
+                relay.highest = Fence::default();
+            }
             return;
         };
         if fence < relay.highest {

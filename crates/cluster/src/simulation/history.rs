@@ -30,6 +30,8 @@ pub struct History {
     /// Sources that were dialled: name, process, epoch, begin and end.
     dials: Vec<Dial>,
     shown: BTreeMap<(u64, StreamName), (Fence, Instant)>,
+    /// Pulls that began with a lower fence than the one that had ended.
+    older_after_newer: Vec<String>,
     /// What broke a rule while the simulation ran.
     pub broken: Vec<String>,
     /// Drains that came to their end.
@@ -179,15 +181,27 @@ impl History {
         }
     }
 
-    /// A pull began to feed a hub: its fence must not be below the one before.
-    pub(super) fn shown(&mut self, now: Instant, inc: u64, name: &StreamName, fence: Fence) {
+    /// A pull began to feed a hub: its fence must not be below the one before. After an
+    /// interruption it may be, if the store lost something or wall clocks differ.
+    pub(super) fn shown(
+        &mut self,
+        now: Instant,
+        inc: u64,
+        name: &StreamName,
+        fence: Fence,
+        is_replaced: bool,
+    ) {
         let before = self.shown.insert((inc, name.clone()), (fence, now));
         if let Some((before, at)) = before
             && fence < before
             && now - at < HIGHEST_FOR
         {
             let seen = format!("{name}: {fence:?} is shown after {before:?}");
-            self.break_rule(now, seen);
+            if is_replaced {
+                self.break_rule(now, seen);
+            } else {
+                self.older_after_newer.push(seen);
+            }
         }
     }
 
@@ -226,6 +240,9 @@ impl History {
     /// Checks all rules that hold over the whole run, and returns what broke them.
     pub fn contradictions(&self, excuses: Excuses) -> Vec<String> {
         let mut broken = self.broken.clone();
+        if !excuses.store_lost && !excuses.clocks_leapt {
+            broken.extend(self.older_after_newer.iter().cloned());
+        }
         let mut names: BTreeMap<&StreamName, Vec<&Attempt>> = BTreeMap::new();
         for attempt in self.attempts.values() {
             names.entry(&attempt.name).or_default().push(attempt);

@@ -128,7 +128,8 @@ impl World {
         }
         if admission != Admission::End {
             let inc = self.inc(index);
-            self.history.shown(now, inc, name, fence);
+            let is_replaced = matches!(admission, Admission::Replace(_));
+            self.history.shown(now, inc, name, fence, is_replaced);
             self.set_source(index, name, Some(source));
             let above = self.processes[from].hubs.entry(name.clone()).or_default();
             above.dependents.insert((index, pull));

@@ -160,6 +160,11 @@ impl Node {
         let Some(holding) = self.claims.held.get_mut(name) else {
             return;
         };
+        if holding.kind == Kind::Pushed && holding.publisher.is_none() {
+            // The publisher left while the claim was written.
+            holding.version = Some(version);
+            return self.release(name);
+        }
         let was_serving = holding.is_serving;
         let was_owned = holding.was_owned;
         (holding.phase, holding.request, holding.due) = (Phase::Owned, None, None);
@@ -198,9 +203,7 @@ impl Node {
             Kind::Room => self.room_is_here(name),
         }
         self.serve_waiting(name);
-        if publisher.is_none() && kind == Kind::Pushed {
-            self.release(name);
-        } else if self.presence.is_draining() && kind == Kind::Source {
+        if self.presence.is_draining() && kind == Kind::Source {
             self.hand_over(name);
         }
     }
