@@ -267,7 +267,11 @@ impl World {
             let name = source_name(index);
             let dialled = self.dialled(&name);
             if dialled.len() != 1 {
-                found.push(format!("{name}: dialled by nodes {dialled:?} at rest"));
+                let nodes = self.processes.iter().filter_map(|it| it.node.as_ref());
+                let states: Vec<String> = nodes.map(|it| it.explain(&name)).collect();
+                found.push(format!(
+                    "{name}: dialled by nodes {dialled:?} at rest: {states:#?}"
+                ));
             }
             found.extend(self.unrest_of(&name));
         }

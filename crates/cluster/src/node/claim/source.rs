@@ -116,6 +116,10 @@ impl Node {
 
     /// Another node holds the source and is not known to be dead.
     fn leave_to(&mut self, name: &StreamName, record: &StreamRecord) {
+        if self.claims.is_serving(name) {
+            // Dialled while the engine was away: one of the two has to hang up.
+            return self.read_claim(name);
+        }
         if let Some(holding) = self.claims.held.get_mut(name) {
             holding.turn_at = None;
         }
