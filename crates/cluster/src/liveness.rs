@@ -68,7 +68,7 @@ pub(crate) enum Check {
 
 /// What a beat says about its sender.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum BeatEffect {
     Known,
     New,
     /// The process is another one than before.
@@ -91,15 +91,15 @@ impl Peers {
         peer.is_some_and(|peer| peer.is_dead || peer.inc != inc)
     }
 
-    pub(crate) fn on_beat(&mut self, node: &NodeId, beat: &Beat, now: Instant) -> Heard {
+    pub(crate) fn on_beat(&mut self, node: &NodeId, beat: &Beat, now: Instant) -> BeatEffect {
         if let Some(peer) = self.peers.get_mut(node) {
             let was = (peer.inc, peer.is_dead);
             (peer.inc, peer.state, peer.load) = (beat.inc, beat.state, beat.load);
             (peer.contact, peer.is_dead, peer.probe_failed) = (now, false, None);
             return match was {
-                (inc, _) if inc != beat.inc => Heard::Restarted,
-                (_, true) => Heard::New,
-                _ => Heard::Known,
+                (inc, _) if inc != beat.inc => BeatEffect::Restarted,
+                (_, true) => BeatEffect::New,
+                _ => BeatEffect::Known,
             };
         }
         if self.peers.len() >= PEERS_MAX {
@@ -117,7 +117,7 @@ impl Peers {
             };
             self.peers.insert(node.clone(), peer);
         }
-        Heard::New
+        BeatEffect::New
     }
 
     /// Takes a beat of this node that came back. Doubled and late ones change nothing.
@@ -306,7 +306,7 @@ mod tests {
         };
         assert_eq!(
             peers.on_beat(&peer, &beat, at(start, 10_500)),
-            Heard::Restarted
+            BeatEffect::Restarted
         );
         assert!(peers.is_dead(&peer, 0) && !peers.is_dead(&peer, 9));
     }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `claim/` | which publisher, source or room this node holds, and when that is over |
 //! | `viewers.rs` | where a viewer is served |
-//! | `pulls.rs` | from which node a stream is pulled, and what replaces a pull |
+//! | `parent.rs` | from which node a stream is pulled |
+//! | `pulls.rs` | which pull feeds the hub, what replaces it, and when it ends |
 //! | `family.rs` | which nodes pull from this one, and what questions are replied |
 //! | `directory.rs` | which records are known, and which are asked for |
 //! | `presence.rs` | beats, deaths, the node's own record, drain |
@@ -12,6 +13,7 @@
 mod claim;
 mod directory;
 mod family;
+mod parent;
 mod presence;
 mod pulls;
 mod viewers;
@@ -74,7 +76,7 @@ pub struct Node {
 enum Timer {
     Tick,
     Peer(NodeId),
-    Claim(StreamName),
+    Holding(StreamName),
     Relay(StreamName),
 }
 
@@ -202,7 +204,7 @@ impl Node {
             match timer {
                 Timer::Tick => self.on_tick(),
                 Timer::Peer(node) => self.check_peer(&node),
-                Timer::Claim(name) => self.on_claim_due(&name),
+                Timer::Holding(name) => self.on_claim_due(&name),
                 Timer::Relay(name) => self.on_relay_due(&name),
             }
         }

@@ -6,7 +6,7 @@ use super::{Node, Purpose, Timer};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError, Version};
 use crate::event::{Event, ProbeId};
-use crate::liveness::{Check, Heard, SILENCE};
+use crate::liveness::{BeatEffect, Check, SILENCE};
 use crate::name::{Key, NodeId};
 use crate::record::{Beat, NodeRecord, NodeState};
 
@@ -189,12 +189,12 @@ impl Node {
             return;
         }
         match self.peers.on_beat(node, &beat, self.now.at) {
-            Heard::Known => {}
-            Heard::New => {
+            BeatEffect::Known => {}
+            BeatEffect::New => {
                 let at = self.now.at + SILENCE;
                 self.timers.set(at, Timer::Peer(node.clone()));
             }
-            Heard::Restarted => {
+            BeatEffect::Restarted => {
                 self.directory.nodes.remove(node);
                 self.sources_of_gone(node);
             }

@@ -262,7 +262,7 @@ impl Node {
     fn wake_claim(&mut self, name: &StreamName, at: Instant) {
         if let Some(holding) = self.claims.held.get_mut(name) {
             holding.due = Some(at);
-            let timer = super::Timer::Claim(name.clone());
+            let timer = super::Timer::Holding(name.clone());
             self.timers.set(at, timer);
         }
     }

@@ -58,7 +58,7 @@ impl Node {
         self.claims.held.insert(name.clone(), holding);
         self.timers.set(
             now.at + DECIDE_WITHIN,
-            super::super::Timer::Claim(name.clone()),
+            super::super::Timer::Holding(name.clone()),
         );
         self.watch(name);
         if self.presence.is_connected {

@@ -50,7 +50,7 @@ impl Node {
         holding.waiting.push(viewer);
         holding.decide_by = Some(now.at + DECIDE_WITHIN);
         self.claims.held.insert(name.clone(), holding);
-        let timer = super::super::Timer::Claim(name.clone());
+        let timer = super::super::Timer::Holding(name.clone());
         self.timers.set(now.at + DECIDE_WITHIN, timer);
         self.watch(name);
         if self.presence.is_connected {

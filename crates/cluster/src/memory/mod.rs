@@ -1,6 +1,8 @@
 //! An engine in memory for virtual time, which delays, loses, doubles, forgets and divides.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod client;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -8,9 +10,10 @@ use glassline_sim::Rng;
 
 use crate::engine::{
     Answer, Answered, Call, CallError, Entry, Incoming, KeyKind, QuestionId, Reply, Request,
-    RequestId, STORE_TIMEOUT, Scope, Version,
+    RequestId, STORE_TIMEOUT, Version,
 };
-use crate::name::{Key, NodeId, Region, StreamName};
+use crate::name::{Key, NodeId, Region};
+use client::Client;
 
 /// How far back [`Memory::roll_back`] can go.
 const LOG_FOR: Duration = Duration::from_secs(120);
@@ -69,17 +72,6 @@ pub enum Delivery {
 }
 
 #[derive(Debug)]
-struct Client {
-    region: Region,
-    /// Raised by each connection: what was sent to an earlier one does not arrive.
-    generation: u64,
-    is_connected: bool,
-    hears_everything: bool,
-    region_scope: Option<Region>,
-    names: BTreeSet<StreamName>,
-}
-
-#[derive(Debug)]
 enum Step {
     Execute(NodeId, u64, Request),
     Deliver(NodeId, u64, Delivery),
@@ -134,14 +126,7 @@ impl Memory {
             return;
         }
         let generation = self.clients.get(node).map_or(0, |it| it.generation) + 1;
-        let client = Client {
-            region: region.clone(),
-            generation,
-            is_connected: true,
-            hears_everything: false,
-            region_scope: None,
-            names: BTreeSet::new(),
-        };
+        let client = Client::new(region.clone(), generation);
         self.clients.insert(node.clone(), client);
         let connected = Delivery::Incoming(Incoming::Connected);
         self.deliver(now, node, connected);
@@ -322,7 +307,9 @@ impl Memory {
                 self.answer(now, &node, id, Ok(Answered::Sent));
             }
             Call::Changes { scope } => {
-                self.set_scope(&node, scope);
+                if let Some(client) = self.clients.get_mut(&node) {
+                    client.set_scope(scope);
+                }
                 self.answer(now, &node, id, Ok(Answered::Watching));
             }
             Call::Ask {
@@ -470,35 +457,5 @@ impl Memory {
             let delivery = Delivery::Answer(answer);
             self.push(at, Step::Deliver(asker.node, asker.generation, delivery));
         }
-    }
-
-    fn set_scope(&mut self, node: &NodeId, scope: Scope) {
-        let Some(client) = self.clients.get_mut(node) else {
-            return;
-        };
-        match scope {
-            Scope::Everything => client.hears_everything = true,
-            Scope::Region(region) => {
-                client.hears_everything = false;
-                client.names.clear();
-                client.region_scope = Some(region);
-            }
-            Scope::Stream(name) => {
-                client.names.insert(name);
-            }
-            Scope::Forget(name) => {
-                client.names.remove(&name);
-            }
-        }
-    }
-}
-
-impl Client {
-    fn hears(&self, key: &Key) -> bool {
-        self.hears_everything
-            || match key {
-                Key::Stream(name) => self.names.contains(name),
-                Key::Node(region, _) => self.region_scope.as_ref() == Some(region),
-            }
     }
 }
