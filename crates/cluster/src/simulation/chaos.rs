@@ -14,6 +14,9 @@ use crate::{Access, Policy, PublisherId};
 /// How long a run does what it should not.
 const CHAOS: Duration = Duration::from_secs(60);
 
+/// Longest time that a process is stopped.
+const STOPPED: Duration = Duration::from_secs(13);
+
 /// How long the cluster then has to become whole.
 const REST: Duration = Duration::from_secs(90);
 
@@ -99,7 +102,10 @@ pub fn run(seed: u64) -> Outcome {
     }
     world.run_until(CHAOS);
     world.heal();
-    world.run_until(CHAOS + REST);
+    // Processes that are stopped now go on a little later.
+    world.run_until(CHAOS + STOPPED);
+    world.heal();
+    world.run_until(CHAOS + STOPPED + REST);
     let mut broken = world.history.contradictions(excuses);
     broken.extend(world.unrest());
     Outcome {

@@ -182,7 +182,8 @@ impl History {
     }
 
     /// A pull began to feed a hub: its fence must not be below the one before. After an
-    /// interruption it may be, if the store lost something or wall clocks differ.
+    /// interruption it may be: an owner that was cut off writes its record back when the one that
+    /// took over has released the name.
     pub(super) fn shown(
         &mut self,
         now: Instant,
@@ -240,7 +241,7 @@ impl History {
     /// Checks all rules that hold over the whole run, and returns what broke them.
     pub fn contradictions(&self, excuses: Excuses) -> Vec<String> {
         let mut broken = self.broken.clone();
-        if !excuses.store_lost && !excuses.clocks_leapt {
+        if !excuses.store_lost && !excuses.clocks_leapt && !excuses.was_disturbed {
             broken.extend(self.older_after_newer.iter().cloned());
         }
         let mut names: BTreeMap<&StreamName, Vec<&Attempt>> = BTreeMap::new();

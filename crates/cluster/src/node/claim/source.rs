@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a candidate looks at an owner whose beats it does not hear.
 const LOOK_AT_FAR: Duration = Duration::from_secs(5);
 
+/// Age of a record of a living owner after which a candidate reads it again.
+const READ_AGAIN: Duration = Duration::from_secs(50);
+
 /// How long the engine must be away at the start before the first candidate dials alone.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
@@ -122,6 +125,11 @@ impl Node {
         }
         if let Some(holding) = self.claims.held.get_mut(name) {
             holding.turn_at = None;
+        }
+        let known = self.directory.streams.get(name);
+        if known.is_some_and(|it| self.now.at - it.read_at >= READ_AGAIN) {
+            // A store that was rolled back tells nobody; two nodes may each believe the other.
+            return self.read_claim(name);
         }
         let hears_it = self.peers.get(&record.node).is_some();
         let wait = match hears_it {
