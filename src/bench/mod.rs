@@ -1,6 +1,7 @@
 //! `glassline bench`: measurements of servers, connections and algorithms.
 
 mod chaos;
+mod cluster;
 mod congestion;
 mod data;
 pub(crate) mod files;
@@ -63,6 +64,16 @@ pub(crate) enum Benchmark {
     /// takes longer, since each buffer runs at several settings.
     #[command(after_help = JITTER)]
     Jitter(Box<jitter::Options>),
+    /// Simulate clusters: what does each node do as nodes, streams and viewers grow, and do the
+    /// rules hold under random faults?
+    ///
+    /// Runs in virtual time, with the same code that decides in the server. Figures are messages
+    /// at the engine and pulls, by node. Under random faults, every claim must be explained by one
+    /// order, no reader may see an older epoch after a newer one, and the cluster must be whole
+    /// again when the faults end. --csv writes a row for each size. The same seed gives the same
+    /// figures.
+    #[command(after_help = CLUSTER)]
+    Cluster(Box<cluster::Options>),
     /// Attack a server of its own, and measure what good viewers lose meanwhile.
     ///
     /// Starts a server, publishers and viewers as processes of their own, all on this machine.
@@ -77,6 +88,15 @@ pub(crate) enum Benchmark {
     #[command(hide = true)]
     ChaosViewers(chaos::AudienceOptions),
 }
+
+const CLUSTER: &str = "\
+Examples:
+  glassline bench cluster
+  glassline bench cluster --nodes 3,30,300,1000 --chaos 0 --svg cluster.svg
+  glassline bench cluster --nodes 0 --chaos 10000
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a rule was broken or a --fail-if condition was met,
+130 interrupted.";
 
 const CHAOS: &str = "\
 Examples:
@@ -129,6 +149,7 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
         Benchmark::Send(options) => send::run(options, quiet),
         Benchmark::Data(options) => data::run(options, quiet),
         Benchmark::Congestion(options) => congestion::run(options, quiet),
+        Benchmark::Cluster(options) => cluster::run(options, quiet),
         Benchmark::Jitter(options) => jitter::run(options, quiet),
         Benchmark::Chaos(options) => chaos::run(options, quiet),
         Benchmark::ChaosViewers(options) => chaos::watch(options),

@@ -7,6 +7,7 @@
 //! data::measure ─► data channels between two ends ─► data::Report
 //! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
+//! cluster::run ─► clusters in virtual time, under load and under faults ─► cluster::Report
 //! call::Join ─► both ends' stamps of a call, or other engines' logs ─► call::Report
 //!           plot: what their charts share      statistics: quantiles
 //! ```
@@ -18,6 +19,7 @@
 
 pub mod call;
 pub mod chaos;
+pub mod cluster;
 pub mod condition;
 pub mod congestion;
 pub mod data;

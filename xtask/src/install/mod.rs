@@ -4,6 +4,7 @@
 //! sudo without password; otherwise the exact command is printed. Packages of the Python index go
 //! into environments of their own under `target/`, at the versions in `peers/versions.toml`.
 
+mod modules;
 mod python;
 mod source;
 
@@ -196,7 +197,8 @@ pub(crate) fn peers() -> Result<(), String> {
     // Go itself is not installed for the tests, because it is larger than the peers that need it.
     if find_go().is_some() {
         problems.extend(go_peers().err());
-        problems.extend(pebble().err());
+        problems.extend(modules::pebble().err());
+        problems.extend(modules::nats_server().err());
     }
     if problems.is_empty() {
         Ok(())
@@ -259,34 +261,6 @@ pub(crate) fn go_peers() -> Result<(), String> {
             .arg(&folder)
             .args(["./pion", "./janus", "./channels", "./goodput", "./whip"]);
         process::run(&mut build)
-    })
-}
-
-/// Builds Pebble and its DNS server from Go's module proxy.
-///
-/// # Errors There is no Go, or its module proxy does not answer.
-fn pebble() -> Result<(), String> {
-    let go = go()?;
-    let module = versions::of("pebble", "module")?;
-    let version = versions::of("pebble", "version")?;
-    let programs = ["pebble", "pebble-challtestsrv"];
-    let is_there = |name: &&str| {
-        let mut command = Command::new(&go);
-        command.args(["version", "-m"]).arg(go_peer(name));
-        let printed = process::output_of(&mut command);
-        printed.is_some_and(|text| text.contains(&format!("{module}\t{version}\t")))
-    };
-    if programs.iter().all(is_there) {
-        return Ok(());
-    }
-    let folder = go_folder();
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let folder = std::path::absolute(&folder).map_err(|error| error.to_string())?;
-    twice(|| {
-        let mut install = Command::new(&go);
-        install.env("GOBIN", &folder).args(["install", "-trimpath"]);
-        install.args(programs.map(|name| format!("{module}/cmd/{name}@{version}")));
-        process::run(&mut install)
     })
 }
 

@@ -29,13 +29,15 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
+    ("cluster", &["sim"]),
+    ("cluster-nats", &["cluster"]),
     ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
     ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "voice", "webrtc"]),
-    ("lab", &["client", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
+    ("lab", &["client", "cluster", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
-    ("server", &["congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
+    ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
     ("glassline", &["client", "lab", "media", "net", "server", "sim"]),
 ];
 
@@ -43,8 +45,9 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 11] = [
+pub(super) const CORES: [&str; 12] = [
     "media",
+    "cluster",
     "rtp",
     "demux",
     "congestion",
@@ -111,6 +114,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("congestion", &["machine", "plot"]),
         ("statistics", &[]),
         ("timestamp", &[]),
+        ("cluster", &["plot", "timestamp"]),
         ("data", &["machine", "plot", "statistics", "timestamp"]),
         ("jitter", &["plot", "statistics", "timestamp"]),
         ("send", &["machine", "plot", "statistics", "timestamp"]),

@@ -1,0 +1,225 @@
+//! What a [`crate::Node`] decides: the server carries each [`Event`] out, in order.
+
+use bytes::Bytes;
+
+use crate::name::{NodeId, StreamName};
+use crate::record::NodeRecord;
+
+/// Number that the server gives a publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublisherId(pub u64);
+
+/// Number that the server gives a viewer, or somebody who enters a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViewerId(pub u64);
+
+/// Number that the core gives a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PullId(pub u64);
+
+/// Number that the core gives a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProbeId(pub u64);
+
+/// What a second publisher of a name does to the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The second publisher is refused while the first one sends.
+    #[default]
+    Refuse,
+    /// The second publisher takes over.
+    Replace,
+}
+
+/// A decision for the server to carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A publisher may send, or may not.
+    Publish {
+        /// The publisher of [`crate::Node::publish`].
+        publisher: PublisherId,
+        /// Stream that it publishes.
+        name: StreamName,
+        /// Whether it may.
+        decision: PublishDecision,
+    },
+    /// A publisher that was admitted without the engine now has a claim: the stream is announced
+    /// with this epoch from now on.
+    Announce {
+        /// The stream.
+        name: StreamName,
+        /// Epoch of the claim, for the catalog.
+        epoch: u64,
+    },
+    /// Another node holds the stream with a higher fence, or the policy replaced the publisher:
+    /// send the publisher away, and end its media at once.
+    Superseded {
+        /// The publisher.
+        publisher: PublisherId,
+        /// The stream.
+        name: StreamName,
+        /// Who holds the stream now.
+        by: NodeId,
+    },
+    /// Connect to the camera or open the file: this node holds the claim.
+    Dial {
+        /// The configured source.
+        name: StreamName,
+        /// Epoch of the claim, for the catalog.
+        epoch: u64,
+    },
+    /// Disconnect from the camera, because another node has it or the node drains.
+    HangUp {
+        /// The configured source.
+        name: StreamName,
+    },
+    /// Where a viewer is served.
+    Viewer {
+        /// The viewer of [`crate::Node::view`].
+        viewer: ViewerId,
+        /// The stream.
+        name: StreamName,
+        /// Where it is served.
+        decision: ViewDecision,
+    },
+    /// Where a participant meets the others of a room.
+    Room {
+        /// The participant of [`crate::Node::enter_room`].
+        viewer: ViewerId,
+        /// The room.
+        name: StreamName,
+        /// Where the room is.
+        decision: ViewDecision,
+    },
+    /// Somebody else has the room: its participants here have to enter again.
+    RoomMoved {
+        /// The room.
+        name: StreamName,
+        /// Node that has the room now.
+        to: NodeId,
+    },
+    /// Connect to a node and read a stream. When its first keyframe is there, ask
+    /// [`crate::Node::admit`] before any of it reaches the hub; when it fails before or
+    /// afterwards, call [`crate::Node::pull_failed`].
+    Pull {
+        /// The pull.
+        pull: PullId,
+        /// The stream.
+        name: StreamName,
+        /// Node to pull from.
+        from: NodeId,
+        /// Address and certificate of that node.
+        record: Box<NodeRecord>,
+    },
+    /// End a pull: nobody needs it, or its epoch is over. Its frames must not reach the hub any
+    /// more.
+    EndPull {
+        /// The pull.
+        pull: PullId,
+        /// The stream.
+        name: StreamName,
+    },
+    /// Find out within 1 s whether a node answers over QUIC; call
+    /// [`crate::Node::handle_probe`] with the result.
+    Probe {
+        /// The probe.
+        probe: ProbeId,
+        /// Node to reach.
+        node: NodeId,
+        /// Address and certificate of that node; `None` if its record was not found, then the
+        /// result is silence.
+        record: Option<Box<NodeRecord>>,
+        /// Question to pass on, if the connection can carry one.
+        question: Bytes,
+    },
+    /// The drain came to its end: publishers and viewers that are left must go now.
+    Drained,
+    /// The engine refused what this node needs. The text is for the operator.
+    EngineRefused {
+        /// What the engine said.
+        reason: String,
+    },
+}
+
+/// Whether a publisher may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublishDecision {
+    /// The publisher may send.
+    Admitted {
+        /// Epoch of the claim, for the catalog.
+        epoch: u64,
+        /// Whether the engine was away: viewers of this node see the stream, and other nodes see
+        /// it after [`Event::Announce`].
+        provisional: bool,
+    },
+    /// The publisher may not send.
+    Refused(Refusal),
+}
+
+/// Reasons to refuse a publisher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another publisher sends under this name (HTTP 409).
+    Taken {
+        /// Node that has the other publisher.
+        by: NodeId,
+    },
+    /// The node is draining (HTTP 503).
+    Draining,
+    /// The record of the name cannot be read; a newer version of the software wrote it.
+    Unreadable,
+}
+
+/// Where a viewer is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViewDecision {
+    /// Here, from a publisher, a source or a pull that runs or starts. The viewer counts until
+    /// [`crate::Node::viewer_left`].
+    Here,
+    /// At another node, which has the stream and room.
+    Redirect {
+        /// The other node.
+        node: NodeId,
+        /// Base of its URLs for viewers over HTTP.
+        http: Option<String>,
+        /// Base of its URLs for viewers over RTSP.
+        rtsp: Option<String>,
+    },
+    /// Nobody has such a stream.
+    NotFound,
+    /// There is such a stream, and it cannot be had now; trying again helps.
+    Unavailable,
+}
+
+/// How a viewer asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A viewer over HTTP that follows a redirect.
+    Http,
+    /// A viewer over RTSP that follows a redirect.
+    Rtsp,
+    /// A viewer that must be served here: it cannot follow, or was redirected already.
+    Here,
+}
+
+/// What stands in the catalog of a pulled stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalog {
+    /// Epoch of the claim of the owner.
+    pub epoch: u64,
+    /// Incarnation of the owner.
+    pub inc: u64,
+    /// Nodes that the stream has passed, from the owner to the node that is pulled from.
+    pub path: Vec<NodeId>,
+}
+
+/// What happens to a pull whose first keyframe is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Put it into the hub; the stream has no other source.
+    Begin,
+    /// Put it into the hub in place of this pull, in one step at this keyframe, then end that one.
+    Replace(PullId),
+    /// End it: its epoch is over, it passed this node before, or nobody needs it.
+    End,
+}

@@ -1,0 +1,46 @@
+//! Which node has a stream: records, claims, liveness and placement, without sockets.
+//!
+//! ```text
+//!  server ── publish, view, pull failed, drain ──►  Node  ── Request ──► engine: NATS,
+//!         ◄── Event: admitted, redirect, pull … ──        ◄── Answer ─── memory, fixed
+//!                                                         ◄── Incoming ─
+//! ```
+//!
+//! Every stream has one record, which names its owner and an epoch. A node becomes the owner by
+//! compare-and-swap, and holds the record without a lease: it is read again and written back when
+//! the store lost it, and whoever sees a record with a higher epoch gives way. Other nodes are
+//! judged by their beats and this node's own clock. Losing the engine stops no media.
+//!
+//! The crate does not know what a frame is, how nodes connect, or what NATS is. It reads no
+//! clock and draws no random number: time and seeds come in.
+
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+mod config;
+pub mod engine;
+mod event;
+pub mod fixed;
+mod liveness;
+pub mod memory;
+pub mod name;
+mod node;
+pub mod placement;
+pub mod question;
+pub mod record;
+pub mod simulation;
+mod timers;
+
+pub use config::{Config, Moment};
+pub use event::{
+    Access, Admission, Catalog, Event, Policy, ProbeId, PublishDecision, PublisherId, PullId,
+    Refusal, ViewDecision, ViewerId,
+};
+pub use liveness::SILENCE;
+pub use name::{Key, NodeId, Region, StreamName};
+pub use node::{Node, PATH_MAX, ProbeResult};

@@ -1,0 +1,234 @@
+//! Nodes that pull from this one, and replies to what other nodes ask.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::directory::Found;
+use super::pulls::PATH_MAX;
+use super::{Node, Purpose};
+use crate::config::Moment;
+use crate::engine::{Answered, Call, CallError};
+use crate::name::{Key, NodeId, StreamName};
+use crate::question::{HOLDERS_MAX, Holder, Question, Report};
+
+/// A child that told nothing for this time is gone: two of its reports are missing.
+const CHILD_FOR: Duration = Duration::from_secs(50);
+
+/// A node that was promised a slot has this long to begin its pull.
+const PROMISE_FOR: Duration = Duration::from_secs(6);
+
+/// Slots for each stream that remain when a node has many children over all streams.
+const SLOTS_MIN: u32 = 2;
+
+/// Most nodes that are remembered as children of one stream.
+const CHILDREN_MAX: usize = 1_000;
+
+/// A node that pulls a stream from this one.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// What it has; `None` until its pull runs.
+    pub(super) holder: Option<Holder>,
+    until: Instant,
+}
+
+impl Node {
+    /// Replies to a question that another node sent over QUIC instead of the engine, as
+    /// [`crate::Event::Probe`] asks for; `None` for what is no question.
+    pub fn handle_question(&mut self, now: Moment, from: &NodeId, payload: &[u8]) -> Option<Bytes> {
+        self.now = now;
+        self.on_question(from, payload)
+    }
+
+    /// Replies to a question; `None` for what is no question.
+    pub(super) fn on_question(&mut self, from: &NodeId, payload: &[u8]) -> Option<Bytes> {
+        let question = Question::parse(payload).ok()?;
+        let mut report = Report {
+            inc: self.incarnation(),
+            ..Report::default()
+        };
+        match question {
+            Question::Live { name, region, pull } => {
+                report.epoch = self.epoch_of(&name);
+                report.publishing = self.claims.is_publishing(&name, self.now.at);
+                if report.epoch == 0 && !self.claims.has(&name) {
+                    // The asking node may have read a record that this node left behind.
+                    self.look_for_orphan(&name);
+                }
+                let own = self.own_holder(&name);
+                if pull && own.as_ref().is_none_or(|it| it.slots > 0) {
+                    self.promise(from, &name);
+                }
+                let children = self.relays.get_mut(&name).into_iter();
+                let children = children.flat_map(|it| it.children.iter_mut());
+                let others = children.filter(|(node, _)| *node != from);
+                let mut below: Vec<&mut Holder> = others
+                    .filter_map(|(_, child)| child.holder.as_mut())
+                    .collect();
+                below.sort_by_key(|it| std::cmp::Reverse((it.region == region, it.room, it.slots)));
+                below.truncate(HOLDERS_MAX - 1);
+                report.holders.extend(own);
+                report.holders.extend(below.iter().map(|it| (**it).clone()));
+                // The next asking node is told another child first.
+                if let Some(first) = below.into_iter().next() {
+                    first.room = first.room.saturating_sub(u32::from(!pull));
+                    first.slots = first.slots.saturating_sub(u32::from(pull));
+                }
+            }
+            Question::Adopt { name, child } => {
+                report.epoch = self.epoch_of(&name);
+                if report.epoch > 0 && child.node == *from {
+                    self.adopt(&name, child);
+                }
+            }
+            Question::Leave { name } => {
+                if let Some(relay) = self.relays.get_mut(&name) {
+                    relay.children.remove(from);
+                }
+                self.consider_linger(&name);
+            }
+            Question::Moving { name } => {
+                let now = self.now.at;
+                let relay = self.relays.get_mut(&name);
+                let relay =
+                    relay.filter(|it| it.running.as_ref().is_some_and(|it| it.from == *from));
+                if let Some(relay) = relay {
+                    relay.failed.insert(from.clone(), now);
+                    self.retry_pull(&name);
+                }
+            }
+        }
+        Some(report.to_payload())
+    }
+
+    /// Reads a name that others believe to be here, whatever notices said.
+    fn look_for_orphan(&mut self, name: &StreamName) {
+        let key = Key::Stream(name.clone());
+        self.call(Purpose::Orphan(name.clone()), Call::Get { key });
+    }
+
+    pub(super) fn on_orphan_read(
+        &mut self,
+        name: &StreamName,
+        result: Result<Answered, CallError>,
+    ) {
+        if let Ok(Answered::Got(entry)) = result
+            && !self.claims.has(name)
+        {
+            self.release_orphan(name, &Found::new(entry.as_ref()));
+        }
+    }
+
+    /// Epoch of what this node holds or pulls under a name; 0 for none.
+    fn epoch_of(&self, name: &StreamName) -> u64 {
+        let relay = self.relays.get(name);
+        let pulled = relay.and_then(|it| Some(it.running.as_ref()?.fence.epoch));
+        self.claims.owned_epoch(name).or(pulled).unwrap_or(0)
+    }
+
+    /// What this node tells others about itself and a stream that it announces.
+    pub(super) fn own_holder(&self, name: &StreamName) -> Option<Holder> {
+        if !self.announced(name) && !self.relays.get(name).is_some_and(|it| it.running.is_some()) {
+            return None;
+        }
+        let relay = self.relays.get(name);
+        let running = relay.and_then(|it| it.running.as_ref());
+        let hops = running.map_or(1, |it| it.path.len() + 1);
+        let viewers = relay.map_or(0, |it| it.viewers);
+        let children = relay.map_or(0, |it| it.children.len());
+        let is_draining = self.presence.is_draining();
+        let room = self.config.viewers_per_stream.saturating_sub(viewers);
+        let in_all = self
+            .config
+            .children_in_all_max
+            .saturating_sub(self.children_in_all());
+        let most = in_all.max(SLOTS_MIN).min(self.config.children_max);
+        let slots = most.saturating_sub(u32::try_from(children).unwrap_or(u32::MAX));
+        let is_last = hops >= PATH_MAX;
+        Some(Holder {
+            node: self.config.node.clone(),
+            region: self.config.region.clone(),
+            http: self.config.record.http.clone(),
+            rtsp: self.config.record.rtsp.clone(),
+            room: if is_draining {
+                0
+            } else {
+                room.min(self.load.headroom)
+            },
+            slots: if is_draining || is_last { 0 } else { slots },
+            hops: u32::try_from(hops).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Returns how many pulls from this node run or were promised, over all streams.
+    pub fn children_in_all(&self) -> u32 {
+        let children = self.relays.values().map(|it| it.children.len());
+        u32::try_from(children.sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// Keeps a slot for a node that is about to pull. A node without the stream begins to pull
+    /// it: the asking one may not reach the owner itself.
+    fn promise(&mut self, child: &NodeId, name: &StreamName) {
+        let until = self.now.at + PROMISE_FOR;
+        let has_it = self.claims.is_serving(name) || self.known(name).is_some();
+        if !has_it {
+            return;
+        }
+        let relay = self.relays.entry(name.clone()).or_default();
+        if relay.children.len() < CHILDREN_MAX && !relay.children.contains_key(child) {
+            let promised = Child {
+                holder: None,
+                until,
+            };
+            relay.children.insert(child.clone(), promised);
+        }
+        relay.dues.linger = None;
+        self.find_source_if_needed(name);
+    }
+
+    fn adopt(&mut self, name: &StreamName, child: Holder) {
+        let until = self.now.at + CHILD_FOR;
+        let relay = self.relays.entry(name.clone()).or_default();
+        if relay.children.len() < CHILDREN_MAX || relay.children.contains_key(&child.node) {
+            relay.dues.linger = None;
+            let node = child.node.clone();
+            let holder = Some(child);
+            relay.children.insert(node, Child { holder, until });
+        }
+    }
+
+    /// Forgets children that have told nothing for too long; called once a second.
+    pub(super) fn expire_children(&mut self) {
+        let now = self.now.at;
+        let mut left = Vec::new();
+        for (name, relay) in &mut self.relays {
+            let before = relay.children.len();
+            relay.children.retain(|_, child| child.until > now);
+            if relay.children.len() < before && !relay.is_needed() {
+                left.push(name.clone());
+            }
+        }
+        for name in left {
+            self.consider_linger(&name);
+        }
+    }
+
+    /// Tells every child that this node is about to go.
+    pub(super) fn tell_children_to_move(&mut self) {
+        let mut told = Vec::new();
+        for (name, relay) in &self.relays {
+            // Where the stream is this node's own, there is no other node to pull it from.
+            if !self.claims.is_serving(name) {
+                told.extend(
+                    relay
+                        .children
+                        .keys()
+                        .map(|child| (name.clone(), child.clone())),
+                );
+            }
+        }
+        for (name, child) in told {
+            self.tell(&child, Question::Moving { name }.to_payload());
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What nodes ask each other over the engine, and what they reply: JSON of at most 4 KiB.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::name::{NodeId, Region, StreamName};
+use crate::record::{RecordError, read, write};
+
+/// Most holders of a stream in one reply; a reply then stays below 4 KiB with long names.
+pub const HOLDERS_MAX: usize = 6;
+
+/// A question to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Question {
+    /// Does the node have this stream, does its publisher send, and which nodes have room?
+    Live {
+        /// The stream.
+        name: StreamName,
+        /// Region of the asking node, whose holders come first in the reply.
+        region: Region,
+        /// Whether the asking node is about to pull, so that a child is counted.
+        pull: bool,
+    },
+    /// The asking node pulls this stream from the asked one; repeated while it does.
+    Adopt {
+        /// The stream.
+        name: StreamName,
+        /// What the child is and has.
+        child: Holder,
+    },
+    /// The asking node no longer pulls this stream from the asked one.
+    Leave {
+        /// The stream.
+        name: StreamName,
+    },
+    /// The asking node is about to stop serving this stream; the asked one pulls it from there
+    /// and should find another node.
+    Moving {
+        /// The stream.
+        name: StreamName,
+    },
+}
+
+/// A node that has a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The node.
+    pub node: NodeId,
+    /// Region of the node.
+    pub region: Region,
+    /// Base of its URLs for viewers over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// Base of its URLs for viewers over RTSP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtsp: Option<String>,
+    /// How many more viewers of this stream the node takes.
+    #[serde(default)]
+    pub room: u32,
+    /// How many more nodes may pull this stream from the node.
+    #[serde(default)]
+    pub slots: u32,
+    /// Nodes that the stream passes up to this one, both ends included.
+    #[serde(default)]
+    pub hops: u32,
+}
+
+/// The reply to every [`Question`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Incarnation of the replying node.
+    pub inc: u64,
+    /// Epoch that the replying node holds or pulls; 0 if it does not have the stream.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Whether a publisher or camera of the replying node sent a frame within the last second.
+    #[serde(default)]
+    pub publishing: bool,
+    /// The replying node, if it has the stream, and the nodes that pull from it: those in the
+    /// asking region first, then those with most room.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
+}
+
+impl Question {
+    /// Reads a question.
+    ///
+    /// # Errors
+    /// Returns [`RecordError`] for anything that is no question.
+    pub fn parse(payload: &[u8]) -> Result<Self, RecordError> {
+        read(payload)
+    }
+
+    /// Writes the payload of a question.
+    pub fn to_payload(&self) -> Bytes {
+        write(self)
+    }
+}
+
+impl Report {
+    /// Reads a reply.
+    ///
+    /// # Errors
+    /// Returns [`RecordError`] for anything that is no reply.
+    pub fn parse(payload: &[u8]) -> Result<Self, RecordError> {
+        read(payload)
+    }
+
+    /// Writes the payload of a reply.
+    pub fn to_payload(&self) -> Bytes {
+        write(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_full_reply_fits_into_a_message() {
+        let name = "n".repeat(63);
+        let holder = Holder {
+            node: NodeId::new(&name).expect("a name"),
+            region: Region::new(&name).expect("a name"),
+            http: Some(format!("https://{}:8443", "h".repeat(200))),
+            rtsp: Some(format!("rtsps://{}:8554", "h".repeat(200))),
+            room: u32::MAX,
+            slots: u32::MAX,
+            hops: 4,
+        };
+        let report = Report {
+            inc: u64::MAX,
+            epoch: u64::MAX,
+            publishing: true,
+            holders: vec![holder; HOLDERS_MAX],
+        };
+        let payload = report.to_payload();
+        assert_eq!(Report::parse(&payload).expect("a reply"), report);
+    }
+
+    #[test]
+    fn a_question_is_readable_json() {
+        let question = Question::Leave {
+            name: StreamName::new("cam").expect("a name"),
+        };
+        assert_eq!(&question.to_payload()[..], br#"{"leave":{"name":"cam"}}"#);
+        assert_eq!(
+            Question::parse(&question.to_payload()).expect("read"),
+            question
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_payload_panics(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Question::parse(&payload);
+            let _ = Report::parse(&payload);
+        }
+    }
+}

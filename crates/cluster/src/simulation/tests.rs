@@ -1,0 +1,225 @@
+//! Scenarios with a wanted outcome, and random runs.
+
+use super::chaos::{self, source_name, stream_name};
+use super::{Duration, World};
+use crate::{Access, Policy};
+
+/// Seeds of the random runs: `GLASSLINE_CLUSTER_SEEDS=10000` runs as many.
+fn seeds() -> std::ops::Range<u64> {
+    let wanted = std::env::var("GLASSLINE_CLUSTER_SEEDS").ok();
+    let first = std::env::var("GLASSLINE_CLUSTER_SEED").ok();
+    let parse = |text: String| text.parse::<u64>().ok();
+    match first.and_then(parse) {
+        Some(first) => first..first + 1,
+        None => 0..wanted.and_then(parse).unwrap_or(200),
+    }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn running(count: usize) -> World {
+    let mut world = World::new(7, count, count);
+    world.start_all();
+    world.run_until(seconds(8));
+    world
+}
+
+#[test]
+fn every_seed_comes_to_rest() {
+    let mut bad = Vec::new();
+    for seed in seeds() {
+        let outcome = chaos::run(seed);
+        if !outcome.broken.is_empty() {
+            bad.push(format!("seed {seed}: {:#?}", outcome.broken));
+        }
+    }
+    assert!(
+        bad.is_empty(),
+        "{} bad seeds\n{}",
+        bad.len(),
+        bad.iter().take(3).cloned().collect::<Vec<_>>().join("\n")
+    );
+}
+
+#[test]
+fn two_publishers_race_and_one_wins() {
+    let mut world = running(3);
+    let names: Vec<_> = (0..50).map(stream_name).collect();
+    let pairs: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let one = world.publish(0, name, Policy::Refuse).expect("up");
+            (one, world.publish(1, name, Policy::Refuse).expect("up"))
+        })
+        .collect();
+    world.run_until(seconds(10));
+    for (one, other) in pairs {
+        let admitted = [one, other].map(|it| world.is_admitted(it));
+        assert!(admitted[0] != admitted[1], "{admitted:?}");
+    }
+    let broken = world
+        .history
+        .contradictions(super::history::Excuses::default());
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn a_publisher_comes_back_at_another_node_after_a_kill() {
+    let mut world = running(3);
+    let name = stream_name(0);
+    world.publish(0, &name, Policy::Refuse);
+    world.run_until(seconds(9));
+    world.view(2, &name, Access::Here);
+    world.run_until(seconds(10));
+    world.crash(0);
+    let again = world.publish(1, &name, Policy::Refuse).expect("up");
+    world.run_until(Duration::from_millis(11_500));
+    assert!(world.is_admitted(again));
+    world.run_until(Duration::from_millis(12_500));
+    let pulled = world.node(2).and_then(|it| Some(it.pulled(&name)?.1.epoch));
+    assert_eq!(pulled, world.node(1).and_then(|it| it.owned_epoch(&name)));
+    assert!(pulled.is_some());
+}
+
+#[test]
+fn a_camera_is_taken_over_within_five_seconds_and_dialled_once() {
+    let mut world = World::new(3, 3, 3);
+    let name = source_name(0);
+    world.configure_source(&name, &[0, 1, 2]);
+    world.start_all();
+    world.run_until(seconds(12));
+    let dialled = world.dialled(&name);
+    assert_eq!(dialled.len(), 1, "{dialled:?}");
+    world.crash(dialled[0]);
+    world.run_until(seconds(17));
+    let next = world.dialled(&name);
+    assert!(next.len() == 1 && next != dialled, "{next:?}");
+    world.run_until(seconds(60));
+    assert_eq!(
+        world.history.longest_double_dial(world.now()),
+        Duration::ZERO
+    );
+}
+
+#[test]
+fn an_outage_of_the_engine_takes_nothing_over() {
+    let mut world = World::new(5, 3, 3);
+    let name = source_name(0);
+    world.configure_source(&name, &[0, 1, 2]);
+    world.start_all();
+    let publisher = world
+        .publish(0, &stream_name(0), Policy::Refuse)
+        .expect("up");
+    world.run_until(seconds(15));
+    let dialled = world.dialled(&name);
+    (0..3).for_each(|node| world.cut_from_engine(node, seconds(30)));
+    world.run_until(seconds(20));
+    let during = world
+        .publish(1, &stream_name(1), Policy::Refuse)
+        .expect("up");
+    world.run_until(seconds(21));
+    assert!(world.is_admitted(during), "served by its node");
+    world.run_until(seconds(90));
+    assert_eq!(world.dialled(&name), dialled);
+    assert!(world.is_admitted(publisher) && world.is_admitted(during));
+    assert!(
+        world
+            .node(1)
+            .is_some_and(|it| it.announced(&stream_name(1)))
+    );
+    assert_eq!(world.history.superseded_count(), 0);
+}
+
+#[test]
+fn a_deleted_bucket_is_written_back_within_35_seconds() {
+    let mut world = running(3);
+    for index in 0..30 {
+        world.publish(index % 3, &stream_name(index), Policy::Refuse);
+    }
+    world.run_until(seconds(60));
+    world.memory.delete_everything();
+    world.run_until(seconds(95));
+    for index in 0..30 {
+        let key = crate::Key::Stream(stream_name(index));
+        assert!(world.memory.value(&key).is_some(), "{key}");
+    }
+    assert_eq!(world.history.superseded_count(), 0);
+}
+
+#[test]
+fn a_stopped_owner_finds_itself_superseded() {
+    let mut world = running(3);
+    let name = stream_name(0);
+    let first = world.publish(0, &name, Policy::Refuse).expect("up");
+    world.run_until(seconds(10));
+    world.pause(0, seconds(12));
+    let second = world.publish(1, &name, Policy::Refuse).expect("up");
+    world.run_until(seconds(24));
+    assert!(world.is_admitted(second) && !world.is_admitted(first));
+    assert_eq!(world.history.superseded_count(), 1);
+}
+
+#[test]
+fn two_nodes_that_cannot_reach_each_other_pull_through_a_third() {
+    let mut world = running(3);
+    let name = stream_name(0);
+    let publisher = world.publish(0, &name, Policy::Refuse).expect("up");
+    world.run_until(seconds(10));
+    world.set_cut(0, 1, true);
+    world.view(1, &name, Access::Here);
+    world.run_until(seconds(20));
+    let path = world.node(1).and_then(|it| Some(it.pulled(&name)?.2.len()));
+    assert_eq!(path, Some(2), "through node 2");
+    assert!(world.is_admitted(publisher));
+}
+
+#[test]
+fn a_drained_node_hands_its_camera_over_and_can_serve_again() {
+    let mut world = World::new(9, 3, 3);
+    let name = source_name(0);
+    world.configure_source(&name, &[0, 1, 2]);
+    world.start_all();
+    world.run_until(seconds(12));
+    let first = world.dialled(&name)[0];
+    let moment = world.moment(first);
+    let until = world.now() + seconds(30);
+    world.processes[first]
+        .node
+        .as_mut()
+        .expect("up")
+        .drain(moment, until);
+    world.settle(first);
+    world.run_until(seconds(14));
+    let next = world.dialled(&name);
+    assert!(next.len() == 1 && next[0] != first, "{next:?}");
+    let moment = world.moment(first);
+    let node = world.processes[first].node.as_mut().expect("up");
+    node.undrain(moment);
+    assert!(!node.is_draining());
+    world.settle(first);
+    assert!(
+        world
+            .publish(first, &stream_name(0), Policy::Refuse)
+            .is_some()
+    );
+    world.run_until(seconds(16));
+    assert_eq!(world.history.counts().0, 1);
+}
+
+/// Each request and each answer of a publisher's claim is once the last thing of its process.
+#[test]
+fn a_crash_at_every_step_leaves_a_name_that_can_be_claimed() {
+    for steps in 1..40 {
+        let mut world = running(3);
+        let name = stream_name(0);
+        world.crash_after(0, steps);
+        world.publish(0, &name, Policy::Refuse);
+        world.run_until(seconds(12));
+        world.crash(0);
+        let next = world.publish(1, &name, Policy::Refuse).expect("up");
+        world.run_until(Duration::from_millis(13_500));
+        assert!(world.is_admitted(next), "after {steps} steps");
+    }
+}
