@@ -16,6 +16,7 @@ mod family;
 mod parent;
 mod presence;
 mod pulls;
+mod relay;
 mod viewers;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,10 +37,10 @@ use crate::timers::Timers;
 use claim::Claims;
 use directory::Directory;
 use presence::Presence;
-use viewers::Relay;
+use relay::Relay;
 
 pub use claim::ProbeResult;
-pub use pulls::PATH_MAX;
+pub use relay::PATH_MAX;
 
 /// A process that stands still for longer begins its judgements of others anew.
 const STOOD_STILL: Duration = Duration::from_millis(1_500);
