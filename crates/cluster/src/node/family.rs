@@ -120,7 +120,7 @@ impl Node {
 
     /// What this node tells others about itself and a stream that it announces.
     pub(super) fn own_holder(&self, name: &StreamName) -> Option<Holder> {
-        if !self.announced(name) && !self.relays.get(name).is_some_and(|it| it.running.is_some()) {
+        if !self.announced(name) && self.relays.get(name).is_none_or(|it| it.running.is_none()) {
             return None;
         }
         let relay = self.relays.get(name);

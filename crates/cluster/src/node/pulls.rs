@@ -237,7 +237,7 @@ impl Node {
             // A store that was rolled back tells nobody: what is known may be over.
             let found = self
                 .fresh(name)
-                .filter(|_| attempts == 0 || attempts % 4 != 0);
+                .filter(|_| attempts == 0 || !attempts.is_multiple_of(4));
             match found {
                 None if self.presence.is_connected => self.look_up_for_pull(name),
                 _ => self.find_source(name),

@@ -263,7 +263,7 @@ impl Node {
         relay.request = None;
         match result {
             Ok(Answered::Got(entry)) => {
-                self.learn(name, Found::new(entry.as_ref()));
+                self.learn(name, &Found::new(entry.as_ref()));
                 self.serve_waiting(name);
                 self.find_source_if_needed(name);
             }
@@ -297,7 +297,7 @@ impl Node {
         &mut self,
         name: &StreamName,
         id: RequestId,
-        result: Result<Answered, CallError>,
+        result: &Result<Answered, CallError>,
     ) {
         let relay = self.relays.get_mut(name);
         let Some(relay) = relay.filter(|it| it.request == Some(id)) else {
@@ -305,7 +305,7 @@ impl Node {
         };
         relay.request = None;
         let asked = relay.asked.take();
-        let report = match &result {
+        let report = match result {
             Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
             _ => None,
         };
