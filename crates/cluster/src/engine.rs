@@ -115,7 +115,7 @@ pub enum Call {
     Ask {
         /// Node that is asked.
         node: NodeId,
-        /// The question.
+        /// Content of the question, as the core wrote it.
         question: Bytes,
         /// How long to wait.
         within: Duration,
@@ -205,7 +205,7 @@ pub enum Incoming {
     Disconnected,
     /// A key has a new value, or none any more.
     Changed {
-        /// The key.
+        /// Key that has changed.
         key: Key,
         /// Its value now; `None` if it was deleted or purged.
         entry: Option<Entry>,
@@ -223,7 +223,7 @@ pub enum Incoming {
         from: NodeId,
         /// Number that the reply carries.
         id: QuestionId,
-        /// The question.
+        /// Content of the question, as the core wrote it.
         payload: Bytes,
     },
 }

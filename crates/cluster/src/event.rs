@@ -46,7 +46,7 @@ pub enum Event {
     /// A publisher that was admitted without the engine now has a claim: the stream is announced
     /// with this epoch from now on.
     Announce {
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// Epoch of the claim, for the catalog.
         epoch: u64,
@@ -54,9 +54,9 @@ pub enum Event {
     /// Another node holds the stream with a higher fence, or the policy replaced the publisher:
     /// send the publisher away, and end its media at once.
     Superseded {
-        /// The publisher.
+        /// Publisher that must be sent away.
         publisher: PublisherId,
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// Who holds the stream now.
         by: NodeId,
@@ -77,7 +77,7 @@ pub enum Event {
     Viewer {
         /// The viewer of [`crate::Node::view`].
         viewer: ViewerId,
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// Where it is served.
         decision: ViewDecision,
@@ -86,14 +86,14 @@ pub enum Event {
     Room {
         /// The participant of [`crate::Node::enter_room`].
         viewer: ViewerId,
-        /// The room.
+        /// Name of the room that is meant.
         name: StreamName,
         /// Where the room is.
         decision: ViewDecision,
     },
     /// Somebody else has the room: its participants here have to enter again.
     RoomMoved {
-        /// The room.
+        /// Name of the room that is meant.
         name: StreamName,
         /// Node that has the room now.
         to: NodeId,
@@ -102,9 +102,9 @@ pub enum Event {
     /// [`crate::Node::admit`] before any of it reaches the hub; when it fails before or
     /// afterwards, call [`crate::Node::pull_failed`].
     Pull {
-        /// The pull.
+        /// Number of the pull that is meant.
         pull: PullId,
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// Node to pull from.
         from: NodeId,
@@ -114,15 +114,15 @@ pub enum Event {
     /// End a pull: nobody needs it, or its epoch is over. Its frames must not reach the hub any
     /// more.
     EndPull {
-        /// The pull.
+        /// Number of the pull that is meant.
         pull: PullId,
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
     },
     /// Find out within 1 s whether a node answers over QUIC; call
     /// [`crate::Node::handle_probe`] with the result.
     Probe {
-        /// The probe.
+        /// Number that the result carries.
         probe: ProbeId,
         /// Node to reach.
         node: NodeId,

@@ -14,14 +14,6 @@
 //! The crate does not know what a frame is, how nodes connect, or what NATS is. It reads no
 //! clock and draws no random number: time and seeds come in.
 
-#![cfg_attr(
-    test,
-    expect(
-        clippy::disallowed_methods,
-        reason = "a test may anchor virtual time anywhere"
-    )
-)]
-
 mod config;
 pub mod engine;
 mod event;

@@ -15,7 +15,7 @@ pub const HOLDERS_MAX: usize = 6;
 pub enum Question {
     /// Does the node have this stream, does its publisher send, and which nodes have room?
     Live {
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// Region of the asking node, whose holders come first in the reply.
         region: Region,
@@ -24,20 +24,20 @@ pub enum Question {
     },
     /// The asking node pulls this stream from the asked one; repeated while it does.
     Adopt {
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
         /// What the child is and has.
         child: Holder,
     },
     /// The asking node no longer pulls this stream from the asked one.
     Leave {
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
     },
     /// The asking node is about to stop serving this stream; the asked one pulls it from there
     /// and should find another node.
     Moving {
-        /// The stream.
+        /// Name of the stream that is meant.
         name: StreamName,
     },
 }
@@ -45,7 +45,7 @@ pub enum Question {
 /// A node that has a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The node.
+    /// Name of the node that has the stream.
     pub node: NodeId,
     /// Region of the node.
     pub region: Region,

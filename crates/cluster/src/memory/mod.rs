@@ -214,7 +214,10 @@ impl Memory {
     /// told, and versions are given out again.
     pub fn roll_back(&mut self, to: Instant) {
         let mut count = 0;
-        while let Some((_, key, before)) = self.log.pop_back_if(|(at, ..)| *at > to) {
+        while self.log.back().is_some_and(|(at, ..)| *at > to) {
+            let Some((_, key, before)) = self.log.pop_back() else {
+                break;
+            };
             count += 1;
             match before {
                 Some(entry) => self.values.insert(key, entry),
@@ -316,7 +319,7 @@ impl Memory {
                 node: asked,
                 question,
                 within,
-            } => self.ask(now, (node, id), asked, question, within),
+            } => self.ask(now, (node, id), &asked, question, within),
             call => {
                 let result = self.apply(now, call);
                 self.answer(now, &node, id, result);
@@ -346,7 +349,7 @@ impl Memory {
                 }
                 self.versions += 1;
                 let version = Version(self.versions);
-                self.set(now, key, Some(Entry { value, version }));
+                self.set(now, &key, Some(&Entry { value, version }));
                 Ok(Answered::Put(version))
             }
             Call::DeleteIf { key, expected } => {
@@ -354,7 +357,7 @@ impl Memory {
                     return Err(CallError::Conflict);
                 }
                 self.versions += 1;
-                self.set(now, key, None);
+                self.set(now, &key, None);
                 Ok(Answered::Deleted)
             }
             Call::Changes { .. } | Call::Beat { .. } | Call::Ask { .. } => {
@@ -363,28 +366,26 @@ impl Memory {
         }
     }
 
-    fn set(&mut self, now: Instant, key: Key, entry: Option<Entry>) {
+    fn set(&mut self, now: Instant, key: &Key, entry: Option<&Entry>) {
         if self.keeps_writes {
-            let value = entry.as_ref().map(|it| it.value.clone());
+            let value = entry.map(|it| it.value.clone());
             self.writes.push((now, key.clone(), value));
         }
-        let before = match &entry {
+        let before = match entry {
             Some(entry) => self.values.insert(key.clone(), entry.clone()),
-            None => self.values.remove(&key),
+            None => self.values.remove(key),
         };
-        while self
-            .log
-            .pop_front_if(|(at, ..)| now - *at > LOG_FOR)
-            .is_some()
-        {}
+        while self.log.front().is_some_and(|(at, ..)| now - *at > LOG_FOR) {
+            self.log.pop_front();
+        }
         self.log.push_back((now, key.clone(), before));
         let hearers = self
             .clients
             .iter()
-            .filter(|(_, it)| it.is_connected && it.hears(&key));
+            .filter(|(_, it)| it.is_connected && it.hears(key));
         let hearers: Vec<NodeId> = hearers.map(|(node, _)| node.clone()).collect();
         for node in hearers {
-            let (key, entry) = (key.clone(), entry.clone());
+            let (key, entry) = (key.clone(), entry.cloned());
             self.tell(now, &node, Incoming::Changed { key, entry });
         }
     }
@@ -423,7 +424,7 @@ impl Memory {
         &mut self,
         now: Instant,
         (node, request): (NodeId, RequestId),
-        asked: NodeId,
+        asked: &NodeId,
         payload: Bytes,
         within: Duration,
     ) {
@@ -437,13 +438,13 @@ impl Memory {
         };
         self.questions.insert(question, asker);
         self.push(now + within, Step::AskOver(question));
-        if self.is_connected(&asked) {
+        if self.is_connected(asked) {
             let incoming = Incoming::Question {
                 from: node,
                 id: question,
                 payload,
             };
-            self.tell(now, &asked, incoming);
+            self.tell(now, asked, incoming);
         }
     }
 

@@ -174,13 +174,13 @@ impl Node {
             if let Key::Stream(name) = key {
                 present.insert(name.clone());
                 if self.directory.streams.get(&name).is_none_or(is_old) {
-                    self.learn(&name, Found::new(Some(&entry)));
+                    self.learn(&name, &Found::new(Some(&entry)));
                 }
             }
         }
         gone.retain(|name| !present.contains(name));
         for name in gone {
-            self.learn(&name, Found::Nothing);
+            self.learn(&name, &Found::Nothing);
         }
         self.directory.is_complete = true;
     }
@@ -193,8 +193,8 @@ impl Node {
         }
     }
 
-    pub(super) fn on_node_read(&mut self, node: &NodeId, result: Result<Answered, CallError>) {
-        if let Ok(Answered::Got(Some(entry))) = &result
+    pub(super) fn on_node_read(&mut self, node: &NodeId, result: &Result<Answered, CallError>) {
+        if let Ok(Answered::Got(Some(entry))) = result
             && let Ok(record) = NodeRecord::parse(&entry.value)
         {
             self.keep_node(node.clone(), record);
@@ -202,10 +202,10 @@ impl Node {
         self.on_address(node);
     }
 
-    pub(super) fn on_changed(&mut self, key: Key, entry: Option<Entry>) {
+    pub(super) fn on_changed(&mut self, key: Key, entry: Option<&Entry>) {
         match key {
-            Key::Stream(name) => self.learn(&name, Found::new(entry.as_ref())),
-            Key::Node(..) => self.learn_node(&key, entry.as_ref()),
+            Key::Stream(name) => self.learn(&name, &Found::new(entry)),
+            Key::Node(..) => self.learn_node(&key, entry),
         }
     }
 
@@ -234,10 +234,10 @@ impl Node {
     }
 
     /// Takes what stands under a name, from a notice or from a read.
-    pub(super) fn learn(&mut self, name: &StreamName, record: Found) {
+    pub(super) fn learn(&mut self, name: &StreamName, record: &Found) {
         let is_needed =
             self.config.hears_everything || self.claims.has(name) || self.relays.contains_key(name);
-        let is_nothing = record == Found::Nothing;
+        let is_nothing = *record == Found::Nothing;
         let known = Known {
             record: record.clone(),
             read_at: self.now.at,
@@ -248,7 +248,7 @@ impl Node {
         } else if is_needed && self.directory.streams.len() < RECORDS_MAX {
             self.directory.streams.insert(name.clone(), known);
         }
-        self.claim_learns(name, &record);
-        self.relay_learns(name, &record);
+        self.claim_learns(name, record);
+        self.relay_learns(name, record);
     }
 }

@@ -1,11 +1,11 @@
 //! Nodes that pull from this one, and replies to what other nodes ask.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::directory::Found;
-use super::pulls::PATH_MAX;
+use super::relay::{Child, PATH_MAX};
 use super::{Node, Purpose};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError};
@@ -23,14 +23,6 @@ const SLOTS_MIN: u32 = 2;
 
 /// Most nodes that are remembered as children of one stream.
 const CHILDREN_MAX: usize = 1_000;
-
-/// A node that pulls a stream from this one.
-#[derive(Debug)]
-pub(super) struct Child {
-    /// What it has; `None` until its pull runs.
-    pub(super) holder: Option<Holder>,
-    until: Instant,
-}
 
 impl Node {
     /// Replies to a question that another node sent over QUIC instead of the engine, as
@@ -128,7 +120,7 @@ impl Node {
 
     /// What this node tells others about itself and a stream that it announces.
     pub(super) fn own_holder(&self, name: &StreamName) -> Option<Holder> {
-        if !self.announced(name) && !self.relays.get(name).is_some_and(|it| it.running.is_some()) {
+        if !self.announced(name) && self.relays.get(name).is_none_or(|it| it.running.is_none()) {
             return None;
         }
         let relay = self.relays.get(name);

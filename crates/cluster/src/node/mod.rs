@@ -16,6 +16,7 @@ mod family;
 mod parent;
 mod presence;
 mod pulls;
+mod relay;
 mod viewers;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,10 +37,10 @@ use crate::timers::Timers;
 use claim::Claims;
 use directory::Directory;
 use presence::Presence;
-use viewers::Relay;
+use relay::Relay;
 
 pub use claim::ProbeResult;
-pub use pulls::PATH_MAX;
+pub use relay::PATH_MAX;
 
 /// A process that stands still for longer begins its judgements of others anew.
 const STOOD_STILL: Duration = Duration::from_millis(1_500);
@@ -181,7 +182,7 @@ impl Node {
         match incoming {
             Incoming::Connected => self.on_connected(),
             Incoming::Disconnected => self.on_disconnected(),
-            Incoming::Changed { key, entry } => self.on_changed(key, entry),
+            Incoming::Changed { key, entry } => self.on_changed(key, entry.as_ref()),
             Incoming::Beat { node, payload } => self.on_beat(&node, &payload),
             Incoming::Question { from, id, payload } => {
                 let payload = self.on_question(&from, &payload);
@@ -235,16 +236,16 @@ impl Node {
             Purpose::Hint => {}
             Purpose::ListStreams => self.on_streams_listed(result),
             Purpose::ListNodes => self.on_nodes_listed(result),
-            Purpose::NodeRead(node) => self.on_node_read(&node, result),
+            Purpose::NodeRead(node) => self.on_node_read(&node, &result),
             Purpose::OwnNodeRead => self.on_own_node_read(result),
-            Purpose::OwnNodePut => self.on_own_node_put(result),
+            Purpose::OwnNodePut => self.on_own_node_put(&result),
             Purpose::ClaimRead(name) => self.on_claim_read(&name, id, result),
-            Purpose::ClaimWrite(name) => self.on_claim_written(&name, id, result),
-            Purpose::ClaimDelete(name) => self.on_claim_deleted(&name, id, result),
+            Purpose::ClaimWrite(name) => self.on_claim_written(&name, id, &result),
+            Purpose::ClaimDelete(name) => self.on_claim_deleted(&name, id, &result),
             Purpose::ClaimAsk(name) => self.on_claim_asked(&name, id, result),
             Purpose::Recheck(name) => self.on_rechecked(&name, result),
             Purpose::Lookup(name) => self.on_looked_up(&name, id, result),
-            Purpose::Places(name) => self.on_places(&name, id, result),
+            Purpose::Places(name) => self.on_places(&name, id, &result),
             Purpose::Orphan(name) => self.on_orphan_read(&name, result),
         }
     }

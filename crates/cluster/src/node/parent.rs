@@ -1,6 +1,7 @@
 //! Choosing the node that a stream is pulled from, and beginning the pull.
 
-use super::pulls::{FAILED_FOR, PATH_MAX, STARTS_WITHIN, Starting};
+use super::pulls::{FAILED_FOR, STARTS_WITHIN};
+use super::relay::{PATH_MAX, Starting};
 use super::{Node, Timer};
 use crate::event::Event;
 use crate::name::{NodeId, StreamName};

@@ -250,9 +250,9 @@ impl Node {
         self.call(Purpose::OwnNodePut, call);
     }
 
-    pub(super) fn on_own_node_put(&mut self, result: Result<Answered, CallError>) {
+    pub(super) fn on_own_node_put(&mut self, result: &Result<Answered, CallError>) {
         match result {
-            Ok(Answered::Put(version)) => self.presence.record_version = Some(version),
+            Ok(Answered::Put(version)) => self.presence.record_version = Some(*version),
             Err(CallError::Conflict) => {
                 let key = self.own_key();
                 self.call(Purpose::OwnNodeRead, Call::Get { key });

@@ -3,15 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::directory::Found;
+use super::relay::{PATH_MAX, Relay, Running, Starting};
 use super::{Node, Timer};
 use crate::config::Moment;
 use crate::event::{Admission, Catalog, Event, PullId};
 use crate::name::{NodeId, StreamName};
 use crate::question::Question;
 use crate::record::Fence;
-
-/// Most nodes that a stream passes, the owner and the last one included.
-pub const PATH_MAX: usize = 4;
 
 /// A source of which a pull failed is left out for this time, if there is another.
 pub(super) const FAILED_FOR: Duration = Duration::from_secs(10);
@@ -28,23 +26,6 @@ const HIGHEST_FOR: Duration = Duration::from_secs(40);
 
 /// How often a child tells its parent what it has.
 const ADOPT_EVERY: Duration = Duration::from_secs(20);
-
-/// A pull that feeds the hub.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) pull: PullId,
-    pub(super) from: NodeId,
-    pub(super) fence: Fence,
-    pub(super) path: Vec<NodeId>,
-}
-
-/// A pull without keyframe yet; without number while the address of its node is read.
-#[derive(Debug)]
-pub(super) struct Starting {
-    pub(super) pull: Option<PullId>,
-    pub(super) from: NodeId,
-    pub(super) since: Instant,
-}
 
 impl Node {
     /// Decides about a pull whose first keyframe and catalog are there.
@@ -138,11 +119,7 @@ impl Node {
 
     /// Pulls a stream that this node had itself until now, if somebody watches it here.
     pub(super) fn pull_instead(&mut self, name: &StreamName) {
-        if self
-            .relays
-            .get(name)
-            .is_some_and(super::viewers::Relay::is_needed)
-        {
+        if self.relays.get(name).is_some_and(Relay::is_needed) {
             self.retry_pull(name);
         }
     }
@@ -208,10 +185,7 @@ impl Node {
             let name = name.clone();
             self.events.push_back(Event::EndPull { pull, name });
         }
-        let is_needed = self
-            .relays
-            .get(name)
-            .is_some_and(super::viewers::Relay::is_needed);
+        let is_needed = self.relays.get(name).is_some_and(Relay::is_needed);
         if !is_needed || self.claims.is_serving(name) {
             return;
         }
@@ -258,17 +232,12 @@ impl Node {
         if must_adopt {
             self.adopt_self(name);
         }
-        if must_retry
-            && self
-                .relays
-                .get(name)
-                .is_some_and(super::viewers::Relay::is_needed)
-        {
+        if must_retry && self.relays.get(name).is_some_and(Relay::is_needed) {
             let attempts = self.relays.get(name).map_or(0, |it| it.attempts);
             // A store that was rolled back tells nobody: what is known may be over.
             let found = self
                 .fresh(name)
-                .filter(|_| attempts == 0 || attempts % 4 != 0);
+                .filter(|_| attempts == 0 || !attempts.is_multiple_of(4));
             match found {
                 None if self.presence.is_connected => self.look_up_for_pull(name),
                 _ => self.find_source(name),

@@ -1,18 +1,16 @@
 //! Where a viewer is served: here, at a node that has the stream and room, or here by a pull.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::directory::Found;
-use super::family::Child;
-use super::pulls::{Running, Starting};
+use super::relay::Waiting;
 use super::{Node, Purpose, Timer};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError, RequestId};
 use crate::event::{Access, Event, ViewDecision, ViewerId};
 use crate::name::{Key, NodeId, Region, StreamName};
 use crate::question::{Holder, Question, Report};
-use crate::record::{Fence, NodeState};
+use crate::record::NodeState;
 
 /// Time after which a viewer gets a decision, whatever other nodes do.
 const DECIDE_WITHIN: Duration = Duration::from_secs(2);
@@ -28,48 +26,6 @@ const WAITING_MAX: usize = 4_096;
 
 /// How many nodes are asked, one below the other, for room.
 const DEPTH_MAX: u32 = 3;
-
-/// What this node knows and does about a stream of another node, or with viewers of its own.
-#[derive(Debug, Default)]
-pub(super) struct Relay {
-    pub(super) viewers: u32,
-    waiting: Vec<Waiting>,
-    /// The look-up or question under way.
-    pub(super) request: Option<RequestId>,
-    asked: Option<NodeId>,
-    depth: u32,
-    pub(super) holders: Vec<Holder>,
-    pub(super) holders_at: Option<Instant>,
-    /// A node of this region that knows others which have the stream.
-    pub(super) contact: Option<NodeId>,
-    pub(super) running: Option<Running>,
-    pub(super) starting: Option<Starting>,
-    pub(super) failed: BTreeMap<NodeId, Instant>,
-    pub(super) children: BTreeMap<NodeId, Child>,
-    /// Highest fence that was read or pulled, and when.
-    pub(super) highest: Fence,
-    pub(super) highest_at: Option<Instant>,
-    pub(super) is_watched: bool,
-    pub(super) dues: Dues,
-    pub(super) attempts: u32,
-}
-
-/// Deadlines of a relay.
-#[derive(Debug, Default)]
-pub(super) struct Dues {
-    pub(super) retry: Option<Instant>,
-    pub(super) linger: Option<Instant>,
-    pub(super) old_epoch: Option<Instant>,
-    pub(super) adopt: Option<Instant>,
-}
-
-/// A viewer who waits for a decision.
-#[derive(Debug)]
-struct Waiting {
-    viewer: ViewerId,
-    access: Access,
-    until: Instant,
-}
 
 impl Node {
     /// A viewer wants a stream. [`Event::Viewer`] follows within 2 s, at once where the answer is
@@ -307,7 +263,7 @@ impl Node {
         relay.request = None;
         match result {
             Ok(Answered::Got(entry)) => {
-                self.learn(name, Found::new(entry.as_ref()));
+                self.learn(name, &Found::new(entry.as_ref()));
                 self.serve_waiting(name);
                 self.find_source_if_needed(name);
             }
@@ -341,7 +297,7 @@ impl Node {
         &mut self,
         name: &StreamName,
         id: RequestId,
-        result: Result<Answered, CallError>,
+        result: &Result<Answered, CallError>,
     ) {
         let relay = self.relays.get_mut(name);
         let Some(relay) = relay.filter(|it| it.request == Some(id)) else {
@@ -349,7 +305,7 @@ impl Node {
         };
         relay.request = None;
         let asked = relay.asked.take();
-        let report = match &result {
+        let report = match result {
             Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
             _ => None,
         };
@@ -408,13 +364,6 @@ impl Node {
             .map(|it| it.region.clone())
             .or_else(|| holder.map(|it| it.region.clone()))
             .or_else(|| known.map(|it| it.record.region.clone()))
-    }
-}
-
-impl Relay {
-    /// Whether somebody here or below needs the stream.
-    pub(super) fn is_needed(&self) -> bool {
-        self.viewers > 0 || !self.waiting.is_empty() || !self.children.is_empty()
     }
 }
 

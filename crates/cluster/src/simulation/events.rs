@@ -213,7 +213,7 @@ impl World {
         let hub = self.processes[index].hubs.entry(name.clone()).or_default();
         if let Some(shown @ Source::Pull { .. }) = &hub.source {
             let seen = format!("{name} at node {index}: own media while {shown:?} is shown");
-            self.history.break_rule(self.clock.now(), seen);
+            self.history.break_rule(self.clock.now(), &seen);
         }
         self.set_source(index, name, Some(Source::Own(fence)));
     }

@@ -79,7 +79,7 @@ pub struct Excuses {
 }
 
 impl History {
-    pub(super) fn break_rule(&mut self, now: Instant, seen: String) {
+    pub(super) fn break_rule(&mut self, now: Instant, seen: &str) {
         let begin = *self.begin.get_or_insert(now);
         let at = now.saturating_duration_since(begin).as_secs_f64();
         if self.broken.len() < 20 {
@@ -199,7 +199,7 @@ impl History {
         {
             let seen = format!("{name}: {fence:?} is shown after {before:?}");
             if is_replaced {
-                self.break_rule(now, seen);
+                self.break_rule(now, &seen);
             } else {
                 self.older_after_newer.push(seen);
             }

@@ -124,7 +124,7 @@ impl World {
         };
         if !fits {
             let seen = format!("{name} at node {index}: {admission:?} while {before:?} is shown");
-            self.history.break_rule(now, seen);
+            self.history.break_rule(now, &seen);
         }
         if admission != Admission::End {
             let inc = self.inc(index);

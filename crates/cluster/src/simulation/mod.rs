@@ -39,7 +39,7 @@ pub struct World {
     clock: Clock,
     start: Instant,
     rng: Rng,
-    /// The engine.
+    /// Engine that all nodes share.
     pub memory: Memory,
     processes: Vec<Process>,
     index: BTreeMap<NodeId, usize>,

@@ -134,14 +134,14 @@ impl Node {
         &mut self,
         name: &StreamName,
         id: RequestId,
-        result: Result<Answered, CallError>,
+        result: &Result<Answered, CallError>,
     ) {
         let holding = self.claims.held.get_mut(name);
         let Some(holding) = holding.filter(|it| it.request == Some(id)) else {
             return;
         };
         match result {
-            Ok(Answered::Put(version)) => self.claim_owned(name, version),
+            Ok(Answered::Put(version)) => self.claim_owned(name, *version),
             // The loser of a race reads at once; the next loss waits, so that claims that are
             // made at the same time part.
             Err(CallError::Conflict) if holding.retries == 0 => {

@@ -196,7 +196,7 @@ impl Node {
         &mut self,
         name: &StreamName,
         id: RequestId,
-        result: Result<Answered, CallError>,
+        result: &Result<Answered, CallError>,
     ) {
         let holding = self.claims.held.get(name);
         if holding.is_none_or(|it| it.request != Some(id)) {

@@ -6,7 +6,7 @@ use super::super::Node;
 use super::{CLAIMS_MAX, Holding, Phase};
 use crate::config::Moment;
 use crate::engine::Version;
-use crate::event::Event;
+use crate::event::{Event, PublishDecision, Refusal};
 use crate::name::{NodeId, StreamName};
 use crate::placement;
 use crate::record::{Kind, NodeState, StreamRecord};
@@ -224,8 +224,31 @@ impl Node {
         }
     }
 
+    /// Refuses publishers who wait for a decision when a drain comes to its end.
+    fn refuse_undecided(&mut self) {
+        let held = self.claims.held.iter();
+        let waiting = held.filter(|(_, it)| it.is_undecided() && it.kind == Kind::Pushed);
+        let names: Vec<StreamName> = waiting.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let Some(holding) = self.claims.held.get_mut(&name) else {
+                continue;
+            };
+            holding.decide_by = None;
+            let is_writing = matches!(holding.phase, Phase::Writing);
+            if let Some(publisher) = holding.publisher.take() {
+                let refused = PublishDecision::Refused(Refusal::Draining);
+                self.publish_event(publisher, &name, refused);
+            }
+            // What is being written is released when it stands.
+            if !is_writing {
+                self.release(&name);
+            }
+        }
+    }
+
     /// Releases everything that is left at the end of a drain.
     pub(in crate::node) fn release_all(&mut self) {
+        self.refuse_undecided();
         let held = self.claims.held.iter().filter(|(_, it)| it.is_serving);
         let names: Vec<StreamName> = held.map(|(name, _)| name.clone()).collect();
         for name in names {

@@ -1,0 +1,87 @@
+//! What a node keeps about a stream that it has viewers of, pulls, or offers to others.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::engine::RequestId;
+use crate::event::{Access, PullId, ViewerId};
+use crate::name::NodeId;
+use crate::question::Holder;
+use crate::record::Fence;
+
+/// Most nodes that a stream passes, the owner and the last one included.
+pub const PATH_MAX: usize = 4;
+
+/// What this node knows and does about a stream of another node, or with viewers of its own.
+#[derive(Debug, Default)]
+pub(super) struct Relay {
+    pub(super) viewers: u32,
+    pub(super) waiting: Vec<Waiting>,
+    /// The look-up or question under way.
+    pub(super) request: Option<RequestId>,
+    pub(super) asked: Option<NodeId>,
+    pub(super) depth: u32,
+    pub(super) holders: Vec<Holder>,
+    pub(super) holders_at: Option<Instant>,
+    /// A node of this region that knows others which have the stream.
+    pub(super) contact: Option<NodeId>,
+    pub(super) running: Option<Running>,
+    pub(super) starting: Option<Starting>,
+    pub(super) failed: BTreeMap<NodeId, Instant>,
+    pub(super) children: BTreeMap<NodeId, Child>,
+    /// Highest fence that was read or pulled, and when.
+    pub(super) highest: Fence,
+    pub(super) highest_at: Option<Instant>,
+    pub(super) is_watched: bool,
+    pub(super) dues: Dues,
+    pub(super) attempts: u32,
+}
+
+/// Deadlines of a relay.
+#[derive(Debug, Default)]
+pub(super) struct Dues {
+    pub(super) retry: Option<Instant>,
+    pub(super) linger: Option<Instant>,
+    pub(super) old_epoch: Option<Instant>,
+    pub(super) adopt: Option<Instant>,
+}
+
+/// A viewer who waits for a decision.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) viewer: ViewerId,
+    pub(super) access: Access,
+    pub(super) until: Instant,
+}
+
+/// A pull that feeds the hub.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) pull: PullId,
+    pub(super) from: NodeId,
+    pub(super) fence: Fence,
+    pub(super) path: Vec<NodeId>,
+}
+
+/// A pull without keyframe yet; without number while the address of its node is read.
+#[derive(Debug)]
+pub(super) struct Starting {
+    pub(super) pull: Option<PullId>,
+    pub(super) from: NodeId,
+    pub(super) since: Instant,
+}
+
+/// A node that pulls a stream from this one.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// What it has; `None` until its pull runs.
+    pub(super) holder: Option<Holder>,
+    pub(super) until: Instant,
+}
+
+impl Relay {
+    /// Whether somebody here or below needs the stream.
+    pub(super) fn is_needed(&self) -> bool {
+        self.viewers > 0 || !self.waiting.is_empty() || !self.children.is_empty()
+    }
+}
