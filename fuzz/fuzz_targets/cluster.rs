@@ -37,7 +37,10 @@ fn parse(bytes: &[u8]) {
     let _ = Beat::parse(bytes);
     let _ = Question::parse(bytes);
     let _ = Report::parse(bytes);
-    if let Some(key) = std::str::from_utf8(bytes).ok().and_then(|it| Key::parse(it).ok()) {
+    if let Some(key) = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|it| Key::parse(it).ok())
+    {
         assert_eq!(key.to_string().as_bytes(), bytes);
     }
 }
@@ -56,7 +59,10 @@ fn operate(bytes: &[u8]) {
     for (at, pair) in bytes.chunks_exact(2).take(400).enumerate() {
         let payload = bytes.get(at * 2..).unwrap_or_default();
         let payload = Bytes::copy_from_slice(&payload[..payload.len().min(300)]);
-        let (name, other) = (&names[usize::from(pair[1] % 3)], &nodes[usize::from(pair[1] / 3 % 3)]);
+        let (name, other) = (
+            &names[usize::from(pair[1] % 3)],
+            &nodes[usize::from(pair[1] / 3 % 3)],
+        );
         let number = u64::from(pair[1] >> 4);
         let entry = Entry {
             value: payload.clone(),

@@ -6,6 +6,9 @@ use crate::plot::{self, Axis, COLORS, Frame, Plot, page};
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 400.0;
 
+/// One figure of a row: of the median node and of the busiest.
+type Figure = fn(&Row) -> Spread;
+
 /// Draws `report`. Lines are flat where a node's work does not grow with the cluster.
 pub fn draw(report: &Report) -> String {
     let title = "What one node does as the cluster grows";
@@ -13,20 +16,19 @@ pub fn draw(report: &Report) -> String {
     out += &plot::title(title);
     let about = "simulated; blue: median node; orange: busiest node";
     out += &plot::subtitle(57.0, about);
-    let panels: [(&str, f64, fn(&Row) -> Spread); 2] = [
-        ("messages to and from the engine, a second", 60.0, |row| {
-            row.messages
-        }),
-        ("pulls from a node", 500.0, |row| row.pulls_from),
-    ];
-    for (words, left, figure) in panels {
+    let messages: Figure = |row| row.messages;
+    let pulls: Figure = |row| row.pulls_from;
+    for (words, left, figure) in [
+        ("messages to and from the engine, a second", 60.0, messages),
+        ("pulls from a node", 500.0, pulls),
+    ] {
         out += &panel(report, words, left, figure);
     }
     out += "</svg>\n";
     out
 }
 
-fn panel(report: &Report, words: &str, left: f64, figure: fn(&Row) -> Spread) -> String {
+fn panel(report: &Report, words: &str, left: f64, figure: Figure) -> String {
     let frame = Frame {
         left,
         top: 105.0,
