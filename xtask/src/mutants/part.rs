@@ -43,7 +43,7 @@ const fn hot_path(
 }
 
 /// All parts, in the order of the table.
-pub(super) const PARTS: [Part; 15] = [
+pub(super) const PARTS: [Part; 16] = [
     core("hub", "glassline-hub"),
     core("media", "glassline-media"),
     core("rtp", "glassline-rtp"),
@@ -53,6 +53,7 @@ pub(super) const PARTS: [Part; 15] = [
     core("sctp", "glassline-sctp"),
     core("congestion", "glassline-congestion"),
     core("voice", "glassline-voice"),
+    core("transcode", "glassline-transcode"),
     core("sim", "glassline-sim"),
     hot_path(
         "server/egress/webrtc",

@@ -30,7 +30,7 @@ pub use cipher::{Cipher, CipherChoice, UnknownCipher};
 pub use handshake_trace::{Flight, HandshakeTrace};
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dimpl::{Dtls, Output};
 
@@ -50,6 +50,14 @@ const DATAGRAMS_QUEUED_MAX: usize = 16;
 const EARLY_RECORDS_MAX: usize = 8;
 /// Most bytes of such records that are kept.
 const EARLY_BYTES_MAX: usize = 8 * 1500;
+
+/// Shortest time before a client's last flight is repeated, which is what RFC 6347 §4.2.4.1
+/// recommends for every flight.
+///
+/// The server answers that flight and has then finished its handshake, so that a copy arrives at an
+/// end which is done. FFmpeg up to 8.1 handles such a copy wrongly: from then on each packet that it
+/// sends waits for something to read. Browsers do not depend on this time: they are the clients.
+const LAST_FLIGHT_REPEAT_AFTER: Duration = Duration::from_secs(1);
 
 /// Result of the handshake, or how the association ended.
 #[derive(Debug)]
@@ -89,7 +97,10 @@ pub(crate) struct Association {
     keys: Option<(dimpl::KeyingMaterial, Profile)>,
     role: Role,
     datagrams: VecDeque<Box<[u8]>>,
+    /// The time at which `dimpl` repeats a flight or gives up.
     deadline: Option<Instant>,
+    /// Earliest time at which this end, as a client, repeats its last flight.
+    not_before: Option<Instant>,
     failed: bool,
     trace: Box<HandshakeTrace>,
     /// Records of data; `None` where application data is not used and is dropped.
@@ -135,6 +146,7 @@ impl Association {
             role,
             datagrams: VecDeque::new(),
             deadline: None,
+            not_before: None,
             failed: false,
             trace: Box::default(),
             data: data.map(|_| Box::default()),
@@ -203,21 +215,32 @@ impl Association {
         self.trace.note_received(datagram);
         let result = self
             .dtls
-            .handle_timeout(now)
+            .handle_timeout(self.before_deadline(now))
             .and_then(|()| self.dtls.handle_packet(datagram));
-        self.settle(result)
+        self.settle(result, now)
+    }
+
+    /// Returns `now`, or the last instant before a deadline that has passed.
+    ///
+    /// `dimpl` learns the time from `handle_timeout` alone, which repeats a flight that is due. Where
+    /// this end was late to read, the answer to that flight may be what is read next.
+    fn before_deadline(&self, now: Instant) -> Instant {
+        let passed = self.deadline.filter(|at| *at <= now);
+        let before = passed.and_then(|at| at.checked_sub(Duration::from_nanos(1)));
+        before.unwrap_or(now)
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Progress> {
-        if self.failed {
+        if self.failed || self.poll_timeout().is_some_and(|at| now < at) {
             return None;
         }
         let result = self.dtls.handle_timeout(now);
-        self.settle(result)
+        self.settle(result, now)
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.deadline
+            .map(|at| self.not_before.map_or(at, |earliest| at.max(earliest)))
     }
 
     /// Returns what was sent and received of the handshake.
@@ -255,7 +278,7 @@ impl Association {
             .dtls
             .handle_timeout(now)
             .and_then(|()| self.dtls.close());
-        self.settle(result);
+        self.settle(result, now);
     }
 
     /// Seals close_notify once if application data is ours. Returns whether it is.
@@ -280,8 +303,8 @@ impl Association {
         true
     }
 
-    fn settle(&mut self, result: Result<(), dimpl::Error>) -> Option<Progress> {
-        let drained = self.drain();
+    fn settle(&mut self, result: Result<(), dimpl::Error>, now: Instant) -> Option<Progress> {
+        let drained = self.drain(now);
         let created = tap::take_created();
         if let Some(data) = &mut self.data
             && !created.is_empty()
@@ -301,7 +324,7 @@ impl Association {
     }
 
     /// Polls `dimpl` until it has no more output, as it requires after every input.
-    fn drain(&mut self) -> Option<Progress> {
+    fn drain(&mut self, now: Instant) -> Option<Progress> {
         let mut progress = None;
         let mut scratch = [0; 2048];
         let mut larger = Vec::new();
@@ -314,6 +337,9 @@ impl Association {
             match self.dtls.poll_output(buffer) {
                 Output::Packet(datagram) if self.datagrams.len() < DATAGRAMS_QUEUED_MAX => {
                     self.trace.note_sent(datagram);
+                    if self.trace.latest_sent == Some(Flight::ClientKeyExchange) {
+                        self.not_before = Some(now + LAST_FLIGHT_REPEAT_AFTER);
+                    }
                     self.datagrams.push_back(datagram.into());
                 }
                 Output::BufferTooSmall { needed } => larger = vec![0; needed],

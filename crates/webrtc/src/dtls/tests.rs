@@ -425,3 +425,66 @@ fn finished_is_not_repeated_into_our_numbers() {
     );
     assert!(pair.ours.sealer().is_some(), "data goes on");
 }
+
+impl Pair {
+    /// Puts every record on its way to us into a datagram of its own.
+    fn split_to_us(&mut self) {
+        let mut records = VecDeque::new();
+        for mut datagram in self.to_us.drain(..) {
+            let mut rest = &mut datagram[..];
+            while let Some((record, after)) = record::split(rest) {
+                records.push_back(record.to_vec());
+                rest = after;
+            }
+        }
+        self.to_us = records;
+    }
+}
+
+#[test]
+fn what_has_arrived_is_read_before_a_flight_is_repeated() {
+    for role in ROLES {
+        let mut pair = Pair::new(role, CipherChoice::Prefer(Cipher::Aes128Gcm), &Cipher::ALL);
+        let mut flights = 0;
+        while !pair.connected[0] {
+            while let Some(datagram) = pair.to_them.pop_front() {
+                pair.deliver_to_them(&datagram);
+            }
+            pair.split_to_us();
+            // This end stood still, while all that it waits for has arrived.
+            pair.now += Duration::from_millis(900);
+            while let Some(datagram) = pair.to_us.pop_front() {
+                assert!(pair.to_them.is_empty(), "{role:?} answers half a flight");
+                pair.deliver_to_us(datagram);
+            }
+            flights += 1;
+            assert!(flights < 4, "{role:?} does not connect");
+        }
+    }
+}
+
+#[test]
+fn a_flight_that_is_lost_is_repeated_and_a_clients_last_one_only_after_a_second() {
+    let choice = CipherChoice::Prefer(Cipher::Aes128Gcm);
+    let mut pair = Pair::new(Role::Client, choice, &Cipher::ALL);
+    pair.to_them.clear();
+    pair.pass(Duration::from_millis(150));
+    assert_eq!(pair.to_them.len(), 1, "the first flight, after some 100 ms");
+    // The answer brings the last flight, which is lost.
+    while pair.ours.trace().latest_sent != Some(Flight::ClientKeyExchange) {
+        for datagram in std::mem::take(&mut pair.to_them) {
+            pair.deliver_to_them(&datagram);
+        }
+        let datagram = pair.to_us.pop_front().expect("an answer");
+        pair.deliver_to_us(datagram);
+    }
+    pair.to_them.clear();
+    for _ in 0..9 {
+        pair.pass(Duration::from_millis(100));
+        assert!(pair.to_them.is_empty());
+    }
+    pair.pass(Duration::from_millis(101));
+    assert!(!pair.to_them.is_empty());
+    pair.run();
+    assert_eq!(pair.connected, [true; 2]);
+}

@@ -17,6 +17,7 @@ mod command;
 mod shared;
 mod worker;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -69,7 +70,8 @@ impl Shards {
         shared: &Arc<Shared>,
     ) -> Result<Self, StartError> {
         let options = socket_options();
-        let (first, tcp) = open_port(address, tcp, &options)?;
+        let listen = tcp.then_some(|address| glassline_net::listen(address, false));
+        let (first, tcp) = open_port(address, &options, listen)?;
         let local = first.local_addr();
         let mut sockets = vec![first];
         for _ in 1..count {
@@ -135,11 +137,11 @@ impl Shards {
     }
 }
 
-/// Opens `address` of UDP and, if `tcp` asks for it, of TCP.
+/// Opens `address` of UDP and, with `listen`, the same port of TCP.
 fn open_port(
     address: SocketAddr,
-    tcp: bool,
     options: &Options,
+    mut listen: Option<impl FnMut(SocketAddr) -> io::Result<TcpListener>>,
 ) -> Result<(UdpSocket, Option<TcpListener>), StartError> {
     // Sockets that share a port would silently join the sockets of another process, and each
     // process would get half of the viewers.
@@ -147,11 +149,11 @@ fn open_port(
     let mut attempts = 1..=FREE_PORT_ATTEMPTS;
     loop {
         let socket = UdpSocket::bind(address, options)?;
-        if !tcp {
+        let Some(listen) = &mut listen else {
             return Ok((socket, None));
-        }
+        };
         let local = socket.local_addr();
-        match glassline_net::listen(local, false) {
+        match listen(local) {
             Ok(listener) => return Ok((socket, Some(listener))),
             // A port that is free for UDP may be taken for TCP.
             Err(_) if address.port() == 0 && attempts.next().is_some() => {}
@@ -198,9 +200,77 @@ pub enum StartError {
         /// Address that could not be opened.
         address: SocketAddr,
         /// The error that the system returned.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The system has no thread or descriptor to give.
     #[error("cannot start a shard: {0}")]
-    System(#[from] std::io::Error),
+    System(#[from] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+    fn taken() -> io::Error {
+        io::ErrorKind::AddrInUse.into()
+    }
+
+    #[test]
+    fn udp_and_tcp_have_the_same_port_and_tcp_is_opened_only_where_it_is_wanted() {
+        let listen = |address| glassline_net::listen(address, false);
+        let (udp, tcp) = open_port(LOOPBACK, &socket_options(), Some(listen)).expect("free ports");
+        let tcp = tcp.expect("asked for");
+        assert_eq!(tcp.local_addr().expect("bound"), udp.local_addr());
+        let listen = None::<fn(SocketAddr) -> io::Result<TcpListener>>;
+        let (_, none) = open_port(LOOPBACK, &socket_options(), listen).expect("a free port");
+        assert!(none.is_none());
+        drop(udp);
+        let shared = udp_port_that_others_may_share();
+        let listen = None::<fn(SocketAddr) -> io::Result<TcpListener>>;
+        let refused = open_port(shared.local_addr(), &socket_options(), listen);
+        let error = refused.expect_err("half of the viewers would be another process's");
+        assert!(matches!(error, StartError::Bind(_)), "{error}");
+    }
+
+    fn udp_port_that_others_may_share() -> UdpSocket {
+        UdpSocket::bind(LOOPBACK, &socket_options()).expect("a free port")
+    }
+
+    #[test]
+    fn a_port_that_is_free_for_udp_alone_is_passed_over_but_not_one_that_was_asked_for() {
+        let mut tried = Vec::new();
+        let listen = |address: SocketAddr| {
+            tried.push(address.port());
+            match tried.len() {
+                ..FREE_PORT_ATTEMPTS => Err(taken()),
+                _ => glassline_net::listen(address, false),
+            }
+        };
+        let (udp, tcp) = open_port(LOOPBACK, &socket_options(), Some(listen)).expect("the last");
+        assert!(tcp.is_some());
+        assert_eq!(tried.last(), Some(&udp.local_addr().port()));
+        assert!(tried.iter().all(|port| *port != 0), "a real port each time");
+        let mut attempts = 0;
+        let never = |_| {
+            attempts += 1;
+            Err(taken())
+        };
+        let error = open_port(LOOPBACK, &socket_options(), Some(never)).expect_err("all are taken");
+        assert!(matches!(error, StartError::Tcp { .. }), "{error}");
+        assert_eq!(attempts, FREE_PORT_ATTEMPTS + 1);
+        let asked = udp_port_that_others_may_share().local_addr();
+        let mut attempts = 0;
+        let never = |_| {
+            attempts += 1;
+            Err(taken())
+        };
+        let error = open_port(asked, &socket_options(), Some(never)).expect_err("it is taken");
+        assert_eq!(attempts, 1);
+        let text = error.to_string();
+        assert!(text.contains(&format!("TCP {asked}")), "{text}");
+    }
 }

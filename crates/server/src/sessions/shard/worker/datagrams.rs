@@ -7,11 +7,12 @@ use glassline_net::{PathErrorKind, ReceiveBatch};
 use glassline_webrtc::{Received, TransportAddress, is_stun_response, stun_username};
 
 use super::Worker;
-use crate::runtime::Key;
+use crate::egress::webrtc::SendCounters;
+use crate::runtime::{Counter, Key};
 use crate::sessions::record::SessionLocation;
 
 /// Batches of datagrams that are read before media is served again.
-const BATCHES_PER_TURN: usize = 8;
+pub(super) const BATCHES_PER_TURN: usize = 8;
 
 /// The two addresses of a received datagram.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +72,7 @@ impl Worker {
     /// could forge one, and the session of a viewer that is gone times out.
     pub(super) fn take_path_errors(&self) {
         while let Some(error) = self.outbox.socket().take_path_error() {
-            let counter = match error.kind {
-                PathErrorKind::Refused => &self.counters.send.peer_refused,
-                PathErrorKind::Unreachable => &self.counters.send.unreachable,
-                PathErrorKind::TooLarge => &self.counters.send.too_large,
-                _ => &self.counters.send.unsendable,
-            };
-            counter.add(1);
+            path_error_counter(&self.counters.send, error.kind).add(1);
             tracing::trace!(destination = %error.destination, kind = ?error.kind, "ICMP error received");
         }
     }
@@ -191,5 +186,37 @@ impl Worker {
             }
         }
         self.with_new_data = with_new_data;
+    }
+}
+
+/// Returns the counter of ICMP errors of one kind.
+fn path_error_counter(counters: &SendCounters, kind: PathErrorKind) -> &Counter {
+    match kind {
+        PathErrorKind::Refused => &counters.peer_refused,
+        PathErrorKind::Unreachable => &counters.unreachable,
+        PathErrorKind::TooLarge => &counters.too_large,
+        _ => &counters.unsendable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_has_a_counter_of_its_own() {
+        let counters = SendCounters::default();
+        let kinds = [
+            PathErrorKind::Refused,
+            PathErrorKind::Unreachable,
+            PathErrorKind::TooLarge,
+        ];
+        for (times, kind) in (1..).zip(kinds) {
+            path_error_counter(&counters, kind).add(times);
+        }
+        assert_eq!(counters.peer_refused.get(), 1);
+        assert_eq!(counters.unreachable.get(), 2);
+        assert_eq!(counters.too_large.get(), 3);
+        assert_eq!(counters.unsendable.get(), 0);
     }
 }

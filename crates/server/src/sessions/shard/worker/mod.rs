@@ -381,7 +381,11 @@ impl Worker {
         }
         // A full interface queue leaves the socket writable: waiting for that event would
         // busy-loop.
-        let blocked = self.outbox.is_blocked() && !self.outbox.is_congested();
+        self.wait_for_room(self.outbox.is_blocked() && !self.outbox.is_congested());
+    }
+
+    /// Has the poll report that the socket has room, or no longer.
+    fn wait_for_room(&mut self, blocked: bool) {
         if blocked == self.waits_writable {
             return;
         }

@@ -1,5 +1,8 @@
 //! Tests of workers without their threads: every step is called by hand.
 
+mod connections;
+mod turns;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
@@ -15,6 +18,7 @@ use crate::latency::FrameStamps;
 use crate::runtime::PollingThread;
 use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionRecord;
+use crate::sessions::shard::command::Forwarded;
 use crate::sessions::shard::{name, socket_options};
 
 /// Steps after which a client is connected, or has moved, on any machine: each is 60 ms of the
