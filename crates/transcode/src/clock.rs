@@ -244,4 +244,139 @@ mod tests {
         assert_eq!(median(&[5.0, 1.0]), 1.0);
         assert_eq!(median(&[-5.0, -1.0]), -1.0);
     }
+
+    /// Takes frames of 20 ms whose errors are these, in milliseconds, and returns the alignments.
+    fn aligned(errors: &[i64]) -> Vec<Alignment> {
+        let mut clock = running(1);
+        let frames = (1..).zip(errors);
+        frames
+            .map(|(frame, error)| {
+                let aligned = clock.align(ms(20 * frame + error), 0.02, 0.0);
+                clock.add(960);
+                aligned
+            })
+            .collect()
+    }
+
+    #[test]
+    fn steps_are_taken_from_the_thresholds_on() {
+        for (errors, expected) in [
+            (vec![119], None),
+            (vec![120], Some(Alignment::Insert(5_760))),
+            (vec![499], Some(Alignment::Insert(23_952))),
+            (vec![500], Some(Alignment::Restart)),
+            (vec![-4_999], None),
+            (vec![-5_000], Some(Alignment::Restart)),
+            (vec![20; 5], None),
+            (vec![-20; 5], None),
+            (vec![21; 4], None),
+            (vec![21; 5], Some(Alignment::Insert(1_008))),
+            (vec![-21; 5], Some(Alignment::Skip(1_008))),
+            (vec![-400; 5], Some(Alignment::Skip(19_200))),
+            // The median of five decides, and the oldest are forgotten.
+            (vec![0, 0, 10, 31, 32], None),
+            (vec![0, 0, 0, 30, 31, 32], Some(Alignment::Insert(1_440))),
+            (vec![0, 0, 0, 0, 31, 32, 33], Some(Alignment::Insert(1_488))),
+            (vec![0, 0, 30, 0, 32, 33], Some(Alignment::Insert(1_440))),
+            // A step begins the errors anew.
+            (vec![21, 21, 21, 21, 21, 21], None),
+            (vec![150, 21, 21, 21, 21], None),
+            (
+                vec![150, 21, 21, 21, 21, 21],
+                Some(Alignment::Insert(1_008)),
+            ),
+        ] {
+            let aligned = aligned(&errors);
+            let last = aligned.last().copied();
+            let step = last.filter(|it| !matches!(it, Alignment::Correct(_)));
+            assert_eq!(step, expected, "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn small_errors_are_corrected_smoothly() {
+        let weight = 0.02 / 1.02;
+        let (mut smoothed, mut corrections) = (0.0, Vec::new());
+        // The medians of the errors: of two, the one nearer to zero.
+        for median in [0.010, 0.004, 0.006, 0.004, 0.006, 0.006, -0.001] {
+            smoothed += weight * (median - smoothed);
+            corrections.push(0.05 * smoothed);
+        }
+        let aligned = aligned(&[10, 4, 6, -2, 15, 12, -1, -9]);
+        for (aligned, expected) in aligned.iter().zip(corrections.iter().take(6)) {
+            let Alignment::Correct(correction) = aligned else {
+                panic!("{aligned:?}");
+            };
+            assert!(
+                (correction - expected).abs() < 1e-12,
+                "{aligned:?} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn corrections_are_limited() {
+        for (error, limit) in [(119, CORRECTION_MAX), (-4_999, -CORRECTION_MAX)] {
+            let mut clock = running(1);
+            // A frame of an hour has the whole weight.
+            let aligned = clock.align(ms(20 + error), 3_600.0, 0.0);
+            assert_eq!(aligned, Alignment::Correct(limit), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_delay_counts_as_made() {
+        let mut clock = running(1);
+        // 20 ms are made and 10 ms wait.
+        assert_eq!(clock.align(ms(30), 0.02, 480.0), Alignment::Correct(0.0));
+        assert_eq!(clock.align(ms(150), 0.02, 480.0), Alignment::Insert(5_760));
+        assert_eq!(clock.align(ms(10), 0.02, -480.0), Alignment::Correct(0.0));
+    }
+
+    #[test]
+    fn a_restart_begins_at_its_time_or_at_the_floor() {
+        // Time and floor in milliseconds, samples of delay; samples to leave out, and the begin.
+        for (time, delay, floor, skipped, begin) in [
+            (100, 0.0, None, 0, 100),
+            (100, 480.0, None, 0, 90),
+            (100, -480.0, None, 0, 100),
+            (100, 0.0, Some(100), 0, 100),
+            (100, 0.0, Some(99), 0, 100),
+            (100, 0.0, Some(101), 48, 101),
+            (100, 480.0, Some(101), 528, 101),
+            (100, 0.0, Some(5_099), 239_952, 5_099),
+            (100, 0.0, Some(5_100), 0, 100),
+        ] {
+            let mut clock = running(4);
+            let _ = clock.align(ms(85), 0.02, 0.0);
+            let left_out = clock.restart(ms(time), delay, floor.map(ms));
+            assert_eq!(left_out, skipped, "{time} {delay} {floor:?}");
+            assert_eq!(clock.time(0), Some(ms(begin)), "{time} {delay} {floor:?}");
+            assert_eq!((clock.errors.len(), clock.smoothed), (0, 0.0));
+        }
+    }
+
+    #[test]
+    fn samples_have_times() {
+        assert_eq!(OutputClock::default().time(0), None);
+        let clock = running(3);
+        assert_eq!(clock.time(0), Some(ms(60)));
+        assert_eq!(clock.time(480), Some(ms(50)));
+        assert_eq!(clock.time(9_999), Some(ms(0)), "none is before the first");
+    }
+
+    #[test]
+    fn medians_of_more_values() {
+        for (values, expected) in [
+            (&[7.0][..], 7.0),
+            (&[1.0, 5.0], 1.0),
+            (&[-1.0, 5.0], -1.0),
+            (&[-5.0, 1.0], 1.0),
+            (&[4.0, 1.0, 3.0, 2.0], 2.0),
+            (&[-4.0, -1.0, -3.0, -2.0], -2.0),
+            (&[5.0, 1.0, 4.0, 2.0, 3.0], 3.0),
+        ] {
+            assert_eq!(median(values), expected, "{values:?}");
+        }
+    }
 }

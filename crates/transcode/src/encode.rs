@@ -97,3 +97,22 @@ impl fmt::Debug for Encoder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_the_time_of_what_a_decoder_makes_of_it() {
+        for channels in [1, 2] {
+            let mut encoder = Encoder::new(channels, Settings::default()).expect("an encoder");
+            let samples = vec![0.0; FRAME_SAMPLES * channels];
+            let time = MediaTime::from_nanos(100_000_000);
+            let frame = encoder.encode(&samples, time).expect("a frame");
+            assert_eq!(frame.time.nanos(), 97_500_000, "2.5 ms of look-ahead");
+            assert!(!frame.data.is_empty());
+            assert_eq!(frame.data[0] >> 2 & 1, channels as u8 - 1, "stereo or not");
+            assert!(encoder.encode(&samples[1..], time).is_err());
+        }
+    }
+}

@@ -189,3 +189,196 @@ impl Output {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(rate: u32, channels: usize) -> Output {
+        Output::new(Format { rate, channels }, Settings::default()).expect("a usual format")
+    }
+
+    fn ns(nanos: i64) -> MediaTime {
+        MediaTime::from_nanos(nanos)
+    }
+
+    /// An output that has begun at time zero.
+    fn begun(channels: usize) -> Output {
+        let mut output = output(48_000, channels);
+        output.clock.restart(MediaTime::ZERO, 0.0, None);
+        output
+    }
+
+    /// Each value within rounding.
+    fn assert_near(values: &[f32], expected: impl IntoIterator<Item = f32>) {
+        let expected: Vec<_> = expected.into_iter().collect();
+        assert_eq!(values.len(), expected.len());
+        for (at, (value, expected)) in values.iter().zip(expected).enumerate() {
+            assert!((value - expected).abs() < 1e-5, "{at}: {value}, {expected}");
+        }
+    }
+
+    #[test]
+    fn what_is_inserted_fades_into_silence() {
+        let mut output = begun(2);
+        output.last = [0.48, -0.24];
+        output.blend = 0;
+        output.insert(120);
+        let fading = |count: u16| {
+            (1..=count).flat_map(|number| {
+                let weight = (1.0 - f32::from(number) / 240.0).max(0.0);
+                [0.48 * weight, -0.24 * weight]
+            })
+        };
+        assert_near(&output.pending, fading(120));
+        assert_near(&output.last, [0.24, -0.12]);
+        assert_eq!(output.blend, BLEND);
+        assert_eq!(output.end(), Some(ns(2_500_000)));
+
+        let mut output = begun(2);
+        output.last = [0.48, -0.24];
+        output.insert(300);
+        assert_near(&output.pending, fading(300));
+        assert_eq!(output.last, [0.0, 0.0]);
+
+        let mut mono = begun(1);
+        mono.last = [0.5, 0.7];
+        mono.insert(60);
+        assert_eq!(mono.pending.len(), 60);
+        assert_near(&mono.last[..1], [0.375]);
+    }
+
+    #[test]
+    fn what_follows_a_cut_is_blended_with_what_was_before() {
+        let mut output = begun(2);
+        output.last = [1.0, -0.5];
+        output.blend = 120;
+        output.append(&[0.2, 0.4].repeat(200));
+        let expected = (0..200u16).flat_map(|number| {
+            let new = ((120.0 + f32::from(number)) / 240.0).min(1.0);
+            [0.2, 0.4]
+                .map(|it| it * new)
+                .into_iter()
+                .zip([1.0, -0.5])
+                .map(move |(it, last)| it + (1.0 - new) * last)
+        });
+        assert_near(&output.pending, expected);
+        assert_eq!(output.blend, 0);
+        assert_eq!(output.last, [0.2, 0.4]);
+        assert_eq!(output.clock.time(200), Some(MediaTime::ZERO));
+
+        // While it is blended, the sample before the cut is kept.
+        output.last = [1.0, -0.5];
+        output.blend = 240;
+        output.append(&[0.2, 0.4].repeat(100));
+        assert_eq!((output.blend, output.last), (140, [1.0, -0.5]));
+    }
+
+    #[test]
+    fn samples_are_skipped_before_any_is_kept() {
+        let mut output = begun(2);
+        (output.blend, output.skip) = (0, 5);
+        output.append(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+        assert_eq!((output.skip, output.pending.len()), (2, 0));
+        assert_eq!(output.end(), Some(MediaTime::ZERO));
+        output.append(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]);
+        assert_eq!(output.skip, 0);
+        assert_eq!(output.pending, [0.5, 0.6, 0.7, 0.8]);
+        assert_eq!(output.last, [0.7, 0.8]);
+        assert_eq!(output.clock.time(2), Some(MediaTime::ZERO));
+
+        let mut mono = begun(1);
+        (mono.blend, mono.skip) = (0, 1);
+        mono.append(&[0.1, 0.2, 0.3]);
+        assert_eq!(mono.pending, [0.2, 0.3]);
+        assert_eq!(mono.last, [0.3, 0.3]);
+    }
+
+    #[test]
+    fn full_frames_are_made_and_the_rest_waits() {
+        for channels in [1, 2] {
+            let mut output = begun(channels);
+            let mut frames = Vec::new();
+            output.append(&vec![0.1; 959 * channels]);
+            output.encode(&mut frames).expect("nothing to do");
+            assert!(frames.is_empty());
+            output.append(&vec![0.1; 1_000 * channels]);
+            output.encode(&mut frames).expect("two frames");
+            // Both begin 2.5 ms before their samples.
+            let times: Vec<_> = frames.iter().map(|frame| frame.time.nanos()).collect();
+            assert_eq!(times, [-2_500_000, 17_500_000]);
+            output.append(&vec![0.1; 1_900 * channels]);
+            output.encode(&mut frames).expect("two more");
+            let times: Vec<_> = frames.iter().map(|frame| frame.time.nanos()).collect();
+            assert_eq!(times, [-2_500_000, 17_500_000, 37_500_000, 57_500_000]);
+            assert_eq!(output.pending.len(), 19 * channels);
+            output.flush(&mut frames).expect("the last frame");
+            assert_eq!(frames.len(), 5);
+            assert_eq!(frames[4].time.nanos(), 77_500_000);
+            assert_eq!(output.end(), Some(ns(100_000_000)));
+            output.flush(&mut frames).expect("nothing waits");
+            assert_eq!((frames.len(), output.pending.len()), (5, 0));
+        }
+    }
+
+    #[test]
+    fn a_first_frame_begins_at_its_time() {
+        let mut output = output(8_000, 1);
+        let mut frames = Vec::new();
+        let time = ns(1_000_000_000);
+        let aligned = output.push(&[0.1; 160], time, None, &mut frames);
+        let restarted = Aligned {
+            stepped: false,
+            restarted: true,
+        };
+        assert_eq!(aligned, Ok(restarted));
+        // Half of the filter's 32 samples at 8 kHz are 2 ms.
+        assert_eq!(output.clock.time(usize::MAX), Some(ns(998_000_000)));
+        let next = output.push(&[0.1; 160], ns(1_020_000_000), None, &mut frames);
+        assert_eq!(next, Ok(Aligned::default()));
+        assert_eq!(frames[0].time, ns(995_500_000));
+    }
+
+    #[test]
+    fn an_error_is_corrected_by_its_share_and_a_gap_is_filled() {
+        let mut output = output(48_000, 2);
+        let mut frames = Vec::new();
+        let mut push =
+            |output: &mut Output, nanos| output.push(&[0.0; 960 * 2], ns(nanos), None, &mut frames);
+        assert!(push(&mut output, 0).is_ok_and(|it| it.restarted));
+        let made = output.clock.time(0).expect("begun").nanos();
+        let delay = output.resampler.delay();
+        assert_eq!(delay, 16.0);
+        // 10 ms late. The rest of the chunk that the filter keeps is below a millisecond.
+        let due = made + 333_333;
+        assert_eq!(push(&mut output, due + 10_000_000), Ok(Aligned::default()));
+        let correction = 0.05 * 0.02 / 1.02 * 0.010;
+        let applied = output.resampler.delay() / 16.0 - 1.0;
+        assert!((applied / correction - 1.0).abs() < 1e-4, "{applied}");
+        let end = output.end().expect("begun").nanos();
+        let stepped = push(&mut output, end + 333_333 + 200_000_000);
+        assert!(stepped.is_ok_and(|it| it.stepped && !it.restarted));
+        let inserted = output.end().expect("begun").nanos() - end - 20_000_000;
+        assert!((inserted - 200_000_000).abs() < 300_000, "{inserted}");
+    }
+
+    #[test]
+    fn samples_that_were_made_already_are_left_out() {
+        let mut output = output(48_000, 1);
+        let mut frames = Vec::new();
+        let mut skipped = Vec::new();
+        for number in 0..12 {
+            let back = if number < 3 { 0 } else { 200 };
+            let time = ns((20 * number - back) * 1_000_000);
+            let aligned = output.push(&[0.0; 960], time, None, &mut frames);
+            if aligned.expect("samples").stepped {
+                skipped.push((number, output.skip));
+            }
+        }
+        // Of 9600 samples, 960 are left out with the frame itself. Those that wait to be left out
+        // count as delay, so no later frame is a step.
+        assert_eq!(skipped.len(), 1, "{skipped:?}");
+        assert_eq!(skipped[0].0, 5, "three frames of five agree");
+        assert!(skipped[0].1.abs_diff(9_600 - 960) <= 4, "{skipped:?}");
+    }
+}

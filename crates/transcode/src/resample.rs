@@ -113,3 +113,62 @@ impl fmt::Debug for Resampler {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resampler(rate: u32, channels: usize) -> Resampler {
+        Resampler::new(Format { rate, channels }).expect("a usual format")
+    }
+
+    #[test]
+    fn the_delay_is_half_of_the_filter_and_what_waits_for_a_chunk() {
+        let mut mono = resampler(8_000, 1);
+        let mut out = Vec::new();
+        // Samples that go in, and the delay in samples at 48 kHz behind them.
+        for (count, delay) in [(0, 96.0), (10, 156.0), (53, 474.0), (1, 96.0), (130, 108.0)] {
+            mono.push(&vec![0.0; count], &mut out);
+            assert_eq!(mono.delay(), delay, "{count}");
+        }
+        let mut stereo = resampler(16_000, 2);
+        stereo.push(&[0.0; 20], &mut out);
+        assert_eq!(stereo.delay(), 78.0);
+        stereo.push(&[0.0; 108], &mut out);
+        assert_eq!(stereo.delay(), 48.0);
+    }
+
+    #[test]
+    fn corrections_are_limited_and_change_delay_and_length() {
+        for (correction, applied) in [
+            (0.002, 0.002),
+            (-0.002, -0.002),
+            (0.01, CORRECTION_MAX),
+            (-0.01, -CORRECTION_MAX),
+        ] {
+            let mut resampler = resampler(8_000, 1);
+            resampler.correct(correction);
+            assert!((resampler.delay() - 96.0 * (1.0 + applied)).abs() < 1e-9);
+            let mut out = Vec::new();
+            resampler.push(&[0.0; 8_000], &mut out);
+            // The filter keeps two of the samples.
+            let expected = 6.0 * 7_998.0 * (1.0 + applied);
+            assert!((out.len() as f64 - expected).abs() < 4.0, "{}", out.len());
+        }
+    }
+
+    #[test]
+    fn every_sample_of_each_channel_is_converted() {
+        let mut resampler = resampler(24_000, 2);
+        let mut out = Vec::new();
+        for _ in 0..40 {
+            resampler.push(&[0.5, -0.25].repeat(48), &mut out);
+        }
+        // 1920 samples in are 30 whole chunks, of which the filter keeps two samples.
+        assert!(out.len().abs_diff(2 * 3_836) <= 4, "{}", out.len());
+        for sample in out.as_chunks::<2>().0.iter().skip(100) {
+            assert!((sample[0] - 0.5).abs() < 1e-3, "{sample:?}");
+            assert!((sample[1] + 0.25).abs() < 1e-3, "{sample:?}");
+        }
+    }
+}

@@ -175,9 +175,6 @@ impl AudioSource {
                 ..plain
             }
             .checked(),
-            Codec::Ac3 | Codec::Amr | Codec::AmrWb | Codec::Vorbis => {
-                Err(Untranscodable::Codec { codec })
-            }
             _ if codec.kind() == Kind::Audio && !codec.is_played_by_browsers() => {
                 Err(Untranscodable::Codec { codec })
             }
@@ -337,5 +334,87 @@ mod tests {
             let refused = AudioSource::of(&Track::new(playable));
             assert_eq!(refused, Err(Untranscodable::NotNeeded { codec: playable }));
         }
+    }
+
+    #[test]
+    fn every_codec_is_transcoded_or_named() {
+        let transcoded = [Codec::Aac, Codec::L16, Codec::MpegAudio];
+        let unknown = [Codec::Ac3, Codec::Amr, Codec::AmrWb, Codec::Vorbis];
+        for codec in Codec::all() {
+            let source = AudioSource::of(&Track::audio(codec, 2).with_clock_rate(48_000));
+            if transcoded.contains(&codec) {
+                assert_eq!(source.map(|it| it.codec()), Ok(codec));
+            } else if codec == Codec::MultiOpus {
+                assert_eq!(source, Err(Untranscodable::Streams));
+            } else if unknown.contains(&codec) {
+                assert_eq!(source, Err(Untranscodable::Codec { codec }));
+            } else {
+                assert_eq!(source, Err(Untranscodable::NotNeeded { codec }));
+            }
+        }
+    }
+
+    #[test]
+    fn rates_and_channels_have_limits() {
+        let linear = |channels, rate| {
+            AudioSource::of(&Track::audio(Codec::L16, channels).with_clock_rate(rate))
+        };
+        let codec = Codec::L16;
+        for (channels, rate) in [(1, 7_350), (2, 96_000)] {
+            let source = linear(channels, rate).expect("within the limits");
+            assert_eq!((source.channels, source.rate), (channels, rate));
+            assert_eq!(source.layout, Layout::Plain);
+        }
+        for rate in [7_349, 96_001] {
+            assert_eq!(linear(1, rate), Err(Untranscodable::Rate { codec, rate }));
+        }
+        for channels in [0, 3] {
+            let refused = Err(Untranscodable::Channels { codec, channels });
+            assert_eq!(linear(channels, 48_000), refused);
+        }
+        assert!(aac("", 48_000, 8).is_ok());
+        let nine = Untranscodable::Channels {
+            codec: Codec::Aac,
+            channels: 9,
+        };
+        assert_eq!(aac("", 48_000, 9), Err(nine));
+        for (channels, made) in [(0, 1), (1, 1), (2, 2), (6, 2)] {
+            let source = AudioSource::of(&Track::audio(Codec::MpegAudio, channels));
+            let source = source.expect("each frame says how many");
+            assert_eq!((source.channels, source.rate), (made, 48_000));
+        }
+    }
+
+    #[test]
+    fn layouts_are_those_of_more_than_two_channels() {
+        for (channels, is_program) in [(1, false), (2, false), (3, true), (6, true)] {
+            for config in ["", "1180"] {
+                let source = aac(config, 48_000, channels).expect("AAC-LC");
+                let made =
+                    matches!(source.layout, Layout::Program(it) if it.channels() == channels);
+                assert_eq!(made, is_program, "{channels} {config}");
+                assert_eq!(source.mixdown().is_some(), is_program);
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_of_aac_that_are_not_decoded_have_names() {
+        for (object_type, name) in [
+            (1, " (AAC Main)"),
+            (3, " (AAC SSR)"),
+            (4, " (AAC-LTP)"),
+            (17, " (ER AAC-LC)"),
+            (23, " (AAC-LD)"),
+            (39, " (AAC-ELD)"),
+            (42, " (xHE-AAC)"),
+            (2, ""),
+            (20, ""),
+        ] {
+            assert_eq!(object_name(object_type), name);
+        }
+        // Object type 1 at 48 kHz in stereo.
+        let main = aac("0990", 48_000, 2);
+        assert_eq!(main, Err(Untranscodable::ObjectType { object_type: 1 }));
     }
 }

@@ -152,4 +152,63 @@ mod tests {
         mixdown.add(5, 2, &[1.0; 4], &mut mixed);
         assert!(mixed[0] < 0.5, "channels that there are not add nothing");
     }
+
+    #[test]
+    fn each_element_has_the_place_of_its_loudspeakers() {
+        let element = |placement, is_pair| ProgramElement {
+            placement,
+            is_pair,
+            tag: None,
+        };
+        // Each beside a front pair, so that the shares of left sum up to one.
+        for (placement, is_pair, shares) in [
+            (Placement::Front, false, vec![CENTRE]),
+            (Placement::LowFrequency, false, vec![CENTRE]),
+            (Placement::Front, true, vec![LEFT, RIGHT]),
+            (Placement::Side, true, vec![BEHIND_LEFT, BEHIND_RIGHT]),
+            (Placement::Back, true, vec![BEHIND_LEFT, BEHIND_RIGHT]),
+            (Placement::Side, false, vec![BEHIND]),
+            (Placement::Back, false, vec![BEHIND]),
+        ] {
+            let elements = [element(Placement::Front, true), element(placement, is_pair)];
+            let mixdown = Mixdown::of_elements(&elements);
+            let sum = 1.0 + shares.iter().map(|it| it[0]).sum::<f32>();
+            let expected = [LEFT, RIGHT].into_iter().chain(shares);
+            for (share, expected) in mixdown.shares.iter().flatten().zip(expected.flatten()) {
+                assert!(
+                    (share - expected / sum).abs() < 1e-6,
+                    "{placement:?} {is_pair}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_and_two_channels_stay() {
+        let one = Mixdown::of_vorbis_order(1).expect("mono");
+        assert_eq!(one.channels(), 1);
+        assert!(
+            one.shares
+                .iter()
+                .flatten()
+                .all(|it| (it - 1.0).abs() < 1e-6)
+        );
+        let two = Mixdown::of_vorbis_order(2).expect("stereo");
+        assert_eq!(two.shares, [LEFT, RIGHT]);
+        assert_eq!(Mixdown::of_vorbis_order(0), None);
+    }
+
+    #[test]
+    fn samples_are_added_with_the_shares_of_their_channels() {
+        let mixdown = Mixdown {
+            shares: vec![[1.0, 0.0], [0.5, 0.25], [0.0, 2.0]],
+        };
+        let mut mixed = [1.0, 2.0, 3.0, 4.0];
+        mixdown.add(1, 2, &[0.5, 0.25, -1.0, 0.125], &mut mixed);
+        assert_eq!(mixed, [1.25, 2.625, 2.5, 4.0]);
+        mixdown.add(0, 1, &[0.5, 0.5, 9.0], &mut mixed);
+        assert_eq!(mixed, [1.75, 2.625, 3.0, 4.0]);
+        mixdown.add(2, 2, &[1.0; 4], &mut mixed);
+        assert_eq!(mixed, [1.75, 2.625, 3.0, 4.0], "there is no fourth channel");
+    }
 }

@@ -242,3 +242,123 @@ fn linear(frame: &[u8], format: Format, samples: &mut Vec<f32>) -> Result<Format
 fn reason(error: symphonia_core::errors::Error) -> Undecodable {
     Undecodable(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use glassline_media::Track;
+
+    use super::*;
+
+    fn linear_decoder(channels: u8) -> Decoder {
+        let track = Track::audio(Codec::L16, channels).with_clock_rate(48_000);
+        Decoder::new(&AudioSource::of(&track).expect("L16")).expect("a decoder")
+    }
+
+    #[test]
+    fn linear_samples_are_fractions_of_full_scale() {
+        let mut samples = vec![9.0];
+        let frame = [0x80, 0, 0x7f, 0xff, 0, 1, 0xff, 0xff, 0x40, 0, 0, 0];
+        let format = linear_decoder(2).decode(&frame, &mut samples);
+        let expected = Format {
+            rate: 48_000,
+            channels: 2,
+        };
+        assert_eq!(format, Ok(expected));
+        let values = [-32_768.0, 32_767.0, 1.0, -1.0, 16_384.0, 0.0_f32];
+        assert_eq!(samples, values.map(|value| value / 32_768.0));
+    }
+
+    #[test]
+    fn linear_frames_hold_whole_samples_and_not_too_many() {
+        for (channels, bytes, is_decoded) in [
+            (1, 0, true),
+            (1, 2, true),
+            (1, 3, false),
+            (2, 4, true),
+            (2, 6, false),
+            (2, 5, false),
+            (2, 7, false),
+            (1, 2 * 16_384, true),
+            (1, 2 * 16_385, false),
+            (2, 4 * 16_384, true),
+            (2, 4 * 16_385, false),
+        ] {
+            let mut samples = Vec::new();
+            let decoded = linear_decoder(channels).decode(&vec![0; bytes], &mut samples);
+            assert_eq!(decoded.is_ok(), is_decoded, "{channels} channels, {bytes}");
+        }
+    }
+
+    #[test]
+    fn the_first_element_of_aac_says_how_many_channels() {
+        // Bits behind 110 are a fill element of so many bytes; of 15, the next byte adds its value.
+        for (frame, channels) in [
+            (&[0b0000_0000][..], Some(1)),
+            (&[0b0010_0000], Some(2)),
+            (&[0b0100_0000], None),
+            (&[0b1110_0000], None),
+            (&[0b1100_0000, 0b0100_0000], Some(2)),
+            (&[0b1100_0010, 0, 0b0100_0000], Some(2)),
+            (&[0b1100_0101, 0xff, 0xff, 0b0000_0000], None),
+            (&[0b1100_0101, 0xff, 0xfe, 0b0000_0000], Some(1)),
+            (&[], None),
+            (&[0b1101_1110], None),
+        ] {
+            assert_eq!(channels_of(frame), channels, "{frame:?}");
+        }
+        for extra in [0u8, 1, 3] {
+            // 110 1111, eight bits of the count, and 14 bytes and more.
+            let mut frame = vec![0b1101_1110 | extra >> 7, extra << 1];
+            frame.extend([0; 14]);
+            frame.resize(frame.len() + usize::from(extra), 0);
+            // The last bit of a byte and two of the next are the identifier of a pair.
+            frame.push(0b0100_0000);
+            assert_eq!(channels_of(&frame), Some(2), "{extra}");
+        }
+        // Four elements are looked at.
+        let fills = |count: usize| {
+            let bits = "1100000".repeat(count) + "000";
+            let bits = bits.as_bytes().chunks(8);
+            let byte = |bits: &[u8]| {
+                let bits = bits.iter().enumerate();
+                bits.fold(0, |byte, (at, bit)| byte | (bit - b'0') << (7 - at))
+            };
+            bits.map(byte).collect::<Vec<u8>>()
+        };
+        assert_eq!(channels_of(&fills(3)), Some(1));
+        assert_eq!(channels_of(&fills(4)), None);
+    }
+
+    #[test]
+    fn another_number_of_channels_is_a_contradiction() {
+        for (channels, pair, single) in [(1, Some(2), None), (2, None, Some(1))] {
+            let track = Track::audio(Codec::Aac, channels).with_clock_rate(48_000);
+            let source = AudioSource::of(&track).expect("AAC");
+            let decoder = Decoder::new(&source).expect("a decoder");
+            assert_eq!(decoder.contradicted_channels(&[0b0010_0000]), pair);
+            assert_eq!(decoder.contradicted_channels(&[0]), single);
+            assert_eq!(decoder.contradicted_channels(&[0xff]), None);
+        }
+        assert_eq!(linear_decoder(2).contradicted_channels(&[0]), None);
+    }
+
+    #[test]
+    fn layers_have_decoders_of_their_own() {
+        let mut current = None;
+        for (header, layer) in [(0xff, 1), (0xfd, 2), (0xfb, 3), (0xf3, 3), (0xf6, 1)] {
+            mpeg_audio(&mut current, &[0xff, header]).expect("a layer");
+            assert_eq!(current.as_ref().map(|(layer, _)| *layer), Some(layer));
+        }
+        let place = |current: &Option<(u8, Box<MpaDecoder>)>| {
+            current
+                .as_ref()
+                .map(|(_, it)| std::ptr::from_ref(it.as_ref()))
+        };
+        let before = place(&current);
+        mpeg_audio(&mut current, &[0xff, 0xff]).expect("the same layer");
+        assert_eq!(place(&current), before, "the decoder is kept");
+        for none in [&[0xff, 0xf9][..], &[0xff], &[]] {
+            assert!(mpeg_audio(&mut current, none).is_err(), "{none:?}");
+        }
+    }
+}

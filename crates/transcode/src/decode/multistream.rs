@@ -163,4 +163,37 @@ mod tests {
             assert!(!error.to_string().is_empty(), "{bytes:?}");
         }
     }
+
+    #[test]
+    fn one_to_eight_channels_are_decoded() {
+        for channels in 1..=8u8 {
+            let mapping: Vec<u8> = (0..channels).collect();
+            let streams = OpusStreams::new(channels, 0, &mapping).expect("a stream each");
+            let decoder = MultistreamDecoder::new(streams).expect("decoded");
+            assert_eq!(decoder.mixdown.channels(), usize::from(channels));
+            assert_eq!(decoder.decoded.len(), 5_760 * usize::from(channels));
+        }
+    }
+
+    #[test]
+    fn the_longest_packet_is_decoded() {
+        let config = Config::<1>::new(1, 0, [0]);
+        let encoder = Encoder::new(config, SampleRate::Hz48000, Application::Audio);
+        let mut encoder = encoder.expect("mono");
+        let streams = OpusStreams::new(1, 0, &[0]).expect("mono");
+        let mut decoder = MultistreamDecoder::new(streams).expect("mono");
+        for samples in [480, 2_880, 5_760] {
+            let mut packet = vec![0; 4_000];
+            let silence = vec![0.0; samples];
+            let length = encoder.encode_float_to_slice(&silence, &mut packet);
+            let mut mixed = Vec::new();
+            let format = decoder.decode(&packet[..length.expect("Opus")], &mut mixed);
+            let expected = Format {
+                rate: 48_000,
+                channels: 2,
+            };
+            assert_eq!(format, Ok(expected));
+            assert_eq!(mixed.len(), 2 * samples);
+        }
+    }
 }

@@ -4,7 +4,6 @@ use openh264::formats::YUVSource;
 
 use super::font;
 use crate::still::Plane;
-use crate::video::decoder::Decoded;
 
 /// Luminance of black and of white in video (ITU-R BT.709, 8 bits).
 const BLACK: u8 = 16;
@@ -40,9 +39,9 @@ impl Canvas {
         }
     }
 
-    /// Copies a decoded picture in grey, and darker.
-    pub(super) fn grey_of(decoded: &Decoded<'_>) -> Self {
-        let mut canvas = Self::black(decoded.size);
+    /// Copies a picture in grey, and darker.
+    pub(super) fn grey_of(decoded: &impl YUVSource) -> Self {
+        let mut canvas = Self::black(decoded.dimensions());
         let (stride, ..) = decoded.strides();
         let rows = canvas.luminance.chunks_mut(canvas.width);
         for (row, from) in rows.zip(decoded.y().chunks(stride)) {
@@ -187,5 +186,243 @@ impl YUVSource for Canvas {
 
     fn v(&self) -> &[u8] {
         &self.chrominance[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A picture of five columns and three rows with padding behind each row but the last.
+    struct Padded;
+
+    impl YUVSource for Padded {
+        fn dimensions(&self) -> (usize, usize) {
+            (5, 3)
+        }
+        fn strides(&self) -> (usize, usize, usize) {
+            (7, 3, 3)
+        }
+        fn y(&self) -> &[u8] {
+            &[
+                0, 16, 17, 18, 235, 1, 2, // The first row ends with the fifth.
+                255, 100, 50, 20, 90, 3, 4, //
+                9, 9, 9, 9, 9,
+            ]
+        }
+        fn u(&self) -> &[u8] {
+            &[1; 5]
+        }
+        fn v(&self) -> &[u8] {
+            &[2; 5]
+        }
+    }
+
+    /// A canvas whose samples of luminance are all 99.
+    fn plain(size: (usize, usize)) -> Canvas {
+        let mut canvas = Canvas::black(size);
+        canvas.luminance.fill(99);
+        canvas
+    }
+
+    #[test]
+    fn a_black_canvas_has_even_sides() {
+        let canvas = Canvas::black((7, 5));
+        assert_eq!(canvas.size(), (6, 4));
+        assert_eq!(canvas.dimensions(), (6, 4));
+        assert_eq!(canvas.strides(), (6, 3, 3));
+        assert_eq!(canvas.y(), [16; 24]);
+        assert_eq!(canvas.u(), [128; 6]);
+        assert_eq!(canvas.v(), [128; 6]);
+    }
+
+    #[test]
+    fn a_picture_becomes_grey_and_darker_row_by_row() {
+        let canvas = Canvas::grey_of(&Padded);
+        assert_eq!(canvas.size(), (4, 2));
+        // 16 + (sample − 16) × 150 ÷ 256.
+        assert_eq!(canvas.y(), [16, 16, 16, 17, 156, 65, 35, 18]);
+        assert_eq!((canvas.u(), canvas.v()), (&[128; 2][..], &[128; 2][..]));
+        let levels = [0, 15, 16, 18, 126, 235, 255].map(dimmed);
+        assert_eq!(levels, [16, 16, 16, 17, 80, 144, 156]);
+    }
+
+    /// The levels of full bars in ITU-R BT.601 and BT.709.
+    #[test]
+    fn colors_are_those_of_the_bars_of_television() {
+        let points: [[u8; 3]; 7] = [
+            [0, 0, 0],
+            [255, 255, 255],
+            [255, 0, 0],
+            [0, 255, 0],
+            [0, 0, 255],
+            [128, 128, 128],
+            [255, 255, 0],
+        ];
+        let standard = Colors::of_height(719);
+        let expected = [
+            [16, 128, 128],
+            [235, 128, 128],
+            [81, 90, 240],
+            [145, 54, 34],
+            [41, 240, 110],
+            [126, 128, 128],
+            [210, 16, 146],
+        ];
+        assert_eq!(points.map(|point| standard.of(&point)), expected);
+        let high = Colors::of_height(720);
+        let expected = [
+            [16, 128, 128],
+            [235, 128, 128],
+            [63, 102, 240],
+            [173, 42, 26],
+            [32, 240, 118],
+            [126, 128, 128],
+            [219, 16, 138],
+        ];
+        assert_eq!(points.map(|point| high.of(&point)), expected);
+    }
+
+    /// The rows of a plane, each as a slice.
+    fn rows(plane: &[u8], width: usize) -> Vec<&[u8]> {
+        plane.chunks(width).collect()
+    }
+
+    #[test]
+    fn an_image_is_drawn_in_the_middle_in_both_directions() {
+        // Red and green above blue and white.
+        let points = [255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255];
+        let mut wide = Canvas::black((8, 4));
+        wide.draw_image(&points, (2, 2));
+        let above = [16, 16, 81, 81, 145, 145, 16, 16];
+        let below = [16, 16, 41, 41, 235, 235, 16, 16];
+        assert_eq!(rows(wide.y(), 8), [above, above, below, below]);
+        assert_eq!(
+            rows(wide.u(), 4),
+            [[128, 90, 54, 128], [128, 240, 128, 128]]
+        );
+        assert_eq!(
+            rows(wide.v(), 4),
+            [[128, 240, 34, 128], [128, 110, 128, 128]]
+        );
+
+        let mut tall = Canvas::black((4, 10));
+        tall.draw_image(&points, (2, 2));
+        let (above, below, none) = ([81, 81, 145, 145], [41, 41, 235, 235], [16; 4]);
+        let expected = [
+            none, none, above, above, below, below, none, none, none, none,
+        ];
+        assert_eq!(rows(tall.y(), 4), expected);
+        let expected = [[128, 128], [90, 54], [240, 128], [128, 128], [128, 128]];
+        assert_eq!(rows(tall.u(), 2), expected);
+        let expected = [[128, 128], [240, 34], [110, 128], [128, 128], [128, 128]];
+        assert_eq!(rows(tall.v(), 2), expected);
+    }
+
+    #[test]
+    fn an_image_keeps_its_proportions() {
+        // Where a grey image of some size begins and ends in a canvas of some size.
+        for (image, size, columns, rows) in [
+            ((3, 2), (8, 8), 0..8, 2..6),
+            ((2, 3), (8, 8), 2..6, 0..8),
+            ((64, 1), (16, 16), 0..16, 6..8),
+            ((1, 64), (16, 16), 6..8, 0..16),
+            ((4, 2), (8, 4), 0..8, 0..4),
+            ((16, 8), (8, 12), 0..8, 4..8),
+            ((8, 16), (12, 8), 4..8, 0..8),
+            ((5, 7), (20, 14), 4..14, 0..14),
+        ] {
+            let mut canvas = Canvas::black(size);
+            canvas.draw_image(&[128; 3].repeat(image.0 * image.1), image);
+            for (at, sample) in canvas.y().iter().enumerate() {
+                let (x, y) = (at % size.0, at / size.0);
+                let expected = match columns.contains(&x) && rows.contains(&y) {
+                    true => 126,
+                    false => 16,
+                };
+                assert_eq!(*sample, expected, "{image:?} in {size:?} at {x}, {y}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_image_has_the_colors_of_high_definition() {
+        let mut canvas = Canvas::black((16, 720));
+        canvas.draw_image(&[255, 0, 0].repeat(16 * 16), (16, 16));
+        let at = 352 * 16;
+        assert_eq!(canvas.y()[at - 1..=at], [16, 63]);
+        assert_eq!(canvas.y()[at + 255..=at + 256], [63, 16]);
+        assert_eq!(canvas.u()[at / 4 - 1..=at / 4], [128, 102]);
+        assert_eq!(canvas.v()[at / 4 + 63..=at / 4 + 64], [240, 128]);
+    }
+
+    #[test]
+    fn rectangles_are_clipped_at_the_edges() {
+        let filled = |at, size| {
+            let mut canvas = plain((6, 4));
+            canvas.fill(at, size, 1);
+            canvas.luminance
+        };
+        let row = |columns: std::ops::Range<usize>| {
+            let mut row = [99; 6];
+            row[columns].fill(1);
+            row
+        };
+        let none = row(0..0);
+        for (at, size, expected) in [
+            ((1, 1), (3, 2), [none, row(1..4), row(1..4), none]),
+            ((0, 0), (6, 4), [row(0..6); 4]),
+            ((4, 2), (9, 9), [none, none, row(4..6), row(4..6)]),
+            ((6, 0), (2, 2), [none; 4]),
+            ((7, 0), (2, 2), [none; 4]),
+            ((0, 4), (2, 2), [none; 4]),
+            ((5, 3), (1, 1), [none, none, none, row(5..6)]),
+        ] {
+            assert_eq!(filled(at, size), expected.concat(), "{at:?} {size:?}");
+        }
+    }
+
+    /// A point of the font in a box with a margin of two points, both `point` samples large.
+    fn drawn(text: &str, (x, y): (usize, usize), point: usize) -> u8 {
+        let (column, row) = (x / point, y / point);
+        let (Some(column), Some(row)) = (column.checked_sub(2), row.checked_sub(2)) else {
+            return 16;
+        };
+        let rows = text.chars().nth(column / 6).map_or([0; 7], font::rows);
+        let line = rows.get(row).copied().unwrap_or(0);
+        match column % 6 < 5 && line >> (4 - column % 6) & 1 == 1 {
+            true => 235,
+            false => 16,
+        }
+    }
+
+    #[test]
+    fn text_is_as_large_as_fits_and_in_the_middle_of_the_lower_part() {
+        // Text, canvas, size of a point, and where the box begins.
+        for (text, size, point, (left, top)) in [
+            ("R", (30, 264), 2, (6, 211)),
+            ("R", (30, 262), 1, (10, 209)),
+            ("4A", (50, 396), 2, (10, 316)),
+            ("4A", (48, 396), 1, (16, 316)),
+            ("7", (40, 12), 1, (15, 1)),
+            ("F-", (8, 8), 1, (0, 0)),
+            ("L", (46, 528), 3, (9, 422)),
+        ] {
+            let columns = (6 * text.len() - 1 + 4) * point;
+            let rows = 11 * point;
+            let mut canvas = plain(size);
+            canvas.draw(text);
+            for (at, sample) in canvas.y().iter().enumerate() {
+                let (x, y) = (at % size.0, at / size.0);
+                let is_in_box =
+                    (left..left + columns).contains(&x) && (top..top + rows).contains(&y);
+                let expected = match is_in_box {
+                    true => drawn(text, (x - left, y - top), point),
+                    false => 99,
+                };
+                assert_eq!(*sample, expected, "{text} in {size:?} at {x}, {y}");
+            }
+            assert!(canvas.u().iter().chain(canvas.v()).all(|it| *it == 128));
+        }
     }
 }

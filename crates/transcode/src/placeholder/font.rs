@@ -50,3 +50,24 @@ pub(super) const fn rows(character: char) -> [u8; HEIGHT] {
         _ => [0; HEIGHT],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_has_a_shape_of_its_own() {
+        let characters: Vec<char> = ('0'..='9').chain('A'..='Z').chain(":-".chars()).collect();
+        let mut shapes: Vec<_> = characters.iter().map(|it| rows(*it)).collect();
+        assert!(shapes.iter().flatten().all(|row| *row < 0x20));
+        shapes.sort_unstable();
+        shapes.dedup();
+        assert_eq!(shapes.len(), 38);
+        assert!(!shapes.contains(&[0; HEIGHT]));
+        for none in [' ', 'a', 'É', '.'] {
+            assert_eq!(rows(none), [0; HEIGHT], "{none}");
+        }
+        assert_eq!(rows('L'), [16, 16, 16, 16, 16, 16, 31]);
+        assert_eq!(rows('7'), [31, 1, 2, 4, 8, 8, 8]);
+    }
+}

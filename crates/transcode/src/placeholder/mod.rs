@@ -57,7 +57,7 @@ impl Placeholder {
     /// # Errors
     /// Returns [`NoStill`] if the keyframe cannot be decoded or is too large.
     pub fn of_h264(keyframe: &[u8], text: &str) -> Result<Self, NoStill> {
-        let mut image = decode_keyframe(keyframe, Canvas::grey_of)?;
+        let mut image = decode_keyframe(keyframe, |decoded| Canvas::grey_of(decoded))?;
         image.draw(text);
         Self::encode(&image)
     }
@@ -79,7 +79,8 @@ impl Placeholder {
         let points = decoder.decode().map_err(read)?;
         let size = size.unwrap_or(own);
         fits(size)?;
-        if own.0.min(own.1).min(size.0).min(size.1) < SIDE_MIN || points.len() < own.0 * own.1 * 3 {
+        if own.0.min(own.1).min(size.0).min(size.1) < SIDE_MIN || points.len() != own.0 * own.1 * 3
+        {
             return Err(refused(format!("it is smaller than {SIDE_MIN} pixels")));
         }
         let mut image = Canvas::black(size);
@@ -90,10 +91,10 @@ impl Placeholder {
     fn encode(image: &Canvas) -> Result<Self, NoStill> {
         let refused = |reason: String| NoStill::Encoder { reason };
         let mut encoder = Encoder::of_still(image.size(), GROUP).map_err(refused)?;
-        let mut frames = Vec::with_capacity(2 * GROUP);
+        let mut frames = Vec::new();
         for number in 0..2 * GROUP {
-            let seconds = i64::try_from(number).unwrap_or_default();
-            let time = MediaTime::from_nanos(seconds * 1_000_000_000);
+            let number = i64::try_from(number).unwrap_or_default();
+            let time = MediaTime::from_ticks(number, PLACEHOLDER_FPS);
             let coded = encoder.encode(image, time).map_err(refused)?;
             frames.extend(coded.map(|(data, keyframe)| PlaceholderFrame { data, keyframe }));
         }
@@ -233,6 +234,35 @@ mod tests {
         assert!(beside[0] < 20, "{beside:?}");
         assert!(Placeholder::of_jpeg(b"no image", None).is_err());
         assert!(Placeholder::of_jpeg(&jpeg[..jpeg.len() / 8], None).is_err());
+    }
+
+    #[test]
+    fn images_and_frames_have_sixteen_pixels_at_least() {
+        let grey = |width: u16, height: u16| {
+            let mut jpeg = Vec::new();
+            let points = [90].repeat(usize::from(width) * usize::from(height));
+            jpeg_encoder::Encoder::new(&mut jpeg, 90)
+                .encode(&points, width, height, jpeg_encoder::ColorType::Luma)
+                .expect("an image");
+            jpeg
+        };
+        for (image, size, is_made) in [
+            ((16, 16), Some((16, 16)), true),
+            ((17, 16), None, true),
+            ((15, 16), Some((16, 16)), false),
+            ((16, 15), Some((16, 16)), false),
+            ((16, 16), Some((15, 16)), false),
+            ((16, 16), Some((16, 15)), false),
+            ((15, 15), None, false),
+        ] {
+            let made = Placeholder::of_jpeg(&grey(image.0, image.1), size);
+            assert_eq!(made.is_ok(), is_made, "{image:?} {size:?}");
+            if let Ok(made) = made {
+                assert_eq!(made.size(), (16, 16));
+            }
+        }
+        let huge = Placeholder::of_jpeg(&grey(16, 16), Some((4097, 2304)));
+        assert!(matches!(huge, Err(NoStill::Size { width: 4097, .. })));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) fn encode(planes: &Planes<'_>) -> Result<Still, NoStill> {
     let (Ok(width), Ok(height)) = (u16::try_from(columns), u16::try_from(rows)) else {
         return Err(too_large);
     };
-    let mut jpeg = Vec::with_capacity(columns * rows / 8);
+    let mut jpeg = Vec::new();
     let mut encoder = Encoder::new(&mut jpeg, QUALITY);
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     // The four samples of a block are one sample here.
@@ -109,4 +109,110 @@ impl ImageBuffer for Image<'_> {
 
 fn level(value: i32) -> u8 {
     u8::try_from(value.clamp(0, 255)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planes::Plane;
+    use super::*;
+
+    fn planes((width, height): (usize, usize), [y, u, v]: [&[u8]; 3]) -> Planes<'static> {
+        let half = (width / 2, height / 2);
+        Planes {
+            luminance: Plane::new(y.to_vec(), (width, height)),
+            chrominance: [u, v].map(|plane| Plane::new(plane.to_vec(), half)),
+        }
+    }
+
+    /// What the encoder gets of a row.
+    fn row(planes: &Planes<'_>, matrix: Matrix, y: u16) -> [Vec<u8>; 3] {
+        let image = Image {
+            planes,
+            matrix,
+            size: [1, 1],
+        };
+        let mut buffers = [const { Vec::new() }; 4];
+        image.fill_buffers(y, &mut buffers);
+        let [y, u, v, _] = buffers;
+        [y, u, v]
+    }
+
+    #[test]
+    fn levels_of_video_become_all_levels() {
+        let y = [0, 16, 17, 126, 235, 255, 18, 100, 50, 30];
+        let planes = planes((5, 2), [&y, &[16, 240], &[128, 100]]);
+        // (level − 16) × 255 ÷ 219, and 128 + (level − 128) × 255 ÷ 224.
+        let [first, u, v] = row(&planes, OF_BT601, 0);
+        assert_eq!(first, [0, 0, 1, 128, 255]);
+        assert_eq!(u, [0, 0, 255, 255, 255]);
+        assert_eq!(v, [128, 128, 96, 96, 96]);
+        let [second, u, _] = row(&planes, OF_BT601, 1);
+        assert_eq!(second, [255, 2, 98, 40, 16]);
+        assert_eq!(u, [0, 0, 255, 255, 255]);
+    }
+
+    #[test]
+    fn each_row_of_chrominance_belongs_to_two_rows() {
+        let planes = planes((2, 5), [&[16; 10], &[100, 150], &[128, 140]]);
+        let u: Vec<_> = (0..5).map(|y| row(&planes, OF_BT601, y)[1][0]).collect();
+        assert_eq!(u, [96, 96, 153, 153, 153]);
+        let v: Vec<_> = (0..5).map(|y| row(&planes, OF_BT601, y)[2][1]).collect();
+        assert_eq!(v, [128, 128, 142, 142, 142]);
+    }
+
+    /// Red, green and blue of BT.709 become those of JPEG, within a level.
+    #[test]
+    fn colors_of_high_definition_are_those_of_jpeg() {
+        for (video, jpeg) in [
+            ([63, 102, 240], [76, 85, 255]),
+            ([173, 42, 26], [150, 44, 21]),
+            ([32, 240, 118], [29, 255, 107]),
+            ([235, 128, 128], [255, 128, 128]),
+            ([16, 128, 128], [0, 128, 128]),
+        ] {
+            let [y, u, v] = video;
+            let planes = planes((2, 2), [&[y; 4], &[u], &[v]]);
+            let shown = row(&planes, OF_BT709, 1).map(|plane| plane[1]);
+            for (shown, expected) in shown.into_iter().zip::<[u8; 3]>(jpeg) {
+                assert!(shown.abs_diff(expected) <= 1, "{shown} for {jpeg:?}");
+            }
+        }
+        let image = |y: u8, u: u8, v: u8| {
+            let planes = planes((2, 2), [&[y; 4], &[u], &[v]]);
+            row(&planes, OF_BT709, 0).map(|plane| plane[0])
+        };
+        // Sums of the products, 16 bits behind the point, by hand.
+        assert_eq!(image(116, 138, 98), [111, 143, 94]);
+        assert_eq!(image(116, 108, 148), [119, 103, 152]);
+    }
+
+    /// Red in the levels of BT.709, and how it is shown.
+    fn shown(height: usize) -> [u8; 3] {
+        let (y, half) = (vec![63; 2 * height], height / 2);
+        let planes = planes((2, height), [&y, &vec![102; half], &vec![240; half]]);
+        let still = encode(&planes).expect("an image");
+        assert_eq!(usize::from(still.height), height);
+        let cursor = zune_core::bytestream::ZCursor::new(&still.jpeg);
+        let mut decoder = zune_jpeg::JpegDecoder::new(cursor);
+        let points = decoder.decode().expect("JPEG");
+        [points[0], points[1], points[2]]
+    }
+
+    #[test]
+    fn pictures_from_720_rows_on_are_of_high_definition() {
+        for (sample, expected) in shown(720).into_iter().zip([255_u8, 0, 0]) {
+            assert!(sample.abs_diff(expected) <= 3, "{:?}", shown(720));
+        }
+        assert!(shown(718)[0].abs_diff(233) <= 4, "{:?}", shown(718));
+    }
+
+    #[test]
+    fn an_image_is_at_most_65535_wide() {
+        let wide = planes((65_536, 1), [&vec![16; 65_536], &[], &[]]);
+        let refused = NoStill::Size {
+            width: 65_536,
+            height: 1,
+        };
+        assert_eq!(encode(&wide).err(), Some(refused));
+    }
 }

@@ -9,7 +9,7 @@
 mod jpeg;
 mod planes;
 
-use glassline_media::{Codec, Kind, Track};
+use glassline_media::{Codec, Track};
 use thiserror::Error;
 
 use crate::video::decoder::{Decoded, Decoder};
@@ -87,7 +87,7 @@ pub enum NoStill {
 /// Returns [`NoStill::Codec`] or [`NoStill::Size`] if no keyframe of the track does.
 pub fn still_of(track: &Track) -> Result<(), NoStill> {
     let codec = track.codec;
-    if track.kind() != Kind::Video || codec != Codec::H264 {
+    if codec != Codec::H264 {
         return Err(NoStill::Codec { codec });
     }
     fits((track.video.width as usize, track.video.height as usize))

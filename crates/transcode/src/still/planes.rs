@@ -125,3 +125,108 @@ pub(super) fn fitted((width, height): (usize, usize), limit: SizeLimit) -> (usiz
         (width_max, (height * width_max / width).max(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stands_for_those_that_it_covers() {
+        for (to, from, expected) in [
+            (2, 4, &[0..2, 2..4][..]),
+            (2, 5, &[0..2, 2..5]),
+            (3, 4, &[0..1, 1..2, 2..4]),
+            (4, 4, &[0..1, 1..2, 2..3, 3..4]),
+            (4, 2, &[0..1, 0..1, 1..2, 1..2]),
+            (5, 3, &[0..1, 0..1, 1..2, 1..2, 2..3]),
+            (3, 1, &[0..1, 0..1, 0..1]),
+        ] {
+            let spans: Vec<_> = (0..to).map(|at| spanned(at, to, from)).collect();
+            assert_eq!(spans, expected, "{from} to {to}");
+        }
+        assert_eq!(spanned(0, 1, 3), 0..3);
+    }
+
+    #[test]
+    fn sizes_fit_in_their_proportions() {
+        let limit = |width, height| SizeLimit { width, height };
+        for (size, limit, fits) in [
+            ((40, 30), limit(None, None), (40, 30)),
+            ((40, 30), limit(Some(20), None), (20, 15)),
+            ((40, 30), limit(None, Some(10)), (13, 10)),
+            ((40, 30), limit(Some(8), Some(9)), (8, 6)),
+            ((40, 30), limit(Some(16), Some(9)), (12, 9)),
+            ((40, 30), limit(Some(100), Some(100)), (40, 30)),
+            ((40, 30), limit(Some(0), None), (1, 1)),
+            ((30, 40), limit(Some(9), Some(10)), (7, 10)),
+            ((1, 900), limit(None, Some(20)), (1, 20)),
+            ((900, 1), limit(Some(20), None), (20, 1)),
+        ] {
+            assert_eq!(fitted(size, limit), fits, "{size:?} {limit:?}");
+        }
+    }
+
+    fn plane(rows: &[&[u8]]) -> Plane<'static> {
+        Plane::new(rows.concat(), (rows[0].len(), rows.len()))
+    }
+
+    fn rows<'a>(plane: &'a Plane<'_>) -> Vec<&'a [u8]> {
+        assert_eq!(plane.samples.len(), plane.stride * plane.height);
+        (0..plane.height).map(|y| plane.row(y)).collect()
+    }
+
+    #[test]
+    fn smaller_planes_are_means_and_larger_ones_repeat() {
+        let plane = plane(&[&[0, 10, 20, 31], &[40, 50, 61, 70], &[80, 91, 100, 255]]);
+        assert_eq!(plane.row(0), [0, 10, 20, 31]);
+        assert_eq!(plane.row(2), [80, 91, 100, 255]);
+        assert_eq!(plane.row(3), plane.row(2), "behind the last is the last");
+        let same = plane.averaged((4, 3));
+        assert_eq!(rows(&same), rows(&plane));
+        // Halves are rounded up.
+        let narrow = plane.averaged((2, 3));
+        assert_eq!(rows(&narrow), [[5, 26], [45, 66], [86, 178]]);
+        let flat = plane.averaged((4, 1));
+        assert_eq!(rows(&flat), [[40, 50, 60, 119]]);
+        let one = plane.averaged((1, 1));
+        assert_eq!(rows(&one), [[67]]);
+        let small = plane.averaged((2, 2));
+        assert_eq!(rows(&small), [[5, 26], [65, 122]]);
+        let large = plane.averaged((8, 4));
+        let doubled = |row: [u8; 4]| row.map(|it| [it; 2]).concat();
+        let (first, second) = (doubled([0, 10, 20, 31]), doubled([40, 50, 61, 70]));
+        let last = doubled([80, 91, 100, 255]);
+        assert_eq!(rows(&large), [&first, &first, &second, &last]);
+    }
+
+    #[test]
+    fn white_stays_white_in_large_means() {
+        let white = Plane::new(vec![255; 600 * 300], (600, 300));
+        assert_eq!(rows(&white.averaged((2, 1))), [[255, 255]]);
+    }
+
+    #[test]
+    fn chrominance_has_half_of_the_size_rounded_up() {
+        let picture = || Planes {
+            luminance: Plane::new((0..48).collect(), (8, 6)),
+            chrominance: [1, 2].map(|level| Plane::new(vec![level; 12], (4, 3))),
+        };
+        let limit = |width| SizeLimit {
+            width: Some(width),
+            height: None,
+        };
+        for (width, luminance, chrominance) in [
+            (8, (8, 6), (4, 3)),
+            (7, (7, 5), (4, 3)),
+            (4, (4, 3), (2, 2)),
+        ] {
+            let smaller = picture().within(limit(width));
+            let size = |plane: &Plane<'_>| (plane.width, plane.height);
+            assert_eq!(size(&smaller.luminance), luminance);
+            for (plane, level) in smaller.chrominance.iter().zip([1, 2]) {
+                assert_eq!(size(plane), chrominance);
+                assert!(plane.samples.iter().all(|it| *it == level));
+            }
+        }
+    }
+}

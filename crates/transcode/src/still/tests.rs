@@ -132,3 +132,23 @@ fn smaller_planes_are_means() {
     let [u, v] = smaller.chrominance.each_ref().map(|plane| plane.row(0)[0]);
     assert_eq!((u, v), (129, 75));
 }
+
+#[test]
+fn the_limit_of_pixels_is_exact() {
+    for (size, is_taken) in [
+        ((4096, 2304), true),
+        ((2304, 4096), true),
+        ((4096, 2305), false),
+        ((4097, 2304), false),
+        ((9_437_184, 1), true),
+        ((9_437_185, 1), false),
+        ((usize::MAX, 2), false),
+    ] {
+        let (width, height) = size;
+        let expected = is_taken
+            .then_some(())
+            .ok_or(NoStill::Size { width, height });
+        assert_eq!(fits(size), expected);
+    }
+    assert_eq!(STILL_PIXELS_MAX, 9_437_184);
+}

@@ -330,4 +330,6 @@ impl PaceWindow {
 }
 
 #[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod tests;

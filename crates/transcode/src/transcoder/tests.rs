@@ -17,7 +17,7 @@ fn source(track: &Track) -> AudioSource {
     AudioSource::of(track).expect("transcodable")
 }
 
-fn pcm(rate: u32, channels: u8) -> AudioTranscoder {
+pub(super) fn pcm(rate: u32, channels: u8) -> AudioTranscoder {
     let track = Track::audio(Codec::L16, channels).with_clock_rate(rate);
     AudioTranscoder::new(source(&track), CHEAP)
 }
@@ -43,7 +43,7 @@ fn adts(mut file: &[u8]) -> Vec<&[u8]> {
     units
 }
 
-fn at(seconds: f64) -> MediaTime {
+pub(super) fn at(seconds: f64) -> MediaTime {
     MediaTime::from_nanos((seconds * 1e9).round() as i64)
 }
 

@@ -121,3 +121,83 @@ impl YUVSource for Decoded<'_> {
         self.planes[2]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a decoder puts out for a picture in memory: its size and both strides.
+    fn info(status: i32, (width, height): (i32, i32), strides: [i32; 2]) -> SBufferInfo {
+        let mut info = SBufferInfo {
+            iBufferStatus: status,
+            uiOutYuvTimeStamp: 8,
+            ..SBufferInfo::default()
+        };
+        info.UsrData.sSystemBuffer = openh264_sys2::SSysMEMBuffer {
+            iWidth: width,
+            iHeight: height,
+            iFormat: 23,
+            iStride: strides,
+        };
+        info
+    }
+
+    #[test]
+    fn pictures_have_the_rows_that_the_decoder_states() {
+        let mut decoder = Decoder::new().expect("a decoder");
+        let mut memory: [Vec<u8>; 3] = [0, 60, 120].map(|first| (first..first + 56).collect());
+        let planes = memory.each_mut().map(Vec::as_mut_ptr);
+        for (size, strides, lengths) in [
+            ((4, 4), [4, 2], [16, 4]),
+            ((4, 4), [5, 3], [19, 5]),
+            ((6, 2), [8, 4], [14, 3]),
+            ((5, 5), [7, 2], [33, 4]),
+            ((2, 8), [7, 9], [51, 28]),
+        ] {
+            let info = info(1, size, strides);
+            let picture = decoder.output(planes, &info).expect("a picture");
+            let bytes = |first: u8, count: u8| (first..first + count).collect::<Vec<_>>();
+            assert_eq!(picture.y(), bytes(0, lengths[0]), "{size:?}");
+            assert_eq!(picture.u(), bytes(60, lengths[1]), "{size:?}");
+            assert_eq!(picture.v(), bytes(120, lengths[1]), "{size:?}");
+            let (width, height) = (size.0 as usize, size.1 as usize);
+            assert_eq!(picture.size, (width, height));
+            assert_eq!(picture.dimensions(), (width, height));
+            let [luminance, chrominance] = strides.map(|it| it as usize);
+            assert_eq!(picture.strides(), (luminance, chrominance, chrominance));
+            assert_eq!(picture.number, 7, "numbers begin with 1");
+        }
+    }
+
+    #[test]
+    fn pictures_that_contradict_themselves_are_none() {
+        let mut decoder = Decoder::new().expect("a decoder");
+        let mut memory = [(); 3].map(|()| vec![0; 64]);
+        let planes = memory.each_mut().map(Vec::as_mut_ptr);
+        for (status, size, strides) in [
+            (0, (4, 4), [4, 2]),
+            (2, (4, 4), [4, 2]),
+            (1, (0, 4), [4, 2]),
+            (1, (-4, 4), [4, 2]),
+            (1, (4, 0), [4, 2]),
+            (1, (4, 1), [4, 2]),
+            (1, (4, 4), [0, 2]),
+            (1, (4, 4), [3, 2]),
+            (1, (4, 4), [2, 2]),
+            (1, (4, 4), [4, 1]),
+            (1, (8, 4), [8, 2]),
+            (1, (1, 4), [4, 0]),
+            (1, (4, 4), [4, -2]),
+        ] {
+            let info = info(status, size, strides);
+            let picture = decoder.output(planes, &info);
+            assert!(picture.is_none(), "{status} {size:?} {strides:?}");
+        }
+        let info = info(1, (4, 4), [4, 2]);
+        for missing in 0..3 {
+            let mut planes = planes;
+            planes[missing] = null_mut();
+            assert!(decoder.output(planes, &info).is_none(), "{missing}");
+        }
+    }
+}

@@ -8,8 +8,6 @@ use openh264::encoder::{
 use openh264::formats::YUVSource;
 use openh264::{OpenH264API, Timestamp};
 
-use super::decoder::Decoded;
-
 /// Seconds between keyframes without a request. A viewer that joins begins with the latest one.
 const KEYFRAME_S: f64 = 2.0;
 
@@ -73,10 +71,6 @@ impl Encoder {
         })
     }
 
-    pub(super) fn fits(&self, decoded: &Decoded<'_>) -> bool {
-        self.size == decoded.size
-    }
-
     pub(super) const fn size(&self) -> (usize, usize) {
         self.size
     }
@@ -97,7 +91,8 @@ impl Encoder {
         time: MediaTime,
     ) -> Result<Option<(Vec<u8>, bool)>, String> {
         self.is_begun = true;
-        let millis = u64::try_from(time.nanos() / 1_000_000).unwrap_or(0);
+        let millis = time.saturating_since(MediaTime::ZERO).as_millis();
+        let millis = u64::try_from(millis).unwrap_or(0);
         let coded = self
             .cisco
             .encode_at(image, Timestamp::from_millis(millis))
@@ -110,5 +105,70 @@ impl Encoder {
         };
         let data = coded.to_vec();
         Ok((!data.is_empty()).then_some((data, keyframe)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grey picture of 32 by 16 pixels, of one level.
+    struct Grey([u8; 512]);
+
+    impl YUVSource for Grey {
+        fn dimensions(&self) -> (usize, usize) {
+            (32, 16)
+        }
+        fn strides(&self) -> (usize, usize, usize) {
+            (32, 16, 16)
+        }
+        fn y(&self) -> &[u8] {
+            &self.0
+        }
+        fn u(&self) -> &[u8] {
+            &[128; 128]
+        }
+        fn v(&self) -> &[u8] {
+            &[128; 128]
+        }
+    }
+
+    /// Encodes frames, before some of which a keyframe is requested. Returns whether they are
+    /// keyframes.
+    fn keyframes(encoder: &mut Encoder, frames: i64, requested: &[i64]) -> Vec<bool> {
+        let coded = (0..frames).map(|number| {
+            if requested.contains(&number) {
+                encoder.request_keyframe();
+            }
+            let image = Grey([100 + number as u8; 512]);
+            let time = MediaTime::from_nanos(number * 500_000_000);
+            let coded = encoder.encode(&image, time).expect("encoded");
+            let (data, keyframe) = coded.expect("a frame");
+            assert!(data.starts_with(&[0, 0, 0, 1]), "Annex B");
+            let parameters = data[4] & 0x1f == 7;
+            assert_eq!(keyframe, parameters, "parameter sets come with keyframes");
+            keyframe
+        });
+        coded.collect()
+    }
+
+    #[test]
+    fn a_still_picture_has_a_keyframe_in_each_group() {
+        let mut encoder = Encoder::of_still((32, 16), 3).expect("an encoder");
+        assert_eq!(encoder.size(), (32, 16));
+        let group = [true, false, false];
+        assert_eq!(keyframes(&mut encoder, 6, &[]), [group, group].concat());
+    }
+
+    #[test]
+    fn keyframes_come_every_two_seconds_and_on_request() {
+        let bitrate = Bitrate::from_bps(1_000_000);
+        let mut encoder = Encoder::new((32, 16), 2.0, bitrate).expect("an encoder");
+        let made = keyframes(&mut encoder, 9, &[]);
+        let expected: Vec<_> = (0..9).map(|number| number % 4 == 0).collect();
+        assert_eq!(made, expected);
+        let mut encoder = Encoder::new((32, 16), 30.0, bitrate).expect("an encoder");
+        let made = keyframes(&mut encoder, 6, &[0, 3]);
+        assert_eq!(made, [true, false, false, true, false, false]);
     }
 }

@@ -210,11 +210,10 @@ impl VideoTranscoder {
             return Err(VideoError::Size { width, height });
         }
         let encoder = match &mut self.encoder {
-            Some(encoder) if encoder.fits(decoded) => encoder,
+            Some(encoder) if encoder.size() == decoded.size => encoder,
             _ => {
                 self.counts.changes += 1;
-                let fps = (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0);
-                let encoder = Encoder::new(decoded.size, fps, self.bitrate);
+                let encoder = Encoder::new(decoded.size, rate_of(gap), self.bitrate);
                 self.encoder.insert(encoder.map_err(VideoError::Encoder)?)
             }
         };
@@ -261,6 +260,11 @@ impl VideoTranscoder {
     pub fn trouble(&self) -> Option<&VideoError> {
         self.failure.as_ref().filter(|_| self.failures >= FAILURES)
     }
+}
+
+/// Returns the frames a second of pictures that are `gap` apart, 1 to 120.
+fn rate_of(gap: Duration) -> f64 {
+    (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0)
 }
 
 impl std::fmt::Debug for VideoTranscoder {

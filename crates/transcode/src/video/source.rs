@@ -142,4 +142,50 @@ mod tests {
         plain.video.reordered = false;
         assert!(refused(&plain).contains("needs no video transcoding"));
     }
+
+    #[test]
+    fn limits_of_size_and_profile_are_exact() {
+        let of = |profile, width, height| {
+            VideoSource::of(&video(Codec::H264, &[0x67, profile, 0, 31], width, height))
+        };
+        for (width, height, is_taken) in [
+            (1920, 1088, true),
+            (1088, 1920, true),
+            (1920, 1089, false),
+            (2_088_961, 1, false),
+            (2_088_960, 1, true),
+        ] {
+            let refused = UntranscodableVideo::Size { width, height };
+            let expected = is_taken.then_some(()).ok_or(refused);
+            assert_eq!(of(77, width, height).map(|_| ()), expected);
+        }
+        for (profile_idc, is_taken) in [
+            (66, true),
+            (77, true),
+            (88, false),
+            (100, true),
+            (110, false),
+            (122, false),
+        ] {
+            let refused = UntranscodableVideo::Profile { profile_idc };
+            let expected = is_taken.then_some(Codec::H264).ok_or(refused);
+            assert_eq!(of(profile_idc, 640, 360).map(VideoSource::codec), expected);
+        }
+    }
+
+    #[test]
+    fn only_video_with_b_frames_is_transcoded() {
+        for (codec, reordered) in [
+            (Codec::Opus, true),
+            (Codec::H265, false),
+            (Codec::H264, false),
+        ] {
+            let mut track = video(codec, &[], 640, 360);
+            track.video.reordered = reordered;
+            let refused = Err(UntranscodableVideo::NotNeeded { codec });
+            assert_eq!(VideoSource::of(&track), refused);
+        }
+        let made = VideoSource::of(&video(Codec::H264, &[], 640, 360)).expect("H.264");
+        assert_eq!(made.transcoded().video.sps, [0x67, 0x42, 0xc0, 0x1f]);
+    }
 }

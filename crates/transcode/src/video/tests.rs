@@ -142,3 +142,191 @@ fn damaged_frames_never_panic_and_are_trouble() {
     assert!(counts.undecodable > 0, "{counts:?}");
     assert!(out.windows(2).all(|pair| pair[0].time < pair[1].time));
 }
+
+/// Frames of one grey picture each, without B-frames, of a size.
+fn still_frames(size: (usize, usize), count: usize) -> Vec<(Vec<u8>, bool)> {
+    struct Grey((usize, usize), Vec<u8>);
+    impl openh264::formats::YUVSource for Grey {
+        fn dimensions(&self) -> (usize, usize) {
+            self.0
+        }
+        fn strides(&self) -> (usize, usize, usize) {
+            (self.0.0, self.0.0 / 2, self.0.0 / 2)
+        }
+        fn y(&self) -> &[u8] {
+            &self.1
+        }
+        fn u(&self) -> &[u8] {
+            &self.1[..self.1.len() / 4]
+        }
+        fn v(&self) -> &[u8] {
+            self.u()
+        }
+    }
+    let image = Grey(size, vec![120; size.0 * size.1]);
+    let mut encoder = Encoder::of_still(size, 100).expect("an encoder");
+    let frames = (0..count as i64).map(|number| {
+        let time = MediaTime::from_nanos(number * 1_000_000_000);
+        encoder.encode(&image, time).expect("encoded")
+    });
+    frames.map(|frame| frame.expect("a frame")).collect()
+}
+
+fn at_ms(ms: i64) -> MediaTime {
+    MediaTime::from_nanos(ms * 1_000_000)
+}
+
+#[test]
+fn the_bitrate_is_half_as_much_again_within_limits() {
+    for (source, bitrate) in [
+        (0, 2_500_000),
+        (1, 300_000),
+        (200_000, 300_000),
+        (1_000_000, 1_500_000),
+        (7_999_998, 11_999_997),
+        (9_000_000, 12_000_000),
+        (u64::MAX, 12_000_000),
+    ] {
+        let transcoder = VideoTranscoder::new(Bitrate::from_bps(source));
+        assert_eq!(transcoder.bitrate, Bitrate::from_bps(bitrate), "{source}");
+    }
+}
+
+#[test]
+fn pictures_whose_time_has_passed_are_left_out() {
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    let times = [0, 100, 50, 100, 101, 300];
+    for ((data, keyframe), ms) in still_frames((64, 32), 6).into_iter().zip(times) {
+        let pushed = transcoder.push(&data, at_ms(ms), (keyframe, true), &mut out);
+        pushed.expect("decoded");
+    }
+    let made: Vec<_> = out.iter().map(|frame| frame.time).collect();
+    assert_eq!(made, [0, 100, 101, 300].map(at_ms));
+    let counts = transcoder.counts();
+    let expected = Counts {
+        frames_in: 6,
+        frames_out: 4,
+        steps: 2,
+        changes: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counts, expected);
+    assert_eq!(transcoder.size(), Some((64, 32)));
+}
+
+#[test]
+fn another_size_has_an_encoder_of_its_own() {
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    assert_eq!(transcoder.size(), None);
+    let mut out = Vec::new();
+    let mut ms = 0;
+    for size in [(64, 32), (32, 64), (64, 64)] {
+        for (data, keyframe) in still_frames(size, 3) {
+            ms += 100;
+            let pushed = transcoder.push(&data, at_ms(ms), (keyframe, true), &mut out);
+            pushed.expect("decoded");
+        }
+        assert_eq!(transcoder.size(), Some(size));
+    }
+    let keyframes: Vec<_> = out.iter().map(|frame| frame.keyframe).collect();
+    assert_eq!(keyframes, [[true, false, false]; 3].concat());
+    assert_eq!(transcoder.counts().changes, 3);
+}
+
+#[test]
+fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    for (number, (data, keyframe)) in (0..).zip(still_frames((64, 32), 8)) {
+        if number == 3 {
+            transcoder.request_keyframe();
+        }
+        // The fourth is decoded only, so that the fifth becomes the keyframe.
+        let how = (keyframe, number != 3);
+        let pushed = transcoder.push(&data, at_ms(40 * number), how, &mut out);
+        pushed.expect("decoded");
+    }
+    let keyframes: Vec<_> = out
+        .iter()
+        .map(|frame| (frame.time, frame.keyframe))
+        .collect();
+    let expected = [0, 1, 2, 4, 5, 6, 7].map(|it| (at_ms(40 * it), it == 0 || it == 4));
+    assert_eq!(keyframes, expected);
+}
+
+#[test]
+fn rates_are_from_one_to_120_frames() {
+    for (ms, rate) in [
+        (0, 120.0),
+        (5, 120.0),
+        (10, 100.0),
+        (40, 25.0),
+        (500, 2.0),
+        (1_000, 1.0),
+        (4_000, 1.0),
+    ] {
+        let made = rate_of(Duration::from_millis(ms));
+        assert!((made - rate).abs() < 1e-9, "{ms}: {made}");
+    }
+}
+
+#[test]
+fn failures_are_trouble_from_ten_in_a_row_on() {
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    let mut ms = 0;
+    let mut push = |transcoder: &mut VideoTranscoder, data: &[u8], keyframe| {
+        ms += 40;
+        transcoder
+            .push(data, at_ms(ms), (keyframe, true), &mut out)
+            .is_ok()
+    };
+    let frames = still_frames((64, 32), 40);
+    let damaged = b"\0\0\0\x01\x65 no slice at all";
+    assert!(!push(&mut transcoder, damaged, true));
+    for number in 1..50 {
+        assert_eq!(transcoder.trouble().is_some(), number >= 10, "{number}");
+        assert!(!push(&mut transcoder, damaged, true));
+        // Frames that wait for a keyframe are neither.
+        assert!(push(&mut transcoder, damaged, false));
+    }
+    assert_eq!(transcoder.failures, FAILURES_MAX);
+    assert_eq!(transcoder.counts().undecodable, 99);
+    for (number, (data, keyframe)) in (0..).zip(&frames) {
+        assert_eq!(transcoder.trouble().is_some(), number <= 20, "{number}");
+        assert!(push(&mut transcoder, data, *keyframe));
+    }
+    assert_eq!(transcoder.failures, 0);
+    assert_eq!(transcoder.counts().frames_in, 139);
+}
+
+#[test]
+fn frames_without_a_picture_are_bounded() {
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    // An access unit delimiter alone.
+    let delimiter = [0, 0, 0, 1, 9, 0xf0];
+    for number in 0..40 {
+        let _ = transcoder.push(&delimiter, at_ms(number), (number == 0, true), &mut out);
+        let expected = (number + 1).min(PENDING_MAX as i64);
+        assert_eq!(transcoder.pending.len() as i64, expected);
+    }
+    assert_eq!(transcoder.pending.front(), Some(&(8, at_ms(8))));
+}
+
+#[test]
+fn pictures_of_more_pixels_than_the_limit_are_named() {
+    for (size, is_made) in [((1920, 1088), true), ((1936, 1088), false)] {
+        let mut transcoder = VideoTranscoder::new(Bitrate::default());
+        let mut out = Vec::new();
+        let frames = still_frames(size, 1);
+        let pushed = transcoder.push(&frames[0].0, at_ms(0), (true, true), &mut out);
+        let (width, height) = size;
+        let expected = is_made
+            .then_some(())
+            .ok_or(VideoError::Size { width, height });
+        assert_eq!(pushed, expected);
+        assert_eq!(out.len(), usize::from(is_made));
+    }
+}

@@ -186,4 +186,6 @@ fn cut_out(frame: &[u8], element: &Element, cut: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
+mod element_tests;
+#[cfg(test)]
 mod tests;

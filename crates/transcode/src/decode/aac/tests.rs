@@ -123,6 +123,21 @@ fn frames_that_change_all_the_time_are_refused_most_of_the_time() {
 }
 
 #[test]
+fn channels_change_after_25_frames_at_the_earliest() {
+    for (steady, is_decoded) in [(24, false), (25, true)] {
+        let mut decoder = SurroundDecoder::new(48_000, Program::of_channels(8).expect("7.1"));
+        let (six, eight) = (adts(SURROUND), adts(SEVEN_AND_ONE));
+        let mut decode = |frame: &[u8]| decoder.decode(frame, &mut Vec::new()).is_ok();
+        assert!(decode(eight[5]));
+        for _ in 1..steady {
+            assert!(decode(eight[6]));
+        }
+        // The frame that changes counts, too.
+        assert_eq!(decode(six[5]), is_decoded, "{steady}");
+    }
+}
+
+#[test]
 fn an_element_keeps_its_bits() {
     let frame = [0b0001_0110, 0b1110_0111];
     let element = |bits| Element {
