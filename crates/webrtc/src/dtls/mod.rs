@@ -14,6 +14,7 @@
 //!            └─ the rest ─► dimpl ─► Finished ─► tap ─► keys of both directions
 //! ```
 
+mod application_data;
 mod certificate;
 mod cipher;
 mod curves;
@@ -37,19 +38,13 @@ use dimpl::{Dtls, Output};
 use crate::sdp::Fingerprint;
 use crate::srtp::{Profile, Role};
 
+use application_data::ApplicationData;
 use certificate::has_fingerprint;
-use record::{ContentType, OpenError, Opener, RecordCounts, Sealer};
-use tap::Taps;
+use record::{ContentType, OpenError, RecordCounts, Sealer};
 
 /// Most datagrams of the handshake that wait to be sent. Our flights have at most six; more is
 /// a flood.
 const DATAGRAMS_QUEUED_MAX: usize = 16;
-
-/// Most records of data that are kept if they arrive before the handshake's last flight: the
-/// peer's first packets, which it would otherwise repeat only after a second.
-const EARLY_RECORDS_MAX: usize = 8;
-/// Most bytes of such records that are kept.
-const EARLY_BYTES_MAX: usize = 8 * 1500;
 
 /// Shortest time before a client's last flight is repeated, which is what RFC 6347 §4.2.4.1
 /// recommends for every flight.
@@ -105,25 +100,6 @@ pub(crate) struct Association {
     trace: Box<HandshakeTrace>,
     /// Records of data; `None` where application data is not used and is dropped.
     data: Option<Box<ApplicationData>>,
-}
-
-/// Application data of an association.
-#[derive(Default)]
-struct ApplicationData {
-    /// Keys of the handshake, client's and server's, until it is done.
-    taps: Taps,
-    records: Option<Records>,
-    /// Records that arrived before there were keys.
-    early: Vec<Box<[u8]>>,
-    counts: RecordCounts,
-    /// Whether either end has closed.
-    closed: bool,
-}
-
-/// Record layers of both directions.
-struct Records {
-    sealer: Sealer,
-    opener: Opener,
 }
 
 impl Association {
@@ -386,111 +362,6 @@ impl Association {
             role: self.role,
             srtp: keys.map(|(material, profile)| (profile, Material(material))),
         })
-    }
-}
-
-impl ApplicationData {
-    /// Takes over the keys of the handshake. Returns false if the handshake did not provide
-    /// them.
-    fn connect(&mut self, role: Role) -> bool {
-        let taps = std::mem::take(&mut self.taps);
-        let [client, server] = &taps[..] else {
-            return false;
-        };
-        let (ours, theirs) = match role {
-            Role::Client => (client, server),
-            Role::Server => (server, client),
-        };
-        self.records = ours
-            .sealer()
-            .zip(theirs.opener())
-            .map(|(sealer, opener)| Records { sealer, opener });
-        self.records.is_some()
-    }
-
-    /// Decrypts the records of a datagram that are ours. Returns the records for the handshake,
-    /// if any, and the effect of an alert or a refused record.
-    fn take(
-        &mut self,
-        datagram: &mut [u8],
-        mut packet: impl FnMut(&mut [u8]),
-    ) -> (Option<Vec<u8>>, Result<Option<Progress>, OpenError>) {
-        let mut handshake: Option<Vec<u8>> = None;
-        let mut result = Ok(None);
-        let mut rest = datagram;
-        while !rest.is_empty() {
-            let Some((record, after)) = record::split(std::mem::take(&mut rest)) else {
-                self.counts.malformed += 1;
-                return (handshake, result.and(Err(OpenError::Malformed)));
-            };
-            rest = after;
-            let ours = match record::content_of_epoch_1(record) {
-                Some(ContentType::ApplicationData) => true,
-                Some(ContentType::Alert) => self.records.is_some(),
-                None => false,
-            };
-            if ours {
-                let opened = self.open(record, &mut packet);
-                if !matches!((&opened, &result), (Ok(None), _) | (_, Ok(Some(_)))) {
-                    result = opened;
-                }
-            } else if self.counts.opened == 0 {
-                // The peer may still need our last flight. Once it has sent data, records that
-                // look like a handshake are not from the peer.
-                handshake.get_or_insert_default().extend_from_slice(record);
-            }
-        }
-        (handshake, result)
-    }
-
-    #[inline]
-    fn open(
-        &mut self,
-        record: &mut [u8],
-        packet: &mut impl FnMut(&mut [u8]),
-    ) -> Result<Option<Progress>, OpenError> {
-        let Some(records) = &mut self.records else {
-            self.keep_early(record);
-            return Ok(None);
-        };
-        let is_alert = record[0] == ContentType::Alert as u8;
-        match records.opener.open(record) {
-            Ok(payload) => {
-                self.counts.opened += 1;
-                if is_alert {
-                    return Ok(alert_progress(payload));
-                }
-                if !self.closed {
-                    packet(payload);
-                }
-                Ok(None)
-            }
-            Err(error) => {
-                self.counts.note(error);
-                Err(error)
-            }
-        }
-    }
-
-    fn keep_early(&mut self, record: &[u8]) {
-        let kept: usize = self.early.iter().map(|it| it.len()).sum();
-        if self.early.len() < EARLY_RECORDS_MAX && kept + record.len() <= EARLY_BYTES_MAX {
-            self.early.push(record.into());
-        } else {
-            self.counts.early_dropped += 1;
-        }
-    }
-}
-
-/// Returns how an alert ends the association (RFC 5246 §7.2). Warnings other than close_notify
-/// do not end it.
-fn alert_progress(alert: &[u8]) -> Option<Progress> {
-    const CLOSE_NOTIFY: u8 = 0;
-    const FATAL: u8 = 2;
-    match *alert {
-        [_, CLOSE_NOTIFY] => Some(Progress::CloseNotify),
-        [FATAL, description] => Some(Progress::FatalAlert(description)),
-        _ => None,
     }
 }
 

@@ -486,17 +486,3 @@ fn what_a_full_socket_left_goes_first_and_every_peer_is_served_after_it() {
         assert_eq!(&bytes[..count], b"left");
     });
 }
-
-#[test]
-fn a_datagram_has_the_address_that_the_system_tells_and_the_port_of_the_shard() {
-    in_scene(|scene| {
-        let worker = &scene.workers[0];
-        let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
-        let port = worker.local.port();
-        assert_eq!(
-            worker.destination(Some(other)),
-            SocketAddr::new(other, port)
-        );
-        assert_eq!(worker.destination(None), worker.local);
-    });
-}

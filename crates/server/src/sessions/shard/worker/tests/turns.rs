@@ -133,3 +133,17 @@ fn a_datagram_from_another_shard_moves_the_peer_only_for_the_path_that_it_chose(
         assert_eq!(scene.workers[0].counters.moves.get(), 0);
     });
 }
+
+#[test]
+fn a_datagram_has_the_address_that_the_system_tells_and_the_port_of_the_shard() {
+    in_scene(|scene| {
+        let worker = &scene.workers[0];
+        let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+        let port = worker.local.port();
+        assert_eq!(
+            worker.destination(Some(other)),
+            SocketAddr::new(other, port)
+        );
+        assert_eq!(worker.destination(None), worker.local);
+    });
+}
