@@ -111,8 +111,8 @@ impl Plane<'_> {
 
 /// Returns which of `from` samples the sample `at` of `to` stands for; at least one.
 fn spanned(at: usize, to: usize, from: usize) -> std::ops::Range<usize> {
-    let start = (at * from / to).min(from - 1);
-    start..((at + 1) * from / to).clamp(start + 1, from)
+    let start = at * from / to;
+    start..((at + 1) * from / to).max(start + 1)
 }
 
 /// Returns the largest size within `limit` and not above `size`, in the proportions of `size`.
