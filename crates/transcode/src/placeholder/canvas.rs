@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_becomes_grey_and_darker_row_by_row() {
+    fn a_frame_becomes_grey_and_darker_row_by_row() {
         let canvas = Canvas::grey_of(&Padded);
         assert_eq!(canvas.size(), (4, 2));
         // 16 + (sample − 16) × 150 ÷ 256.
