@@ -80,7 +80,7 @@ impl OutputClock {
         if let Some(step) = step {
             self.forget();
             let samples = (step.abs() * f64::from(RATE)).round() as usize;
-            return match step > 0.0 {
+            return match step.is_sign_positive() {
                 true => Alignment::Insert(samples),
                 false => Alignment::Skip(samples),
             };
@@ -372,6 +372,7 @@ mod tests {
             (&[1.0, 5.0], 1.0),
             (&[-1.0, 5.0], -1.0),
             (&[-5.0, 1.0], 1.0),
+            (&[2.0, -2.0], -2.0),
             (&[4.0, 1.0, 3.0, 2.0], 2.0),
             (&[-4.0, -1.0, -3.0, -2.0], -2.0),
             (&[5.0, 1.0, 4.0, 2.0, 3.0], 3.0),

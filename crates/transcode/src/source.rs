@@ -296,6 +296,7 @@ mod tests {
         let opus = Track::audio(Codec::MultiOpus, 6)
             .with_format_parameters("num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5");
         let source = AudioSource::of(&opus).expect("5.1");
+        assert!(matches!(source.layout, Layout::Multistream(streams) if streams.streams() == 4));
         assert_eq!(source.transcoded(), Track::audio(Codec::Opus, 2));
     }
 

@@ -91,8 +91,8 @@ impl Canvas {
 
     /// Draws one line of text on black, in the lower part of the picture.
     pub(super) fn draw(&mut self, text: &str) {
-        let columns = text.chars().count() * ADVANCE - 1 + 2 * MARGIN;
-        let rows = font::HEIGHT + 2 * MARGIN;
+        let columns = MARGIN + text.chars().count() * ADVANCE - 1 + MARGIN;
+        let rows = MARGIN + font::HEIGHT + MARGIN;
         // Three fifths of the width, a twelfth of the height.
         let point = (self.width * 3 / 5 / columns)
             .min(self.height / 12 / rows)
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_becomes_grey_and_darker_row_by_row() {
+    fn a_frame_becomes_grey_and_darker_row_by_row() {
         let canvas = Canvas::grey_of(&Padded);
         assert_eq!(canvas.size(), (4, 2));
         // 16 + (sample − 16) × 150 ÷ 256.

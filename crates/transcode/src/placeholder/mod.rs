@@ -13,6 +13,8 @@
 mod canvas;
 mod font;
 
+use std::fmt;
+
 use glassline_media::MediaTime;
 
 use crate::still::{NoStill, decode_keyframe, fits};
@@ -117,8 +119,8 @@ impl Placeholder {
     }
 }
 
-impl std::fmt::Debug for Placeholder {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Placeholder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: usize = self.frames.iter().map(|frame| frame.data.len()).sum();
         formatter
             .debug_struct("Placeholder")
@@ -130,8 +132,8 @@ impl std::fmt::Debug for Placeholder {
     }
 }
 
-impl std::fmt::Debug for PlaceholderFrame {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for PlaceholderFrame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("PlaceholderFrame")
             .field("bytes", &self.data.len())

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_from_720_rows_on_are_of_high_definition() {
+    fn frames_from_720_rows_on_are_of_high_definition() {
         for (sample, expected) in shown(720).into_iter().zip([255_u8, 0, 0]) {
             assert!(sample.abs_diff(expected) <= 3, "{:?}", shown(720));
         }

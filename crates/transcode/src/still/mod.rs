@@ -9,6 +9,8 @@
 mod jpeg;
 mod planes;
 
+use std::fmt;
+
 use glassline_media::{Codec, Track};
 use thiserror::Error;
 
@@ -130,8 +132,8 @@ pub(crate) fn decode_keyframe<T>(
     Err(refused("no picture".to_owned()))
 }
 
-impl std::fmt::Debug for Still {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Still {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Still")
             .field("bytes", &self.jpeg.len())

@@ -111,8 +111,8 @@ impl Plane<'_> {
 
 /// Returns which of `from` samples the sample `at` of `to` stands for; at least one.
 fn spanned(at: usize, to: usize, from: usize) -> std::ops::Range<usize> {
-    let start = (at * from / to).min(from - 1);
-    start..((at + 1) * from / to).clamp(start + 1, from)
+    let start = at * from / to;
+    start..((at + 1) * from / to).max(start + 1)
 }
 
 /// Returns the largest size within `limit` and not above `size`, in the proportions of `size`.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn chrominance_has_half_of_the_size_rounded_up() {
-        let picture = || Planes {
+        let planes = || Planes {
             luminance: Plane::new((0..48).collect(), (8, 6)),
             chrominance: [1, 2].map(|level| Plane::new(vec![level; 12], (4, 3))),
         };
@@ -220,7 +220,7 @@ mod tests {
             (7, (7, 5), (4, 3)),
             (4, (4, 3), (2, 2)),
         ] {
-            let smaller = picture().within(limit(width));
+            let smaller = planes().within(limit(width));
             let size = |plane: &Plane<'_>| (plane.width, plane.height);
             assert_eq!(size(&smaller.luminance), luminance);
             for (plane, level) in smaller.chrominance.iter().zip([1, 2]) {

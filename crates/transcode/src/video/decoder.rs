@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_have_the_rows_that_the_decoder_states() {
+    fn frames_have_the_rows_that_the_decoder_states() {
         let mut decoder = Decoder::new().expect("a decoder");
         let mut memory: [Vec<u8>; 3] = [0, 60, 120].map(|first| (first..first + 56).collect());
         let planes = memory.each_mut().map(Vec::as_mut_ptr);
@@ -155,22 +155,22 @@ mod tests {
             ((2, 8), [7, 9], [51, 28]),
         ] {
             let info = info(1, size, strides);
-            let picture = decoder.output(planes, &info).expect("a picture");
+            let shown = decoder.output(planes, &info).expect("a picture");
             let bytes = |first: u8, count: u8| (first..first + count).collect::<Vec<_>>();
-            assert_eq!(picture.y(), bytes(0, lengths[0]), "{size:?}");
-            assert_eq!(picture.u(), bytes(60, lengths[1]), "{size:?}");
-            assert_eq!(picture.v(), bytes(120, lengths[1]), "{size:?}");
+            assert_eq!(shown.y(), bytes(0, lengths[0]), "{size:?}");
+            assert_eq!(shown.u(), bytes(60, lengths[1]), "{size:?}");
+            assert_eq!(shown.v(), bytes(120, lengths[1]), "{size:?}");
             let (width, height) = (size.0 as usize, size.1 as usize);
-            assert_eq!(picture.size, (width, height));
-            assert_eq!(picture.dimensions(), (width, height));
+            assert_eq!(shown.size, (width, height));
+            assert_eq!(shown.dimensions(), (width, height));
             let [luminance, chrominance] = strides.map(|it| it as usize);
-            assert_eq!(picture.strides(), (luminance, chrominance, chrominance));
-            assert_eq!(picture.number, 7, "numbers begin with 1");
+            assert_eq!(shown.strides(), (luminance, chrominance, chrominance));
+            assert_eq!(shown.number, 7, "numbers begin with 1");
         }
     }
 
     #[test]
-    fn pictures_that_contradict_themselves_are_none() {
+    fn frames_that_contradict_themselves_are_none() {
         let mut decoder = Decoder::new().expect("a decoder");
         let mut memory = [(); 3].map(|()| vec![0; 64]);
         let planes = memory.each_mut().map(Vec::as_mut_ptr);
@@ -190,8 +190,8 @@ mod tests {
             (1, (4, 4), [4, -2]),
         ] {
             let info = info(status, size, strides);
-            let picture = decoder.output(planes, &info);
-            assert!(picture.is_none(), "{status} {size:?} {strides:?}");
+            let shown = decoder.output(planes, &info);
+            assert!(shown.is_none(), "{status} {size:?} {strides:?}");
         }
         let info = info(1, (4, 4), [4, 2]);
         for missing in 0..3 {

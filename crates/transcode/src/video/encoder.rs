@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_still_picture_has_a_keyframe_in_each_group() {
+    fn a_still_frame_has_a_keyframe_in_each_group() {
         let mut encoder = Encoder::of_still((32, 16), 3).expect("an encoder");
         assert_eq!(encoder.size(), (32, 16));
         let group = [true, false, false];

@@ -14,6 +14,7 @@ pub(crate) mod encoder;
 mod source;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use glassline_media::{Bitrate, MediaTime};
@@ -267,8 +268,8 @@ fn rate_of(gap: Duration) -> f64 {
     (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0)
 }
 
-impl std::fmt::Debug for VideoTranscoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for VideoTranscoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VideoTranscoder")
             .field("counts", &self.counts)
             .finish_non_exhaustive()

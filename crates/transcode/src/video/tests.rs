@@ -193,7 +193,7 @@ fn the_bitrate_is_half_as_much_again_within_limits() {
 }
 
 #[test]
-fn pictures_whose_time_has_passed_are_left_out() {
+fn frames_whose_time_has_passed_are_left_out() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
     let times = [0, 100, 50, 100, 101, 300];
@@ -302,7 +302,7 @@ fn failures_are_trouble_from_ten_in_a_row_on() {
 }
 
 #[test]
-fn frames_without_a_picture_are_bounded() {
+fn units_that_show_nothing_are_bounded() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
     // An access unit delimiter alone.
@@ -316,7 +316,7 @@ fn frames_without_a_picture_are_bounded() {
 }
 
 #[test]
-fn pictures_of_more_pixels_than_the_limit_are_named() {
+fn frames_of_more_pixels_than_the_limit_are_named() {
     for (size, is_made) in [((1920, 1088), true), ((1936, 1088), false)] {
         let mut transcoder = VideoTranscoder::new(Bitrate::default());
         let mut out = Vec::new();

@@ -156,4 +156,23 @@ mod tests {
         assert_eq!(counts(8_000), (40, 15));
         assert_eq!(counts(96_000), (41, 12));
     }
+
+    /// ISO/IEC 14496-3, tables 4.82 and 4.110 to 4.128.
+    #[test]
+    fn each_range_of_rates_has_its_bands() {
+        for (rates, counts) in [
+            (75_132..=96_000, (41, 12)),
+            (55_426..=75_131, (47, 12)),
+            (37_566..=55_425, (49, 14)),
+            (27_713..=37_565, (51, 14)),
+            (18_783..=27_712, (47, 15)),
+            (9_391..=18_782, (43, 15)),
+            (0..=9_390, (40, 15)),
+        ] {
+            for rate in [*rates.start(), *rates.end()] {
+                let bands = Bands::at(rate);
+                assert_eq!((bands.long.len(), bands.short.len()), counts, "{rate}");
+            }
+        }
+    }
 }

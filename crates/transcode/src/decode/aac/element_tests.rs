@@ -185,7 +185,7 @@ fn what_is_damaged_or_unknown_is_named() {
         (long(3, "0000 00100 000"), Unreadable::Damaged),
         (long(1, "1100 00001 0 000"), Unreadable::Damaged),
         (
-            "001 0000 1 0 00 0 000000 0 11".to_owned(),
+            "001 0000 1 0 00 0 000000 0 11 00000000 000 00000000 000".to_owned(),
             Unreadable::Damaged,
         ),
         ("000 0101 0000".to_owned(), Unreadable::Damaged),

@@ -94,9 +94,7 @@ impl SurroundDecoder {
             self.samples.clear();
             super::run(decoder.decoder.as_mut(), &self.frame, &mut self.samples)?;
             let samples = self.samples.len() / format.channels;
-            if mixed.len() < 2 * samples {
-                mixed.resize(2 * samples, 0.0);
-            }
+            mixed.resize(mixed.len().max(2 * samples), 0.0);
             mixdown.add(first, format.channels, &self.samples, mixed);
             first += format.channels;
         }

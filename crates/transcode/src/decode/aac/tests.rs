@@ -155,6 +155,35 @@ fn an_element_keeps_its_bits() {
     assert_eq!(cut, [0b0101_1011, 0b1100_0000]);
 }
 
+#[test]
+fn a_decoder_is_for_elements_of_one_kind_and_tag() {
+    let made_for = ProgramElement {
+        placement: Placement::Front,
+        is_pair: true,
+        tag: Some(3),
+    };
+    for (is_pair, tag, expected) in [(true, 3, true), (false, 3, false), (true, 2, false)] {
+        let element = Element {
+            is_pair,
+            is_low_frequency: false,
+            tag,
+            bits: 0..0,
+        };
+        assert_eq!(is_of(made_for, &element), expected, "{element:?}");
+    }
+    let untagged = ProgramElement {
+        tag: None,
+        ..made_for
+    };
+    let element = Element {
+        is_pair: true,
+        is_low_frequency: false,
+        tag: 0,
+        bits: 0..0,
+    };
+    assert!(!is_of(untagged, &element));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
