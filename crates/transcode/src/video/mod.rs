@@ -45,6 +45,9 @@ const BITRATE_USUAL: u64 = 2_500_000;
 /// Time between two frames, unless their times say otherwise.
 const FRAME: Duration = Duration::from_millis(33);
 
+/// Factor between two frame rates from which on an encoder is made anew for the right one.
+const RATE_TOLERANCE: f64 = 1.25;
+
 /// Why a frame made no picture. Later ones may.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -98,6 +101,9 @@ pub struct VideoTranscoder {
     /// Whether frames are left out until the next keyframe, because one before was.
     is_broken: bool,
     is_keyframe_wanted: bool,
+    /// The frame rate that the encoder was made for before two pictures had come out. The frames that
+    /// the decoder has by then lie as far ahead as the source reorders.
+    guessed_rate: Option<f64>,
     counts: Counts,
     failures: u32,
     failure: Option<VideoError>,
@@ -120,6 +126,7 @@ impl VideoTranscoder {
             shown: None,
             is_broken: true,
             is_keyframe_wanted: false,
+            guessed_rate: None,
             counts: Counts::default(),
             failures: 0,
             failure: None,
@@ -200,9 +207,8 @@ impl VideoTranscoder {
             self.counts.steps += 1;
             return Ok(());
         }
-        let next = self.pending.iter().map(|(_, time)| *time).min();
-        let gap = next.map_or(FRAME, |next| next.saturating_since(time));
-        self.shown = Some(time);
+        let before = self.shown.replace(time);
+        let measured = before.map(|before| rate_of(time.saturating_since(before)));
         if !encodes {
             return Ok(());
         }
@@ -210,14 +216,25 @@ impl VideoTranscoder {
         if width * height > PIXELS_MAX {
             return Err(VideoError::Size { width, height });
         }
+        let was_wrong = self
+            .guessed_rate
+            .zip(measured)
+            .is_some_and(|(guessed, rate)| {
+                !(1.0 / RATE_TOLERANCE..=RATE_TOLERANCE).contains(&(rate / guessed))
+            });
         let encoder = match &mut self.encoder {
-            Some(encoder) if encoder.size() == decoded.size => encoder,
+            Some(encoder) if encoder.size() == decoded.size && !was_wrong => encoder,
             _ => {
-                self.counts.changes += 1;
-                let encoder = Encoder::new(decoded.size, rate_of(gap), self.bitrate);
+                self.counts.changes += u64::from(!was_wrong);
+                let rate = measured.unwrap_or_else(|| self.guess_rate(time));
+                let encoder = Encoder::new(decoded.size, rate, self.bitrate);
+                self.guessed_rate = measured.is_none().then_some(rate);
                 self.encoder.insert(encoder.map_err(VideoError::Encoder)?)
             }
         };
+        if measured.is_some() {
+            self.guessed_rate = None;
+        }
         if std::mem::take(&mut self.is_keyframe_wanted) {
             encoder.request_keyframe();
         }
@@ -231,6 +248,13 @@ impl VideoTranscoder {
             });
         }
         Ok(())
+    }
+
+    /// Returns the frame rate that the times of the frames in the decoder tell, for the first picture,
+    /// which is shown at `time`.
+    fn guess_rate(&self, time: MediaTime) -> f64 {
+        let next = self.pending.iter().map(|(_, time)| *time).min();
+        rate_of(next.map_or(FRAME, |next| next.saturating_since(time)))
     }
 
     /// Notes that a coded frame was left out: those after it are, too, up to the next keyframe.

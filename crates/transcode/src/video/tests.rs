@@ -223,7 +223,7 @@ fn another_size_has_an_encoder_of_its_own() {
     let mut ms = 0;
     for size in [(64, 32), (32, 64), (64, 64)] {
         for (data, keyframe) in still_frames(size, 3) {
-            ms += 100;
+            ms += 40;
             let pushed = transcoder.push(&data, at_ms(ms), (keyframe, true), &mut out);
             pushed.expect("decoded");
         }
@@ -329,4 +329,24 @@ fn frames_of_more_pixels_than_the_limit_are_named() {
         assert_eq!(pushed, expected);
         assert_eq!(out.len(), usize::from(is_made));
     }
+}
+
+#[test]
+fn the_rate_is_measured_once_two_frames_have_come_out() {
+    let mut film = film();
+    let mut times: Vec<_> = film.iter().map(|frame| frame.time).collect();
+    times.sort_unstable();
+    for frame in &mut film {
+        let place = times.binary_search(&frame.time).expect("its own");
+        frame.time = at_ms(100 * place as i64);
+    }
+    let mut transcoder = VideoTranscoder::new(Bitrate::from_bps(1_000_000));
+    let out = push_all(&mut transcoder, &film);
+    let keyframes: Vec<_> = (0..out.len()).filter(|at| out[*at].keyframe).collect();
+    // Two seconds are 20 frames. The decoder holds a frame four places ahead when the first comes
+    // out, which says nothing about the rate.
+    let expected: Vec<_> = [0].into_iter().chain((1..out.len()).step_by(20)).collect();
+    assert!(expected.len() > 2, "{} frames are too few", out.len());
+    assert_eq!(keyframes, expected);
+    assert_eq!(transcoder.counts().changes, 1);
 }
