@@ -43,7 +43,7 @@ const fn hot_path(
 }
 
 /// All parts, in the order of the table.
-pub(super) const PARTS: [Part; 16] = [
+pub(super) const PARTS: [Part; 17] = [
     core("hub", "glassline-hub"),
     core("media", "glassline-media"),
     core("rtp", "glassline-rtp"),
@@ -54,6 +54,7 @@ pub(super) const PARTS: [Part; 16] = [
     core("congestion", "glassline-congestion"),
     core("voice", "glassline-voice"),
     core("transcode", "glassline-transcode"),
+    core("cluster", "glassline-cluster"),
     core("sim", "glassline-sim"),
     hot_path(
         "server/egress/webrtc",
