@@ -38,7 +38,8 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         tracing::warn!(%error, "cannot raise the limit of open files (RLIMIT_NOFILE)");
     }
     let specs = config.specs();
-    if specs.is_empty() {
+    let pulls = |cluster: &glassline_server::config::Cluster| !cluster.origins.is_empty();
+    if specs.is_empty() && !config.cluster.as_ref().is_some_and(pulls) {
         tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");
     }
     let page = match specs.as_slice() {
