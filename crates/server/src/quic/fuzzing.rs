@@ -107,8 +107,9 @@ impl Scene {
         };
         let (stop, stopped) = watch::channel(false);
         let quic = SUPERVISOR.with(|supervisor| {
-            let rights = (&users, &sites);
-            Quic::start(&config, &hub, rights, Clock::start(), supervisor, &stopped)
+            let (rights, watched) = ((&users, &sites), (&Arc::default(), supervisor));
+            let quic = (&config, None);
+            Quic::start(quic, &hub, rights, Clock::start(), watched, &stopped, None)
         });
         Self {
             hub,
