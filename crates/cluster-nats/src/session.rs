@@ -306,12 +306,12 @@ impl Session {
                 watched.names.clear();
                 let link = Arc::clone(&self.link);
                 let watch = Task(tokio::spawn(stream_watch::run(link, pledge)));
-                watched.all = vec![watch, self.hear(format!("{CHANGED}n.>"), None)];
+                watched.all = vec![watch, self.subscribe(format!("{CHANGED}n.>"), None)];
             }
             Scope::Region(region) => {
                 watched.names.clear();
                 let subject = format!("{CHANGED}n.{}.*", encode(region.as_str()));
-                watched.all = vec![self.hear(subject, Some(pledge))];
+                watched.all = vec![self.subscribe(subject, Some(pledge))];
             }
             Scope::Stream(name) => {
                 let is_room = watched.names.len() < NAMES_MAX || watched.names.contains_key(&name);
@@ -320,7 +320,7 @@ impl Session {
                     return pledge.answer(Err(CallError::Refused(reason)));
                 }
                 let subject = format!("{CHANGED}{}", Key::Stream(name.clone()));
-                let task = self.hear(subject, Some(pledge));
+                let task = self.subscribe(subject, Some(pledge));
                 watched.names.insert(name, task);
             }
             Scope::Forget(name) => {
@@ -332,7 +332,7 @@ impl Session {
     }
 
     /// Hears changes that the leaders of the buckets republish.
-    fn hear(self: &Arc<Self>, subject: String, pledge: Option<Pledge>) -> Task {
+    fn subscribe(self: &Arc<Self>, subject: String, pledge: Option<Pledge>) -> Task {
         let weak = Arc::downgrade(self);
         let client = self.link.connection.client.clone();
         Task(tokio::spawn(async move {

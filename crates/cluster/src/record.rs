@@ -224,7 +224,7 @@ pub struct Load {
     /// Media that is sent, in Mbit/s.
     #[serde(default)]
     pub mbps: f32,
-    /// Number of viewers.
+    /// Number of viewers that the node serves at present.
     #[serde(default)]
     pub viewers: u32,
     /// Number of streams that are published here or pulled.

@@ -15,7 +15,7 @@ const HEARS_EVERYTHING: (usize, usize) = (100, 10_000);
 /// A cluster and its viewers.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Number of nodes.
+    /// Number of nodes in the simulated cluster.
     pub nodes: usize,
     /// Nodes in each region.
     pub per_region: usize,

@@ -35,11 +35,11 @@ pub struct Report {
 /// Figures of a cluster of one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Number of nodes.
+    /// Number of nodes in the simulated cluster.
     pub nodes: usize,
     /// Number of streams.
     pub streams: usize,
-    /// Number of viewers.
+    /// Number of viewers of the whole cluster.
     pub viewers: usize,
     /// Messages of a node at its engine in a second.
     pub messages: Spread,

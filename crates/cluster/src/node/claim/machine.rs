@@ -8,7 +8,7 @@ use super::{Media, Phase};
 use crate::engine::{Answered, Call, CallError, RequestId, Version};
 use crate::event::{Event, PublishDecision, Refusal};
 use crate::name::{Key, StreamName};
-use crate::record::{Kind, RECORD_VERSION, StreamRecord};
+use crate::record::{Kind, StreamRecord};
 
 /// Bounds of the wait before a claim is tried again.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -107,17 +107,10 @@ impl Node {
             let is_known = holding.epoch > previous;
             holding.epoch = if is_known { holding.epoch } else { fresh };
         }
-        let record = StreamRecord {
-            v: RECORD_VERSION,
-            node: self.config.node.clone(),
-            region: self.config.region.clone(),
-            inc: self.config.record.inc,
-            epoch: holding.epoch,
-            kind: holding.kind,
-            state: holding.media.state,
-            tracks: holding.media.tracks.clone(),
-            bps: holding.media.bps,
+        let Some(holding) = self.claims.held.get(name) else {
+            return;
         };
+        let record = self.record_of(holding);
         let call = Call::PutIf {
             key: Key::Stream(name.clone()),
             value: record.to_value(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::super::directory::{Found, Known};
 use super::super::{Node, Purpose};
-use super::Phase;
+use super::{Holding, Phase};
 use crate::engine::{Answered, Call, CallError, Version};
 use crate::name::{Key, StreamName};
 use crate::record::{Kind, RECORD_VERSION, StreamRecord};
@@ -141,12 +141,9 @@ impl Node {
         }
     }
 
-    /// Keeps the record that this node wrote where reads and notices would find it.
-    pub(super) fn note_own(&mut self, name: &StreamName, version: Version) {
-        let Some(holding) = self.claims.held.get(name) else {
-            return;
-        };
-        let record = StreamRecord {
+    /// Returns the record that says what this node holds.
+    pub(super) fn record_of(&self, holding: &Holding) -> StreamRecord {
+        StreamRecord {
             v: RECORD_VERSION,
             node: self.config.node.clone(),
             region: self.config.region.clone(),
@@ -156,7 +153,15 @@ impl Node {
             state: holding.media.state,
             tracks: holding.media.tracks.clone(),
             bps: holding.media.bps,
+        }
+    }
+
+    /// Keeps the record that this node wrote where reads and notices would find it.
+    pub(super) fn note_own(&mut self, name: &StreamName, version: Version) {
+        let Some(holding) = self.claims.held.get(name) else {
+            return;
         };
+        let record = self.record_of(holding);
         let known = Known {
             record: Found::Record(record, version),
             read_at: self.now.at,
