@@ -77,6 +77,9 @@ const SECONDS: u32 = 4;
 /// Players at a time; they wait most of the time.
 const AT_ONCE: usize = 5;
 
+/// Runs of GStreamer of which one must send a report.
+const REPORTING_RUNS: usize = 4;
+
 /// A type of file: its name, how ffmpeg makes it, and what a player must find in it.
 struct Kind {
     file: &'static str,
@@ -407,13 +410,19 @@ fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
     });
     // FFmpeg has no MIKEY, and requests plain RTP in any case.
     failures.extend(decodes(&url("demo?srtp"), "tcp", 2).err());
-    // The first report comes within some seconds.
-    let reporting = gstreamer_until(&url("demo?srtp"), "udp", "parsebin", 300);
-    failures.extend(reporting.err());
     let count = |result: &str| {
         let labels = format!("glassline_rtsp_srtcp_total{{reason=\"{result}\"");
         server.metric(&labels)
     };
+    // The first report is due within three seconds, but GStreamer 1.22 lets the reports of some
+    // tracks go, which differ from one run to the next: none of them reaches a socket.
+    for _ in 0..REPORTING_RUNS {
+        let reporting = gstreamer_until(&url("demo?srtp"), "udp", "parsebin", 300);
+        failures.extend(reporting.err());
+        if count("opened")? > 0.0 {
+            break;
+        }
+    }
     let (opened, refused) = (count("opened")?, count("refused")?);
     println!("reports: {opened} opened, {refused} refused");
     if opened < 1.0 || refused > 0.0 {
