@@ -7,6 +7,8 @@
 //! trace       ─► HTTP API, or log files ─► glassline_lab::call ─► table, JSON, CSV
 //! bench       ─► glassline_lab ─► table, JSON, CSV, SVG
 //! doctor      ─► glassline_client::probe, glassline_server ─► findings
+//! health      ─► the listener for operators of a running server ─► exit code
+//! completions ─► clap's definition of the command line ─► script for a shell
 //! ```
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 failure while
@@ -20,25 +22,29 @@ mod config_command;
 mod doctor;
 mod exit;
 mod flags;
+mod health_command;
 mod logging;
+mod manual;
 mod output;
 mod password;
 mod publish;
 #[cfg(test)]
 mod reference;
 mod serve;
+mod service_manager;
 #[cfg(test)]
 mod test_flags;
 mod trace;
 mod user_command;
+mod version;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use exit::Failure;
 
 /// A real-time media server that shows where every millisecond goes.
 #[derive(Debug, Parser)]
-#[command(name = "glassline", version, propagate_version = true)]
+#[command(name = "glassline", version = version::text(), propagate_version = true)]
 struct CommandLine {
     #[command(flatten)]
     logging: logging::Options,
@@ -76,6 +82,13 @@ enum Command {
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
+    /// Ask a running server whether it is well; exit code 1 if not, for health checks of containers.
+    Health(health_command::Options),
+    /// Print a script that completes command lines of glassline in a shell.
+    Completions(manual::Completions),
+    /// Write the pages for `man` into a folder.
+    #[command(hide = true)]
+    Manual(manual::Manual),
 }
 
 fn main() -> std::process::ExitCode {
@@ -118,13 +131,15 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Cameras(options) => cameras_command::run(&options, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
         Command::User(action) => user_command::run(action, quiet),
+        Command::Health(options) => health_command::run(&options, quiet),
+        Command::Completions(options) => options.run(CommandLine::command()),
+        Command::Manual(options) => options.run(CommandLine::command()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn a_panic_of_the_program_is_a_failure_with_an_exit_code() {

@@ -13,12 +13,17 @@ use glassline_server::tls::LanNames;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
+use crate::service_manager::ServiceManager;
 
 /// Time for viewers to be told of the end, and for open requests to finish.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Time after which a reload counts as done for the service manager, though a disk may still hold it
+/// up.
+const RELOAD_MAX: Duration = Duration::from_secs(10);
+
 /// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads users and certificates
-/// again.
+/// again. The service manager that started the process, if one did, is told of all that.
 pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -33,6 +38,7 @@ pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
 async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     // First of all, so that a signal during the start is handled, too.
     let (mut signals, mut hangup) = (Signals::new()?, Hangup::new()?);
+    let manager = ServiceManager::of_environment()?;
     // The soft limit is often 1,024 for the sake of old programs that call `select`.
     if let Err(error) = glassline_server::raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit of open files (RLIMIT_NOFILE)");
@@ -64,16 +70,29 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         }
         output::print(&text)?;
     }
+    let status = status(server.listeners());
+    manager.ready(&status);
+    let mut watchdog = Watchdog::new(&manager);
     let failure = loop {
         tokio::select! {
             _ = signals.next() => break None,
             reason = server.failed() => break Some(reason),
+            () = watchdog.next() => watchdog.tell(server.stuck()),
             is_terminal_gone = hangup.next() => match is_terminal_gone {
                 true => break None,
-                false => server.reload(),
+                false => {
+                    manager.reloading();
+                    server.reload();
+                    let reload = tokio::time::timeout(RELOAD_MAX, server.reloaded());
+                    tokio::select! {
+                        _ = reload => manager.ready(&status),
+                        _ = signals.next() => break None,
+                    }
+                }
             },
         }
     };
+    manager.stopping();
     tracing::info!("shutting down: viewers are told; a second signal stops at once");
     tokio::select! {
         () = server.shutdown(GRACE) => {}
@@ -83,6 +102,43 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         None => Ok(ExitCode::SUCCESS),
         Some(reason) => Err(Failure::runtime(reason)),
     }
+}
+
+/// The signs of life for the service manager.
+struct Watchdog<'a> {
+    manager: &'a ServiceManager,
+    /// `None` if nobody watches.
+    ticks: Option<tokio::time::Interval>,
+}
+
+impl<'a> Watchdog<'a> {
+    fn new(manager: &'a ServiceManager) -> Self {
+        let ticks = manager.watchdog_interval().map(tokio::time::interval);
+        Self { manager, ticks }
+    }
+
+    /// Waits until a sign of life is due.
+    async fn next(&mut self) {
+        match &mut self.ticks {
+            Some(ticks) => drop(ticks.tick().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives the sign of life, unless a thread of the server is stuck.
+    fn tell(&self, stuck: Option<String>) {
+        match stuck {
+            None => self.manager.alive(),
+            Some(reason) => self.manager.stuck(&reason),
+        }
+    }
+}
+
+/// Line for people in the status of the service.
+fn status(listeners: &[(&'static str, SocketAddr)]) -> String {
+    let listeners = listeners.iter();
+    let listeners: Vec<String> = listeners.map(|(name, at)| format!("{name} {at}")).collect();
+    format!("serving: {}", listeners.join(", "))
 }
 
 /// Text on stdout after the start: a line for each listener, and a URL to open.

@@ -82,6 +82,7 @@ const SHARING: &[&str] = &[
     "rtsp_players",
     "rtsp_publishers",
     "rtsp_viewers",
+    "service",
     "signalling",
     "snapshots",
     "traces",

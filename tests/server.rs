@@ -84,6 +84,13 @@ impl Server {
         Server::start_command(glassline(&arguments), http)
     }
 
+    /// Starts `glassline demo` with variables of the environment.
+    pub(crate) fn with_variables(variables: &[(&str, &str)]) -> Result<Server, String> {
+        let mut command = glassline(&["demo"]);
+        command.envs(variables.iter().copied());
+        Server::start_command(command, free_port()?)
+    }
+
     /// Starts a server of `sources` that may open `descriptors` files, sockets included.
     pub(crate) fn limited(descriptors: usize, sources: &[&str]) -> Result<Server, String> {
         let limit = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");

@@ -47,6 +47,7 @@ mod rtsp_players;
 mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
+mod service;
 mod signalling;
 mod snapshots;
 mod sound_cards;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         descriptors::TESTS,
         doctor::TESTS,
         logging::TESTS,
+        service::TESTS,
         signalling::TESTS,
         viewers::TESTS,
         churn::TESTS,

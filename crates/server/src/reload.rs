@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::auth::Users;
 use crate::config::{self, Config, PemFiles};
@@ -23,6 +23,27 @@ use crate::tls::{CertificateStore, FilesError};
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Requests to read all files again, counted, and how many of them are done.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    made: watch::Sender<u64>,
+    done: watch::Sender<u64>,
+}
+
+impl Requests {
+    /// Asks for all files to be read again, soon.
+    pub(crate) fn ask(&self) {
+        self.made.send_modify(|made| *made += 1);
+    }
+
+    /// Waits until every request that was made before this call is done.
+    pub(crate) async fn finished(&self) {
+        let made = *self.made.borrow();
+        // The sender is `self`, so the wait ends by a value.
+        let _ = self.done.subscribe().wait_for(|done| *done >= made).await;
+    }
+}
 
 /// The watched files, and the parts of the server that use their content.
 #[derive(Debug)]
@@ -88,22 +109,32 @@ impl Reload {
         }
     }
 
-    /// Checks the files every few seconds, and when `asked` is notified, until `stopped`.
-    pub(crate) async fn run(mut self, asked: Arc<Notify>, mut stopped: watch::Receiver<bool>) {
+    /// Checks the files every few seconds, and by request, until `stopped`.
+    pub(crate) async fn run(mut self, requests: Arc<Requests>, mut stopped: watch::Receiver<bool>) {
         let mut ticks = tokio::time::interval(INTERVAL);
+        let mut made = requests.made.subscribe();
+        // A request that came before is heard, too.
+        made.mark_changed();
         loop {
             let is_asked = tokio::select! {
                 _ = ticks.tick() => false,
-                () = asked.notified() => true,
+                changed = made.changed() => changed.is_ok(),
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
+            let request = *made.borrow_and_update();
+            let is_asked = is_asked && request > *requests.done.borrow();
             // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
                 self.look(is_asked);
                 self
             });
             match looked.await {
-                Ok(same) => self = same,
+                Ok(same) => {
+                    self = same;
+                    if is_asked {
+                        requests.done.send_replace(request);
+                    }
+                }
                 Err(error) => {
                     tracing::error!(%error, "files are no longer checked for changes: restart the server");
                     return;

@@ -78,9 +78,7 @@ fn fault(app: &App) -> Option<String> {
     if let Some(failure) = app.supervisor.failure() {
         return Some(format!("the server is about to end: {failure}"));
     }
-    let stuck = app.supervisor.stuck(None)?;
-    let (thread, seconds) = (stuck.thread, stuck.quiet.as_secs());
-    Some(format!("{thread} has made no progress for {seconds} s"))
+    app.supervisor.stuck(None).map(|stuck| stuck.to_string())
 }
 
 fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) -> Response {

@@ -13,7 +13,7 @@ use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::NodeClock;
 use glassline_webrtc::Certificate;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::addresses::MediaAddresses;
@@ -28,7 +28,7 @@ use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 use crate::quic::{NodeServices, Quic};
-use crate::reload::Reload;
+use crate::reload::{Reload, Requests};
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
@@ -60,7 +60,7 @@ pub struct Server {
     transcoding: TranscodingThreads,
     lan: Option<Arc<LanSource>>,
     stop: watch::Sender<bool>,
-    reload: Arc<Notify>,
+    reload: Arc<Requests>,
     sources: ingest::Sources,
     supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
@@ -115,7 +115,7 @@ impl Server {
         let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
         let reload = Reload::new(&config, &users, &certificates.files, &supervisor);
-        let asked = Arc::new(Notify::new());
+        let asked = Arc::<Requests>::default();
         let rtsp_listeners = listeners
             .iter()
             .map(|listener| (listener.name(), listener.local_addr()))
@@ -255,7 +255,12 @@ impl Server {
     /// Reads users and certificates again, soon. Errors are logged; the previous
     /// content then stays in force.
     pub fn reload(&self) {
-        self.reload.notify_one();
+        self.reload.ask();
+    }
+
+    /// Waits until every [`reload`](Self::reload) that was asked for before this call is done.
+    pub async fn reloaded(&self) {
+        self.reload.finished().await;
     }
 
     /// Returns the SHA-256 of the present certificate of QUIC, if QUIC is turned on.
@@ -274,6 +279,12 @@ impl Server {
     /// Returns the hub, which has all streams.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Returns the thread that makes no progress, and for how long, if there is one. Threads that wait
+    /// for a disk, or for the reader of the log, do not count.
+    pub fn stuck(&self) -> Option<String> {
+        self.supervisor.stuck(None).map(|it| it.to_string())
     }
 
     /// Waits until the server cannot go on, because one of its parts panics again and again. Returns

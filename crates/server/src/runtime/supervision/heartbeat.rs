@@ -1,5 +1,6 @@
 //! A sign of life that each turn of a thread gives.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,6 +47,13 @@ pub(crate) struct ThreadProgress {
     pub(crate) quiet: Duration,
     /// Whether the thread made no progress for five seconds.
     pub(crate) is_stuck: bool,
+}
+
+impl fmt::Display for ThreadProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (thread, seconds) = (&self.thread, self.quiet.as_secs());
+        write!(f, "{thread} has made no progress for {seconds} s")
+    }
 }
 
 /// The change that a look of the watchdog found.
