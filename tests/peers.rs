@@ -37,6 +37,8 @@ pub(crate) enum Peer {
     GstreamerWhip,
     /// Network namespaces, two of them, and what changes an interface.
     Namespaces,
+    /// What makes and installs packages, and the right to mount a copy of this system.
+    Packaging,
     /// Firefox, in a network namespace.
     Firefox,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
@@ -76,6 +78,7 @@ const SHARING: &[&str] = &[
     "logging",
     "messages",
     "moq",
+    "packages",
     "publish",
     "publish_page",
     "rtsp",
@@ -160,6 +163,7 @@ impl Peer {
             Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble => find("go").is_none(),
             Peer::Datachannel => find("npm").is_none(),
             Peer::Ffmpeg80 => find("mvn").is_none(),
+            Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
@@ -186,6 +190,13 @@ impl Peer {
             Peer::Ffmpeg80 => ffmpeg_8_0().err()?,
             Peer::GstreamerWhip => gstreamer_whip_check().err()?,
             Peer::Namespaces => return namespaces().err(),
+            Peer::Packaging if find("dpkg").is_none() => {
+                return Some("this is no Debian, whose packages are tried".to_owned());
+            }
+            Peer::Packaging if superuser().is_none() => {
+                return Some("no right to mount a copy of this system".to_owned());
+            }
+            Peer::Packaging => packaging().err()?,
             Peer::Firefox if namespace().is_none() => {
                 return Some("no right to make network namespaces".to_owned());
             }
@@ -354,6 +365,29 @@ fn namespaces() -> Result<(), String> {
     let error = String::from_utf8_lossy(&output.stderr);
     let is_done = output.status.success().then_some(());
     is_done.ok_or_else(|| format!("network namespaces are of no use here: {error}"))
+}
+
+/// Prefix of a command that mounts in a namespace of its own: nothing for root, `sudo` where it asks
+/// for no password.
+pub(crate) fn superuser() -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&[], &["sudo", "-n"]];
+    let works = |way: &&'static [&'static str]| {
+        let words: Vec<&str> = way.iter().chain(&["unshare", "--mount"]).copied().collect();
+        let mut command = Command::new(words[0]);
+        let command = command.args(&words[1..]);
+        let output = command
+            .args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"])
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    WAYS.into_iter().find(works)
+}
+
+fn packaging() -> Result<(), String> {
+    for program in ["dpkg-deb", "rpmbuild", "ip", "strip", "objdump"] {
+        find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
+    }
+    Ok(())
 }
 
 /// Path of coturn's server.

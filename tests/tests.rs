@@ -34,6 +34,7 @@ mod marionette;
 mod messages;
 mod moq;
 mod namespace;
+mod packages;
 mod peers;
 mod pion;
 mod ports;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         doctor::TESTS,
         logging::TESTS,
         service::TESTS,
+        packages::TESTS,
         signalling::TESTS,
         viewers::TESTS,
         churn::TESTS,

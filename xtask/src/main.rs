@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|mutants|chaos|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|test|check|reference|package|fuzz|mutants|chaos|bench|bench-peers`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -21,6 +21,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod mutants;
+mod package;
 mod process;
 mod reference;
 mod result_table;
@@ -39,6 +40,10 @@ usage: cargo xtask RECIPE
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
+  package [--only deb,rpm,tar,contents] [--revision 1] [--out FOLDER]
+          [--binary PATH] [--uncompressed]
+                                   packages for operators, with a bill of materials;
+                                   --binary packs one that is built already
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   fuzz --long [TARGET…] [--minutes 10]
                                    two targets at a time, with a smaller corpus and a table in
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "check" => check::run(rest),
         "reference" => reference::run(rest),
+        "package" => package::run(rest),
         "fuzz" => fuzz::run(rest),
         "chaos" => chaos::run(rest),
         "mutants" => mutants::run(rest),

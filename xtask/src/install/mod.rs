@@ -36,11 +36,16 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest version of Go that builds the peers in Go.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 9] = [
+const PEERS: [Peer; 10] = [
     Peer {
         name: "usrsctp",
         packages: &["libusrsctp-dev"],
         is_present: || Path::new("/usr/include/usrsctp.h").is_file(),
+    },
+    Peer {
+        name: "rpm",
+        packages: &["rpm"],
+        is_present: || process::find("rpmbuild").is_some(),
     },
     Peer {
         name: "coturn",
@@ -158,6 +163,16 @@ fn compiler(program: &str, variable: &str) -> Result<(), String> {
         Err(format!(
             "no compiler `{program}` on the PATH: install gcc or clang"
         ))
+    }
+}
+
+/// Installs `program` from Debian's `packages`, if it is missing.
+///
+/// # Errors As [`build_tools`].
+pub(crate) fn tool(program: &str, packages: &[&str]) -> Result<(), String> {
+    match process::find(program) {
+        Some(_) => Ok(()),
+        None => apt_install(packages),
     }
 }
 

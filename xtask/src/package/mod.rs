@@ -1,0 +1,259 @@
+//! `cargo xtask package`: what operators install, from one binary.
+//!
+//! ```text
+//!            ┌► stage: the tree of files as installed ─► deb, rpm, tar.gz ─┐
+//! binary ────┤                                                            ├► folder, SHA256SUMS
+//! cargo ─────┴► contents: bill of materials, texts of licences ───────────┘
+//! ```
+//!
+//! The formats are written by the distributions' own tools: `dpkg-deb`, `rpmbuild` and `tar`. Times
+//! in the packages are those of the commit, so that the same commit and compiler give the same files.
+
+mod archive;
+mod contents;
+mod deb;
+mod needs;
+mod rpm;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, install, process};
+
+/// What the command line asks for.
+struct Request {
+    /// A binary that is packed as it is; `None` builds one.
+    binary: Option<PathBuf>,
+    /// Folder for the packages.
+    folder: PathBuf,
+    /// Number of this packaging of one version, from 1.
+    revision: u32,
+    /// Which kinds are made; empty for all.
+    only: Vec<String>,
+    /// Whether the packages are compressed. Tests do without, because it takes most of the time.
+    is_compressed: bool,
+}
+
+/// What every kind of package needs to know.
+struct Release {
+    /// Version of the program, as in `Cargo.toml`.
+    version: String,
+    /// Commit with `-modified` if files differ from it, or `unknown`.
+    commit: String,
+    /// Seconds since 1970 of the commit; 0 without a repository.
+    commit_time: u64,
+    revision: u32,
+    is_compressed: bool,
+    /// Folder with the files as they are installed.
+    stage: PathBuf,
+    /// Folder for what is made on the way.
+    scratch: PathBuf,
+    /// Folder for the packages.
+    folder: PathBuf,
+}
+
+const KINDS: [&str; 4] = ["deb", "rpm", "tar", "contents"];
+
+/// Makes the packages that `arguments` ask for.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let request = parse(arguments)?;
+    let commit = commit();
+    let binary = match &request.binary {
+        Some(binary) => binary.clone(),
+        None => build(&commit)?,
+    };
+    let release = Release {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit_time: commit_time(),
+        commit,
+        revision: request.revision,
+        is_compressed: request.is_compressed,
+        stage: request.folder.join("stage"),
+        scratch: request.folder.join("scratch"),
+        folder: request.folder.clone(),
+    };
+    let is_wanted =
+        |kind: &str| request.only.is_empty() || request.only.iter().any(|it| it == kind);
+    fresh(&release.scratch)?;
+    let bill = contents::write(&release)?;
+    stage::fill(&release, &binary)?;
+    let mut made = Vec::new();
+    if is_wanted("contents") {
+        made.push(bill);
+    }
+    if is_wanted("deb") {
+        made.push(deb::write(&release)?);
+    }
+    if is_wanted("rpm") {
+        install::tool("rpmbuild", &["rpm"])?;
+        made.push(rpm::write(&release)?);
+    }
+    if is_wanted("tar") {
+        made.push(archive::write(&release)?);
+    }
+    let sums = release.folder.join("SHA256SUMS");
+    write(&sums, &sha256_of(&release.folder, &made)?)?;
+    for folder in [&release.stage, &release.scratch] {
+        std::fs::remove_dir_all(folder).map_err(|error| at(folder, &error))?;
+    }
+    println!("commit {}", release.commit);
+    for path in made.iter().chain([&sums]) {
+        println!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<Request, Failure> {
+    let mut request = Request {
+        binary: None,
+        folder: process::target_directory().join("packages"),
+        revision: 1,
+        only: Vec::new(),
+        is_compressed: true,
+    };
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || {
+            let missing = || Failure::usage(format!("{argument} needs a value"));
+            arguments.next().cloned().ok_or_else(missing)
+        };
+        match argument.as_str() {
+            "--binary" => request.binary = Some(value()?.into()),
+            "--out" => request.folder = value()?.into(),
+            "--revision" => {
+                let text = value()?;
+                let number = text.parse().ok().filter(|it| *it > 0);
+                let wrong = || Failure::usage(format!("--revision {text}: a number from 1 on"));
+                request.revision = number.ok_or_else(wrong)?;
+            }
+            "--only" => {
+                let kinds = value()?;
+                for kind in kinds.split(',') {
+                    if !KINDS.contains(&kind) {
+                        let known = KINDS.join(", ");
+                        return Err(Failure::usage(format!("--only {kind}: there are {known}")));
+                    }
+                    request.only.push(kind.to_owned());
+                }
+            }
+            "--uncompressed" => request.is_compressed = false,
+            other => return Err(Failure::usage(format!("package takes no `{other}`"))),
+        }
+    }
+    // The tools run elsewhere.
+    request.folder = std::path::absolute(&request.folder).map_err(|error| error.to_string())?;
+    Ok(request)
+}
+
+/// Builds the optimized binary, which says that it is built from `commit`.
+fn build(commit: &str) -> Result<PathBuf, Failure> {
+    install::build_tools()?;
+    let mut cargo = process::cargo(&["build", "--release", "--package", "glassline"]);
+    process::run(cargo.env("GLASSLINE_COMMIT", commit))?;
+    Ok(process::target_directory().join("release/glassline"))
+}
+
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        process::output_of(
+            Command::new("git")
+                .args(arguments)
+                .current_dir(process::root()),
+        )
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return std::env::var("GLASSLINE_COMMIT").unwrap_or_else(|_| "unknown".to_owned());
+    };
+    let is_same = git(&["status", "--porcelain", "--untracked-files=no"]);
+    let mark = match is_same.is_some_and(|it| it.is_empty()) {
+        true => "",
+        false => "-modified",
+    };
+    format!("{}{mark}", commit.trim())
+}
+
+fn commit_time() -> u64 {
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"]);
+    let printed = process::output_of(git.current_dir(process::root()));
+    printed.and_then(|it| it.trim().parse().ok()).unwrap_or(0)
+}
+
+/// One line for each file of `folder`, as `sha256sum --check` reads it.
+fn sha256_of(folder: &Path, files: &[PathBuf]) -> Result<String, String> {
+    let names = files.iter().filter_map(|path| path.file_name());
+    let mut command = Command::new("sha256sum");
+    command.args(names).current_dir(folder);
+    process::output_of(&mut command).ok_or_else(|| format!("{} failed", process::line(&command)))
+}
+
+/// The words of this machine's architecture for Debian and for others.
+fn architecture() -> (&'static str, &'static str) {
+    match std::env::consts::ARCH {
+        "x86_64" => ("amd64", "x86_64"),
+        "aarch64" => ("arm64", "aarch64"),
+        other => (other, other),
+    }
+}
+
+/// Makes `folder` anew.
+fn fresh(folder: &Path) -> Result<(), String> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(|error| at(folder, &error))?;
+    }
+    std::fs::create_dir_all(folder).map_err(|error| at(folder, &error))
+}
+
+/// A file of `packaging/`, with the scripts that both kinds of packages share put in.
+fn template(name: &str) -> Result<String, String> {
+    let mut text = read(&process::root().join("packaging").join(name))?;
+    for (mark, script) in [
+        ("@ADD_USER@", "add-user.sh"),
+        ("@OWN_CONFIGURATION@", "own-configuration.sh"),
+    ] {
+        let script = read(&process::root().join("packaging").join(script))?;
+        text = text.replace(mark, script.trim_end());
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| at(path, &error))
+}
+
+fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| at(path, &error))
+}
+
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_request_is_a_usage_error() {
+        let failure = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+            parse(&words).err().map(|it| it.exit_code)
+        };
+        assert_eq!(failure(&["--only", "deb,rpm", "--revision", "2"]), None);
+        assert_eq!(failure(&["--only", "deb,msi"]), Some(2));
+        assert_eq!(failure(&["--revision", "0"]), Some(2));
+        assert_eq!(failure(&["--binary"]), Some(2));
+        assert_eq!(failure(&["--colour"]), Some(2));
+    }
+
+    #[test]
+    fn every_script_has_the_shared_parts_and_no_mark_left() {
+        for name in ["deb/postinst", "glassline.spec"] {
+            let text = template(name).expect("a template");
+            assert!(text.contains("useradd --system"), "{text}");
+            assert!(text.contains("chmod 0640"), "{text}");
+            assert!(!text.contains("@ADD"), "{text}");
+        }
+    }
+}
