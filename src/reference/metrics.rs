@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassline_server::Server;
 use glassline_server::config::Config;
+use glassline_server::ingest::SourceSpec;
 
 use super::{hold, markdown};
 
 /// Configuration with every listener on a free port; the content of the media folder does not matter.
 const CONFIGURATION: &str = "\
 http: {address: '127.0.0.1:0'}
+https: {address: '127.0.0.1:0'}
+tls: {certificate: crates/server/tests/data/localhost.pem, key: crates/server/tests/data/localhost.key.pem}
 media: {address: '127.0.0.1:0'}
 rtsp: {address: '127.0.0.1:0', media_folder: '/'}
 quic: {address: '127.0.0.1:0'}
@@ -22,7 +25,7 @@ shards: 1
 #[test]
 fn the_page_of_metrics_agrees() {
     let mut text = String::from("| metric | type | meaning |\n|---|---|---|\n");
-    for family in families(&scrape()) {
+    for family in families(&scrape(Vec::new(), "")) {
         let mut help = markdown(&family.help);
         if !family.reasons.is_empty() {
             let reasons = family.reasons.iter().map(|it| format!("`{it}`"));
@@ -34,21 +37,49 @@ fn the_page_of_metrics_agrees() {
     hold("metrics.md", &text);
 }
 
-/// Answer of `/metrics` of a server without viewers and publishers.
-fn scrape() -> String {
+/// Time for a stream to begin on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answer of `/metrics` of a server with a stream, as soon as it has `row`.
+pub(super) fn scrape_until(row: &str) -> String {
+    scrape(vec![SourceSpec::demo()], row)
+}
+
+/// Answer of `/metrics` of a server with these sources and without viewers, as soon as it has `row`.
+fn scrape(sources: Vec<SourceSpec>, row: &str) -> String {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let server = runtime.block_on(async {
         let config = Config::from_yaml(CONFIGURATION, "test").expect("a good configuration");
-        Server::start(config, Vec::new()).await.expect("free ports")
+        Server::start(config, sources).await.expect("free ports")
     });
     let admin = server.listeners().iter().find(|(name, _)| *name == "admin");
     let (_, address) = admin.expect("the port for operators");
-    let mut answer = ureq::get(format!("http://{address}/metrics"))
-        .call()
-        .expect("an answer");
-    let text = answer.body_mut().read_to_string().expect("text");
+    if !row.is_empty() {
+        fail_to_join(&server);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let text = loop {
+        let answer = ureq::get(format!("http://{address}/metrics")).call();
+        let mut answer = answer.expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("text");
+        if text.contains(row) {
+            break text;
+        }
+        assert!(Instant::now() < deadline, "no {row} in {text}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
     runtime.block_on(server.shutdown(Duration::from_secs(5)));
     text
+}
+
+/// Sends an offer that is none, so that failed connections have a row.
+fn fail_to_join(server: &Server) {
+    let http = server.listeners().iter().find(|(name, _)| *name == "http");
+    let (_, address) = http.expect("the port for viewers");
+    let offer = ureq::post(format!("http://{address}/demo/whep"))
+        .header("Content-Type", "application/sdp")
+        .send("v=0");
+    assert!(offer.is_err(), "an offer without media was answered");
 }
 
 /// One metric with the values of all its labels.

@@ -6,10 +6,13 @@
 //! /metrics of a started server          ─► metrics       ─┘
 //! ```
 //!
+//! `dashboards` holds the queries of `contrib/` to the same answer of `/metrics`.
+//!
 //! `cargo xtask reference` renews the pages; the same tests without it compare.
 
 mod command_line;
 mod configuration;
+mod dashboards;
 mod exit_codes;
 mod metrics;
 
