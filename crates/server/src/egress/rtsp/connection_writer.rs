@@ -220,7 +220,7 @@ impl ConnectionWriter {
             if written == 0 {
                 return Some(*number);
             }
-            sent.packets += entry.unit().map_or(1, |unit| unit.packet_count() as u64);
+            sent.packets += entry.packet_count();
             if written < bytes.len() {
                 self.partial = Some((bytes.clone(), written));
                 return plan
@@ -253,7 +253,7 @@ impl Playing<'_> {
                 && self.cursor.takes(entry)
             {
                 let channel = channels.channel_of(entry.is_report());
-                sent.packets += entry.unit().map_or(1, |unit| unit.packet_count() as u64);
+                sent.packets += entry.packet_count();
                 if let Some(srtp) = srtp {
                     entry.seal_interleaved(srtp, channel, &mut sealed);
                 } else {

@@ -179,10 +179,15 @@ impl Cursor {
 
     /// Skips if the client lags more than the budget allows: to the newest keyframe if that is
     /// ahead, or to the end if the ring has dropped the client's entry. If neither
-    /// applies, the client continues late and without a loss.
+    /// applies, the client continues late and without a loss. A frame that the client has begun is
+    /// finished first.
     pub(crate) fn check_lag(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> LagOutcome {
         let lost = self.position < ring.first();
-        if !lost && self.lag(ring, now) <= budget.lag {
+        let is_within_frame = || {
+            let next = ring.get(self.position);
+            next.is_some_and(|entry| entry.is_continuation() && self.is_begun(entry.track()))
+        };
+        if !lost && (self.lag(ring, now) <= budget.lag || is_within_frame()) {
             return LagOutcome::Steady;
         }
         let ahead = ring.keyframe().filter(|number| *number > self.position);
@@ -193,7 +198,8 @@ impl Cursor {
         let passed = ring
             .since(self.position)
             .take_while(|(number, _)| *number < to);
-        let passed = passed.filter(|(_, entry)| self.tracks.contains(entry.track()));
+        let passed = passed
+            .filter(|(_, entry)| self.tracks.contains(entry.track()) && !entry.is_continuation());
         let skipped = gone + passed.count() as u64;
         self.jump_to(to, now);
         self.skips += 1;
@@ -203,6 +209,11 @@ impl Cursor {
             return LagOutcome::TooSlow;
         }
         LagOutcome::Skipped(skipped)
+    }
+
+    /// Returns whether the client has got an entry of `track` since it began or skipped.
+    fn is_begun(&self, track: TrackIndex) -> bool {
+        self.tracks.contains(track) && !self.waiting.contains(track)
     }
 
     /// Returns whether some track waits for a keyframe.

@@ -7,6 +7,9 @@
 //!
 //! No packet is padded: a client that records the stream stores what the source sent.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
@@ -14,6 +17,56 @@ use glassline_rtsp::{interleaved, sdp};
 use smallvec::SmallVec;
 
 use super::numbers::Numbers;
+
+/// Most packets of a [`PacketRun`]. At the 1,200 bytes that packets have at most they are just
+/// below 48 KiB, which a client by UDP gets at a time.
+const RUN_PACKETS_MAX: usize = 40;
+
+/// Consecutive packets of a unit: all of most units, a part of a large keyframe.
+#[derive(Clone, Debug)]
+pub(crate) struct PacketRun {
+    pub(crate) unit: Arc<MediaUnit>,
+    packets: Range<usize>,
+    payload_bytes: usize,
+}
+
+impl PacketRun {
+    /// Divides a unit into runs of at most [`RUN_PACKETS_MAX`] packets, in order.
+    pub(crate) fn divide(unit: &Arc<MediaUnit>) -> impl Iterator<Item = Self> {
+        let count = unit.packet_count();
+        let starts = (0..count).step_by(RUN_PACKETS_MAX);
+        starts.map(move |start| {
+            let packets = start..count.min(start + RUN_PACKETS_MAX);
+            let payloads = packets.clone().filter_map(|place| unit.payload(place));
+            Self {
+                unit: Arc::clone(unit),
+                payload_bytes: payloads.map(<[u8]>::len).sum(),
+                packets,
+            }
+        })
+    }
+
+    /// Returns whether the run begins its unit.
+    pub(crate) fn is_first(&self) -> bool {
+        self.packets.start == 0
+    }
+
+    /// Returns the number of packets, at least one.
+    pub(crate) fn packet_count(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Returns the number of payload bytes in all packets.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// Iterates over the payloads, each with the place of its packet in the unit.
+    fn payloads(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let places = self.packets.clone();
+        places.filter_map(|place| Some((place, self.unit.payload(place)?)))
+    }
+}
 
 /// The fields of RTP headers that all packets of a track have in common.
 #[derive(Clone, Copy, Debug)]
@@ -46,22 +99,23 @@ impl HeaderTemplate {
         }
     }
 
-    /// Iterates over the packets of `unit`, each as header and payload.
+    /// Iterates over the packets of `run`, each as header and payload.
     pub(crate) fn packets<'a>(
         &'a self,
-        unit: &'a MediaUnit,
+        run: &'a PacketRun,
     ) -> impl Iterator<Item = (Header, &'a [u8])> {
+        let unit = &run.unit;
         let timestamp = self.numbers.timestamp(unit.time, self.clock_rate);
-        let payloads = unit.payloads().enumerate();
+        let payloads = run.payloads();
         payloads.map(move |(place, payload)| (self.header(unit, place, timestamp), payload))
     }
 
-    /// Returns the unit's packets as interleaved frames on `channel` of an RTSP connection.
-    pub(crate) fn interleave(&self, unit: &MediaUnit, channel: u8) -> Bytes {
+    /// Returns the packets as interleaved frames on `channel` of an RTSP connection.
+    pub(crate) fn interleave(&self, run: &PacketRun, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
-        let size = unit.payload_bytes() + unit.packet_count() * overhead;
+        let size = run.payload_bytes() + run.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
-        for (header, payload) in self.packets(unit) {
+        for (header, payload) in self.packets(run) {
             let length = u16::try_from(HEADER_BYTES + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
@@ -70,11 +124,11 @@ impl HeaderTemplate {
         out.into()
     }
 
-    /// Returns the unit's packets as datagrams.
-    pub(crate) fn datagrams(&self, unit: &MediaUnit) -> Datagrams {
-        let size = unit.payload_bytes() + unit.packet_count() * HEADER_BYTES;
+    /// Returns the packets as datagrams.
+    pub(crate) fn datagrams(&self, run: &PacketRun) -> Datagrams {
+        let size = run.payload_bytes() + run.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
-        for (header, payload) in self.packets(unit) {
+        for (header, payload) in self.packets(run) {
             datagrams.add(|out| append(out, &header, payload));
         }
         datagrams.build()
@@ -88,7 +142,7 @@ fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// The datagrams of a unit, back to back.
+/// Datagrams, back to back.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagrams {
     bytes: Bytes,
@@ -198,7 +252,7 @@ mod tests {
 
     use super::super::numbers::NumberKeys;
 
-    fn unit(sizes: &[usize]) -> MediaUnit {
+    fn unit(sizes: &[usize]) -> Arc<MediaUnit> {
         let mut builder = UnitBuilder::default();
         for (place, size) in sizes.iter().enumerate() {
             builder.push(&vec![u8::try_from(place).expect("few"); *size]);
@@ -207,7 +261,15 @@ mod tests {
         let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(Instant::now()));
         let mut unit = unit.expect("packets");
         unit.first_packet = 65_530;
-        unit
+        Arc::new(unit)
+    }
+
+    /// Returns the only run of a unit.
+    fn run(unit: &Arc<MediaUnit>) -> PacketRun {
+        let mut runs = PacketRun::divide(unit);
+        let run = runs.next().expect("packets");
+        assert!(runs.next().is_none());
+        run
     }
 
     fn template(track: &Track) -> HeaderTemplate {
@@ -219,7 +281,7 @@ mod tests {
     fn frames_follow_each_other_on_their_channel() {
         let template = template(&Track::h264(VideoParameters::default()));
         let unit = unit(&[1000, 1000, 300]);
-        let bytes = template.interleave(&unit, 4);
+        let bytes = template.interleave(&run(&unit), 4);
         let mut rest = &bytes[..];
         for place in 0..3 {
             let (head, behind) = rest.split_at(4);
@@ -238,9 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn the_runs_of_a_large_frame_are_its_packets_in_order() {
+        let template = template(&Track::h264(VideoParameters::default()));
+        let unit = unit(&[1000; 2 * RUN_PACKETS_MAX + 1]);
+        let runs: Vec<_> = PacketRun::divide(&unit).collect();
+        let sizes: Vec<_> = runs
+            .iter()
+            .map(|run| (run.packet_count(), run.is_first()))
+            .collect();
+        let most = RUN_PACKETS_MAX;
+        assert_eq!(sizes, [(most, true), (most, false), (1, false)]);
+        let packets = runs.iter().flat_map(|run| template.packets(run));
+        let packets: Vec<_> = packets.collect();
+        assert_eq!(packets.len(), unit.packet_count());
+        for (place, (header, payload)) in packets.iter().enumerate() {
+            assert_eq!(*header, template.header(&unit, place, header.timestamp));
+            assert_eq!(Some(*payload), unit.payload(place));
+        }
+        let bytes: usize = runs.iter().map(PacketRun::payload_bytes).sum();
+        assert_eq!(bytes, unit.payload_bytes());
+    }
+
+    #[test]
     fn audio_without_frames_has_no_marker() {
         let template = template(&Track::audio(Codec::Opus, 2));
-        let datagrams = template.datagrams(&unit(&[80]));
+        let datagrams = template.datagrams(&run(&unit(&[80])));
         let (bytes, _) = datagrams.runs().next().expect("one");
         assert!(!Packet::parse(bytes).expect("RTP").header.marker);
     }
@@ -249,7 +333,7 @@ mod tests {
     fn the_kernel_can_cut_every_run() {
         let template = template(&Track::h264(VideoParameters::default()));
         let runs = |sizes: &[usize]| {
-            let datagrams = template.datagrams(&unit(sizes));
+            let datagrams = template.datagrams(&run(&unit(sizes)));
             let runs = datagrams.runs();
             runs.map(|(bytes, size)| (bytes.len(), size))
                 .collect::<Vec<_>>()

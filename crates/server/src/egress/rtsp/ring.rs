@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_media::{MediaUnit, TrackIndex};
+use glassline_rtp::HEADER_BYTES;
 use smallvec::SmallVec;
 
-use super::framing::{Datagrams, HeaderTemplate};
+use super::framing::{Datagrams, HeaderTemplate, PacketRun};
 use super::srtp::TrackSrtp;
 
-/// A unit of media, or an RTCP report, for every client that has set up the track.
+/// Packets of a unit of media, or an RTCP report, for every client that has set up the track.
 #[derive(Debug)]
 pub(crate) struct RingEntry {
     content: Content,
@@ -25,29 +26,53 @@ pub(crate) struct RingEntry {
 
 #[derive(Debug)]
 enum Content {
-    Media(Arc<MediaUnit>),
+    Media(PacketRun),
     Report { track: TrackIndex, packet: Bytes },
 }
 
 impl RingEntry {
     pub(crate) fn track(&self) -> TrackIndex {
         match &self.content {
-            Content::Media(unit) => unit.track,
+            Content::Media(run) => run.unit.track,
             Content::Report { track, .. } => *track,
         }
     }
 
-    /// Returns the media unit; `None` for a report.
+    /// Returns the media unit that the packets belong to; `None` for a report.
     pub(crate) fn unit(&self) -> Option<&Arc<MediaUnit>> {
         match &self.content {
-            Content::Media(unit) => Some(unit),
+            Content::Media(run) => Some(&run.unit),
             Content::Report { .. } => None,
         }
     }
 
     /// Returns whether a decoder of this track can start with the entry.
     pub(crate) fn is_start(&self) -> bool {
-        self.unit().is_some_and(|unit| unit.keyframe && unit.first)
+        self.unit().is_some_and(|unit| unit.keyframe) && !self.is_continuation()
+    }
+
+    /// Returns whether the entry continues the frame of an earlier one.
+    pub(crate) fn is_continuation(&self) -> bool {
+        match &self.content {
+            Content::Media(run) => !(run.unit.first && run.is_first()),
+            Content::Report { .. } => false,
+        }
+    }
+
+    /// Returns the number of packets, at least one.
+    pub(crate) fn packet_count(&self) -> u64 {
+        match &self.content {
+            Content::Media(run) => run.packet_count() as u64,
+            Content::Report { .. } => 1,
+        }
+    }
+
+    /// Returns the number of bytes of the packets before they are sealed.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        match &self.content {
+            Content::Media(run) => run.payload_bytes() + run.packet_count() * HEADER_BYTES,
+            Content::Report { packet, .. } => packet.len(),
+        }
     }
 
     /// Returns whether the entry is RTCP, which goes to the odd channel and port.
@@ -60,7 +85,7 @@ impl RingEntry {
             return;
         }
         let bytes = match &self.content {
-            Content::Media(unit) => self.template.interleave(unit, channel),
+            Content::Media(run) => self.template.interleave(run, channel),
             Content::Report { packet, .. } => {
                 let mut out = Vec::with_capacity(packet.len() + 4);
                 glassline_rtsp::interleaved::write_frame(&mut out, channel, packet);
@@ -74,7 +99,7 @@ impl RingEntry {
     /// `out`.
     pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
-            Content::Media(unit) => srtp.interleave(&self.template, unit, channel, out),
+            Content::Media(run) => srtp.interleave(&self.template, run, channel, out),
             Content::Report { packet, .. } => {
                 if let Some(packet) = srtp.control(packet) {
                     glassline_rtsp::interleaved::write_frame(out, channel, &packet);
@@ -86,7 +111,7 @@ impl RingEntry {
     /// Seals the entry for one client as datagrams.
     pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
-            Content::Media(unit) => srtp.datagrams(&self.template, unit),
+            Content::Media(run) => srtp.datagrams(&self.template, run),
             Content::Report { packet, .. } => {
                 let packet = srtp.control(packet).unwrap_or_default();
                 Datagrams::single(packet.into())
@@ -107,7 +132,12 @@ impl RingEntry {
 
     fn memory_bytes(&self) -> usize {
         let content = match &self.content {
-            Content::Media(unit) => unit.memory_bytes(),
+            // What a unit has beside its payloads is counted once.
+            Content::Media(run) if run.is_first() => {
+                let beside = run.unit.memory_bytes() - run.unit.payload_bytes();
+                beside + run.payload_bytes()
+            }
+            Content::Media(run) => run.payload_bytes(),
             Content::Report { packet, .. } => packet.len(),
         };
         // The bytes made for clients are counted ahead, for one channel or for datagrams; more is
@@ -192,12 +222,18 @@ impl Ring {
         (from..).zip(self.entries.iter().skip(skip))
     }
 
-    pub(crate) fn push_media(&mut self, unit: Arc<MediaUnit>, template: HeaderTemplate) {
+    /// Appends a unit. A large one becomes several entries, so that clients by UDP get it in
+    /// chunks.
+    pub(crate) fn push_media(&mut self, unit: &Arc<MediaUnit>, template: HeaderTemplate) {
         let at = unit.stamps.published;
+        let start = self.end();
         if unit.track == self.anchor && unit.keyframe && unit.first {
-            self.keyframe = Some(self.end());
+            self.keyframe = Some(start);
         }
-        self.push(Content::Media(unit), template, at);
+        for run in PacketRun::divide(unit) {
+            self.push(Content::Media(run), template, at);
+        }
+        self.evict(start, at);
     }
 
     pub(crate) fn push_report(
@@ -207,7 +243,9 @@ impl Ring {
         template: HeaderTemplate,
         now: Instant,
     ) {
+        let start = self.end();
         self.push(Content::Report { track, packet }, template, now);
+        self.evict(start, now);
     }
 
     fn push(&mut self, content: Content, template: HeaderTemplate, at: Instant) {
@@ -220,11 +258,11 @@ impl Ring {
         };
         self.bytes += entry.memory_bytes();
         self.entries.push_back(entry);
-        self.evict(at);
     }
 
-    fn evict(&mut self, now: Instant) {
-        while self.entries.len() > 1 {
+    /// Drops entries beyond the bounds, but none from number `newest` on.
+    fn evict(&mut self, newest: u64, now: Instant) {
+        while self.first < newest {
             let age = now.saturating_duration_since(self.entries[0].at);
             let before_keyframe = self.keyframe.is_some_and(|number| self.first < number);
             let spent = before_keyframe && age > self.bounds.lag;
@@ -251,7 +289,7 @@ impl Ring {
             && entry.datagrams.is_none()
         {
             entry.datagrams = Some(match &entry.content {
-                Content::Media(unit) => entry.template.datagrams(unit),
+                Content::Media(run) => entry.template.datagrams(run),
                 Content::Report { packet, .. } => Datagrams::single(packet.clone()),
             });
         }

@@ -13,14 +13,14 @@
 //! 3711 §3.3.1) and have no gaps, however long the client pauses or lags, so that it never loses
 //! count of their wraps.
 
-use glassline_media::{MediaUnit, NtpTime, Ssrc, TrackIndex};
+use glassline_media::{NtpTime, Ssrc, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
 use glassline_rtsp::server::Refusal;
 use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamIndex};
 
-use super::framing::{Datagrams, HeaderTemplate};
+use super::framing::{Datagrams, HeaderTemplate, PacketRun};
 
 /// Keys that a description announced, for the tracks that are set up next.
 #[derive(Debug)]
@@ -189,19 +189,19 @@ impl TrackSrtp {
         index.expect("its stream was added")
     }
 
-    /// Seals a unit as interleaved frames on `channel`, and appends them to `out`.
+    /// Seals packets of a unit as interleaved frames on `channel`, and appends them to `out`.
     pub(crate) fn interleave(
         &mut self,
         template: &HeaderTemplate,
-        unit: &MediaUnit,
+        run: &PacketRun,
         channel: u8,
         out: &mut Vec<u8>,
     ) {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole =
-            unit.payload_bytes() + unit.packet_count() * (overhead + interleaved::HEADER_BYTES);
+            run.payload_bytes() + run.packet_count() * (overhead + interleaved::HEADER_BYTES);
         out.reserve(whole);
-        for (header, payload) in template.packets(unit) {
+        for (header, payload) in template.packets(run) {
             let length = u16::try_from(overhead + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
@@ -209,12 +209,12 @@ impl TrackSrtp {
         }
     }
 
-    /// Seals a unit as datagrams.
-    pub(crate) fn datagrams(&mut self, template: &HeaderTemplate, unit: &MediaUnit) -> Datagrams {
+    /// Seals packets of a unit as datagrams.
+    pub(crate) fn datagrams(&mut self, template: &HeaderTemplate, run: &PacketRun) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
-        let whole = unit.payload_bytes() + unit.packet_count() * overhead;
+        let whole = run.payload_bytes() + run.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);
-        for (header, payload) in template.packets(unit) {
+        for (header, payload) in template.packets(run) {
             datagrams.add(|out| self.append(&header, payload, out));
         }
         datagrams.build()
@@ -278,6 +278,7 @@ impl TrackSrtp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Instant;
 
     use glassline_media::{MediaTime, Stamps, Track, UnitBuilder, VideoParameters};
@@ -293,15 +294,17 @@ mod tests {
         HeaderTemplate::new(&track, TRACK, numbers)
     }
 
-    /// A unit of three packets.
-    fn unit() -> MediaUnit {
+    /// A run of three packets.
+    fn run() -> PacketRun {
         let mut builder = UnitBuilder::default();
         for size in [900, 900, 100] {
             builder.push(&vec![7; size]);
         }
         let stamps = Stamps::arrived(Instant::now());
         let unit = builder.build(TRACK, MediaTime::ZERO, true, stamps);
-        unit.expect("packets")
+        let unit = Arc::new(unit.expect("packets"));
+        let mut runs = PacketRun::divide(&unit);
+        runs.next().expect("packets")
     }
 
     /// Returns an end that was told the keys of `sealing` by the message in base64.
@@ -319,14 +322,14 @@ mod tests {
 
     #[test]
     fn a_client_opens_what_was_sealed_for_it() {
-        let (template, unit) = (template(), unit());
+        let (template, run) = (template(), run());
         let ssrc = template.numbers.ssrc;
         let mut sealing = TrackSrtp::new(None, TRACK, ssrc).expect("own keys");
         let mut opening = opening(&sealing);
         let first = sealing.next_sequence();
         assert!(first < 1 << 15);
         let mut interleaved = Vec::new();
-        sealing.interleave(&template, &unit, 6, &mut interleaved);
+        sealing.interleave(&template, &run, 6, &mut interleaved);
         let mut packets = Vec::new();
         let mut rest = &interleaved[..];
         while let [b'$', 6, high, low, behind @ ..] = rest {
@@ -335,7 +338,7 @@ mod tests {
             rest = &behind[length..];
         }
         assert!(rest.is_empty() && packets.len() == 3);
-        let datagrams = sealing.datagrams(&template, &unit);
+        let datagrams = sealing.datagrams(&template, &run);
         for (run, size) in datagrams.runs() {
             packets.extend(run.chunks(size).map(<[u8]>::to_vec));
         }
@@ -344,7 +347,7 @@ mod tests {
         for (place, sealed) in packets.iter().enumerate() {
             let opened = opening.open(false, sealed, &mut clear);
             let packet = Packet::parse(opened.expect("authentic")).expect("RTP");
-            assert_eq!(Some(packet.payload), unit.payload(place % 3));
+            assert_eq!(Some(packet.payload), run.unit.payload(place % 3));
             assert_eq!(packet.header.ssrc, ssrc);
             let number = first + u16::try_from(place).expect("few");
             assert_eq!(packet.header.sequence, number);
@@ -396,7 +399,7 @@ mod tests {
         let mut first = renew(None, Some(&mut keyring), Ssrc(4));
         assert_eq!(first.keys.master, told.master);
         assert!(keyring.message(TRACK, time).is_none(), "in use");
-        first.datagrams(&template(), &unit());
+        first.datagrams(&template(), &run());
         let next = first.next_sequence();
         let same = renew(Some(first), None, Ssrc(4));
         assert_eq!(same.next_sequence(), next);

@@ -193,7 +193,7 @@ impl StreamReader {
         counts.next = unit.index + 1;
         counts.octets += unit.payload_bytes() as u64;
         counts.latest = Some(Arc::clone(&unit));
-        self.ring.push_media(unit, *template);
+        self.ring.push_media(&unit, *template);
     }
 
     /// Records the delay of one of the server's stages.

@@ -189,6 +189,56 @@ fn a_client_gets_48_kib_at_a_time() {
     assert_eq!(viewer.bytes, 9 * (12 << 10));
 }
 
+/// Pushes a keyframe of 100 packets, 1,212 bytes each with the header of RTP.
+fn push_large_keyframe(stream: &mut Stream, time: u64) {
+    let mut builder = UnitBuilder::default();
+    for _ in 0..100 {
+        builder.push(&[1; 1200]);
+    }
+    let media_time = MediaTime::from_ticks(i64::try_from(time).expect("soon"), 1_000);
+    let unit = builder.build(VIDEO, media_time, true, Stamps::arrived(stream.at(time)));
+    let unit = Arc::new(unit.expect("packets"));
+    stream.ring.push_media(&unit, template(VIDEO));
+}
+
+#[test]
+fn a_keyframe_of_megabytes_does_not_overflow_the_receivers_buffer() {
+    let mut stream = Stream::new(BOUNDS);
+    push_large_keyframe(&mut stream, 0);
+    stream.push(AUDIO, 1, true, 50);
+    let mut scene = Scene::new(stream);
+    let mut viewer = scene.viewer(&[VIDEO, AUDIO]);
+    let mut sizes = Vec::new();
+    for time in [1, 5, 9, 13] {
+        viewer.paced_until = None;
+        assert!(scene.plan(&mut viewer, time));
+        assert_eq!(scene.flush(), []);
+        let taken = scene.taken();
+        sizes.push(taken.iter().map(|(_, _, size)| size).sum::<usize>());
+    }
+    assert_eq!(sizes, [40 * 1212, 40 * 1212, 20 * 1212 + 62, 0]);
+    assert_eq!(scene.sent.packets, 101);
+}
+
+#[test]
+fn a_client_that_lags_gets_larger_chunks_and_finishes_its_frame_before_it_skips() {
+    let mut stream = Stream::new(BOUNDS);
+    push_large_keyframe(&mut stream, 0);
+    let mut scene = Scene::new(stream);
+    let mut viewer = scene.viewer(&[VIDEO]);
+    assert!(scene.plan(&mut viewer, 0));
+    assert_eq!(viewer.bytes, 40 * 1212);
+    push_large_keyframe(&mut scene.stream, 600);
+    viewer.paced_until = None;
+    // The lag of 600 ms is beyond the budget, and worth two doublings.
+    assert!(scene.plan(&mut viewer, 600));
+    assert_eq!(scene.sent.skips, 0);
+    assert_eq!((viewer.bytes, viewer.paced_until), (200 * 1212, None));
+    let mut late = scene.viewer(&[VIDEO]);
+    assert!(scene.plan(&mut late, 600));
+    assert_eq!((scene.sent.skips, scene.sent.skipped), (1, 1), "one frame");
+}
+
 #[test]
 fn thirty_two_messages_are_worth_a_call() {
     let mut stream = Stream::new(BOUNDS);
@@ -252,7 +302,7 @@ fn a_unit_in_several_messages_is_told_once() {
     let stamps = Stamps::arrived(stream.at(0));
     let unit = builder.build(VIDEO, MediaTime::ZERO, true, stamps);
     let unit = Arc::new(unit.expect("packets"));
-    stream.ring.push_media(unit, template(VIDEO));
+    stream.ring.push_media(&unit, template(VIDEO));
     let mut scene = Scene::new(stream);
     let mut viewer = scene.viewer(&[VIDEO]);
     scene.plan(&mut viewer, 0);

@@ -75,7 +75,7 @@ impl Stream {
         let mut unit = unit.expect("a packet");
         unit.first = first;
         unit.first_packet = self.ring.end();
-        self.ring.push_media(Arc::new(unit), template(track));
+        self.ring.push_media(&Arc::new(unit), template(track));
     }
 
     fn report(&mut self, track: TrackIndex, time: u64) {
