@@ -1,11 +1,15 @@
 //! What comes through a pipe: any bytes, in any pieces, either fail with a reason or
 //! become frames: of y4m whole planes, of H.264 and H.265 units that begin with a
-//! keyframe, the same ones whatever the pieces.
+//! keyframe, of containers and audio frames in order, the same ones whatever the pieces.
 
 #![no_main]
 
+use std::io::{self, Read};
+use std::path::Path;
+
 use glassline_demux::live::{self, Splitter, Unit};
 use glassline_demux::y4m::{self, Parser};
+use glassline_demux::{Frame, PipeDemuxer};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -22,7 +26,40 @@ fuzz_target!(|input: &[u8]| {
         assert!(units.iter().all(|unit| !unit.data.is_empty()));
     }
     assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, step));
+    assert_eq!(demuxed(bytes, bytes.len().max(1)), demuxed(bytes, step));
 });
+
+/// Bytes that arrive in pieces.
+struct Pieces {
+    bytes: io::Cursor<Vec<u8>>,
+    step: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let room = out.len().min(self.step);
+        self.bytes.read(&mut out[..room])
+    }
+}
+
+/// The frames of a container or of audio, up to the end or the first damage that ends the pipe.
+fn demuxed(bytes: &[u8], step: usize) -> Vec<Frame> {
+    let pieces = Pieces {
+        bytes: io::Cursor::new(bytes.to_vec()),
+        step,
+    };
+    let mut frames = Vec::new();
+    if let Ok(mut demuxer) = PipeDemuxer::open(Path::new("pipe"), Box::new(pieces), None) {
+        let mut latest = vec![i64::MIN; demuxer.tracks().len()];
+        while let Ok(Some(frame)) = demuxer.next_frame() {
+            let decode = frame.decode_time.nanos();
+            assert!(decode >= latest[frame.track.get()]);
+            latest[frame.track.get()] = decode;
+            frames.push(frame);
+        }
+    }
+    frames
+}
 
 fn units(bytes: &[u8], step: usize) -> Result<Vec<Unit>, live::Error> {
     let mut splitter = Splitter::new();

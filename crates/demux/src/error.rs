@@ -198,6 +198,29 @@ pub enum Reason {
     /// The file became shorter after it was opened.
     #[error("the file has become shorter since it was opened")]
     Shrunk,
+    /// The bytes of a pipe are no video in Annex-B form.
+    #[error(transparent)]
+    Elementary(crate::live::Error),
+    /// The writer of a pipe closed it within a frame.
+    #[error("the pipe ended within a frame")]
+    PipeEnded,
+    /// The bytes of a pipe are of a format that is known, but read from files only.
+    #[error(
+        "{found} cannot be played from a pipe{why}; write {} (ffmpeg: -f matroska)",
+        crate::live::PIPE_FORMATS
+    )]
+    NotFromPipe {
+        /// Name of the format.
+        found: &'static str,
+        /// Reason, behind a colon; empty if there is none but that nobody needed it.
+        why: &'static str,
+    },
+    /// The bytes of a pipe are of no known format.
+    #[error(
+        "no known format begins here; write {} (ffmpeg: -f matroska)",
+        crate::live::PIPE_FORMATS
+    )]
+    UnknownPipe,
 }
 
 fn known_extensions() -> String {
@@ -300,6 +323,12 @@ pub enum WarningReason {
          for those encode without them (ffmpeg: -bf 0)"
     )]
     Reordered,
+    /// Frames of a pipe are decoded in another order than they are presented, and have no times.
+    #[error(
+        "the pipe has B-frames, whose order nothing states: write a format with times (ffmpeg: \
+         -f matroska), or encode without them (-bf 0)"
+    )]
+    UnknownOrder,
     /// Clock references do not continue those before.
     #[error(
         "the file's clock jumps here, as if two recordings were joined; the stream continues without a jump"

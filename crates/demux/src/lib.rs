@@ -15,8 +15,9 @@
 //! that a file of any size needs little memory. This crate has no clock: frames carry
 //! [`MediaTime`]s, and the caller sends them when they are due.
 //!
-//! A stream through a pipe cannot be read in advance: [`live`] splits H.264 and H.265 into
-//! units as they arrive, and [`y4m`] uncompressed video into frames.
+//! A stream through a pipe cannot be read in advance: [`PipeDemuxer`] hands out the frames of some
+//! formats as they arrive, [`live`] splits H.264 and H.265 into units, and [`y4m`] uncompressed
+//! video into frames.
 //!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265 (7.3,
 //! 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and program streams),
@@ -63,6 +64,7 @@ pub use elementary::{annexb, frame_size};
 pub use error::{Error, Reason, Warning, WarningReason};
 pub use format::Format;
 pub use frame_rate::FrameRate;
+pub use live::pipe::PipeDemuxer;
 pub use live::{reordering, y4m};
 
 use data::SharedFile;

@@ -92,7 +92,7 @@ pub(crate) fn check_bytes(
 /// Returns the format that the first bytes of a file show; `None` if they show none.
 ///
 /// H.264 without a container is checked last, since its start code also begins other formats.
-fn looks_like(start: &[u8]) -> Option<&'static str> {
+pub(crate) fn looks_like(start: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| {
         start
             .get(offset..)

@@ -12,6 +12,7 @@ pub(crate) mod avi;
 pub(crate) mod coding;
 pub(crate) mod describe;
 pub(crate) mod flv;
+pub(crate) mod growing;
 pub(crate) mod indexed_track;
 pub(crate) mod matroska;
 pub(crate) mod mp4;

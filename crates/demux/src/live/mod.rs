@@ -9,6 +9,7 @@
 //! Sources: ITU-T H.264 and H.265, annex B; `elementary/` distinguishes the units.
 
 mod assembly;
+pub(crate) mod pipe;
 pub mod reordering;
 mod unit;
 pub mod y4m;
@@ -23,6 +24,7 @@ use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
 
 use assembly::Assembly;
+pub(crate) use pipe::PIPE_FORMATS;
 pub use unit::{Error, Notes, Unit};
 use unit::{HEAD_BYTES, LEADING_BYTES_MAX, UNIT_BYTES_MAX};
 

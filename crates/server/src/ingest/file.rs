@@ -1,9 +1,10 @@
 //! Publishes files and the built-in demo clip in real time.
 
-use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
@@ -19,7 +20,7 @@ use crate::runtime::{Heartbeat, Panicked, Part, Supervisor};
 const LEAD: Duration = Duration::from_millis(5);
 
 /// Longest sleep before the stop signal is checked.
-const NAP: Duration = Duration::from_millis(100);
+pub(super) const NAP: Duration = Duration::from_millis(100);
 
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
 static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
@@ -177,11 +178,16 @@ pub(super) struct Stop {
 }
 
 impl Stop {
+    /// Gives a sign of life. Returns true if the sources are to stop.
+    pub(super) fn is_given(&self) -> bool {
+        self.heartbeat.beat();
+        *self.stopped.borrow() || self.stopped.has_changed().is_err()
+    }
+
     /// Sleeps until `due`. Returns false if the sources are to stop.
-    fn sleep_until(&self, due: Instant) -> bool {
+    pub(super) fn sleep_until(&self, due: Instant) -> bool {
         loop {
-            self.heartbeat.beat();
-            if *self.stopped.borrow() || self.stopped.has_changed().is_err() {
+            if self.is_given() {
                 return false;
             }
             match due.checked_duration_since(Instant::now()) {
@@ -194,8 +200,13 @@ impl Stop {
 
 /// The reason why a source stopped for now.
 #[derive(Debug)]
-enum Failure {
+pub(super) enum Failure {
     File(demux::Error),
+    /// The system does not open a named pipe, or does not tell when it can be read.
+    Pipe {
+        path: PathBuf,
+        error: io::Error,
+    },
     Publish(PublishError),
     Panicked(Panicked),
 }
@@ -222,6 +233,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
+            Self::Pipe { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Publish(error) => error.fmt(f),
             Self::Panicked(error) => write!(f, "playing the file: {error}"),
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! SourceSpec ─► spawn ─┬► file: a thread, paced by due times ─┐
+//!                      ├► pipe: a thread, paced by its writer ┤
 //!                      ├► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
 //!                      └► stand_in: a task, while the source is away ─► hub::Stream::stand_in
 //! ```
@@ -19,6 +20,7 @@ mod frame_codes;
 pub mod library;
 pub(crate) mod moq;
 mod pace;
+mod pipe;
 mod publishing;
 pub(crate) mod rtsp;
 mod spec;
@@ -39,6 +41,7 @@ use tokio::task::JoinHandle;
 
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 use file::Clip;
+use pipe::PipeSource;
 use stand_in::AwayContent;
 
 pub(crate) use assembler::Assembler;
@@ -103,6 +106,15 @@ impl Sources {
                 let stop = file::Stop { stopped, heartbeat };
                 self.threads.push(thread.spawn(move || {
                     file::run(&clip, source, &stream, &codes, &supervisor, &stop);
+                })?);
+            }
+            Ready::Pipe(source) => {
+                let name = format!("pipe {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                self.threads.push(thread.spawn(move || {
+                    pipe::run(&source, &stream, &supervisor, stop);
                 })?);
             }
             Ready::Publisher => {
@@ -221,6 +233,7 @@ async fn load_images(
 
 enum Ready {
     File(Clip, glassline_demux::Demuxer),
+    Pipe(PipeSource),
     Rtsp(RtspSource),
     Publisher,
 }
@@ -232,7 +245,10 @@ async fn prepare(
     let clip = match spec.input {
         Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(camera))),
         Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
-        Input::Files(files) => Clip::Files(files),
+        Input::Files(files) => match PipeSource::of(&files) {
+            Some(pipe) => return Ok((spec.name, Ready::Pipe(pipe))),
+            None => Clip::Files(files),
+        },
         Input::Demo => Clip::Demo,
     };
     let name = spec.name.clone();

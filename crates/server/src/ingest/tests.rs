@@ -1,3 +1,5 @@
+mod pipe;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -230,29 +232,6 @@ async fn sources_that_cannot_work_say_why() {
         };
         assert!(shown.contains(wanted), "{specs:?}: {shown}");
     }
-}
-
-#[tokio::test]
-async fn a_named_pipe_is_refused_at_once() {
-    let folder = Folder::new("pipe");
-    let pipe = folder.0.join("live.h264");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.expect("mkfifo").success());
-    let spec = format!("cam={}", pipe.display());
-    let specs = [&*spec];
-    let started = Running::start(&specs);
-    let started = tokio::time::timeout(Duration::from_secs(10), started).await;
-    if started.is_err() {
-        // Lets the thread go that waits for a writer.
-        drop(std::fs::File::options().write(true).open(&pipe));
-    }
-    let error = started.expect("it does not wait for a writer").err();
-    let error = error.expect("refused").to_string();
-    assert!(
-        error.contains("live.h264") && error.contains("is a named pipe"),
-        "{error}"
-    );
-    assert!(error.contains("glassline publish"), "{error}");
 }
 
 /// Sends bytes without an end to whoever connects and asks for a description, and returns how many

@@ -13,6 +13,7 @@ mod tag;
 use glassline_media::Kind;
 
 use crate::Data;
+use crate::container::growing::Growing;
 use crate::container::indexed_track::{IndexedTrackBuilder, Sample};
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -36,20 +37,19 @@ const SEARCH_BYTES: usize = 16 * 1024;
 
 /// Reads and indexes a file.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
-    let mut reading = Reading {
-        window: Window::new(data)?,
-        warnings,
-        tracks: Vec::new(),
-        others: Vec::new(),
-        skipped: None,
-    };
-    reading.run()?;
-    reading.finish()
+    let mut reading = Reading::new(Window::new(data)?);
+    while reading.advance()? {}
+    reading.finish(warnings)
 }
 
-struct Reading<'w> {
+/// The state of reading a file or a pipe.
+pub(crate) struct Reading {
     window: Window,
-    warnings: &'w mut Warnings,
+    warnings: Warnings,
+    /// Offset of the next tag; 0 before the header of the file.
+    at: u64,
+    /// Whether the header of the file announces audio, and video.
+    announces: (bool, bool),
     /// The tracks whose configuration was read: at most one of video and one of audio.
     tracks: Vec<IndexedTrackBuilder>,
     /// Names of codings that are not played.
@@ -58,42 +58,103 @@ struct Reading<'w> {
     skipped: Option<(u64, u64)>,
 }
 
-impl Reading<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+impl Growing for Reading {
+    fn advance(&mut self) -> Result<bool, Fault> {
+        if self.at == 0 {
+            return self.read_header().map(|()| true);
+        }
+        let at = self.at;
+        let found = self.tag(at)?;
+        let end = self.window.file_bytes();
+        if at >= end || found.is_none() && self.begins_anew(at)? {
+            return Ok(false);
+        }
+        match found {
+            Some(tag) if tag.end + TAIL_BYTES <= end && self.ends_right(&tag, at)? => {
+                self.take(&tag)?;
+                self.at = tag.end + TAIL_BYTES;
+                Ok(true)
+            }
+            found => self.pass_damage(at, found),
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.at
+    }
+
+    fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn builders(&mut self) -> Vec<&mut IndexedTrackBuilder> {
+        self.tracks.iter_mut().collect()
+    }
+
+    fn has_all_tracks(&self) -> bool {
+        let (audio, video) = self.announces;
+        let has = |kind| self.track(kind).is_some();
+        (!audio || has(Kind::Audio)) && (!video || has(Kind::Video))
+    }
+
+    fn states_decoding_times(&self) -> bool {
+        true
+    }
+
+    fn take_warnings(&mut self) -> Warnings {
+        self.warn_of_skipped();
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn into_window(self) -> Window {
+        self.window
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(window: Window) -> Self {
+        Self {
+            window,
+            warnings: Warnings::default(),
+            at: 0,
+            announces: (false, false),
+            tracks: Vec::new(),
+            others: Vec::new(),
+            skipped: None,
+        }
+    }
+
+    fn read_header(&mut self) -> Result<(), Fault> {
         let head = self.window.peek(0, 9)?;
-        let [b'F', b'L', b'V', _, _, length @ ..] = head else {
+        let [b'F', b'L', b'V', _, flags, length @ ..] = head else {
             return Err(Fault::at(0, Reason::Damaged("there is no FLV header")));
         };
+        self.announces = (flags & 4 != 0, flags & 1 != 0);
         let length = length.first_chunk().map_or(9, |it| u32::from_be_bytes(*it));
-        let end = self.window.file_bytes();
-        let mut at = u64::from(length) + TAIL_BYTES;
-        while at < end {
-            match self.tag(at)? {
-                Some(tag) if tag.end + TAIL_BYTES <= end && self.ends_right(&tag, at)? => {
-                    self.take(&tag)?;
-                    at = tag.end + TAIL_BYTES;
-                }
-                found => match (self.next_tag(at)?, found) {
-                    (Some(next), _) => {
-                        self.skip(at, next);
-                        at = next;
-                    }
-                    (None, Some(last)) if last.end <= end => {
-                        self.take(&last)?;
-                        break;
-                    }
-                    (None, Some(_)) => {
-                        self.warnings.add(Some(at), WarningReason::Truncated);
-                        break;
-                    }
-                    (None, None) => {
-                        self.skip(at, end);
-                        break;
-                    }
-                },
-            }
-        }
+        self.at = u64::from(length) + TAIL_BYTES;
         Ok(())
+    }
+
+    /// Returns whether a second file begins at `at`, as in a pipe that two writers took turns at.
+    fn begins_anew(&mut self, at: u64) -> Result<bool, Fault> {
+        Ok(self.window.peek(at, 4)?.starts_with(b"FLV\x01"))
+    }
+
+    /// Goes on behind a place where no whole tag lies. Returns false if that is the end.
+    fn pass_damage(&mut self, at: u64, found: Option<Tag>) -> Result<bool, Fault> {
+        let next = self.next_tag(at)?;
+        let end = self.window.file_bytes();
+        match (next, found) {
+            (Some(next), _) => {
+                self.skip(at, next);
+                self.at = next;
+                return Ok(true);
+            }
+            (None, Some(last)) if last.end <= end => self.take(&last)?,
+            (None, Some(_)) => self.warnings.add(Some(at), WarningReason::Truncated),
+            (None, None) => self.skip(at, end),
+        }
+        Ok(false)
     }
 
     /// Returns whether a tag that begins at `at` ends before its length, before another tag, or at the
@@ -188,7 +249,7 @@ impl Reading<'_> {
         let configuration = self
             .window
             .load(offset, usize::try_from(length).unwrap_or(0))?;
-        let described = payload.describe(&configuration, offset, self.warnings);
+        let described = payload.describe(&configuration, offset, &mut self.warnings);
         match described.map_err(|reason| Fault::at(offset, reason))? {
             Some(described) => {
                 let builder = IndexedTrackBuilder::new(described, TICK_NS, None);
@@ -202,10 +263,15 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Container, Fault> {
+    fn warn_of_skipped(&mut self) {
         if let Some((at, bytes)) = self.skipped {
             self.warnings.add(Some(at), WarningReason::Skipped(bytes));
         }
+    }
+
+    fn finish(mut self, warnings: &mut Warnings) -> Result<Container, Fault> {
+        self.warn_of_skipped();
+        warnings.append(&mut self.warnings);
         let others = self.others.join(", ");
         if self.tracks.is_empty() && !others.is_empty() {
             let reason = format!("its coding is not supported: {others}");
@@ -213,11 +279,11 @@ impl Reading<'_> {
         }
         if !others.is_empty() {
             let reason = WarningReason::OtherTrack(format!("{others} is not supported"));
-            self.warnings.add(None, reason);
+            warnings.add(None, reason);
         }
         let mut primed = Vec::new();
         for builder in self.tracks {
-            let indexed = IndexedTrackBuilder::finish(builder, true, self.warnings);
+            let indexed = IndexedTrackBuilder::finish(builder, true, warnings);
             primed.extend(indexed.map(|indexed| Primed {
                 indexed,
                 priming_ns: 0,

@@ -57,6 +57,8 @@ pub(crate) struct IndexedTrackBuilder {
     tick_ns: i64,
     entries: Vec<Entry>,
     decodes: Vec<i64>,
+    /// Whether the track has had a unit, which may have been taken out.
+    has_begun: bool,
     clock: Clock,
     /// Duration of the last unit in ns.
     duration_ns: Option<i64>,
@@ -81,6 +83,7 @@ impl IndexedTrackBuilder {
             tick_ns,
             entries: Vec::new(),
             decodes: Vec::new(),
+            has_begun: false,
             clock: Clock::new(rate),
             duration_ns: None,
             trimmed_ns: 0,
@@ -122,7 +125,7 @@ impl IndexedTrackBuilder {
             Err(Fault {
                 reason: Reason::Damaged(_),
                 ..
-            }) if !self.entries.is_empty() || self.damaged < DAMAGED_AT_START_MAX => {
+            }) if self.has_begun || self.damaged < DAMAGED_AT_START_MAX => {
                 self.skip_damaged(sample.offset);
                 return Ok(sample.start_ns + sample.duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX));
             }
@@ -132,7 +135,7 @@ impl IndexedTrackBuilder {
         let duration_ns = counted.or(sample.duration_ns);
         let keyframe = sample.keyframe && facts.keyframe;
         let start_ns = match self.track.kind() {
-            Kind::Video if self.entries.is_empty() && !keyframe => {
+            Kind::Video if !self.has_begun && !keyframe => {
                 self.skip_before_keyframe(sample.offset);
                 return Ok(sample.start_ns);
             }
@@ -176,7 +179,7 @@ impl IndexedTrackBuilder {
     ) -> Result<(), Fault> {
         let start_ns = start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX);
         if self.track.kind() == Kind::Video {
-            if self.entries.is_empty() && !keyframe {
+            if !self.has_begun && !keyframe {
                 self.skip_before_keyframe(offset);
                 return Ok(());
             }
@@ -199,6 +202,20 @@ impl IndexedTrackBuilder {
             self.first_damaged = offset;
         }
         self.damaged += 1;
+    }
+
+    /// Takes out the units that were added since the last call, for a reader of a pipe, which
+    /// hands them out at once. Each has the decoding time that was given with it, or its time of
+    /// presentation; units of other tracks than video have none.
+    pub(crate) fn drain(&mut self) -> Vec<(Entry, Option<i64>)> {
+        let mut decodes = self.decodes.drain(..);
+        let entries = self.entries.drain(..);
+        entries.map(|entry| (entry, decodes.next())).collect()
+    }
+
+    /// Returns whether the track has had a unit.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Returns the number of units so far.
@@ -252,6 +269,7 @@ impl IndexedTrackBuilder {
             Kind::Video => 0,
             _ => duration_ns.unwrap_or(0).clamp(0, UNIT_NS_MAX),
         };
+        self.has_begun = true;
         self.entries.push(Entry {
             offset,
             start_ns,
@@ -270,9 +288,8 @@ impl IndexedTrackBuilder {
         Fault::too_large(at, "a file to be played", what, limit, unit)
     }
 
-    /// Finishes the index; `None` if it has no unit. `decodes`: whether the container states
-    /// decoding times.
-    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<IndexedTrack> {
+    /// Warns of the units that are not played.
+    pub(crate) fn warn(&self, warnings: &mut Warnings) {
         if self.before_keyframe > 0 {
             let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
             warnings.add(Some(self.first_skipped), reason);
@@ -281,6 +298,12 @@ impl IndexedTrackBuilder {
             let reason = WarningReason::DamagedFrames(self.damaged);
             warnings.add(Some(self.first_damaged), reason);
         }
+    }
+
+    /// Finishes the index; `None` if it has no unit. `decodes`: whether the container states
+    /// decoding times.
+    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<IndexedTrack> {
+        self.warn(warnings);
         let last_start = self.entries.iter().map(|entry| entry.start_ns).max()?;
         let mut keyframes = Vec::new();
         let length_ns;

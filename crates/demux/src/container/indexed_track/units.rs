@@ -35,6 +35,12 @@ impl Entry {
         self.length & KEYFRAME != 0
     }
 
+    /// Returns the time that a decoder needs the unit, in ns; of video, the time from decoding to
+    /// presentation, which is known when the track is finished.
+    pub(crate) fn span_ns(&self) -> i64 {
+        self.span_ns.into()
+    }
+
     /// Returns whether the unit is a keyframe without the headers that a decoder needs to
     /// start.
     pub(crate) fn bare(&self) -> bool {

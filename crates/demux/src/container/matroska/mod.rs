@@ -11,6 +11,7 @@ mod ebml;
 mod tracks;
 
 use crate::Data;
+use crate::container::growing::Growing;
 use crate::container::indexed_track::{IndexedTrackBuilder, Sample};
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -30,24 +31,17 @@ const SCALE_NS: u64 = 1_000_000;
 
 /// Reads and indexes a file.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
-    let mut reading = Reading {
-        window: Window::new(data)?,
-        warnings,
-        scale_ns: SCALE_NS,
-        tracks: None,
-        cluster: 0,
-        segment_end: None,
-        end: 0,
-        skipped: 0,
-        first_skipped: 0,
-    };
-    reading.run()?;
-    reading.finish()
+    let mut reading = Reading::new(Window::new(data)?);
+    while reading.advance()? {}
+    reading.finish(warnings)
 }
 
-struct Reading<'w> {
+/// The state of reading a file or a pipe.
+pub(crate) struct Reading {
     window: Window,
-    warnings: &'w mut Warnings,
+    warnings: Warnings,
+    /// Offset of the next element.
+    at: u64,
     /// Nanoseconds of one tick (`TimestampScale`).
     scale_ns: u64,
     tracks: Option<PlayedTracks>,
@@ -61,20 +55,68 @@ struct Reading<'w> {
     first_skipped: u64,
 }
 
-impl Reading<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
-        let mut at = 0;
-        while at < self.window.file_bytes() {
-            match self.step(at) {
-                Ok(Some(next)) => at = next,
-                Ok(None) => break,
-                Err(fault) => match self.resume(&fault, at)? {
-                    Some(cluster) => at = cluster,
-                    None => return self.stop_at(fault),
-                },
-            }
+impl Growing for Reading {
+    fn advance(&mut self) -> Result<bool, Fault> {
+        let at = self.at;
+        if at >= self.window.file_bytes() {
+            return Ok(false);
         }
-        Ok(())
+        match self.step(at) {
+            Ok(Some(next)) => self.at = next,
+            Ok(None) => return Ok(false),
+            Err(fault) => match self.resume(&fault, at)? {
+                Some(cluster) => self.at = cluster,
+                None => return self.stop_at(fault).map(|()| false),
+            },
+        }
+        Ok(true)
+    }
+
+    fn position(&self) -> u64 {
+        self.at
+    }
+
+    fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn builders(&mut self) -> Vec<&mut IndexedTrackBuilder> {
+        let tracks = self.tracks.iter_mut().flat_map(PlayedTracks::iter_mut);
+        tracks.map(|track| &mut track.builder).collect()
+    }
+
+    fn has_all_tracks(&self) -> bool {
+        self.tracks.is_some()
+    }
+
+    fn states_decoding_times(&self) -> bool {
+        false
+    }
+
+    fn take_warnings(&mut self) -> Warnings {
+        self.warn_of_skipped();
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn into_window(self) -> Window {
+        self.window
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(window: Window) -> Self {
+        Self {
+            window,
+            warnings: Warnings::default(),
+            at: 0,
+            scale_ns: SCALE_NS,
+            tracks: None,
+            cluster: 0,
+            segment_end: None,
+            end: 0,
+            skipped: 0,
+            first_skipped: 0,
+        }
     }
 
     /// Reads the element at `at`. Returns where the next one begins; `None` at the end of what is
@@ -229,7 +271,8 @@ impl Reading<'_> {
             }
             id::TRACKS if self.tracks.is_none() => {
                 let body = self.description(element)?;
-                let tracks = PlayedTracks::read(&body, element.body, self.scale_ns, self.warnings)?;
+                let tracks =
+                    PlayedTracks::read(&body, element.body, self.scale_ns, &mut self.warnings)?;
                 self.tracks = Some(tracks);
             }
             id::TIMESTAMP => {
@@ -297,20 +340,24 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Container, Fault> {
-        let Some(tracks) = self.tracks else {
-            let reason = "the file ends before the description of its tracks";
-            return Err(Fault::at(self.end, Reason::Damaged(reason)));
-        };
+    fn warn_of_skipped(&mut self) {
         if self.skipped > 0 {
             let reason = WarningReason::Skipped(self.skipped);
             self.warnings.add(Some(self.first_skipped), reason);
         }
+    }
+
+    fn finish(mut self, warnings: &mut Warnings) -> Result<Container, Fault> {
+        self.warn_of_skipped();
+        warnings.append(&mut self.warnings);
+        let Some(tracks) = self.tracks else {
+            let reason = "the file ends before the description of its tracks";
+            return Err(Fault::at(self.end, Reason::Damaged(reason)));
+        };
         let mut primed = Vec::new();
         for track in tracks.into_iter() {
             let priming_ns = track.delay_ns;
-            if let Some(indexed) = IndexedTrackBuilder::finish(track.builder, false, self.warnings)
-            {
+            if let Some(indexed) = IndexedTrackBuilder::finish(track.builder, false, warnings) {
                 primed.push(Primed {
                     indexed,
                     priming_ns,

@@ -81,7 +81,11 @@ impl PlayedTracks {
 
     /// Returns whether any track has a unit so far.
     pub(super) fn has_units(&self) -> bool {
-        self.0.iter().any(|track| track.builder.len() > 0)
+        self.0.iter().any(|track| track.builder.has_begun())
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PlayedTrack> {
+        self.0.iter_mut()
     }
 
     pub(super) fn into_iter(self) -> impl Iterator<Item = PlayedTrack> {

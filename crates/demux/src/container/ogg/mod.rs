@@ -7,6 +7,7 @@
 
 pub(crate) mod page;
 mod pieces;
+mod pipe;
 mod stream;
 
 use std::io::BufReader;
@@ -17,6 +18,7 @@ use crate::container::ogg::page::{Page, Pages};
 use crate::container::{Container, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use pieces::Pieces;
+pub(crate) use pipe::OggPipe;
 use stream::{Logical, Packet, Stream};
 
 /// Reads and indexes a file. The checksums of all pages are verified.

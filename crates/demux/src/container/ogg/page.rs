@@ -31,6 +31,11 @@ pub(crate) struct Page {
 }
 
 impl Page {
+    /// Returns the number of bytes of all parts of packets.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Returns the parts of packets on this page in order; `true` if the packet ends with the
     /// part.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (&[u8], bool)> {

@@ -122,6 +122,12 @@ impl Stream {
         }))
     }
 
+    /// Returns the offset of the page on which the packet begins of which the next page has more;
+    /// `None` if there is none.
+    pub(super) fn open_since(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.offset)
+    }
+
     pub(super) fn has_video(&self) -> bool {
         matches!(self.logical, Logical::Theora { .. })
     }
