@@ -271,6 +271,9 @@ pub enum WarningReason {
          until the next keyframe"
     )]
     DamagedFrames(u64),
+    /// Ogg pages whose checksum does not match their bytes.
+    #[error("{0} damaged Ogg pages are skipped; viewers miss what they held")]
+    DamagedPages(u64),
     /// Frames before the first keyframe.
     #[error("{0} frames before the first keyframe are skipped")]
     BeforeKeyframe(u64),

@@ -93,24 +93,67 @@ fn a_packet_may_run_over_pages() {
 }
 
 #[test]
-fn a_truncated_page_is_named_with_its_place() {
+fn a_file_that_ends_within_a_page_ends_with_the_page_before() {
     let file = ogg_opus(1, &packets(100), 10, 312, 96_000);
     let last = file
         .windows(4)
         .rposition(|at| at == b"OggS")
         .expect("a page");
     for cut in [last + 4, last + 27, last + 30, file.len() - 1] {
-        let error = failure(audio(&file[..cut], &ONCE));
-        assert!(matches!(error.reason, Reason::TruncatedPage), "{error}");
-        assert_eq!(error.offset, Some(last as u64));
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("a.ogg, byte {last}: "))
-        );
+        let demuxer = audio(&file[..cut], &ONCE).expect("good pages before");
+        assert_eq!(reasons(&demuxer), [WarningReason::Truncated]);
+        assert_eq!(demuxer.warnings()[0].offset, Some(last as u64));
+        assert_eq!(all(demuxer).len(), 89);
     }
     // A file that is cut between pages only ends earlier.
-    assert!(audio(&file[..last], &ONCE).is_ok());
+    let demuxer = audio(&file[..last], &ONCE).expect("good pages");
+    assert_eq!(reasons(&demuxer), []);
+    for cut in [4, 20, 40, 60] {
+        let error = failure(audio(&file[..cut], &ONCE));
+        assert!(matches!(error.reason, Reason::TruncatedPage), "{error}");
+        assert!(error.to_string().starts_with("a.ogg, byte "), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_page_is_skipped_and_counted() {
+    let file = ogg_opus(1, &packets(100), 10, 312, 96_000);
+    let starts = |bytes: &[u8]| -> Vec<usize> {
+        let places = bytes.windows(4).enumerate();
+        let places = places.filter(|(_, at)| *at == b"OggS");
+        places.map(|(place, _)| place).collect()
+    };
+    let pages = starts(&file);
+    assert_eq!(pages.len(), 12, "two of headers, ten of ten packets");
+    // Everywhere: in the capture pattern, the sequence, the checksum, the lacing and the body.
+    for at in [0, 3, 4, 5, 7, 14, 18, 22, 26, 27, 30, 40, 60] {
+        let mut bytes = file.clone();
+        bytes[pages[5] + at] ^= 0x81;
+        bytes[pages[8] + 50] ^= 1;
+        let demuxer = audio(&bytes, &ONCE).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+        let told = reasons(&demuxer);
+        let counted = told.iter().any(|reason| match reason {
+            WarningReason::DamagedPages(count) => (1..=2).contains(count),
+            _ => false,
+        });
+        assert!(counted, "byte {at}: {told:?}");
+        let frames = all(demuxer);
+        assert_eq!(frames.len(), 79, "byte {at}");
+        // The rest keeps its time: silence stands for what is missing.
+        assert_eq!(frames.last().expect("some").time.nanos() / 1_000_000, 1_973);
+    }
+    let headers = &file[..pages[2]];
+    for at in [pages[0] + 40, pages[1] + 40] {
+        let mut bytes = file.clone();
+        bytes[at] ^= 1;
+        let error = failure(audio(&bytes, &ONCE));
+        assert!(
+            matches!(error.reason, Reason::PageChecksum { .. }),
+            "{error}"
+        );
+    }
+    let noise = [headers, &b"OggS".repeat(100_000)].concat();
+    assert!(audio(&noise, &ONCE).is_err());
 }
 
 #[test]
@@ -122,12 +165,8 @@ fn damage_is_named_with_its_place() {
         .expect("a page");
     let mut flipped = file.clone();
     flipped[page + 60] ^= 1;
-    let error = failure(audio(&flipped, &ONCE));
-    assert!(
-        matches!(error.reason, Reason::PageChecksum { .. }),
-        "{error}"
-    );
-    assert_eq!(error.offset, Some(page as u64));
+    let demuxer = audio(&flipped, &ONCE).expect("good pages before");
+    assert_eq!(demuxer.warnings()[0].offset, Some(page as u64));
     let appended = [&file[..], b"TAG of another program that is long enough"].concat();
     let demuxer = audio(&appended, &ONCE).expect("good audio before the tag");
     assert_eq!(reasons(&demuxer), [WarningReason::Skipped(42)]);

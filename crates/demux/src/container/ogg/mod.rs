@@ -10,7 +10,7 @@ mod pieces;
 mod pipe;
 mod stream;
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 
 use crate::Data;
 use crate::container::indexed_track::IndexedTrackBuilder;
@@ -21,13 +21,17 @@ use pieces::Pieces;
 pub(crate) use pipe::OggPipe;
 use stream::{Logical, Packet, Stream};
 
-/// Reads and indexes a file. The checksums of all pages are verified.
+/// Reads and indexes a file. The checksums of all pages are verified, and damaged pages left out.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut pages = Pages::new(BufReader::new(data));
     let mut reading = Reading::default();
-    while let Some(page) = pages.next_page(warnings)? {
-        reading.take(page, warnings)?;
+    let read = reading.take_all(&mut pages, warnings);
+    let begins = reading.video.is_some() || reading.audio.is_some();
+    if let Some(damage) = pages.take_first_damage().filter(|_| !begins) {
+        return Err(damage);
     }
+    read?;
+    pages.warn(warnings);
     reading.end_link();
     let end = pages.offset();
     let states = [reading.video, reading.audio].into_iter().flatten();
@@ -75,6 +79,17 @@ struct TrackState {
 }
 
 impl Reading {
+    fn take_all(
+        &mut self,
+        pages: &mut Pages<impl Read>,
+        warnings: &mut Warnings,
+    ) -> Result<(), Fault> {
+        while let Some(page) = pages.next_page(warnings)? {
+            self.take(page, warnings)?;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, page: &Page, warnings: &mut Warnings) -> Result<(), Fault> {
         if page.first {
             return self.begin_stream(page, warnings);

@@ -1,9 +1,11 @@
 //! Parses Ogg pages (RFC 3533 §6).
 //!
 //! This project has its own parser because errors must name the byte at which a page begins,
-//! and because a packet over ever more pages must not grow without bound. The tests write pages
-//! with the `ogg` crate.
+//! because a packet over ever more pages must not grow without bound, and because a damaged page
+//! must not end the file: behind it, reading goes on at the next page whose checksum is right. The
+//! tests write pages with the `ogg` crate.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -56,9 +58,15 @@ const CAPTURE: &[u8] = b"OggS";
 /// Most bytes to search for the next page where none begins at the expected place.
 const SEARCH_BYTES_MAX: u64 = 1 << 20;
 
+/// Most damaged pages beside as many good ones. Each is searched for the beginning of the next.
+const DAMAGED_MAX: u64 = 1000;
+
 /// Reads pages in order.
 pub(crate) struct Pages<R> {
     input: R,
+    /// Bytes of a damaged page that are searched for the next page, before those of `input`.
+    again: VecDeque<u8>,
+    damage: Damage,
     /// Offset of the next byte to read.
     offset: u64,
     page: Page,
@@ -66,10 +74,25 @@ pub(crate) struct Pages<R> {
     whole: bool,
 }
 
+/// The damage that was found so far.
+#[derive(Default)]
+struct Damage {
+    /// Number of good pages.
+    good: u64,
+    /// Number of damaged pages, and where the first of them is.
+    pages: u64,
+    first: u64,
+    /// Why the first of them cannot be read, until it was told.
+    fault: Option<Fault>,
+    /// Offset of a page that the file ends in, if no good page follows.
+    cut: Option<u64>,
+}
+
 impl<R: Read + Seek> Pages<R> {
     /// Continues with the page that begins at `offset`.
     pub(crate) fn seek(&mut self, offset: u64) -> Result<(), Fault> {
         self.whole = false;
+        self.again.clear();
         self.offset = offset;
         let sought = self.input.seek(SeekFrom::Start(offset));
         sought.map_err(|error| Fault::at(offset, Reason::Read(error)))?;
@@ -82,6 +105,8 @@ impl<R: Read> Pages<R> {
     pub(crate) fn new(input: R) -> Self {
         Self {
             input,
+            again: VecDeque::new(),
+            damage: Damage::default(),
             offset: 0,
             page: Page::default(),
             whole: false,
@@ -108,13 +133,49 @@ impl<R: Read> Pages<R> {
         self.offset
     }
 
-    /// Reads the next page; `None` at the end of the file.
+    /// Reads the next page whose checksum is right; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, its first page is damaged, or too many are.
     pub(crate) fn next_page(&mut self, warnings: &mut Warnings) -> Result<Option<&Page>, Fault> {
         self.whole = false;
-        let mut header = [0; HEADER_BYTES];
-        let Some(offset) = self.find_header(&mut header, warnings)? else {
-            return Ok(None);
-        };
+        loop {
+            let mut header = [0; HEADER_BYTES];
+            let Some(offset) = self.find_header(&mut header, warnings)? else {
+                return Ok(None);
+            };
+            match self.read_page(offset, header) {
+                Ok(()) => {
+                    self.whole = true;
+                    self.damage.good += 1;
+                    if self.damage.cut.take().is_some() {
+                        self.damage.pages += 1;
+                    }
+                    return Ok(Some(&self.page));
+                }
+                Err(fault) => self.pass_damage(offset, &header, fault)?,
+            }
+        }
+    }
+
+    /// Tells what was damaged, at the end of the file.
+    pub(crate) fn warn(&self, warnings: &mut Warnings) {
+        if self.damage.pages > 0 {
+            let reason = WarningReason::DamagedPages(self.damage.pages);
+            warnings.add(Some(self.damage.first), reason);
+        }
+        if let Some(cut) = self.damage.cut {
+            warnings.add(Some(cut), WarningReason::Truncated);
+        }
+    }
+
+    /// Returns the first damage, which may be why the rest of the file makes no sense.
+    pub(crate) fn take_first_damage(&mut self) -> Option<Fault> {
+        self.damage.fault.take()
+    }
+
+    /// Reads what follows a page's header.
+    fn read_page(&mut self, offset: u64, mut header: [u8; HEADER_BYTES]) -> Result<(), Fault> {
         let [
             _,
             _,
@@ -133,10 +194,7 @@ impl<R: Read> Pages<R> {
             rest @ ..,
         ] = header;
         let [s0, s1, s2, s3, n0, n1, n2, n3, c0, c1, c2, c3, segments] = rest;
-        if version != 0 {
-            return Err(Fault::at(offset, Reason::PageVersion(version)));
-        }
-        let page = &mut self.page;
+        let mut page = std::mem::take(&mut self.page);
         page.offset = offset;
         page.continued = flags & 1 != 0;
         page.first = flags & 2 != 0;
@@ -144,12 +202,18 @@ impl<R: Read> Pages<R> {
         page.granule = i64::from_le_bytes([g0, g1, g2, g3, g4, g5, g6, g7]);
         page.serial = u32::from_le_bytes([s0, s1, s2, s3]);
         page.sequence = u32::from_le_bytes([n0, n1, n2, n3]);
+        page.body.clear();
         page.lacing.resize(usize::from(segments), 0);
-        read_exact(&mut self.input, &mut page.lacing, offset)?;
-        let body: usize = page.lacing.iter().map(|&length| usize::from(length)).sum();
-        page.body.resize(body, 0);
-        read_exact(&mut self.input, &mut page.body, offset)?;
-        self.offset = offset + (HEADER_BYTES + page.lacing.len() + body) as u64;
+        let mut read = self.read_whole(&mut page.lacing, offset);
+        if read.is_ok() {
+            let body = page.lacing.iter().map(|&length| usize::from(length)).sum();
+            page.body.resize(body, 0);
+            read = self.read_whole(&mut page.body, offset);
+        }
+        self.page = page;
+        read?;
+        let page = &self.page;
+        let bytes = HEADER_BYTES + page.lacing.len() + page.body.len();
 
         let found = u32::from_le_bytes([c0, c1, c2, c3]);
         header[22..26].fill(0);
@@ -159,8 +223,72 @@ impl<R: Read> Pages<R> {
         if found != computed {
             return Err(Fault::at(offset, Reason::PageChecksum { found, computed }));
         }
-        self.whole = true;
-        Ok(Some(&self.page))
+        if version != 0 {
+            return Err(Fault::at(offset, Reason::PageVersion(version)));
+        }
+        self.offset = offset + bytes as u64;
+        Ok(())
+    }
+
+    /// Counts a damaged page, and lets its bytes be searched for the next one.
+    fn pass_damage(
+        &mut self,
+        offset: u64,
+        header: &[u8; HEADER_BYTES],
+        fault: Fault,
+    ) -> Result<(), Fault> {
+        let damage = &mut self.damage;
+        let is_cut = matches!(fault.reason, Reason::TruncatedPage);
+        let is_damage = is_cut || matches!(fault.reason, Reason::PageChecksum { .. });
+        let is_too_much = damage.pages > damage.good + DAMAGED_MAX;
+        if !is_damage || damage.good == 0 || is_too_much {
+            return Err(fault);
+        }
+        if damage.fault.is_none() && damage.pages == 0 {
+            damage.fault = Some(fault);
+            damage.first = offset;
+        }
+        if is_cut {
+            damage.cut.get_or_insert(offset);
+        } else {
+            damage.pages += 1;
+        }
+        let rest = self.again.split_off(0);
+        self.again.extend(&header[1..]);
+        self.again.extend(&self.page.lacing);
+        self.again.extend(&self.page.body);
+        self.again.extend(rest);
+        self.offset = offset + 1;
+        Ok(())
+    }
+
+    /// Fills `out`, or leaves in it what there is of a page that the file ends in.
+    fn read_whole(&mut self, out: &mut Vec<u8>, page: u64) -> Result<(), Fault> {
+        let wanted = out.len();
+        let read = self.read_up_to(out);
+        let read = read.map_err(|error| Fault::at(page, Reason::Read(error)))?;
+        out.truncate(read);
+        match read == wanted {
+            true => Ok(()),
+            false => Err(Fault::at(page, Reason::TruncatedPage)),
+        }
+    }
+
+    /// Reads until `out` is full or the input ends. Returns the number of bytes.
+    fn read_up_to(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut have = 0;
+        while have < out.len() && !self.again.is_empty() {
+            have += self.again.read(&mut out[have..])?;
+        }
+        while have < out.len() {
+            match self.input.read(&mut out[have..]) {
+                Ok(0) => break,
+                Ok(read) => have += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(have)
     }
 
     /// Reads the next page header, and returns its offset. Other bytes before it, such as tags
@@ -172,14 +300,18 @@ impl<R: Read> Pages<R> {
     ) -> Result<Option<u64>, Fault> {
         let mut offset = self.offset;
         let mut have = 0;
+        // What lies between a damaged page and the next good one belongs to the damage.
+        let is_damaged = !self.again.is_empty();
+        let is_begun = self.damage.good > 0;
         loop {
-            let read = read_up_to(&mut self.input, &mut header[have..])
+            let read = self
+                .read_up_to(&mut header[have..])
                 .map_err(|error| Fault::at(offset, Reason::Read(error)))?;
             have += read;
             let skipped = offset - self.offset;
             let bytes = &header[..have];
             if have == HEADER_BYTES && bytes.starts_with(CAPTURE) {
-                if skipped > 0 {
+                if skipped > 0 && !is_damaged {
                     warnings.add(Some(self.offset), WarningReason::Skipped(skipped));
                 }
                 return Ok(Some(offset));
@@ -187,6 +319,13 @@ impl<R: Read> Pages<R> {
             if have < HEADER_BYTES {
                 return match have {
                     0 if skipped == 0 => Ok(None),
+                    _ if is_damaged => Ok(None),
+                    _ if have >= CAPTURE.len() && bytes.starts_with(CAPTURE) && is_begun => {
+                        self.damage.cut = Some(offset);
+                        let fault = Fault::at(offset, Reason::TruncatedPage);
+                        self.damage.fault.get_or_insert(fault);
+                        Ok(None)
+                    }
                     _ if have >= CAPTURE.len() && bytes.starts_with(CAPTURE) => {
                         Err(Fault::at(offset, Reason::TruncatedPage))
                     }
@@ -212,28 +351,6 @@ impl<R: Read> Pages<R> {
             offset += step as u64;
         }
     }
-}
-
-fn read_exact(input: &mut impl Read, out: &mut [u8], page: u64) -> Result<(), Fault> {
-    match read_up_to(input, out) {
-        Ok(read) if read == out.len() => Ok(()),
-        Ok(_) => Err(Fault::at(page, Reason::TruncatedPage)),
-        Err(error) => Err(Fault::at(page, Reason::Read(error))),
-    }
-}
-
-/// Reads until `out` is full or the input ends. Returns the number of bytes.
-fn read_up_to(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
-    let mut have = 0;
-    while have < out.len() {
-        match input.read(&mut out[have..]) {
-            Ok(0) => break,
-            Ok(read) => have += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(have)
 }
 
 /// Continues a CRC-32 with polynomial 0x04c11db7, not reflected, initially zero (RFC 3533 §6).

@@ -6,8 +6,8 @@ use std::io::{BufReader, Read};
 use bytes::Bytes;
 use glassline_media::{Kind, Track};
 
-use super::page::{Page, Pages};
 use super::Reading;
+use super::page::{Page, Pages};
 use super::stream::Stream;
 use crate::container::indexed_track::{Entry, UNIT_BYTES_MAX};
 use crate::error::{Fault, Reason, Warnings};
@@ -130,6 +130,8 @@ impl PipeReader for OggPipe {
     }
 
     fn take_warnings(&mut self) -> Warnings {
-        std::mem::take(&mut self.warnings)
+        let mut warnings = std::mem::take(&mut self.warnings);
+        self.pages.warn(&mut warnings);
+        warnings
     }
 }
