@@ -34,17 +34,9 @@ impl LayoutTracks {
         self.number
     }
 
-    /// Returns the first track of `next` that does not continue the layout: its index, and the
-    /// track that it would replace.
-    pub(crate) fn first_changed(&self, next: &[Track]) -> Option<(usize, &Track)> {
-        let tracks = self.tracks.iter().zip(next).enumerate();
-        let mut changed = tracks.filter(|(_, (old, new))| !old.is_continued_by(new));
-        changed.next().map(|(index, (old, _))| (index, old))
-    }
-
     /// Takes the tracks of a new source. Returns true if they begin a new layout.
     pub(crate) fn begin_source(&mut self, next: &[Track]) -> bool {
-        let is_new = self.first_changed(next).is_some();
+        let is_new = first_changed(&self.tracks, next).is_some();
         if is_new {
             self.number = self.number.next();
             self.tracks.clear();
@@ -53,4 +45,11 @@ impl LayoutTracks {
         self.tracks.extend_from_slice(&next[known..]);
         is_new
     }
+}
+
+/// Returns the first of the tracks `known` that its track of `next` does not continue, with its index.
+pub(crate) fn first_changed<'a>(known: &'a [Track], next: &[Track]) -> Option<(usize, &'a Track)> {
+    let tracks = known.iter().zip(next).enumerate();
+    let mut changed = tracks.filter(|(_, (old, new))| !old.is_continued_by(new));
+    changed.next().map(|(index, (old, _))| (index, old))
 }

@@ -162,8 +162,8 @@ impl Hub {
         }
     }
 
-    /// Wakes `watcher` whenever a stream of this hub is listed, begins to be published, ends or
-    /// is removed, for as long as the caller holds the watcher. The watcher learns what changed
+    /// Wakes `watcher` whenever a stream of this hub is listed, gets a [`Prospect`], begins to be
+    /// published, ends or is removed, for as long as the caller holds the watcher. The watcher learns what changed
     /// from [`streams`](Self::streams).
     ///
     /// The watcher is called while streams are locked: it must neither block nor call the hub.

@@ -14,7 +14,7 @@ use crate::stream::{Begin, SourceNote, State, Stream};
 pub struct Publisher {
     stream: Arc<Stream>,
     /// Which publisher of the stream this is, counted from 1.
-    generation: u64,
+    number: u64,
     /// State that the stream shall have afterwards, if the source named one.
     final_state: Option<State>,
 }
@@ -56,17 +56,17 @@ impl Stream {
         begin: Begin,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        let generation = self.begin_publishing(tracks, begin, now)?;
-        Ok(Publisher::of(self, generation))
+        let number = self.begin_publishing(tracks, begin, now)?;
+        Ok(Publisher::of(self, number))
     }
 }
 
 impl Publisher {
     /// Creates the publisher of `stream` that has this number.
-    pub(crate) fn of(stream: &Arc<Stream>, generation: u64) -> Self {
+    pub(crate) fn of(stream: &Arc<Stream>, number: u64) -> Self {
         Self {
             stream: Arc::clone(stream),
-            generation,
+            number,
             final_state: None,
         }
     }
@@ -80,12 +80,20 @@ impl Publisher {
     /// counts on the source's own clock; its time on the stream, its numbers and its other
     /// stamps are filled in here.
     ///
+    /// Returns `None` if something stands in for this source, because it was silent for long, and
+    /// the unit is none that a decoder can begin with: the unit is dropped, and the source's next
+    /// keyframe, or any unit of a source without video, ends what stands in.
+    ///
     /// # Errors
     /// [`PublishError::NoSuchTrack`] or [`PublishError::NoSuchLayer`] if the unit names a track
     /// or a layer that was not announced, [`PublishError::Replaced`] if another publisher took
     /// the stream over.
-    pub fn push(&mut self, unit: MediaUnit, now: Instant) -> Result<Arc<MediaUnit>, PublishError> {
-        self.stream.accept(self.generation, unit, now)
+    pub fn push(
+        &mut self,
+        unit: MediaUnit,
+        now: Instant,
+    ) -> Result<Option<Arc<MediaUnit>>, PublishError> {
+        self.stream.accept(self.number, unit, now)
     }
 
     /// Records the delay of a stage before the hub, measured at `now`. The ingest stage is
@@ -101,17 +109,17 @@ impl Publisher {
     /// [`PublishError::TrackChanged`] if a codec differs, [`PublishError::NoSuchTrack`] if the
     /// number of tracks differs.
     pub fn describe(&mut self, tracks: &[Track]) -> Result<(), PublishError> {
-        self.stream.describe(self.generation, tracks)
+        self.stream.describe(self.number, tracks)
     }
 
     /// Tells what the source is, for the API. The next publisher begins without a note.
     pub fn note(&self, note: SourceNote) {
-        self.stream.set_note(self.generation, note);
+        self.stream.set_note(self.number, note);
     }
 
-    /// Returns whether anybody requested a keyframe since the last call.
+    /// Returns whether a keyframe was requested of this publisher since the last call.
     pub fn keyframe_wanted(&self) -> bool {
-        self.stream.take_keyframe_request()
+        self.stream.take_keyframe_request(self.number)
     }
 
     /// Ends publishing and leaves the stream in `state`.
@@ -125,7 +133,7 @@ impl Drop for Publisher {
         let state = self.final_state.take().unwrap_or_else(|| State::Down {
             detail: "the source stopped".to_owned(),
         });
-        self.stream.end_publishing(self.generation, state);
+        self.stream.end_publishing(self.number, state);
     }
 }
 
@@ -191,7 +199,7 @@ mod tests {
         for payloads in [&[&b"one"[..], b"two"][..], &[b"three"]] {
             let now = start + 3 * MS;
             let unit = publisher.push(unit(1, payloads, start), now);
-            let unit = unit.expect("track 1");
+            let unit = unit.expect("track 1").expect("nothing stands in");
             assert_eq!(unit.stamps.published, now);
             bytes += unit.memory_bytes();
         }

@@ -1,4 +1,4 @@
-//! Sources that are not always there: the words for their state, cameras on demand, and what stands in.
+//! Sources that are not always there: the words for their state, and what stands in.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,22 +6,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
-use glassline_quic::moq::Role;
 use glassline_server::ingest::SourceSpec;
 use serde_json::Value;
 use tokio::net::TcpSocket;
 
+use crate::on_demand::{accepted, read_a_frame};
 use crate::peer::Peer;
 use crate::quic;
-use crate::rtsp::Hand;
 use crate::running::{Running, STREAM};
-use crate::source::{Film, Source};
+use crate::source::{Film, Source, VIDEO};
 
 /// Longest wait for something that takes some hundred milliseconds on an idle machine.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until `done` is true of the API's view of a stream, and returns the view.
-fn await_view(running: &Running, stream: &str, done: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn await_view(running: &Running, stream: &str, done: impl Fn(&Value) -> bool) -> Value {
     let end = Instant::now() + SOON;
     loop {
         let view = running.get(&format!("/api/v1/streams/{stream}")).json();
@@ -34,7 +33,7 @@ fn await_view(running: &Running, stream: &str, done: impl Fn(&Value) -> bool) ->
 }
 
 /// Returns a port that refuses connections for as long as the socket lives: nobody listens on it.
-fn refusing() -> (TcpSocket, SocketAddr) {
+pub(crate) fn refusing() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     socket.bind(any).expect("a port");
@@ -42,7 +41,7 @@ fn refusing() -> (TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-fn source(text: &str) -> SourceSpec {
+pub(crate) fn source(text: &str) -> SourceSpec {
     SourceSpec::parse(text).expect("a source")
 }
 
@@ -65,152 +64,6 @@ fn a_camera_that_refuses_connections_is_unreachable_and_says_why() {
         let row = rows.iter().find(|(labels, _)| *labels == of(status));
         assert_eq!(row.map(|row| row.1), Some(value), "{status}: {rows:?}");
     }
-}
-
-/// Connections that a camera has, each by RTSP.
-fn connections(camera: &Running) -> u64 {
-    camera.total("rtsp_connections")
-}
-
-/// Connections that a camera has accepted so far.
-fn accepted(camera: &Running) -> u64 {
-    camera.total("rtsp_accepted_total")
-}
-
-/// A server that dials `camera` for its stream `door` while somebody watches, and leaves half a
-/// second later.
-fn on_demand(camera: &Running) -> Running {
-    let address = camera.rtsp();
-    Running::with_sources(vec![source(&format!(
-        "door=rtsp://{address}/{STREAM}?idle_s=0.5"
-    ))])
-}
-
-fn await_idle(running: &Running, camera: &Running) {
-    await_view(running, "door", |view| view["state"] == "idle");
-    let end = Instant::now() + SOON;
-    while connections(camera) > 0 {
-        assert!(Instant::now() < end, "the camera is left");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-#[test]
-fn a_camera_on_demand_is_dialed_for_a_viewer_and_left_after_the_last() {
-    let camera = Running::start(1);
-    let _source = Source::start(&camera.stream(), Film::default());
-    let running = on_demand(&camera);
-    let view = await_view(&running, "door", |view| view["state"] == "idle");
-    assert_eq!(view["status"], "waiting");
-    assert_eq!(running.admin("/readyz").status, 200, "nothing is wrong");
-    // Neither a page that lists streams nor a client that looks around is a viewer.
-    let idle = running.get("/door/snapshot.jpg").problem(409);
-    assert!(idle["detail"].as_str().expect("text").contains("?wake"));
-    for (method, path) in [
-        ("OPTIONS", "/door/whep"),
-        ("HEAD", "/door/whep"),
-        ("GET", "/door"),
-    ] {
-        running.request(method, path, &[], "");
-    }
-    let stream = running.hub().stream("door").expect("configured");
-    assert!(!stream.is_demanded());
-    assert_eq!(accepted(&camera), 0, "nobody watched");
-
-    for round in 1..=2 {
-        let asks = Instant::now();
-        let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
-        let begins = |peer: &Peer<'_>| peer.of(Kind::Video).any(|packet| packet.marker);
-        assert!(viewer.run_until(SOON, begins), "a frame of the camera");
-        // The camera has a keyframe a second, and its server keeps the latest for who comes.
-        println!(
-            "the first frame comes {:?} after the request",
-            asks.elapsed()
-        );
-        let plays = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
-        assert!(viewer.run_until(SOON, plays), "frames of the camera");
-        assert_eq!(accepted(&camera), round);
-        let view = await_view(&running, "door", |view| view["status"] == "live");
-        assert_eq!(view["source"]["protocol"], "camera");
-        viewer.delete();
-        await_idle(&running, &camera);
-        assert_eq!(stream.memory_bytes(), 0, "nobody needs the frames of then");
-        assert!(!stream.tracks().is_empty(), "for an answer at once");
-    }
-    assert_eq!(stream.totals().sources, 2);
-}
-
-#[test]
-fn rtsp_clients_and_snapshots_wait_for_a_camera_on_demand() {
-    let camera = Running::start(1);
-    let _source = Source::start(&camera.stream(), Film::default());
-    let running = on_demand(&camera);
-    let url = format!("rtsp://{}/door", running.rtsp());
-    let mut client = Hand::new(running.rtsp());
-    let described = client.ask("DESCRIBE", &url, "Accept: application/sdp\r\n");
-    assert!(described.starts_with("RTSP/1.0 200"), "{described}");
-    assert!(described.contains("m=video"), "{described}");
-    let set_up = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
-    let answer = client.ask("SETUP", &format!("{url}/trackID=0"), set_up);
-    assert!(answer.starts_with("RTSP/1.0 200"), "{answer}");
-    drop(client);
-    await_idle(&running, &camera);
-
-    let image = running.get("/door/snapshot.jpg?wake");
-    assert_eq!(image.status, 501, "frames of nothing: {}", image.body);
-    assert_eq!(accepted(&camera), 2);
-    await_idle(&running, &camera);
-}
-
-#[test]
-fn who_asks_for_a_camera_on_demand_that_fails_learns_why_at_once() {
-    let (_refuses, address) = refusing();
-    let text = format!("door=rtsp://{address}/?on_demand");
-    let running = Running::with_sources(vec![source(&text)]);
-    await_view(&running, "door", |view| view["state"] == "idle");
-    let refused = Peer::of_stream(&running, "door").err();
-    let refused = refused.expect("there is no camera");
-    assert!(refused.header("retry-after").is_some());
-    let problem = refused.problem(409);
-    let detail = problem["detail"].as_str().expect("a reason");
-    assert!(detail.contains("cannot connect"), "{detail}");
-    let view = await_view(&running, "door", |view| view["status"] == "unreachable");
-    assert!(
-        view["detail"]
-            .as_str()
-            .expect("a reason")
-            .contains("cannot connect")
-    );
-    let mut client = Hand::new(running.rtsp());
-    let url = format!("rtsp://{}/door", running.rtsp());
-    let described = client.ask("DESCRIBE", &url, "Accept: application/sdp\r\n");
-    assert!(described.starts_with("RTSP/1.0 503"), "{described}");
-}
-
-/// A reader finds the camera from the first time on that somebody watched it.
-#[test]
-fn a_moq_reader_wakes_a_camera_on_demand() {
-    let camera = Running::start(1);
-    let _source = Source::start(&camera.stream(), Film::default());
-    let running = on_demand(&camera);
-    let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
-    let plays = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 5;
-    assert!(viewer.run_until(SOON, plays), "frames of the camera");
-    viewer.delete();
-    await_idle(&running, &camera);
-    quic::runtime().block_on(async {
-        let session = quic::open(&running, "door", Role::Subscriber).await;
-        let session = session.expect("a session");
-        let broadcast = quic::soon(session.subscribe("door")).await;
-        let mut broadcast = broadcast.expect("it is announced");
-        let catalog = quic::soon(broadcast.catalog()).await;
-        let catalog = catalog.expect("good").expect("one");
-        let video = &catalog.choose().expect("video and audio")[0];
-        let frames = quic::soon(broadcast.read(video, SOON)).await;
-        let frame = quic::soon(frames.expect("there").next()).await;
-        assert!(frame.expect("good").is_some(), "a frame of the camera");
-    });
-    assert_eq!(accepted(&camera), 2);
 }
 
 /// A camera that can go away and come back at the same address.
@@ -404,6 +257,50 @@ fn a_stream_that_clients_publish_is_listed_before_and_has_a_fallback() {
     let before = viewer.of(Kind::Video).count();
     let goes_on = |peer: &Peer<'_>| peer.of(Kind::Video).count() > before + 50;
     assert!(viewer.run_until(SOON, goes_on), "its frames");
+}
+
+#[test]
+fn a_publisher_that_hangs_has_a_fallback_until_its_next_keyframe() {
+    let text = "cam=publisher?fallback=demo&silent_s=0.3";
+    let running = Running::with_sources(vec![source(text), source("demo")]);
+    let stream = running.hub().stream(STREAM).expect("configured");
+    let publisher = Source::start(&stream, Film::default());
+    let mut viewer = Peer::of_stream(&running, STREAM).expect("an answer");
+    let count = |peer: &Peer<'_>| peer.of(Kind::Video).count();
+    assert!(viewer.run_until(SOON, |peer| count(peer) > 50), "live");
+    let layout = stream.layout();
+    for _ in 0..2 {
+        publisher.set_hangs(true);
+        let stands_in = |_: &Peer<'_>| stream.standing_in().is_some();
+        assert!(viewer.run_until(SOON, stands_in), "something stands in");
+        let before = count(&viewer);
+        let plays = |peer: &Peer<'_>| count(peer) > before + 50;
+        assert!(viewer.run_until(SOON, plays), "frames of the clip");
+        let view = await_view(&running, STREAM, |view| !view["stand_in"].is_null());
+        assert_eq!(
+            (&view["state"], &view["stand_in"]),
+            (&"live".into(), &"fallback demo".into())
+        );
+
+        publisher.set_hangs(false);
+        let is_back = |_: &Peer<'_>| stream.standing_in().is_none();
+        assert!(viewer.run_until(SOON, is_back), "the publisher goes on");
+        let kept = publisher.published().len();
+        publisher.await_published(|units| units.len() > kept + 50);
+        let units = publisher.published();
+        let video = units.iter().filter(|unit| unit.track == VIDEO);
+        let times: Vec<_> = video.map(|unit| unit.time).collect();
+        assert!(times.is_sorted(), "the timeline goes on: {times:?}");
+    }
+    assert_eq!(stream.layout(), layout);
+    assert_eq!(running.sessions().0, 1, "the same session");
+}
+
+#[test]
+fn a_moq_reader_gets_what_stands_in_for_a_publisher_that_was_never_there() {
+    let text = "door=publisher?fallback=demo&after_s=0.2";
+    let running = Running::with_sources(vec![source(text), source("demo")]);
+    quic::runtime().block_on(read_a_frame(&running));
 }
 
 /// Returns a frame of the built-in clip as a JPEG file.

@@ -41,6 +41,7 @@ impl Default for Film {
 /// A thread that publishes 30 frames and 50 packets of audio a second.
 pub(crate) struct Source {
     stop: Arc<AtomicBool>,
+    hangs: Arc<AtomicBool>,
     published: Arc<Mutex<Vec<Arc<MediaUnit>>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -60,19 +61,27 @@ impl Source {
     /// Starts to publish to `stream`; the camera's own clock begins at zero.
     pub(crate) fn start(stream: &Arc<Stream>, film: Film) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let hangs = Arc::new(AtomicBool::new(false));
         let published = Arc::default();
         let thread = {
             let (stop, published) = (Arc::clone(&stop), Arc::clone(&published));
+            let hangs = Arc::clone(&hangs);
             let publisher = stream
                 .publish(tracks(), Instant::now())
                 .expect("a free stream");
-            std::thread::spawn(move || run(publisher, film, &stop, &published))
+            std::thread::spawn(move || run(publisher, film, (&stop, &hangs), &published))
         };
         Self {
             stop,
+            hangs,
             published,
             thread: Some(thread),
         }
+    }
+
+    /// Publishes nothing from now on while `hangs`, as if the frames were lost.
+    pub(crate) fn set_hangs(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Relaxed);
     }
 
     /// Returns all units published so far.
@@ -113,7 +122,7 @@ impl Drop for Source {
 fn run(
     mut publisher: Publisher,
     film: Film,
-    stop: &AtomicBool,
+    (stop, hangs): (&AtomicBool, &AtomicBool),
     published: &Mutex<Vec<Arc<MediaUnit>>>,
 ) {
     let start = Instant::now();
@@ -131,10 +140,13 @@ fn run(
             packets += 1;
             audio(at, start + at, &mut rng)
         };
+        if hangs.load(Ordering::Relaxed) {
+            continue;
+        }
         // No viewer may receive a unit that is not in the list yet.
         let mut published = published.lock().expect("no panic");
         let unit = publisher.push(unit, Instant::now());
-        published.push(unit.expect("a good unit"));
+        published.extend(unit.expect("a good unit"));
     }
 }
 

@@ -33,6 +33,7 @@ mod loss;
 mod media;
 mod moq_keyframes;
 mod multicast;
+mod on_demand;
 mod pacing;
 mod panics;
 mod peer;

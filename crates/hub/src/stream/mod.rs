@@ -28,11 +28,13 @@ use crate::{Limits, StreamName};
 
 pub use demand::Demand;
 pub(crate) use publishing::Begin;
+use publishing::PublishingSource;
 use rate::Rate;
 use rendition::Rendition;
 pub use rendition::RenditionPublisher;
 pub use source_note::SourceNote;
 pub use stand_in::PartingKeyframe;
+use stand_in::StandIn;
 pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
 pub use subscription::Subscription;
@@ -67,6 +69,8 @@ pub struct Stream {
     viewers: AtomicUsize,
     /// Set by viewers, cleared by the publisher that reads it.
     keyframe_wanted: AtomicBool,
+    /// Set for a source that something stands in for, which has to begin with a keyframe.
+    resumption_wanted: AtomicBool,
     /// Number of [`Demand`]s.
     demands: AtomicUsize,
     /// Watchers of this stream's demand and of its source.
@@ -83,12 +87,14 @@ struct Inner {
     /// The transcoded layers of tracks that have one, or had one.
     renditions: Vec<Rendition>,
     timeline: Timeline,
-    /// Number of publishers so far. A publisher that was replaced recognizes it by this number.
-    generation: u64,
-    publishing: bool,
-    /// What is published in place of the source, if it is not the source that publishes.
-    stand_in: Option<Arc<str>>,
-    /// Latest keyframe of the source that ended last; `None` while a source publishes.
+    /// Number of publishers so far. A publisher that was replaced recognizes it by its number.
+    publishers: u64,
+    /// The source that holds the stream, whether or not something stands in for it.
+    source: Option<PublishingSource>,
+    /// What is published in place of the source.
+    stand_in: Option<StandIn>,
+    /// Latest keyframe of the source before something stood in for it, or before it ended; `None`
+    /// while units of a source are published.
     parting: Option<PartingKeyframe>,
     /// What a request may wait for while the stream has no tracks.
     prospect: Prospect,
@@ -155,8 +161,8 @@ impl Stream {
                 rings: Vec::new(),
                 renditions: Vec::new(),
                 timeline: Timeline::default(),
-                generation: 0,
-                publishing: false,
+                publishers: 0,
+                source: None,
                 stand_in: None,
                 parting: None,
                 prospect: Prospect::default(),
@@ -172,6 +178,7 @@ impl Stream {
             watchers,
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
+            resumption_wanted: AtomicBool::new(false),
             demands: AtomicUsize::new(0),
             source_watchers: Watchers::default(),
         }
@@ -188,24 +195,21 @@ impl Stream {
     /// stays listed.
     pub fn set_lifetime(&self, lifetime: StreamLifetime) {
         let mut inner = self.lock();
-        let is_named = matches!(
-            inner.lifetime,
-            StreamLifetime::Configured | StreamLifetime::Awaited
-        );
-        if !is_named {
+        if !inner.lifetime.is_lasting() {
             inner.lifetime = lifetime;
         }
+    }
+
+    /// Returns whether the stream stays listed always, because the configuration names it.
+    pub fn is_configured(&self) -> bool {
+        self.lock().lifetime.is_lasting()
     }
 
     /// Returns for how long the stream has had neither publisher nor holder. `None` if it has
     /// one of them, or if it is configured and therefore stays listed.
     pub(crate) fn unused_for(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
-        let stays = matches!(
-            inner.lifetime,
-            StreamLifetime::Configured | StreamLifetime::Awaited
-        );
-        if is_held || inner.publishing || stays {
+        if is_held || inner.is_published() || inner.lifetime.is_lasting() {
             inner.unused_since = None;
             return None;
         }
@@ -242,9 +246,11 @@ impl Stream {
         self.lock().prospect
     }
 
-    /// Sets what a request may wait for while the stream has no tracks.
+    /// Sets what a request may wait for while the stream has no tracks. Wakes the watchers of the
+    /// hub.
     pub fn set_prospect(&self, prospect: Prospect) {
         self.lock().prospect = prospect;
+        self.watchers.wake();
     }
 
     /// Number of times that the source failed since the stream was created.
@@ -304,10 +310,10 @@ impl Stream {
         self.lock().note.clone()
     }
 
-    /// Keeps what publisher `generation` says of itself, if it is the current one.
-    pub(crate) fn set_note(&self, generation: u64, note: SourceNote) {
+    /// Keeps what publisher `number` says of itself, if it is the source.
+    pub(crate) fn set_note(&self, number: u64, note: SourceNote) {
         let mut inner = self.lock();
-        if inner.generation == generation {
+        if inner.is_source(number) {
             inner.note = Some(Arc::new(note));
         }
     }
@@ -362,11 +368,6 @@ impl Stream {
             LayerIndex::TRANSCODED => self.lock().request_rendition_keyframe(layer.track),
             _ => self.request_keyframe(),
         }
-    }
-
-    /// Returns whether a keyframe was requested since the last call.
-    pub(crate) fn take_keyframe_request(&self) -> bool {
-        self.keyframe_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// Counts one more viewer for as long as the token lives.

@@ -1,13 +1,20 @@
 //! The publishers of a stream, one after the other.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use glassline_media::{MediaUnit, Stage, Track, TrackIndex};
+use glassline_media::{Kind, MediaUnit, Stage, Track, TrackIndex};
 
-use super::{State, Stream, latency_track};
+use super::stand_in::StandIn;
+use super::{Inner, State, Stream, latency_track};
 use crate::error::PublishError;
+use crate::layout::first_changed;
 use crate::ring::Ring;
+
+/// Interval at which a keyframe is requested again of a source that something stands in for: the
+/// request may be lost on its way.
+const REQUEST_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a publisher begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,8 +23,79 @@ pub(crate) enum Begin {
     Source,
     /// As the source, in place of one that may still publish.
     Replace,
-    /// In place of a source that is away. The text says what is published.
-    StandIn(String),
+    /// In place of a source that is away, or has sent nothing for `silence`.
+    StandIn {
+        /// What is published, for the API.
+        what: String,
+        silence: Duration,
+    },
+}
+
+/// A source that holds the stream.
+#[derive(Debug)]
+pub(super) struct PublishingSource {
+    /// Number of its publisher.
+    number: u64,
+    /// Its tracks, which are not the stream's while something stands in for the source.
+    tracks: Arc<[Track]>,
+    /// When its latest unit came, or when it began.
+    latest: Instant,
+    /// When a keyframe was last requested of the source so that it can go on.
+    resumption_requested: Option<Instant>,
+}
+
+impl PublishingSource {
+    pub(super) fn silent_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.latest)
+    }
+
+    /// Returns whether a decoder can begin with `unit`.
+    fn can_begin(&self, unit: &MediaUnit) -> bool {
+        let has_video = self.tracks.iter().any(|it| it.kind() == Kind::Video);
+        let is_first = unit.track_layer() == latency_track(&self.tracks).into();
+        !has_video || is_first && unit.keyframe && unit.first
+    }
+}
+
+impl Inner {
+    pub(super) fn is_source(&self, number: u64) -> bool {
+        self.source.as_ref().is_some_and(|it| it.number == number)
+    }
+
+    pub(super) fn is_published(&self) -> bool {
+        self.source.is_some() || self.stand_in.is_some()
+    }
+
+    /// Returns the number of the publisher whose units are published.
+    fn present(&self) -> Option<u64> {
+        let stand_in = self.stand_in.as_ref().map(|it| it.number);
+        stand_in.or(self.source.as_ref().map(|it| it.number))
+    }
+
+    /// Prepares the stream for units of `tracks` by another publisher than before.
+    fn begin_tracks(&mut self, tracks: Arc<[Track]>) {
+        if self.layout.begin_source(&tracks) {
+            self.drop_units();
+            // Receivers of the old tracks end now, and not only with the first new unit.
+            self.wake();
+        }
+        self.make_rings(&tracks);
+        let rings = self.rings.iter_mut().flatten();
+        rings.for_each(Ring::begin_source);
+        self.tracks = tracks;
+        self.timeline.begin_source();
+    }
+
+    /// Ends what stands in for the source, whose units are published from now on.
+    fn resume_source(&mut self) {
+        self.stand_in = None;
+        self.parting = None;
+        if let Some(source) = &mut self.source {
+            source.resumption_requested = None;
+            let tracks = Arc::clone(&source.tracks);
+            self.begin_tracks(tracks);
+        }
+    }
 }
 
 impl Stream {
@@ -32,57 +110,71 @@ impl Stream {
             return Err(PublishError::NoTracks);
         }
         let mut inner = self.lock();
-        let is_source_there = inner.publishing && inner.stand_in.is_none();
-        if is_source_there && begin != Begin::Replace {
+        let is_busy = inner.source.as_ref().is_some_and(|source| match &begin {
+            Begin::Source => true,
+            Begin::Replace => false,
+            Begin::StandIn { silence, .. } => {
+                inner.stand_in.is_none() && source.silent_for(now) < *silence
+            }
+        });
+        if is_busy {
             return Err(PublishError::Busy {
                 name: self.name.clone(),
             });
         }
-        if inner.layout.begin_source(&tracks) {
-            inner.drop_units();
-            // Receivers of the old tracks end now, and not only with the first new unit.
-            inner.wake();
-        }
-        inner.make_rings(&tracks);
-        let rings = inner.rings.iter_mut().flatten();
-        rings.for_each(Ring::begin_source);
-        inner.tracks = tracks.into();
-        inner.timeline.begin_source();
-        inner.generation += 1;
-        inner.publishing = true;
-        if let Begin::StandIn(what) = begin {
-            inner.stand_in = Some(what.into());
+        inner.publishers += 1;
+        let (number, tracks) = (inner.publishers, Arc::<[Track]>::from(tracks));
+        if let Begin::StandIn { what, .. } = begin {
+            if inner.source.is_some() && inner.stand_in.is_none() {
+                inner.parting = inner.parting_keyframe();
+            }
+            let what = what.into();
+            inner.stand_in = Some(StandIn { number, what });
         } else {
+            inner.source = Some(PublishingSource {
+                number,
+                tracks: Arc::clone(&tracks),
+                latest: now,
+                resumption_requested: None,
+            });
             inner.stand_in = None;
             inner.parting = None;
             inner.note = None;
             inner.totals.sources += 1;
             inner.state = State::Live { since: now };
         }
-        let generation = inner.generation;
+        inner.begin_tracks(tracks);
         drop(inner);
         self.watchers.wake();
         self.source_watchers.wake();
-        Ok(generation)
+        Ok(number)
     }
 
-    /// Replaces the description of the tracks if publisher `generation` is the current one.
-    pub(crate) fn describe(&self, generation: u64, tracks: &[Track]) -> Result<(), PublishError> {
+    /// Replaces the description of the tracks of publisher `number`, if it still publishes.
+    pub(crate) fn describe(&self, number: u64, tracks: &[Track]) -> Result<(), PublishError> {
         let mut inner = self.lock();
-        if let Some((track, old)) = inner.layout.first_changed(tracks) {
+        let is_present = inner.present() == Some(number);
+        let known = match &inner.source {
+            Some(source) if source.number == number => Arc::clone(&source.tracks),
+            _ => Arc::clone(&inner.tracks),
+        };
+        if let Some((track, old)) = first_changed(&known, tracks) {
             return Err(PublishError::TrackChanged {
                 track,
                 old: old.codec,
                 new: tracks[track].codec,
             });
         }
-        if inner.tracks.len() != tracks.len() {
+        if known.len() != tracks.len() {
             return Err(PublishError::NoSuchTrack {
                 track: TrackIndex(tracks.len()),
-                tracks: inner.tracks.len(),
+                tracks: known.len(),
             });
         }
-        if inner.generation == generation && inner.publishing {
+        if let Some(source) = inner.source.as_mut().filter(|it| it.number == number) {
+            source.tracks = tracks.into();
+        }
+        if is_present {
             inner.make_rings(tracks);
             inner.tracks = tracks.into();
             inner.wake();
@@ -90,21 +182,55 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes a unit of publisher `generation`: numbers it, maps its time to the stream's timeline, keeps it, and wakes the
-    /// subscribers.
+    /// Takes a unit of publisher `number`: numbers it, maps its time to the stream's timeline, keeps it, and wakes the
+    /// subscribers. Returns `None` if something stands in for the publisher and goes on.
     pub(crate) fn accept(
         &self,
-        generation: u64,
-        mut unit: MediaUnit,
+        number: u64,
+        unit: MediaUnit,
         now: Instant,
-    ) -> Result<Arc<MediaUnit>, PublishError> {
+    ) -> Result<Option<Arc<MediaUnit>>, PublishError> {
         let mut inner = self.lock();
-        let inner = &mut *inner;
-        if inner.generation != generation {
+        let is_present = inner.present() == Some(number);
+        let Some(source) = inner.source.as_mut().filter(|it| it.number == number) else {
+            if is_present {
+                return self.keep(&mut inner, unit, now).map(Some);
+            }
             return Err(PublishError::Replaced {
                 name: self.name.clone(),
             });
+        };
+        source.latest = now;
+        if is_present {
+            return self.keep(&mut inner, unit, now).map(Some);
         }
+        check_layer(&unit, &source.tracks)?;
+        if !source.can_begin(&unit) {
+            let requested = source.resumption_requested;
+            let is_due =
+                requested.is_none_or(|at| now.saturating_duration_since(at) >= REQUEST_AGAIN);
+            if is_due {
+                source.resumption_requested = Some(now);
+                self.resumption_wanted.store(true, Ordering::Relaxed);
+            }
+            return Ok(None);
+        }
+        inner.resume_source();
+        let kept = self.keep(&mut inner, unit, now).map(Some);
+        drop(inner);
+        self.resumption_wanted.store(false, Ordering::Relaxed);
+        self.watchers.wake();
+        self.source_watchers.wake();
+        kept
+    }
+
+    /// Numbers a unit of the present publisher, and keeps it.
+    fn keep(
+        &self,
+        inner: &mut Inner,
+        mut unit: MediaUnit,
+        now: Instant,
+    ) -> Result<Arc<MediaUnit>, PublishError> {
         check_layer(&unit, &inner.tracks)?;
         let timing = inner.timeline.map(unit.time, unit.stamps.origin);
         unit.time = timing.time;
@@ -128,26 +254,56 @@ impl Stream {
         Ok(unit)
     }
 
-    /// Ends publishing if publisher `generation` is the current one.
-    pub(crate) fn end_publishing(&self, generation: u64, state: State) {
-        let mut inner = self.lock();
-        if inner.generation == generation && inner.publishing {
-            inner.publishing = false;
-            if inner.stand_in.take().is_none() {
-                inner.parting = inner.parting_keyframe();
-                inner.failures += u64::from(matches!(state, State::Down { .. }));
-                if state == State::Idle {
-                    // The next receiver comes much later, and must not begin with these.
-                    inner.drop_units();
-                }
-                inner.state = state;
-            }
-            // No unit will come that wakes the subscribers.
-            inner.wake();
-            drop(inner);
-            self.watchers.wake();
-            self.source_watchers.wake();
+    /// Returns whether a keyframe was requested of publisher `number` since the last call.
+    pub(crate) fn take_keyframe_request(&self, number: u64) -> bool {
+        let flags = [&self.keyframe_wanted, &self.resumption_wanted];
+        if !flags.iter().any(|it| it.load(Ordering::Relaxed)) {
+            return false;
         }
+        let inner = self.lock();
+        let flag = if inner.present() == Some(number) {
+            &self.keyframe_wanted
+        } else if inner.is_source(number) {
+            &self.resumption_wanted
+        } else {
+            return false;
+        };
+        flag.swap(false, Ordering::Relaxed)
+    }
+
+    /// Ends publishing by publisher `number`, if it still publishes.
+    pub(crate) fn end_publishing(&self, number: u64, state: State) {
+        let mut inner = self.lock();
+        if inner.is_source(number) {
+            if inner.stand_in.is_none() {
+                inner.parting = inner.parting_keyframe();
+            }
+            inner.source = None;
+            inner.failures += u64::from(matches!(state, State::Down { .. }));
+            if state == State::Idle {
+                // The next receiver comes much later, and must not begin with these.
+                inner.drop_units();
+            }
+            inner.state = state;
+        } else if inner
+            .stand_in
+            .as_ref()
+            .is_some_and(|it| it.number == number)
+        {
+            if inner.source.is_some() {
+                // What the source sends next need not follow a keyframe in the rings.
+                inner.drop_units();
+                inner.resume_source();
+            }
+            inner.stand_in = None;
+        } else {
+            return;
+        }
+        // No unit will come that wakes the subscribers.
+        inner.wake();
+        drop(inner);
+        self.watchers.wake();
+        self.source_watchers.wake();
     }
 }
 

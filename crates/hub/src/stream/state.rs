@@ -74,6 +74,13 @@ pub enum StreamLifetime {
     Transient,
 }
 
+impl StreamLifetime {
+    /// Returns whether the configuration names the stream.
+    pub(super) const fn is_lasting(self) -> bool {
+        matches!(self, Self::Configured | Self::Awaited)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::{State, Stream, StreamLifetime};
-use crate::ring::Ring;
 
 /// Time without a unit after which a source that publishes counts as hanging.
 const SILENCE: Duration = Duration::from_secs(8);
@@ -53,17 +52,11 @@ impl Stream {
         }
     }
 
-    /// Returns the time since the present source published its latest unit, or since it began to
-    /// publish if it has published none; `None` if no source publishes.
+    /// Returns the time since the present source sent its latest unit, or since it began if it has
+    /// sent none; `None` if there is no source. Units of what stands in for the source do not count.
     pub fn silent_for(&self, now: Instant) -> Option<Duration> {
         let inner = self.lock();
-        let State::Live { since } = inner.state else {
-            return None;
-        };
-        let rings = inner.rings.iter().flatten();
-        let latest = rings.filter_map(Ring::latest_published);
-        let latest = latest.chain([since]).max()?;
-        Some(now.saturating_duration_since(latest))
+        Some(inner.source.as_ref()?.silent_for(now))
     }
 }
 

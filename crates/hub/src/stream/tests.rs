@@ -108,7 +108,8 @@ fn viewers_outlive_a_restart_of_the_source() {
     ));
     let before = first
         .push(unit(0, 5_000, true, start), start)
-        .expect("track 0");
+        .expect("track 0")
+        .expect("published");
     first.finish(State::Down {
         detail: "connection lost".into(),
     });
@@ -118,7 +119,8 @@ fn viewers_outlive_a_restart_of_the_source() {
     let mut second = stream.publish(tracks(), later).expect("free again");
     let after = second
         .push(unit(0, 0, true, later), later)
-        .expect("track 0");
+        .expect("track 0")
+        .expect("published");
     assert_eq!(after.index, before.index + 1);
     assert_eq!(after.first_packet, before.first_packet + 1);
     assert_eq!(
@@ -159,7 +161,8 @@ fn a_source_with_another_codec_is_taken_and_begins_a_layout() {
     assert!(stream.find(TrackIndex(0), 0).is_none(), "nothing to repair");
     let next = second
         .push(unit(0, 0, true, start), start)
-        .expect("track 0");
+        .expect("track 0")
+        .expect("published");
     assert_eq!((next.index, next.first_packet), (3, 3), "numbers go on");
     subscription.poll(&mut out);
     assert_eq!(out.len(), 1);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use glassline_media::{Bitrate, Kind, MediaTime, TrackIndex};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
+use super::awaited_broadcast::AwaitedBroadcast;
 use super::catalog::{self, OfferedRendition};
 use super::control_datagrams;
 use super::ended::Ended;
@@ -26,9 +27,6 @@ const AUDIO_GROUP_FRAMES: usize = 5;
 /// refuses it (8192 frames, 32 MiB).
 const GROUP_FRAMES_MAX: usize = 8_000;
 const GROUP_BYTES_MAX: usize = 30 << 20;
-
-/// Priority of the catalog, which is sent before all media.
-const CATALOG_PRIORITY: u8 = 100;
 
 /// A broadcast that is being published. It ends when this value is dropped.
 pub struct Broadcast {
@@ -81,11 +79,22 @@ impl Broadcast {
         track_configs: Vec<TrackConfig>,
         link: Option<Arc<Link>>,
     ) -> Result<Self, Ended> {
-        let producer = origin.producer.create_broadcast(name).map_err(Ended::of)?;
-        let info = track::Info::default().with_priority(CATALOG_PRIORITY);
-        let catalog = producer
-            .create_track(catalog::TRACK, info)
-            .map_err(Ended::of)?;
+        let awaited = AwaitedBroadcast::new(origin, name)?;
+        Self::of(awaited, track_configs, link)
+    }
+
+    /// Gives a broadcast its tracks.
+    pub(super) fn of(
+        awaited: AwaitedBroadcast,
+        track_configs: Vec<TrackConfig>,
+        link: Option<Arc<Link>>,
+    ) -> Result<Self, Ended> {
+        let AwaitedBroadcast {
+            name,
+            producer,
+            catalog,
+            origin,
+        } = awaited;
         let mut tracks = Vec::with_capacity(track_configs.len());
         for (place, config) in track_configs.into_iter().enumerate() {
             let usual = || format!("{}{place}", config.track.kind());
@@ -96,7 +105,7 @@ impl Broadcast {
                 .with_priority(config.priority);
             let made = producer.create_track(track_name.as_str(), info);
             tracks.push(PublishedTrack {
-                number: control_datagrams::track_number(name, &track_name),
+                number: control_datagrams::track_number(&name, &track_name),
                 name: track_name,
                 codec: codec::name_of(&config.track, &[]),
                 config,
@@ -114,10 +123,10 @@ impl Broadcast {
         let numbers = tracks.iter().filter(is_video).map(|it| it.number);
         let requests = match link {
             Some(_) => None,
-            None => Some(origin.keyframe_requests.register(name, numbers.collect())),
+            None => Some(origin.keyframe_requests.register(&name, numbers.collect())),
         };
         Ok(Self {
-            name: name.to_owned(),
+            name,
             producer,
             catalog,
             tracks,
@@ -125,7 +134,7 @@ impl Broadcast {
             link,
             requests,
             is_announced: false,
-            _origin: origin.clone(),
+            _origin: origin,
         })
     }
 

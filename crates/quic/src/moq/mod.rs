@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! connect ─► Session ─ publish ─► Broadcast ─ write(frame) ─► group per keyframe ─► stream
+//! Origin ─ announce ─► AwaitedBroadcast ─ with_tracks ─► Broadcast
 //! Server ─ accept ─► Incoming ─► SessionRequest ─ grant ─► Session
 //! Session ─ announced, subscribe ─► BroadcastReader ─► TrackReader ─► ReceivedFrame
 //! ```
@@ -24,6 +25,7 @@
 )]
 
 mod address;
+mod awaited_broadcast;
 mod broadcast;
 mod broadcast_reader;
 mod bursts;
@@ -54,6 +56,7 @@ mod web;
 mod tests;
 
 pub use address::{Address, AddressError, PORT};
+pub use awaited_broadcast::AwaitedBroadcast;
 pub use broadcast::{Broadcast, WriteError};
 pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
 #[cfg(any(test, fuzzing))]

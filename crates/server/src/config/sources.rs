@@ -105,8 +105,11 @@ pub(super) struct SourceKeys {
     /// `true` to show the last keyframe while the source is away, in grey for H.264; or a file `.jpg`
     /// to show, for H.264.
     placeholder: Option<PlaceholderKey>,
-    /// Time after which a source counts as away, in seconds; 2 by default.
+    /// Time after which a source that is not connected counts as away, in seconds; 2 by default.
     after_s: Option<f64>,
+    /// Time without a frame after which a source that is connected counts as away, in seconds; 8 by
+    /// default.
+    silent_s: Option<f64>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
     fps: Option<FrameRate>,
     /// Whether a file is played only once.
@@ -147,6 +150,7 @@ impl SourceKeys {
                 }),
             ),
             ("after_s", self.after_s.map(|it| it.to_string())),
+            ("silent_s", self.silent_s.map(|it| it.to_string())),
             (
                 "fps",
                 self.fps.map(|it| match it {

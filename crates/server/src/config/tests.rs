@@ -65,7 +65,7 @@ fn options_of_a_source_may_be_keys() {
            hall: {source: v.h264, fps: 30000/1001, once: true}\n  \
            film: {source: v.h264, fps: 25}\n  \
            live: {source: publisher, placeholder: off.jpg}\n  \
-           more: {source: publisher, placeholder: true, fallback: live, after_s: 3}\n",
+           more: {source: publisher, placeholder: true, fallback: live, after_s: 3, silent_s: 4}\n",
         "all.yml",
     )
     .expect("a good file");
@@ -74,7 +74,8 @@ fn options_of_a_source_may_be_keys() {
     assert_eq!(shown[0], "v.h264?fps=25");
     assert!(shown[1].ends_with("&once"), "{}", shown[1]);
     assert_eq!(shown[2], "publisher?placeholder=off.jpg");
-    assert_eq!(shown[3], "publisher?fallback=live&placeholder&after_s=3");
+    let more = "publisher?fallback=live&placeholder&after_s=3&silent_s=4";
+    assert_eq!(shown[3], more);
     assert_eq!(shown[4], yard);
     for (entry, wanted) in [
         ("{source: 'rtsp://h/', idel_s: 3}", "did you mean 'idle_s'?"),

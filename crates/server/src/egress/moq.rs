@@ -4,8 +4,9 @@
 //! hub ─ units ─► TrackRemuxer: coded frames by reference ─► Broadcast ─► every session that reads it
 //! ```
 //!
-//! A stream is announced while it is published, and while its source would come if somebody read it:
-//! a camera on demand, once its tracks are known. Its broadcast is written only while a session reads it,
+//! A stream is announced while it is published, and while something would be published if somebody read
+//! it: by a camera on demand, or in place of a source that is away. If its tracks are not known yet, the
+//! first reader of its catalog makes them come. Its broadcast is written only while a session reads it,
 //! once for all sessions. A reader that is too slow loses the oldest groups; the other readers lose
 //! nothing. The hub reports when streams begin and end, so nothing is polled at intervals.
 
@@ -14,9 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_hub::{Hub, Prospect, State, Stream, StreamName, Subscription, TrackLayout, Wake};
+use glassline_hub::{
+    Demand, Hub, Prospect, State, Stream, StreamName, Subscription, TrackLayout, Wake,
+};
 use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
-use glassline_quic::moq::{self, Broadcast, Origin, TrackConfig};
+use glassline_quic::moq::{self, AwaitedBroadcast, Broadcast, Origin, TrackConfig};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -28,8 +31,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Time for which a stream is not offered after its codecs changed, so that readers see the end of
-/// the old broadcast.
+/// Time for which a stream is not offered after its codecs changed or its source failed, so that
+/// readers see the end of the old broadcast.
 const ABSENCE: Duration = Duration::from_millis(500);
 
 /// Time for which a stream is not offered after its offering has panicked: readers see the end of the
@@ -93,10 +96,32 @@ pub(crate) async fn run(
 
 /// Whether a stream is published, or would be if somebody read it.
 fn is_offered(stream: &Stream) -> bool {
-    let comes = matches!(stream.state(), State::Idle | State::Connecting)
-        && stream.prospect() != Prospect::None
-        && !stream.tracks().is_empty();
-    stream.is_published() || comes
+    let comes = || {
+        // A stream that is not configured must be let go some time.
+        let is_kept = matches!(stream.state(), State::Idle | State::Connecting)
+            && !stream.tracks().is_empty();
+        stream.prospect() != Prospect::None && (is_kept || stream.is_configured())
+    };
+    stream.is_published() || comes()
+}
+
+/// Tells a failure of a stream's source, in whose place nothing is published: readers see the end of
+/// the broadcast then, and may ask for the source again.
+struct FailureWatch<'a> {
+    stream: &'a Stream,
+    /// Number of failures before.
+    before: u64,
+}
+
+impl<'a> FailureWatch<'a> {
+    fn new(stream: &'a Stream) -> Self {
+        let before = stream.failures();
+        Self { stream, before }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.stream.prospect() != Prospect::StandIn && self.stream.failures() > self.before
+    }
 }
 
 /// Notified by the hub when a stream appears, begins, ends or is removed.
@@ -127,6 +152,73 @@ async fn serve_caught(
     }
 }
 
+/// A broadcast without tracks, and the demand of its readers, which has made the source come.
+type Awaited = (AwaitedBroadcast, Demand);
+
+/// Announces a stream without tracks, and waits until a reader has made them come. Returns `None` if
+/// the stream is not offered any more, or its source fails.
+async fn await_tracks(stream: &Arc<Stream>, origin: &Origin) -> Option<Awaited> {
+    let name = stream.name().as_str();
+    let announced = origin.announce(name).inspect_err(
+        |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
+    );
+    let broadcast = announced.ok()?;
+    let changed = Arc::new(TaskWaker::default());
+    let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+    stream.watch(&watcher);
+    let failures = FailureWatch::new(stream);
+    let mut demand = None;
+    while is_offered(stream) && !failures.has_failed() {
+        if !stream.tracks().is_empty() {
+            let demand = demand.unwrap_or_else(|| stream.demand());
+            return Some((broadcast, demand));
+        }
+        tokio::select! {
+            () = changed.woken() => {}
+            () = broadcast.reader_joined(), if demand.is_none() => demand = Some(stream.demand()),
+            () = broadcast.readers_left(), if demand.is_some() => demand = None,
+        }
+    }
+    broadcast.finish();
+    None
+}
+
+/// The tracks of a stream that a broadcast has.
+struct OfferedTracks<'a> {
+    stream: &'a Arc<Stream>,
+    layout: TrackLayout,
+    tracks: Arc<[Track]>,
+    failures: FailureWatch<'a>,
+}
+
+impl<'a> OfferedTracks<'a> {
+    fn of(stream: &'a Arc<Stream>) -> Self {
+        Self {
+            stream,
+            layout: stream.layout(),
+            tracks: stream.tracks(),
+            failures: FailureWatch::new(stream),
+        }
+    }
+
+    /// Whether the stream is still offered, with these tracks.
+    fn go_on(&self) -> bool {
+        let tracks = self.stream.tracks();
+        let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
+        is_offered(self.stream)
+            && !self.failures.has_failed()
+            && self.stream.layout() == self.layout
+            && codecs(&tracks) == codecs(&self.tracks)
+    }
+
+    /// Whether the stream is likely to be offered again, and its readers must see the end first. A
+    /// broadcast that returns at once under its name is taken for the same one: readers would go on
+    /// with the old catalog and never learn of the new tracks.
+    fn has_successor(&self) -> bool {
+        self.stream.layout() != self.layout || self.failures.has_failed()
+    }
+}
+
 /// Offers one stream for as long as it is live and its tracks do not change. `changed` tells when
 /// either may be over.
 async fn serve(
@@ -135,30 +227,45 @@ async fn serve(
     services: Services,
     mut changed: watch::Receiver<()>,
 ) {
-    let Services {
-        left_out,
-        clock,
-        supervisor,
-    } = services;
-    let layout = stream.layout();
-    let tracks = stream.tracks();
-    let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
-    let before = codecs(&tracks);
-    let goes_on =
-        || is_offered(&stream) && stream.layout() == layout && codecs(&stream.tracks()) == before;
-    let published = publish(&stream, (layout, &tracks), &origin, clock);
-    let Some((mut broadcast, mut remuxers)) = published else {
-        while goes_on() && changed.changed().await.is_ok() {}
-        return;
-    };
+    let (mut awaited, mut demand) = (None, None);
+    if stream.tracks().is_empty() {
+        match await_tracks(&stream, &origin).await {
+            Some((broadcast, readers)) => (awaited, demand) = (Some(broadcast), Some(readers)),
+            None => return tokio::time::sleep(ABSENCE).await,
+        }
+    }
+    let tracks = OfferedTracks::of(&stream);
+    match publish(&tracks, &origin, awaited, services.clock) {
+        Some(published) => write(&tracks, published, demand, services, changed).await,
+        None => {
+            drop(demand.take());
+            while tracks.go_on() && changed.changed().await.is_ok() {}
+        }
+    }
+    if tracks.has_successor() {
+        tokio::time::sleep(ABSENCE).await;
+    }
+}
+
+/// Writes the units of a stream into its broadcast while a session reads it, until its tracks do not
+/// go on. `demand` is that of readers who are about to subscribe to the tracks.
+async fn write(
+    tracks: &OfferedTracks<'_>,
+    (mut broadcast, mut remuxers): (Broadcast, Vec<TrackRemuxer>),
+    mut demand: Option<Demand>,
+    services: Services,
+    mut changed: watch::Receiver<()>,
+) {
+    let (stream, left_out) = (tracks.stream, &services.left_out);
     // With known parameter sets, the broadcast can be announced before anybody reads it.
     let _ = broadcast.announce();
     let arrival = Arc::new(TaskWaker::default());
     let mut subscription: Option<Subscription> = None;
     let mut arrived = Vec::new();
-    let mut wanted_at: Option<Instant> = None;
-    while goes_on() {
-        if broadcast.has_reader() || !broadcast.is_announced() {
+    let mut wanted_at = demand.is_some().then(Instant::now);
+    while tracks.go_on() {
+        let lacks_names = !broadcast.is_announced() && stream.is_published();
+        if broadcast.has_reader() || lacks_names {
             wanted_at = Some(Instant::now());
         }
         let lingers = wanted_at.is_some_and(|at| at.elapsed() < LINGER);
@@ -173,49 +280,50 @@ async fn serve(
         let subscription = subscription.get_or_insert_with(|| {
             let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
             for remuxer in &mut remuxers {
-                remuxer.begin(&stream, &mut broadcast, &left_out);
+                remuxer.begin(stream, &mut broadcast, left_out);
             }
             subscription
         });
+        demand = None;
         tokio::select! {
             () = arrival.woken() => {}
+            // The last reader may leave while nothing comes.
+            () = tokio::time::sleep(LINGER) => continue,
             () = broadcast.keyframe_requested() => {
                 stream.request_keyframe();
                 continue;
             }
         }
-        supervisor.fault_point(FaultPoint::QuicStream);
+        services.supervisor.fault_point(FaultPoint::QuicStream);
         subscription.poll(&mut arrived);
-        if subscription.layout() != layout {
+        if subscription.layout() != tracks.layout {
             break;
         }
         for unit in arrived.drain(..) {
             if let Some(remuxer) = remuxers.iter_mut().find(|it| it.track == unit.track) {
-                remuxer.write(&unit, &mut broadcast, &left_out);
+                remuxer.write(&unit, &mut broadcast, left_out);
             }
         }
     }
+    drop(demand);
     broadcast.finish();
-    if stream.layout() != layout {
-        // A broadcast that returns at once under its name is taken for the same one: readers would
-        // go on with the old catalog and never learn of the new tracks.
-        tokio::time::sleep(ABSENCE).await;
-    }
 }
 
-/// Creates the broadcast of a stream and the remuxers of its tracks. Returns `None` if MoQ carries
-/// none of the tracks, or if the name is taken.
+/// Creates the broadcast of a stream, or gives the one that `awaited` the tracks to it, and the
+/// remuxers of the tracks. Returns `None` if MoQ carries none of the tracks, or if the name is taken.
 ///
 /// Tracks of each layout have names of their own: a session that reads a track goes on with the
 /// track of the same name in the next broadcast, and its decoder would get frames of another codec.
 fn publish(
-    stream: &Arc<Stream>,
-    (layout, tracks): (TrackLayout, &[Track]),
+    offered: &OfferedTracks<'_>,
     origin: &Origin,
+    awaited: Option<AwaitedBroadcast>,
     clock: Clock,
 ) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
+    let (stream, layout) = (offered.stream, offered.layout);
     let carried = |it: &(TrackIndex, &Track)| moq::is_carried(it.1.codec);
-    let carried: Vec<_> = TrackIndex::enumerate(tracks).filter(carried).collect();
+    let tracks = TrackIndex::enumerate(offered.tracks.iter());
+    let carried: Vec<_> = tracks.filter(carried).collect();
     if carried.is_empty() {
         return None;
     }
@@ -227,12 +335,14 @@ fn publish(
         }
         config.named(format!("{}{index}-{layout}", track.kind()))
     });
-    let mut broadcast = origin
-        .publish(name, track_configs.collect())
-        .inspect_err(
-            |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
-        )
-        .ok()?;
+    let begun = match awaited {
+        Some(awaited) => awaited.with_tracks(track_configs.collect()),
+        None => origin.publish(name, track_configs.collect()),
+    };
+    let begun = begun.inspect_err(
+        |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
+    );
+    let mut broadcast = begun.ok()?;
     if let Some(zero) = clock_of(stream) {
         broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
     }

@@ -154,6 +154,7 @@ impl Scene {
             let _ = self.assembler.starts(&unit);
             let published = self.publisher.push(unit, self.now);
             let published = published.expect("a track that was announced");
+            let published = published.expect("nothing stands in");
             assert!(published.stamps.published == self.now);
         }
     }

@@ -60,9 +60,11 @@ impl ReadingTimeline {
         now: Instant,
     ) -> Result<(), PublishError> {
         let (track, time) = (media_unit.track, media_unit.time);
-        let media_unit = publisher.push(media_unit, now)?;
-        self.offset_ns = media_unit.time.nanos() - time.nanos();
-        self.next_packets[track] = media_unit.first_packet + media_unit.packet_count() as u64;
+        // Nothing stands in for a file.
+        if let Some(media_unit) = publisher.push(media_unit, now)? {
+            self.offset_ns = media_unit.time.nanos() - time.nanos();
+            self.next_packets[track] = media_unit.first_packet + media_unit.packet_count() as u64;
+        }
         Ok(())
     }
 

@@ -13,8 +13,10 @@ pub struct Away {
     pub fallback: Option<StreamName>,
     /// What is shown if there is no fallback, or the fallback is away, too; `None` for nothing.
     pub placeholder: Option<PlaceholderKind>,
-    /// Time after which a source counts as away.
+    /// Time after which a source that is not connected counts as away.
     pub after: Duration,
+    /// Time without a unit after which a source that is connected counts as away.
+    pub silence: Duration,
 }
 
 /// What a placeholder shows.
@@ -27,11 +29,15 @@ pub enum PlaceholderKind {
 }
 
 /// Options of [`Away`].
-pub(super) const OPTIONS: [&str; 3] = ["fallback", "placeholder", "after_s"];
+pub(super) const OPTIONS: [&str; 4] = ["fallback", "placeholder", "after_s", "silent_s"];
 
-/// Time after which a source counts as away, unless the source says otherwise: a camera that was
-/// reached again at the first attempts is not.
+/// Time after which a source that is not connected counts as away, unless the source says otherwise:
+/// a camera that was reached again at the first attempts is not.
 const AFTER: Duration = Duration::from_secs(2);
+
+/// Time without a unit after which a source that is connected counts as away, unless the source says
+/// otherwise: its status is [`Status::Hangs`](glassline_hub::Status::Hangs) from then on.
+const SILENCE: Duration = Duration::from_secs(8);
 
 impl Default for Away {
     fn default() -> Self {
@@ -39,6 +45,7 @@ impl Default for Away {
             fallback: None,
             placeholder: None,
             after: AFTER,
+            silence: SILENCE,
         }
     }
 }
@@ -68,6 +75,7 @@ impl Away {
                 self.placeholder = is_on.then_some(PlaceholderKind::LastKeyframe);
             }
             "after_s" => self.after = seconds("after_s", value)?,
+            "silent_s" => self.silence = seconds("silent_s", value)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -91,6 +99,10 @@ impl Away {
         }
         if self.after != AFTER {
             write!(f, "{separator}after_s={}", self.after.as_secs_f64())?;
+            separator = '&';
+        }
+        if self.silence != SILENCE {
+            write!(f, "{separator}silent_s={}", self.silence.as_secs_f64())?;
         }
         Ok(())
     }

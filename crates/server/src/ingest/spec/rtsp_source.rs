@@ -36,7 +36,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 7] = [
+pub(super) const OPTIONS: [&str; 8] = [
     "transport",
     "timeout_s",
     "on_demand",
@@ -44,6 +44,7 @@ pub(super) const OPTIONS: [&str; 7] = [
     "fallback",
     "placeholder",
     "after_s",
+    "silent_s",
 ];
 
 /// Options that are set by their name alone.

@@ -101,6 +101,8 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?placeholder",
         "publisher",
         "publisher?fallback=loop&after_s=5",
+        "publisher?placeholder&after_s=5&silent_s=3",
+        "rtsp://cam/live?placeholder&silent_s=3",
         "publisher?placeholder=images/off.jpg&after_s=5",
         "rtsp://cam/live?timeout_s=2&idle_s=0.5",
     ] {

@@ -1,7 +1,7 @@
 //! Publishes the units of another stream in place of the source.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, Subscription};
 use glassline_media::{MediaUnit, TrackIndex};
@@ -15,7 +15,8 @@ impl StandIn<'_> {
     /// tracks, the source is back, or nobody watches.
     pub(super) async fn publish_fallback(&self, fallback: &Arc<Stream>) -> Over {
         let arrival = Arc::new(TaskWaker::default());
-        let Some(mut copy) = Copying::begin(self.stream, fallback, &arrival) else {
+        let whose = (self.stream, self.away.silence);
+        let Some(mut copy) = Copying::begin(whose, fallback, &arrival) else {
             return Over::Changed;
         };
         loop {
@@ -39,6 +40,8 @@ impl StandIn<'_> {
 /// The units of one layout of the fallback on their way into the stream.
 struct Copying<'a> {
     stream: &'a Arc<Stream>,
+    /// Silence after which the source counts as away.
+    silence: Duration,
     map: TrackMap,
     subscription: Subscription,
     /// For each track of the fallback, the number of the next unit to copy.
@@ -54,7 +57,7 @@ struct Copying<'a> {
 impl<'a> Copying<'a> {
     /// Subscribes to `fallback`, and takes what it has published since its latest keyframe.
     fn begin(
-        stream: &'a Arc<Stream>,
+        (stream, silence): (&'a Arc<Stream>, Duration),
         fallback: &Arc<Stream>,
         arrival: &Arc<TaskWaker>,
     ) -> Option<Self> {
@@ -73,6 +76,7 @@ impl<'a> Copying<'a> {
         }
         Some(Self {
             stream,
+            silence,
             next: vec![0; fallback.tracks().len()],
             map,
             subscription,
@@ -122,7 +126,8 @@ impl<'a> Copying<'a> {
             Some(publisher) => publisher,
             None => {
                 let what = format!("fallback {}", self.subscription.stream().name());
-                let begun = self.stream.stand_in(self.map.tracks.clone(), what, now);
+                let tracks = self.map.tracks.clone();
+                let begun = self.stream.stand_in(tracks, what, self.silence, now);
                 self.publisher.insert(begun.map_err(|_| Over::NotNeeded)?)
             }
         };

@@ -1,14 +1,16 @@
 //! What is published in place of a source that is away: another stream, or its last keyframe.
 //!
 //! ```text
-//! source away, somebody watches ─ after the bound ─┬► fallback is published: its units, on our tracks
-//!                                                  └► otherwise the placeholder: one frame a second
-//! source begins to publish, or nobody watches ─────► over
+//! source away or silent, ─ after the bound ─┬► fallback is published: its units, on our tracks
+//! somebody watches                          └► otherwise the placeholder: one frame a second
+//! source begins to publish, or sends its ───► over
+//! next keyframe, or nobody watches
 //! ```
 //!
-//! One task a stream, which sleeps while the source is there or nobody watches. The hub lets the source
-//! take over at any time ([`Stream::stand_in`]), and continues the timeline, so that receivers notice
-//! neither the beginning nor the end but by what they see.
+//! One task a stream, which sleeps while nobody watches, and while the source is there looks for its
+//! latest unit as often as the source may be silent. The hub lets the source take over at any time
+//! ([`Stream::stand_in`]), and continues the timeline, so that receivers notice neither the beginning
+//! nor the end but by what they see.
 
 mod away_content;
 mod fallback;
@@ -81,6 +83,15 @@ struct StandIn<'a> {
     placeholders: Placeholders,
 }
 
+/// Since when a source has been away; empty while it is there.
+#[derive(Debug, Default)]
+struct AwaySince {
+    /// When the source was first found to be away.
+    away: Option<Instant>,
+    /// When somebody began to watch since then.
+    asked: Option<Instant>,
+}
+
 /// Why the units of a fallback or a placeholder are no longer published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
@@ -110,40 +121,54 @@ impl<'a> StandIn<'a> {
     }
 
     async fn run(mut self) {
-        let mut away_since = Instant::now();
-        let mut asked_since = None;
+        let mut since = AwaySince::default();
         loop {
-            if !self.stream.is_source_away() {
-                self.changed.woken().await;
-                (away_since, asked_since) = (Instant::now(), None);
-                continue;
-            }
-            if !self.stream.is_demanded() {
-                asked_since = None;
-                self.changed.woken().await;
-                continue;
-            }
-            // A source that comes because somebody asks has its time from then on.
-            let since = match self.stream.state() {
-                State::Idle | State::Connecting => *asked_since.get_or_insert_with(Instant::now),
-                _ => away_since,
-            };
-            let left = (since + self.away.after).saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                self.publish().await;
-                if self.is_needed() {
-                    // The hub refused what was to be published.
-                    tokio::time::sleep(REFUSED_PAUSE).await;
+            match self.due(&mut since, Instant::now()) {
+                None => self.changed.woken().await,
+                Some(due) if due <= Instant::now() => {
+                    self.publish().await;
+                    if self.is_needed() {
+                        // The hub refused what was to be published.
+                        tokio::time::sleep(REFUSED_PAUSE).await;
+                    }
                 }
-            } else {
-                let _ = tokio::time::timeout(left, self.changed.woken()).await;
+                Some(due) => {
+                    let _ = tokio::time::timeout_at(due.into(), self.changed.woken()).await;
+                }
             }
         }
     }
 
+    /// Returns when something is to be published if nothing changes until then; `None` if nothing is.
+    fn due(&self, since: &mut AwaySince, now: Instant) -> Option<Instant> {
+        if !self.stream.is_source_away() {
+            *since = AwaySince::default();
+            if self.stream.prospect() != Prospect::StandIn {
+                // The source's last keyframe can be shown from now on.
+                self.stream.set_prospect(Prospect::StandIn);
+            }
+            let silence = self.stream.silent_for(now)?;
+            let due = now + self.away.silence.saturating_sub(silence);
+            return self.stream.is_demanded().then_some(due);
+        }
+        let away = *since.away.get_or_insert(now);
+        if !self.stream.is_demanded() {
+            since.asked = None;
+            return None;
+        }
+        // A source that comes because somebody asks has its time from then on.
+        let since = match self.stream.state() {
+            State::Idle | State::Connecting => *since.asked.get_or_insert(now),
+            _ => away,
+        };
+        Some(since + self.away.after)
+    }
+
     /// Returns whether something is to be published in place of the source.
     fn is_needed(&self) -> bool {
-        self.stream.is_source_away() && self.stream.is_demanded()
+        let silence = self.stream.silent_for(Instant::now());
+        let hangs = silence.is_some_and(|silence| silence >= self.away.silence);
+        (hangs || self.stream.is_source_away()) && self.stream.is_demanded()
     }
 
     /// Publishes what there is until the source is back or nobody watches.

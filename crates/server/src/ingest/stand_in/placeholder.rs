@@ -33,7 +33,7 @@ struct RepeatedFrame {
 struct Screen {
     track: TrackIndex,
     tracks: Vec<Track>,
-    /// The source's last keyframe; `None` if the source was never there.
+    /// The source's last keyframe; `None` if the source was never there or has had none.
     parting: Option<PartingKeyframe>,
 }
 
@@ -48,7 +48,10 @@ impl StandIn<'_> {
         let frames = self.frames(&screen).await;
         let mut packetizer = UnitPacketizer::new(&screen.tracks[screen.track]);
         let what = "placeholder".to_owned();
-        let begun = self.stream.stand_in(screen.tracks, what, Instant::now());
+        let silence = self.away.silence;
+        let begun = self
+            .stream
+            .stand_in(screen.tracks, what, silence, Instant::now());
         let Ok(mut publisher) = begun else {
             return Over::NotNeeded;
         };

@@ -8,6 +8,9 @@ use crate::runtime::TaskWaker;
 /// A keyframe of VP8: header, 64 by 64.
 const KEYFRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
 
+/// Silence after which something stands in for a source that is there.
+const SILENCE: Duration = Duration::from_millis(100);
+
 struct Scene {
     hub: Arc<Hub>,
     stop: watch::Sender<bool>,
@@ -25,6 +28,7 @@ impl Scene {
             fallback: fallback.map(name),
             placeholder: Some(PlaceholderKind::LastKeyframe),
             after: Duration::from_millis(1),
+            silence: SILENCE,
         };
         let away = AwayContent::load(away).expect("no image");
         let services = Services {
@@ -56,6 +60,7 @@ fn publish(stream: &Arc<Stream>, codec: Codec) -> Publisher {
     publisher
 }
 
+/// Publishes a keyframe.
 fn push(publisher: &mut Publisher, now: Instant) {
     let mut builder = UnitBuilder::default();
     builder.push(&KEYFRAME);
@@ -141,5 +146,29 @@ async fn a_fallback_of_another_codec_begins_a_layout_and_so_does_the_source() {
     assert_eq!((codec(), scene.stream.standing_in()), (Codec::Vp8, None));
     until("the fallback is left", || !spare.is_demanded()).await;
     drop((source, subscription));
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_that_hangs_is_replaced_for_viewers_until_its_next_keyframe() {
+    let scene = Scene::start(None);
+    let mut source = publish(&scene.stream, Codec::Vp8);
+    tokio::time::sleep(SILENCE * 2).await;
+    assert_eq!(scene.stream.standing_in(), None, "nobody watches");
+    let arrival = Arc::new(TaskWaker::default());
+    let mut subscription = scene.stream.subscribe(Arc::clone(&arrival) as _);
+    units(&mut subscription, &arrival, 1).await;
+    assert_eq!(scene.stream.standing_in().as_deref(), Some("placeholder"));
+    assert!(matches!(scene.stream.state(), State::Live { .. }));
+    let layout = scene.stream.layout();
+    push(&mut source, Instant::now());
+    assert_eq!(scene.stream.standing_in(), None, "its keyframe");
+    // The source hangs once more, and leaves meanwhile.
+    until("it is away again", || scene.stream.standing_in().is_some()).await;
+    source.finish(State::Idle);
+    assert!(scene.stream.is_published(), "the placeholder goes on");
+    assert_eq!(scene.stream.layout(), layout);
+    drop(subscription);
+    until("nobody watches", || !scene.stream.is_published()).await;
     scene.stop().await;
 }

@@ -226,7 +226,8 @@ fn packets_that_the_source_lost_are_left_out_of_the_numbers() {
         let stamps = Stamps::arrived(at);
         let unit = UnitBuilder::forward(&[7; 40], forwarded, AUDIO, time, stamps);
         let unit = scene.publisher.push(unit.expect("a packet"), at);
-        sender.offer(&unit.expect("a track"), at, &scene.stream);
+        let unit = unit.expect("a track").expect("published");
+        sender.offer(&unit, at, &scene.stream);
         arrived.extend(scene.flush(&mut sender, ms).1);
     }
     let numbers = arrived.iter().map(|it| it.sequence - arrived[0].sequence);

@@ -169,7 +169,9 @@ impl Scene {
         let at = self.at(ms);
         let unit = unit(track, at, ms, keyframe, sizes);
         let published = self.publisher.push(unit, at);
-        published.expect("a track of the stream")
+        published
+            .expect("a track of the stream")
+            .expect("published")
     }
 
     /// Publishes a unit and offers it at once.
