@@ -10,7 +10,8 @@ use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBui
 use glassline_server::config::{Cluster, ClusterOrigin, Secret};
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, SOON};
+use crate::panics::fail_at;
+use crate::peer::{Peer, SDP, SOON};
 use crate::rtsps::data;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source, VIDEO};
@@ -34,12 +35,12 @@ fn origin(at: SocketAddr, running: &Running) -> ClusterOrigin {
 }
 
 /// A server called `name` that pulls from `origins`.
-fn node(name: &str, origins: &[&Running]) -> Running {
+pub(crate) fn node(name: &str, origins: &[&Running]) -> Running {
     let origins = origins.iter().map(|it| origin(it.quic(), it)).collect();
     Running::with(1, |config| config.cluster = cluster(name, origins))
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !done() {
         assert!(Instant::now() < end, "{what}");
@@ -262,6 +263,74 @@ fn viewers_stay_when_the_origin_vanishes_and_another_one_has_the_stream() {
     );
 }
 
+#[test]
+fn viewers_stay_when_the_stream_at_the_origin_is_silent_and_another_one_has_it() {
+    let (silent, other) = (node("silent", &[]), node("other", &[]));
+    let source = Source::start(&silent.stream(), Film::default());
+    let _other = Source::start(&other.stream(), Film::default());
+    let edge = node("edge", &[&silent, &other]);
+    let mut peer = Peer::of_stream(&edge, STREAM).expect("an answer");
+    peer.await_media();
+    peer.run_until(SOON, |peer| video_frames(peer) > 10);
+    // Its server is well, and the connection to it.
+    drop(source);
+    eventually("the other origin is asked", || {
+        peer.run_for(Duration::from_millis(50));
+        other.hub().stream(STREAM).expect("there").is_demanded()
+    });
+    let before = video_frames(&peer);
+    peer.run_until(SOON, |peer| video_frames(peer) > before + 30);
+    assert!(peer.is_connected());
+}
+
+#[test]
+fn a_silent_stream_of_the_only_origin_goes_on_without_old_frames() {
+    let origin = node("origin", &[]);
+    let film = Film {
+        gop: 10_000,
+        ..Film::default()
+    };
+    let source = Source::start(&origin.stream(), film);
+    let edge = node("edge", &[&origin]);
+    let mut peer = Peer::of_stream(&edge, STREAM).expect("an answer");
+    peer.await_media();
+    peer.run_until(SOON, |peer| video_frames(peer) > 10);
+    drop(source);
+    peer.run_for(Duration::from_secs(5));
+    let silent = video_frames(&peer);
+    peer.run_for(Duration::from_secs(2));
+    assert_eq!(video_frames(&peer), silent, "nothing is sent twice");
+    let _source = Source::start(&origin.stream(), film);
+    peer.run_until(SOON, |peer| video_frames(peer) > silent + 30);
+    let totals = edge.hub().stream(STREAM).expect("pulled").totals();
+    assert_eq!(totals.sources, 1, "it is the same pull");
+}
+
+#[test]
+fn an_offer_that_is_refused_starts_no_search() {
+    let origin = node("origin", &[]);
+    let edge = node("edge", &[&origin]);
+    for garbage in ["", "garbage", "v=0\r\n"] {
+        let refused = edge.request("POST", "/nowhere/whep", &[SDP], garbage);
+        assert_eq!(refused.status, 400, "{}", refused.body);
+        assert!(edge.hub().streams().is_empty(), "{garbage:?}");
+    }
+}
+
+#[test]
+fn a_stream_whose_search_panics_can_be_asked_for_again() {
+    let origin = node("origin", &[]);
+    let _source = Source::start(&origin.stream(), Film::default());
+    let edge = node("edge", &[&origin]);
+    fail_at(&edge, "origin-search");
+    let refused = Peer::of_stream(&edge, STREAM).err().expect("it failed");
+    assert_eq!(refused.status, 404, "{}", refused.body);
+    assert!(edge.hub().streams().is_empty(), "nothing of it is kept");
+    assert_eq!(edge.of_part("panics_total", "quic"), 1);
+    let mut peer = Peer::of_stream(&edge, STREAM).expect("an answer");
+    peer.await_media();
+}
+
 /// Publishes a stream of motion JPEG and linear PCM, which ordinary MoQ catalogs have no name for.
 fn odd(stream: &Arc<Stream>) -> (Publisher, impl FnMut(&mut Publisher) + use<>) {
     let tracks = vec![
@@ -361,71 +430,4 @@ fn a_request_for_a_keyframe_at_the_edge_reaches_the_origins_source() {
     let _ = publisher.keyframe_wanted();
     pulled.request_keyframe();
     eventually("the source is told", || publisher.keyframe_wanted());
-}
-
-/// CPU time of this process's threads, in clock ticks, by thread.
-#[cfg(target_os = "linux")]
-fn thread_ticks() -> std::collections::HashMap<String, u64> {
-    let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
-    let ticks = threads.flatten().filter_map(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(')')?;
-        let mut fields = fields.split_whitespace().skip(11);
-        let mut next = || fields.next()?.parse::<u64>().ok();
-        let spent = next()? + next()?;
-        Some((thread.file_name().to_string_lossy().into_owned(), spent))
-    });
-    ticks.collect()
-}
-
-/// Prints what a viewer and what a pull costs the server that has the stream, and what a hop adds to
-/// the delay: `cargo test -p glassline-server --test tests -- --ignored --nocapture cost_of_a_pull`.
-#[test]
-#[ignore = "measures for a minute, and needs a quiet machine"]
-#[cfg(target_os = "linux")]
-fn cost_of_a_pull() {
-    const TIME: Duration = Duration::from_secs(10);
-    const VIEWERS: usize = 10;
-    let before = thread_ticks();
-    let origin = node("origin", &[]);
-    let own: Vec<String> = thread_ticks()
-        .into_keys()
-        .filter(|thread| !before.contains_key(thread))
-        .collect();
-    let _source = Source::start(&origin.stream(), Film::default());
-    let spent = || -> u64 {
-        let ticks = thread_ticks();
-        own.iter().filter_map(|thread| ticks.get(thread)).sum()
-    };
-    // 100 ticks a second, so a tick over the time is a millisecond a second.
-    let cost = |work: &mut dyn FnMut()| {
-        let begun = spent();
-        work();
-        (spent() - begun) as f64 * 10.0 / TIME.as_secs_f64()
-    };
-    let idle = cost(&mut || std::thread::sleep(TIME));
-    let mut viewers: Vec<_> = (0..VIEWERS)
-        .map(|_| Peer::of_stream(&origin, STREAM).expect("an answer"))
-        .collect();
-    crate::peer::live(&mut viewers, Duration::from_secs(2));
-    let watched = cost(&mut || crate::peer::live(&mut viewers, TIME));
-    for viewer in &viewers {
-        viewer.delete();
-    }
-    drop(viewers);
-    let edge = node("edge", &[&origin]);
-    let mut peer = Peer::of_stream(&edge, STREAM).expect("an answer");
-    peer.await_media();
-    peer.run_for(Duration::from_secs(2));
-    let pulled = cost(&mut || peer.run_for(TIME));
-    let latency = edge.get("/api/v1/streams/cam/latency").json();
-    let rows = latency["stages"].as_array().expect("rows");
-    let relay = rows
-        .iter()
-        .find(|row| row["stage"] == "relay")
-        .expect("pulled");
-    println!("idle {idle:.1} ms/s");
-    println!("a viewer {:.2} ms/s", (watched - idle) / VIEWERS as f64);
-    println!("a pull {:.2} ms/s", pulled - idle);
-    println!("relay {relay}");
 }

@@ -39,6 +39,7 @@ mod panics;
 mod peer;
 mod proxies;
 mod publishing;
+mod pull_cost;
 mod quic;
 mod reload;
 mod reordered;

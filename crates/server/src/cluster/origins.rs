@@ -11,9 +11,9 @@ use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
-use super::pull::{Pull, PullEvent, PullSource, Pulls};
+use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::rooms;
-use crate::runtime::{SourceRates, Supervisor, TaskWaker};
+use crate::runtime::{FaultPoint, Part, SourceRates, Supervisor, TaskWaker};
 
 /// Longest time that viewers of a new stream wait for an origin that has it.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -60,6 +60,7 @@ pub(crate) struct Settings {
 pub(crate) struct Directory {
     origins: Vec<NodeAddress>,
     pulls: Pulls,
+    supervisor: Arc<Supervisor>,
     state: Mutex<Found>,
 }
 
@@ -91,6 +92,7 @@ impl Directory {
         Ok(Arc::new(Self {
             origins: settings.origins,
             pulls,
+            supervisor: Arc::clone(supervisor),
             state: Mutex::new(Found {
                 pulled: HashMap::new(),
                 searches: 0,
@@ -157,8 +159,22 @@ impl Directory {
             },
         );
         drop(found);
-        tokio::spawn(Search::new(self, &stream, asking).run());
+        tokio::spawn(Arc::clone(self).search(Arc::clone(&stream), asking.to_vec()));
         Some(stream)
+    }
+
+    /// Searches for a stream and pulls it, until nobody needs it. A panic ends that for this stream
+    /// alone, which can be asked for again.
+    async fn search(self: Arc<Self>, stream: Arc<Stream>, asking: Vec<NodeName>) {
+        let searching = Search::new(&self, &stream, asking).run();
+        let ended = self.supervisor.catch_task(Part::Quic, searching).await;
+        if ended.is_err() {
+            let name = stream.name();
+            tracing::error!(stream = %name, "the search for a stream panicked: it is searched for again when it is needed");
+            self.forget(&stream, false);
+            let detail = "the search for the stream failed".to_owned();
+            stream.set_state(State::Down { detail });
+        }
     }
 
     fn note_live(&self, name: &StreamName) {
@@ -219,18 +235,21 @@ struct Search {
     failed: usize,
     rounds: usize,
     why: String,
+    /// The source that is published, and whether it is silent.
+    present: Option<(PullSource, bool)>,
 }
 
 impl Search {
-    fn new(directory: &Arc<Directory>, stream: &Arc<Stream>, asking: &[NodeName]) -> Self {
+    fn new(directory: &Arc<Directory>, stream: &Arc<Stream>, asking: Vec<NodeName>) -> Self {
         Self {
             directory: Arc::clone(directory),
             stream: Arc::clone(stream),
-            asking: asking.to_vec(),
+            asking,
             place: 0,
             failed: 0,
             rounds: 0,
             why: String::new(),
+            present: None,
         }
     }
 
@@ -242,6 +261,9 @@ impl Search {
     }
 
     async fn run(mut self) {
+        self.directory
+            .supervisor
+            .fault_point(FaultPoint::OriginSearch);
         // The stream is needed for as long as it is searched for.
         let mut demand = Some(self.stream.demand());
         let directory = Arc::clone(&self.directory);
@@ -262,6 +284,7 @@ impl Search {
         self.keep(&pull, events).await;
         while self.is_needed_again().await {
             (self.place, self.failed, self.rounds) = (0, 0, 0);
+            self.present = None;
             let (stream, source) = (Arc::clone(&self.stream), self.source());
             let (pull, events) = directory.pulls.start(stream, source, &self.asking);
             self.keep(&pull, events).await;
@@ -307,6 +330,7 @@ impl Search {
             match events.recv().await? {
                 PullEvent::FirstData { source, provenance } => {
                     self.note(&source, &provenance);
+                    self.present = Some((source, false));
                     return Some(events);
                 }
                 PullEvent::Failed { source, why } => {
@@ -323,6 +347,44 @@ impl Search {
         }
     }
 
+    fn note_failure(&mut self, source: &PullSource, why: &PullFailure) {
+        if let Some((present, is_silent)) = &mut self.present
+            && present == source
+        {
+            match why {
+                PullFailure::Silent => *is_silent = true,
+                _ => self.present = None,
+            }
+        }
+    }
+
+    /// Whether another origin has to be asked. A silent one is still read, so one that is the only
+    /// origin is waited for.
+    fn needs_another(&self) -> bool {
+        match &self.present {
+            Some((_, is_silent)) => *is_silent && self.directory.origins.len() > 1,
+            None => true,
+        }
+    }
+
+    /// Asks the next origin that is not read already, after a pause if all have failed.
+    async fn ask_next(&mut self, pull: &Pull) {
+        let count = self.directory.origins.len();
+        self.failed += 1;
+        if self.failed > count {
+            self.failed = 1;
+            let pause = ROUND_PAUSES[self.rounds.min(ROUND_PAUSES.len() - 1)];
+            self.rounds += 1;
+            tokio::time::sleep(pause).await;
+        }
+        self.place = (self.place + 1) % count;
+        let present = self.present.as_ref().map(|(source, _)| source);
+        if present == Some(&self.source()) {
+            self.place = (self.place + 1) % count;
+        }
+        pull.replace(self.source());
+    }
+
     /// Keeps the stream live for as long as somebody needs it: whenever its origin fails, the others
     /// are asked, and then all of them again.
     async fn keep(&mut self, pull: &Pull, mut events: mpsc::Receiver<PullEvent>) {
@@ -331,17 +393,13 @@ impl Search {
                 PullEvent::FirstData { source, provenance } => {
                     self.note(&source, &provenance);
                     (self.failed, self.rounds) = (0, 0);
+                    self.present = Some((source, false));
                 }
-                PullEvent::Failed { .. } => {
-                    self.failed += 1;
-                    if self.failed > self.directory.origins.len() {
-                        self.failed = 1;
-                        let pause = ROUND_PAUSES[self.rounds.min(ROUND_PAUSES.len() - 1)];
-                        self.rounds += 1;
-                        tokio::time::sleep(pause).await;
+                PullEvent::Failed { source, why } => {
+                    self.note_failure(&source, &why);
+                    if self.needs_another() {
+                        self.ask_next(pull).await;
                     }
-                    self.place = (self.place + 1) % self.directory.origins.len();
-                    pull.replace(self.source());
                 }
                 PullEvent::CodecChanged { source } => {
                     let stream = self.stream.name();

@@ -159,6 +159,8 @@ impl Negotiator {
             return self.watch_awaited(stream, offer).await;
         }
         let Some(live) = self.file(name).await? else {
+            // Other servers are not asked because of an offer that is refused in any case.
+            offer.media()?;
             let pulled = self.directory.as_ref();
             let pulled = pulled.and_then(|it| it.begin(name, offer.client()));
             let Some(stream) = pulled else {

@@ -40,7 +40,7 @@ pub(crate) fn fail(running: &Running, thread: &str, kind: &str) {
 }
 
 /// Makes the next task panic that reaches this place in the code.
-fn fail_at(running: &Running, point: &str) {
+pub(crate) fn fail_at(running: &Running, point: &str) {
     let path = format!("/api/v1/faults?point={point}&kind=panic");
     let response = running.admin_post(&path);
     assert_eq!(response.status, 202, "{}", response.body);

@@ -42,6 +42,10 @@ struct Present {
     described: Arc<Described>,
     /// Tracks with other codecs, whose first keyframe has not come yet.
     coming: Option<Arc<Described>>,
+    /// When the latest unit came.
+    heard: Instant,
+    /// Whether the decision maker was told that no unit comes.
+    is_silent: bool,
 }
 
 /// A source that takes over from its first keyframe on.
@@ -143,13 +147,22 @@ impl Driver {
     fn deadline(&self) -> Option<Instant> {
         let linger = self.unneeded.map(|since| since + self.linger);
         let due = self.next.as_ref().map(|next| next.due);
+        let heard = self.present.as_ref().filter(|present| !present.is_silent);
+        let silence = heard.map(|present| present.heard + SILENCE);
         let keyframe = self.keyframe_asked.map(|asked| asked + KEYFRAME_INTERVAL);
         let keyframe = keyframe.filter(|at| *at > Instant::now());
-        [linger, due, keyframe].into_iter().flatten().min()
+        let deadlines = [linger, due, silence, keyframe];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Begins to read `source`, which takes over with its first keyframe.
     fn begin(&mut self, source: PullSource) {
+        let present = self.present.as_ref().map(|it| &it.reception.source);
+        if present == Some(&source) {
+            // A second reading would bring the same units, the old ones of a silent source once more.
+            self.next = None;
+            return;
+        }
         let name = self.stream.name().as_str().to_owned();
         let sessions = Arc::clone(&self.sessions);
         self.next = Some(Next {
@@ -212,6 +225,8 @@ impl Driver {
                     publisher,
                     described,
                     coming: None,
+                    heard: Instant::now(),
+                    is_silent: false,
                 });
                 self.tell(PullEvent::FirstData { source, provenance });
                 self.push(unit);
@@ -232,13 +247,43 @@ impl Driver {
                     .set(stream, Some(described.provenance.clone()));
                 present.described = described;
             }
-            Arrival::Unit(unit) => match present.coming.clone() {
-                None => self.push(unit),
-                Some(coming) if starts(&coming, &unit) => self.change(&coming, unit),
-                // A unit of the old tracks, or one that nobody could begin with.
-                Some(_) => {}
-            },
+            Arrival::Unit(unit) => {
+                present.heard = Instant::now();
+                let was_silent = std::mem::take(&mut present.is_silent);
+                match present.coming.clone() {
+                    None => self.push(unit),
+                    Some(coming) if starts(&coming, &unit) => self.change(&coming, unit),
+                    // A unit of the old tracks, or one that nobody could begin with.
+                    Some(_) => {}
+                }
+                if was_silent {
+                    self.tell_resumed();
+                }
+            }
             Arrival::Over(why) => self.fail_present(why),
+        }
+    }
+
+    fn tell_resumed(&self) {
+        if let Some(present) = &self.present {
+            let source = present.reception.source.clone();
+            let provenance = present.described.provenance.clone();
+            self.tell(PullEvent::FirstData { source, provenance });
+        }
+    }
+
+    /// Tells that the present source brings nothing, if that is so. The source is still read: it may
+    /// go on before another one is found.
+    fn look_for_silence(&mut self, now: Instant) {
+        if let Some(present) = &mut self.present
+            && !present.is_silent
+            && now.saturating_duration_since(present.heard) >= SILENCE
+        {
+            present.is_silent = true;
+            let source = present.reception.source.clone();
+            let (stream, why) = (self.stream.name(), PullFailure::Silent);
+            tracing::info!(%stream, host = source.address.host, %why, "pulled stream is silent");
+            self.tell(PullEvent::Failed { source, why });
         }
     }
 
@@ -313,6 +358,7 @@ impl Driver {
         if self.next.as_ref().is_some_and(|next| now >= next.due) {
             self.fail_next(PullFailure::Silent);
         }
+        self.look_for_silence(now);
         if self.stream.is_demanded() {
             self.unneeded = None;
             return false;

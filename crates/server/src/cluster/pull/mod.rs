@@ -38,13 +38,15 @@ pub(crate) struct PullSource {
 /// What happened to a pull.
 #[derive(Clone, Debug)]
 pub(crate) enum PullEvent {
-    /// The first unit of a source was published, in place of the source before it.
+    /// The first unit of a source was published, in place of the source before it; or the first one
+    /// after a silence that [`PullEvent::Failed`] told of.
     FirstData {
         source: PullSource,
         provenance: Provenance,
     },
     /// A source failed: the present one, whose stream waits for the next, or one that was to replace
-    /// it, which goes on.
+    /// it, which goes on. A present source that is [silent](PullFailure::Silent) is still read, until
+    /// another one takes over.
     Failed {
         source: PullSource,
         why: PullFailure,
@@ -74,8 +76,7 @@ pub(crate) enum PullFailure {
     Publish(#[from] glassline_hub::PublishError),
 }
 
-/// Time without data after which a source has failed: before its first unit, and when it is quiet
-/// while its connection is silent, too.
+/// Time without data after which a source has failed, before its first unit and later.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Pulls streams from other servers.
@@ -159,7 +160,8 @@ impl Pulls {
 
 impl Pull {
     /// Pulls the stream from `source` from its next keyframe on; until then the present source goes
-    /// on. A source that was to replace it before is given up.
+    /// on. A source that was to replace it before is given up. The present source is not read twice:
+    /// if `source` is the present one, it just goes on.
     pub(crate) fn replace(&self, source: PullSource) {
         // The pull may have ended meanwhile, which its last event tells.
         let _ = self.commands.send(Command::Replace(source));

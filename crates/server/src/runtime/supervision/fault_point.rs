@@ -37,4 +37,6 @@ pub(crate) enum FaultPoint {
     QuicStream,
     /// The offering of all streams to readers over QUIC.
     QuicCollection,
+    /// The search for a stream on other servers.
+    OriginSearch,
 }
