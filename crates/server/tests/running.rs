@@ -189,7 +189,13 @@ impl Running {
         self.admin_request("POST", path, &[("Content-Length", "0")])
     }
 
-    fn admin_request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
+    /// Sends a request without a body to the listener for operators.
+    pub(crate) fn admin_request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Response {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
         let request = head(method, path, headers) + "\r\n";
         exchange(stream, &request).expect("an HTTP response")

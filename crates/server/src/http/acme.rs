@@ -3,10 +3,11 @@
 //! The authority asks by the names of the order, over plain HTTP and without credentials. Only the
 //! tokens of the order that is under way are answered.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::extract::Path;
 use super::problem::Problem;
 use crate::app::App;
 

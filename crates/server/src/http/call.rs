@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -24,6 +24,7 @@ use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::shown::Shown;
 use super::{auth, body, pages, resource};

@@ -4,16 +4,19 @@
 
 use std::time::Duration;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::extract::Query;
 use super::problem::Problem;
 use crate::app::App;
 use crate::runtime::{Fault, FaultPoint, calendar};
 
 /// The fault to make.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "FaultRequest")]
 pub(super) struct Request {
     /// Name of the thread, such as `shard-0`; `/healthz` lists them as JSON.
     #[serde(default)]
@@ -29,7 +32,7 @@ pub(super) struct Request {
     step_ms: i64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     /// Panic while no peer is served.

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State as StreamState, Stream};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -18,8 +19,8 @@ use crate::runtime::ThreadProgress;
 use crate::tls::CertificateStore;
 
 /// The result of a health check.
-#[derive(Debug, Serialize)]
-struct Health {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
     /// Whether the check passed.
     ok: bool,
     /// The reason why the check failed.
@@ -32,7 +33,7 @@ struct Health {
 }
 
 /// One certificate of the server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CertificateView {
     /// Section of the configuration that names the certificate.
     source: &'static str,
@@ -46,7 +47,7 @@ struct CertificateView {
 }
 
 /// One thread of the server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ThreadView {
     thread: String,
     /// Time since the thread was last seen to make progress.

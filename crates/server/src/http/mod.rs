@@ -4,7 +4,7 @@
 //!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
-//!  admin   /api/v1/… · /metrics · /healthz · /readyz
+//!  admin   /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
 //! ```
 //!
 //! Handlers translate requests for the modules below, and hold no state between two requests.
@@ -14,13 +14,17 @@ mod api;
 mod auth;
 mod body;
 mod call;
+mod created;
+mod extract;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod forwarded;
 mod health;
 mod metrics;
+mod openapi;
 mod page_guard;
 mod pages;
+mod paging;
 mod panics;
 mod problem;
 mod refusals;
@@ -44,6 +48,7 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
+use openapi::{Operation, Routes};
 use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
@@ -104,7 +109,8 @@ pub(crate) fn public(app: App) -> Router {
             post(signaling::exchange).options(resource::options),
         )
         .merge(call::router())
-        .merge(api::router())
+        .merge(api::routes().into_router())
+        .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers))
@@ -118,37 +124,75 @@ pub(crate) fn public(app: App) -> Router {
 
 /// Returns the routes for operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
-    let router = Router::new();
-    #[cfg(feature = "fault-injection")]
-    let router = router.route("/api/v1/faults", post(fault::inject));
-    router
-        .route("/metrics", get(metrics::prometheus))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/api/v1/rtsp/clients", get(api::rtsp::clients))
-        .route("/api/v1/rtsp/requests", get(api::rtsp::requests))
-        .route("/api/v1/quic/sessions", get(api::quic::sessions))
-        .route("/api/v1/transcodings", get(api::transcoding::transcodings))
-        .route("/api/v1/failures", get(api::failures::failures))
-        .route("/api/v1/webrtc/viewers", get(api::webrtc::viewers))
-        .route(
-            "/api/v1/webrtc/data-publishers",
-            get(api::webrtc::publishers),
-        )
-        .route(
-            "/api/v1/webrtc/publishers",
-            get(api::publishing::publishers),
-        )
-        .merge(api::router())
+    operators()
+        .into_router()
+        .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)
 }
 
+/// Returns the routes for operators with their description.
+fn operators() -> Routes {
+    let stuck = "A thread makes no progress";
+    let routes = Routes::default();
+    #[cfg(feature = "fault-injection")]
+    let routes = routes.on(
+        Method::POST,
+        "/api/v1/faults",
+        Operation::new("injectFault", "Makes a thread fail, for tests")
+            .problem(404, "There is no such thread"),
+        fault::inject,
+    );
+    routes
+        .get(
+            "/metrics",
+            Operation::new("getMetrics", "Returns the metrics for Prometheus").plain(
+                200,
+                "text/plain",
+                "The metrics",
+            ),
+            metrics::prometheus,
+        )
+        .get(
+            "/healthz",
+            Operation::new("getHealth", "Tells whether every thread makes progress")
+                .plain(200, "text/plain", "Every thread makes progress")
+                .plain(503, "text/plain", stuck)
+                .json::<health::Health>(200)
+                .json::<health::Health>(503),
+            health::alive,
+        )
+        .get(
+            "/readyz",
+            Operation::new("getReadiness", "Tells whether media can flow")
+                .plain(200, "text/plain", "Media can flow")
+                .plain(
+                    503,
+                    "text/plain",
+                    "A thread makes no progress, or no source is live",
+                )
+                .json::<health::Health>(200)
+                .json::<health::Health>(503),
+            health::ready,
+        )
+        .merge(openapi::routes())
+        .merge(api::operators())
+        .merge(api::routes())
+}
+
 async fn not_found(request: Request) -> Response {
     let detail = format!("nothing answers to {}", request.uri().path());
     problem::Problem::new(StatusCode::NOT_FOUND, "Not found", detail).into_response()
+}
+
+/// Answers a method that the path does not have; axum adds `Allow` with those that it has.
+async fn wrong_method(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    let detail =
+        format!("{path} does not take {method}; the header `Allow` has the methods it takes");
+    problem::Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", detail).into_response()
 }
 
 /// Lets requests with the right to read pass, and attaches to them which streams they may read.

@@ -1,9 +1,12 @@
 //! The pages that are built into the binary: index, player, publish and call.
 
-use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::extract::Path;
 use super::problem::Problem;
 use crate::app::App;
 
@@ -11,6 +14,10 @@ use crate::app::App;
 /// media object.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
      base-uri 'none'; form-action 'none'; frame-ancestors *";
+
+/// The same for pages of operators, which no other page may frame: a click there changes the server.
+const POLICY_OF_OPERATORS: &str = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -26,7 +33,9 @@ macro_rules! assets {
 /// The static files under `/-/`.
 const ASSETS: &[(&str, &str, &str)] = assets! {
     "accounts.js" => SCRIPT,
+    "api.css" => STYLE,
     "api.js" => SCRIPT,
+    "api_page.js" => SCRIPT,
     "base.css" => STYLE,
     "call.css" => STYLE,
     "call.js" => SCRIPT,
@@ -95,8 +104,24 @@ pub(super) async fn call() -> Response {
     page(StatusCode::OK, include_str!("../../assets/call.html"))
 }
 
+/// Serves the page that shows the description of the API: `GET /api` for operators.
+pub(super) async fn api() -> Response {
+    let mut page = page(StatusCode::OK, include_str!("../../assets/api.html"));
+    let policy = HeaderValue::from_static(POLICY_OF_OPERATORS);
+    page.headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, policy);
+    page
+}
+
+/// The file that a path names.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AssetPath {
+    /// Name of the file.
+    name: String,
+}
+
 /// Serves a script, style sheet or icon of the pages: `GET /-/{name}`.
-pub(super) async fn asset(Path(name): Path<String>) -> Response {
+pub(super) async fn asset(Path(AssetPath { name }): Path<AssetPath>) -> Response {
     match ASSETS.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, body)) => (headers(kind), *body).into_response(),
         None => Problem::new(
@@ -161,6 +186,7 @@ mod tests {
             include_str!("../../assets/index.html"),
             include_str!("../../assets/player.html"),
             include_str!("../../assets/publish.html"),
+            include_str!("../../assets/api.html"),
             include_str!("../../assets/call.html"),
             include_str!("../../assets/trust.html"),
         ];

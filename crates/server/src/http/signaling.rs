@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{ConnectInfo, State};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::auth::Reader;
+use super::extract::Query;
 use super::problem::Problem;
 use super::{api, body};
 use crate::app::App;

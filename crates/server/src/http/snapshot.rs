@@ -2,11 +2,12 @@
 
 use std::ops::RangeInclusive;
 
-use axum::extract::{ConnectInfo, Path, RawQuery, State};
+use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_transcode::{NoStill, SizeLimit};
 
+use super::extract::Path;
 use super::problem::Problem;
 use super::whep::has_word;
 use crate::app::App;

@@ -9,11 +9,12 @@
 //! The session's URL takes `PATCH` and `DELETE` as that of WHIP does.
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use tokio::sync::mpsc;
 
+use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;

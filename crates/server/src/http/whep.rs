@@ -4,10 +4,11 @@
 //! candidates, ICE restart) and `DELETE`.
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, RawQuery, State};
+use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
+use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;

@@ -14,12 +14,13 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use glassline_hub::StreamName;
 use serde::Deserialize;
 
+use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::shown::Shown;
 use super::{auth, body, resource};

@@ -1,12 +1,13 @@
 //! Statistics of one session's data channels, as the API shows them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::messages::{DataStats, Side};
 
 /// Statistics of the data channels of a viewer or of a publisher of messages, updated once a
 /// second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DataView {
     /// Number of open channels.
     pub channels: usize,

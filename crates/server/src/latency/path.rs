@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use glassline_media::Bitrate;
 use glassline_webrtc::{Path, PathEnd, PathReport};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The path to a viewer, as its congestion control sees it through the viewer's feedback.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PathView {
     /// Name of the congestion controller.
     pub pacing: &'static str,
@@ -49,7 +50,7 @@ impl PathView {
 }
 
 /// The candidate pair that ICE selected. It contains a viewer's address and is for operators only.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SelectedPath {
     /// Candidate of the server: its type, protocol and address.
     pub local: SelectedEnd,
@@ -64,7 +65,7 @@ pub struct SelectedPath {
 }
 
 /// One end of the selected path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SelectedEnd {
     /// Candidate type: `host`, `srflx`, `prflx` or `relay`. A viewer's type is the one that it
     /// signaled, or `prflx` for an address that it did not signal.

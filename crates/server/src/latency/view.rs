@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use glassline_media::{Stage, Summary};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::data::DataView;
 use super::path::{PathView, SelectedPath};
 
 /// One row of a table of stages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StageRow {
     /// Name of the stage.
     pub stage: &'static str,
@@ -46,7 +47,7 @@ impl StageRow {
 }
 
 /// A delay over several stages, over the window.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Whole {
     /// Number of frames in the window.
     pub count: u64,
@@ -62,7 +63,7 @@ pub struct Whole {
 }
 
 /// The delays of one viewer's frames.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ViewerLatency {
     /// Time span of the figures in seconds.
     pub window_s: u64,
@@ -80,7 +81,7 @@ pub struct ViewerLatency {
 }
 
 /// How many frames have stages that explain their whole delay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Accounted {
     /// Number of frames whose sum of stages and independent measurement agree within the error.
     pub within: u64,
@@ -89,7 +90,7 @@ pub struct Accounted {
 }
 
 /// The delays of one frame.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FrameLine {
     /// RTP timestamp of the frame, as the viewer knows it.
     pub rtp_timestamp: u32,
@@ -104,7 +105,7 @@ pub struct FrameLine {
 }
 
 /// All latency figures of a stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StreamLatency {
     /// Name of the stream.
     pub stream: String,
@@ -123,7 +124,7 @@ pub struct StreamLatency {
 }
 
 /// The path to one viewer of a stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NamedPath {
     /// First letters of the session's name.
     pub viewer: String,
@@ -133,7 +134,7 @@ pub struct NamedPath {
 }
 
 /// The selected path to a viewer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ViewerPath {
     /// Name of the stream that the viewer watches.
     pub stream: String,
@@ -147,7 +148,7 @@ pub struct ViewerPath {
 }
 
 /// A publisher of messages next to a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DataPublisher {
     /// Name of the stream.
     pub stream: String,
@@ -158,7 +159,7 @@ pub struct DataPublisher {
 }
 
 /// One viewer's figures in the list of a stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NamedLatency {
     /// First letters of the session's name.
     pub viewer: String,

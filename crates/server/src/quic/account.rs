@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_quic::moq::{Session, SessionStats};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::runtime::Counter;
@@ -131,7 +132,8 @@ impl Account {
 }
 
 /// One session as operators see it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "QuicSession")]
 pub(crate) struct SessionView {
     pub(crate) id: u64,
     peer: String,
@@ -154,7 +156,7 @@ pub(crate) struct SessionView {
 }
 
 /// Statistics of the sender of media. A missing field is unknown.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Sender {
     pub(crate) app_rtt_ms: Option<f64>,
     pub(crate) transport_rtt_ms: Option<f64>,

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A client with a session, at the time of the request.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RtspClient")]
 pub struct ClientView {
     /// Name of the client's stream, or path of its file in the media folder.
     pub stream: String,

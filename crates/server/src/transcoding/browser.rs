@@ -5,6 +5,7 @@ use std::sync::Arc;
 use glassline_hub::{KeyframeSize, Stream, TrackLayout};
 use glassline_media::{Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
 use glassline_transcode::{AudioSource, VideoSource};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::source::TranscodingSource;
@@ -19,7 +20,7 @@ pub(crate) struct BrowserTracks {
 }
 
 /// How browsers receive a track, for the API and the pages.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct BrowserView {
     /// Codec in which browsers receive the track; null if they do not receive it.
     pub(crate) codec: Option<&'static str>,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
 use glassline_transcode::Counts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::source::TranscodingSource;
@@ -72,7 +73,7 @@ pub(super) struct JobState {
 }
 
 /// A transcoding, for the API.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TranscodingView {
     pub(crate) stream: String,
     /// Index of the track within the stream.

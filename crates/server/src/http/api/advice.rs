@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use glassline_hub::LayerFigures;
 use glassline_media::{Codec, Kind, Track};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Longest interval between keyframes that new viewers should wait for.
@@ -13,7 +14,7 @@ const KEYFRAME_INTERVAL_MAX: Duration = Duration::from_secs(4);
 const KEYFRAME_INTERVAL_S: f64 = 2.0;
 
 /// Something that the publisher should change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Advice {
     /// Name of the problem: `b_frames` or `keyframe_interval`.
     problem: &'static str,
@@ -24,7 +25,7 @@ pub(crate) struct Advice {
 }
 
 /// A setting of an encoder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Setting {
     /// Name of the encoder's program.
     program: &'static str,

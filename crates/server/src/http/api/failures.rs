@@ -3,20 +3,26 @@
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::{Query, State};
-use serde::{Deserialize, Serialize};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::super::extract::Query;
+use super::super::paging::{Extent, Page};
+use super::OfStream;
 use crate::app::App;
 use crate::failures::FailureRecord;
 
-/// Body of the list of failed connections.
-#[derive(Debug, Serialize)]
+/// A page of the list of failed connections.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FailureList {
     failures: Vec<FailureView>,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
 /// Equal failures of one source.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct FailureView {
     /// Name of the stream, file or room that the client asked for.
     stream: String,
@@ -61,25 +67,19 @@ fn round(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-/// Query of the list.
-#[derive(Debug, Deserialize)]
-pub(crate) struct FailureQuery {
-    /// Lists only failures of this stream.
-    stream: Option<String>,
-}
-
 /// Lists the connections that failed in the last hour, the latest first: `GET /api/v1/failures`.
-pub(crate) async fn failures(
+pub(in crate::http) async fn failures(
     State(app): State<App>,
-    Query(query): Query<FailureQuery>,
+    Query(filter): Query<OfStream>,
+    page: Page,
 ) -> Json<FailureList> {
     let now = Instant::now();
     let mut records = app.failures.all(now);
-    if let Some(stream) = query.stream {
-        records.retain(|it| *it.stream == *stream);
-    }
+    records.retain(|it| filter.wants(&it.stream));
+    let (records, extent) = page.of(records);
     let failures = records.into_iter().map(|it| FailureView::of(it, now));
     Json(FailureList {
         failures: failures.collect(),
+        extent,
     })
 }

@@ -2,19 +2,32 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::super::extract::Query;
+use super::super::paging::{Extent, Page};
 use super::Reader;
 use crate::app::App;
+use crate::auth::Pattern;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Files {
     files: Vec<FileView>,
     /// Whether the folder has more files than the list.
     more: bool,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
-#[derive(Debug, Serialize)]
+/// Filter of the list of files.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct FileFilter {
+    /// Lists only the file of this name, or those whose names begin with what is before a `*`.
+    name: Option<Pattern>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 struct FileView {
     /// Path below the folder, which is the name of the stream.
     name: String,
@@ -26,21 +39,28 @@ struct FileView {
 pub(super) async fn files(
     State(app): State<App>,
     reader: Option<Extension<Reader>>,
+    Query(filter): Query<FileFilter>,
+    page: Page,
 ) -> Json<Files> {
-    let Some(library) = &app.library else {
-        return Json(Files {
-            files: Vec::new(),
-            more: false,
-        });
-    };
-    let listing = library.list().await;
-    let is_seen = |name: &&String| reader.as_ref().is_none_or(|reader| reader.sees(name));
-    let files = listing.names.iter().filter(is_seen).map(|name| FileView {
-        name: name.clone(),
+    let mut names = Vec::new();
+    let mut more = false;
+    if let Some(library) = &app.library {
+        let listing = library.list().await;
+        names.extend(listing.names.iter().cloned());
+        more = listing.is_cut;
+    }
+    names.retain(|name| {
+        reader.as_ref().is_none_or(|reader| reader.sees(name))
+            && filter.name.as_ref().is_none_or(|it| it.matches(name))
+    });
+    let (names, extent) = page.of(names);
+    let files = names.into_iter().map(|name| FileView {
         page: !name.contains('/'),
+        name,
     });
     Json(Files {
         files: files.collect(),
-        more: listing.is_cut,
+        more,
+        extent,
     })
 }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Extension, Json, Router};
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::{Extension, Json};
 use glassline_hub::{State as StreamState, Stream};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 mod advice;
 pub(crate) mod failures;
@@ -22,32 +21,148 @@ pub(crate) mod transcoding;
 pub(crate) mod webrtc;
 
 use super::auth::Reader;
+use super::extract::{Path, Query};
+use super::openapi::{Operation, Routes};
+use super::paging::{Extent, Page};
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
+use crate::auth::Pattern;
 use crate::latency::{self, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
 use crate::transcoding::BrowserView;
 use publishing::SourceView;
 
-pub(super) fn router() -> Router<App> {
-    Router::new()
-        .route("/api/v1/streams", get(streams))
-        .route("/api/v1/streams/{name}", get(stream))
-        .route("/api/v1/streams/{name}/latency", get(stream_latency))
-        .route("/api/v1/streams/{name}/frame-code", get(frame_code))
-        .route(
-            "/api/v1/streams/{name}/publishing",
-            get(publishing::publishing),
+/// Returns the routes of the API that both listeners have.
+pub(super) fn routes() -> Routes {
+    let no_stream = "There is no stream of this name";
+    Routes::default()
+        .get(
+            "/api/v1/streams",
+            Operation::new("listStreams", "Lists the streams that the asker may read"),
+            streams,
         )
-        .route("/api/v1/files", get(files::files))
-        .route("/api/v1/clock", get(clock))
-        .route("/api/v1/server", get(server))
+        .get(
+            "/api/v1/streams/{name}",
+            Operation::new("getStream", "Returns one stream").problem(404, no_stream),
+            stream,
+        )
+        .get(
+            "/api/v1/streams/{name}/latency",
+            Operation::new("getLatency", "Returns the delay of each stage of a stream")
+                .problem(404, no_stream),
+            stream_latency,
+        )
+        .get(
+            "/api/v1/streams/{name}/frame-code",
+            Operation::new(
+                "getFrameCode",
+                "Tells how to read the number drawn into frames",
+            )
+            .problem(404, "The frames of this stream have no number"),
+            frame_code,
+        )
+        .get(
+            "/api/v1/streams/{name}/publishing",
+            Operation::new("getPublishing", "Measures what is published as a stream"),
+            publishing::publishing,
+        )
+        .get(
+            "/api/v1/files",
+            Operation::new("listFiles", "Lists the files of the media folder"),
+            files::files,
+        )
+        .get(
+            "/api/v1/clock",
+            Operation::new("getClock", "Returns two times of the server's clock"),
+            clock,
+        )
+        .get(
+            "/api/v1/server",
+            Operation::new("getServer", "Returns the state of the server"),
+            server,
+        )
+}
+
+/// Returns the routes of the API for operators alone.
+pub(super) fn operators() -> Routes {
+    Routes::default()
+        .get(
+            "/api/v1/rtsp/clients",
+            Operation::new("listRtspClients", "Lists the RTSP clients with a session"),
+            rtsp::clients,
+        )
+        .get(
+            "/api/v1/rtsp/requests",
+            Operation::new(
+                "countRtspRequests",
+                "Counts RTSP requests by method and status",
+            ),
+            rtsp::requests,
+        )
+        .get(
+            "/api/v1/quic/sessions",
+            Operation::new("listQuicSessions", "Lists the QUIC sessions"),
+            quic::sessions,
+        )
+        .get(
+            "/api/v1/transcodings",
+            Operation::new("listTranscodings", "Lists the tracks that are transcoded"),
+            transcoding::transcodings,
+        )
+        .get(
+            "/api/v1/failures",
+            Operation::new(
+                "listFailures",
+                "Lists the connections that failed in the last hour",
+            ),
+            failures::failures,
+        )
+        .get(
+            "/api/v1/webrtc/viewers",
+            Operation::new("listViewers", "Lists the WebRTC viewers and participants"),
+            webrtc::viewers,
+        )
+        .get(
+            "/api/v1/webrtc/data-publishers",
+            Operation::new(
+                "listDataPublishers",
+                "Lists who publishes messages beside streams",
+            ),
+            webrtc::publishers,
+        )
+        .get(
+            "/api/v1/webrtc/publishers",
+            Operation::new("listWhipPublishers", "Lists the WHIP publishers")
+                .problem(503, "A thread that owns publishers makes no progress"),
+            publishing::publishers,
+        )
+}
+
+/// The stream that a path names.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct StreamPath {
+    /// Name of the stream.
+    name: String,
+}
+
+/// Filter of lists whose entries belong to a stream.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct OfStream {
+    /// Lists only what belongs to this stream.
+    stream: Option<String>,
+}
+
+impl OfStream {
+    /// Returns whether an entry of `stream` is wanted.
+    fn wants(&self, stream: &str) -> bool {
+        self.stream.as_ref().is_none_or(|wanted| wanted == stream)
+    }
 }
 
 /// A stream in a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct StreamView {
     name: String,
     state: &'static str,
@@ -71,7 +186,7 @@ struct StreamView {
     sources: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct TrackView {
     kind: &'static str,
     codec: &'static str,
@@ -123,20 +238,65 @@ const fn known(pixels: u32) -> Option<u32> {
     if pixels > 0 { Some(pixels) } else { None }
 }
 
-#[derive(Debug, Serialize)]
+/// A page of the list of streams, by name.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Streams {
     streams: Vec<StreamView>,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
-/// Returns all streams that the client may read.
-async fn streams(State(app): State<App>, reader: Option<Extension<Reader>>) -> Json<Streams> {
+/// Filters of the list of streams.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct StreamFilter {
+    /// Lists only streams of this name, or whose names begin with what is before a `*`.
+    name: Option<Pattern>,
+    /// Lists only streams of which viewers can expect this.
+    status: Option<WantedStatus>,
+}
+
+/// What viewers can expect of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum WantedStatus {
+    Live,
+    Hangs,
+    Waiting,
+    Unreachable,
+}
+
+impl WantedStatus {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Hangs => "hangs",
+            Self::Waiting => "waiting",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Returns the streams that the client may read.
+async fn streams(
+    State(app): State<App>,
+    reader: Option<Extension<Reader>>,
+    Query(filter): Query<StreamFilter>,
+    page: Page,
+) -> Json<Streams> {
     let now = Instant::now();
-    let streams = visible(&app, reader.as_deref());
-    let streams = streams
-        .iter()
-        .map(|stream| view(&app, stream, now))
-        .collect();
-    Json(Streams { streams })
+    let mut streams = visible(&app, reader.as_deref());
+    streams.retain(|stream| {
+        let name = filter.name.as_ref();
+        let status = filter.status.map(WantedStatus::as_str);
+        name.is_none_or(|it| it.matches(stream.name().as_str()))
+            && status.is_none_or(|it| it == stream.status(now).as_str())
+    });
+    let (streams, extent) = page.of(streams);
+    let streams = streams.iter().map(|stream| view(&app, stream, now));
+    Json(Streams {
+        streams: streams.collect(),
+        extent,
+    })
 }
 
 /// Returns the streams that `reader` may know of: all of them on the listener for operators, which
@@ -149,7 +309,7 @@ pub(super) fn visible(app: &App, reader: Option<&Reader>) -> Vec<Arc<Stream>> {
 
 async fn stream(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<StreamView>, Problem> {
     let stream = app
         .hub
@@ -160,7 +320,7 @@ async fn stream(
 
 /// A stream's stage delays, and its publisher's view of its own sending if the publisher reports
 /// it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Latency {
     #[serde(flatten)]
     stages: StreamLatency,
@@ -169,7 +329,8 @@ struct Latency {
 }
 
 /// A QUIC publisher's view of its sending. A missing field is unknown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "QuicPublisher")]
 struct Publisher {
     /// Useful bits a second received over the last second.
     goodput_bps: Option<u64>,
@@ -179,7 +340,7 @@ struct Publisher {
 
 async fn stream_latency(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<Latency>, Problem> {
     let stream = app
         .hub
@@ -199,7 +360,7 @@ async fn stream_latency(
 }
 
 /// How to read the number that is drawn into the frame, and when frame 0 was captured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct FrameCodeView {
     fps: u32,
     frames: u32,
@@ -209,7 +370,7 @@ struct FrameCodeView {
 
 async fn frame_code(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<FrameCodeView>, Problem> {
     let code = app.frame_code(&name).ok_or_else(|| {
         let detail = format!("stream '{name}' has no numbers drawn into its frames");
@@ -223,22 +384,26 @@ async fn frame_code(
     }))
 }
 
-/// Returns the server's two times of a four-timestamp exchange (RFC 5905 §8: T2, T3).
-async fn clock(State(app): State<App>) -> Response {
+/// Two times of the server in a four-timestamp exchange (RFC 5905 §8: T2, T3), in ns.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+struct ClockTimes {
+    /// When the request arrived.
+    received_ns: i64,
+    /// When the answer was made.
+    sent_ns: i64,
+}
+
+async fn clock(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Json<ClockTimes>) {
     let received_ns = app.clock.nanos(Instant::now());
-    let body = format!(
-        "{{\"received_ns\":{received_ns},\"sent_ns\":{}}}",
-        app.clock.nanos(Instant::now())
-    );
-    let headers = [
-        (header::CONTENT_TYPE, "application/json"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    (headers, body).into_response()
+    let times = ClockTimes {
+        received_ns,
+        sent_ns: app.clock.nanos(Instant::now()),
+    };
+    ([(header::CACHE_CONTROL, "no-store")], Json(times))
 }
 
 /// The state of the server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ServerView {
     version: &'static str,
     uptime_s: f64,

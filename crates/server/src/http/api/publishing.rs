@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_hub::{LayerFigures, SourceNote, State as StreamState, Stream, StreamName};
 use glassline_media::{Kind, Track, TrackIndex};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::extract::{Path, Query};
+use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use super::super::{body, resource};
 use super::advice::{self, Advice};
-use super::known;
+use super::{OfStream, StreamPath, known};
 use crate::app::App;
 use crate::ingest::Arrivals;
 use crate::ingest::whip::PublisherClock;
@@ -29,7 +32,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const VIDEO_CODECS: [&str; 5] = ["H264", "VP8", "VP9", "AV1", "H265"];
 
 /// What is published as a stream, and what may be.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Publishing {
     stream: String,
     /// State of the stream; `absent` if there is none of this name.
@@ -51,7 +54,7 @@ pub(crate) struct Publishing {
 }
 
 /// What a source says of itself.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SourceView {
     /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
     protocol: &'static str,
@@ -69,7 +72,7 @@ impl SourceView {
 }
 
 /// A track of a stream, with figures of the last two seconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PublishedTrack {
     kind: &'static str,
     codec: &'static str,
@@ -89,7 +92,7 @@ pub(crate) struct PublishedTrack {
 }
 
 /// A publisher by WHIP.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WhipPublisher {
     /// First letters of the session's name.
     publisher: String,
@@ -98,7 +101,7 @@ pub(crate) struct WhipPublisher {
 }
 
 /// What this server takes from encoders, and where.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Accepts {
     /// Video codecs of WHIP, by their names in SDP.
     video: [&'static str; 5],
@@ -121,9 +124,9 @@ impl Accepts {
 
 /// Returns what is published as a stream: `GET /api/v1/streams/{name}/publishing`. A name without
 /// stream is no error: it is free.
-pub(crate) async fn publishing(
+pub(in crate::http) async fn publishing(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<Publishing>, Problem> {
     let name = StreamName::parse(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
     Ok(Json(view(&app, &name).await))
@@ -282,24 +285,33 @@ async fn whip_publisher(app: &App, record: &SessionRecord) -> Option<WhipPublish
 }
 
 /// A publisher by WHIP in the list of all.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedPublisher {
     stream: String,
     #[serde(flatten)]
     publisher: WhipPublisher,
 }
 
-/// All publishers by WHIP.
-#[derive(Debug, Serialize)]
+/// A page of the list of publishers by WHIP.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WhipPublishers")]
 pub(crate) struct Publishers {
     publishers: Vec<ListedPublisher>,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
 /// Lists the publishers by WHIP: `GET /api/v1/webrtc/publishers`.
-pub(crate) async fn publishers(State(app): State<App>) -> Result<Json<Publishers>, Problem> {
+pub(in crate::http) async fn publishers(
+    State(app): State<App>,
+    Query(filter): Query<OfStream>,
+    page: Page,
+) -> Result<Json<Publishers>, Problem> {
+    let mut records = app.sessions.publishers();
+    records.retain(|record| filter.wants(record.stream.as_str()));
     let collecting = async {
         let mut publishers = Vec::new();
-        for record in app.sessions.publishers() {
+        for record in records {
             if let Some(publisher) = whip_publisher(&app, &record).await {
                 let stream = record.stream.to_string();
                 publishers.push(ListedPublisher { stream, publisher });
@@ -314,5 +326,6 @@ pub(crate) async fn publishers(State(app): State<App>) -> Result<Json<Publishers
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "No answer", detail)
     })?;
     publishers.sort_by(|a, b| a.stream.cmp(&b.stream));
-    Ok(Json(Publishers { publishers }))
+    let (publishers, extent) = page.of(publishers);
+    Ok(Json(Publishers { publishers, extent }))
 }

@@ -4,25 +4,46 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::super::extract::Query;
+use super::super::paging::{Extent, Page};
+use super::OfStream;
 use crate::app::App;
 use crate::quic::SessionView;
 
-/// Body of the list of all QUIC sessions.
-#[derive(Debug, Serialize)]
+/// A page of the list of QUIC sessions.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "QuicSessions")]
 pub(crate) struct Sessions {
     /// SHA-256 of the certificate, for clients that pin it.
     certificate_sha256: Option<String>,
     sessions: Vec<SessionView>,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
-/// Lists all QUIC sessions: `GET /api/v1/quic/sessions`.
-pub(crate) async fn sessions(State(app): State<App>) -> Json<Sessions> {
+/// Lists the QUIC sessions, of a stream those that publish it: `GET /api/v1/quic/sessions`.
+pub(in crate::http) async fn sessions(
+    State(app): State<App>,
+    Query(filter): Query<OfStream>,
+    page: Page,
+) -> Json<Sessions> {
     let now = Instant::now();
     let quic = app.quic.as_ref();
+    let mut sessions = quic.map_or_else(Vec::new, |quic| quic.sessions(now));
+    sessions.retain(|it| {
+        filter
+            .stream
+            .as_ref()
+            .is_none_or(|name| it.publishes.contains(name))
+    });
+    sessions.sort_by_key(|it| it.id);
+    let (sessions, extent) = page.of(sessions);
     Json(Sessions {
         certificate_sha256: quic.map(|quic| quic.fingerprint().to_string()),
-        sessions: quic.map_or_else(Vec::new, |quic| quic.sessions(now)),
+        sessions,
+        extent,
     })
 }

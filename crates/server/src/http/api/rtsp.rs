@@ -4,31 +4,45 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::super::extract::Query;
+use super::super::paging::{Extent, Page};
+use super::OfStream;
 use crate::app::App;
 use crate::rtsp::ClientView;
 
-/// All clients that have a session.
-#[derive(Debug, Serialize)]
+/// A page of the list of clients that have a session.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RtspClients")]
 pub(crate) struct Clients {
     clients: Vec<ClientView>,
+    #[serde(flatten)]
+    extent: Extent,
 }
 
-/// Lists all RTSP clients: `GET /api/v1/rtsp/clients`.
-pub(crate) async fn clients(State(app): State<App>) -> Json<Clients> {
-    Json(Clients {
-        clients: all(&app).await,
-    })
+/// Lists the RTSP clients: `GET /api/v1/rtsp/clients`.
+pub(in crate::http) async fn clients(
+    State(app): State<App>,
+    Query(filter): Query<OfStream>,
+    page: Page,
+) -> Json<Clients> {
+    let mut clients = all(&app).await;
+    clients.retain(|it| filter.wants(&it.stream));
+    clients.sort_by_key(|it| it.address);
+    let (clients, extent) = page.of(clients);
+    Json(Clients { clients, extent })
 }
 
 /// Counts of requests by method and status, over all threads.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RtspRequests")]
 pub(crate) struct Requests {
     requests: Vec<Answered>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Answered {
     method: &'static str,
     status: u16,

@@ -1,10 +1,11 @@
 //! What arrived of a publisher so far, for the API.
 
 use glassline_webrtc::Receiver;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What arrived of a publisher so far, and what it was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Arrivals {
     /// Seconds since the handshake was done.
     pub connected_s: f64,
@@ -20,7 +21,7 @@ pub struct Arrivals {
 }
 
 /// One `m=` line on which a publisher sends.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ArrivedLine {
     /// Kind of media.
     pub kind: &'static str,

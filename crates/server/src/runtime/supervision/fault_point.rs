@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "fault-injection",
-    derive(serde::Deserialize),
+    derive(serde::Deserialize, schemars::JsonSchema),
     serde(rename_all = "kebab-case")
 )]
 pub(crate) enum FaultPoint {
