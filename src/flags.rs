@@ -122,6 +122,7 @@ impl Serve {
             None => Config::default(),
         };
         self.apply(&mut config)?;
+        config.keep_state();
         Ok(config)
     }
 

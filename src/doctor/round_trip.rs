@@ -136,6 +136,7 @@ fn for_the_check(config: &Config, taken: &BTreeSet<String>) -> Config {
     let mut config = config.clone();
     config.auth = Auth::default();
     config.sources.clear();
+    config.admin.state_file = None;
     // A router may not lead this machine to its own outer address.
     config.media.advertise.clear();
     let is_from_files = !glassline_server::certificate_files(&config).is_empty();

@@ -21,6 +21,12 @@ pub enum PublishError {
         /// Name of the stream.
         name: StreamName,
     },
+    /// The stream was deleted: [`Hub::delete`](crate::Hub::delete).
+    #[error("stream '{name}' was deleted")]
+    Deleted {
+        /// Name of the stream.
+        name: StreamName,
+    },
     /// A publisher describes one of its tracks with another codec, clock rate or number of
     /// channels than it began with.
     #[error("track {track} changed from {old} to {new} within one source")]

@@ -34,6 +34,12 @@ impl LayoutTracks {
         self.number
     }
 
+    /// Begins a layout without tracks.
+    pub(crate) fn begin_empty(&mut self) {
+        self.number = self.number.next();
+        self.tracks.clear();
+    }
+
     /// Takes the tracks of a new source. Returns true if they begin a new layout.
     pub(crate) fn begin_source(&mut self, next: &[Track]) -> bool {
         let is_new = first_changed(&self.tracks, next).is_some();

@@ -310,6 +310,17 @@ impl Hub {
         removed
     }
 
+    /// Deletes the stream called `name`: its publisher and its receivers end, as do requests that
+    /// wait for it, and a stream that is made under this name later is another one. Returns whether
+    /// there was such a stream.
+    pub fn delete(&self, name: &str) -> bool {
+        let removed = self.remove(name);
+        if let Some(stream) = &removed {
+            stream.retire();
+        }
+        removed.is_some()
+    }
+
     fn has_room(&self, streams: usize) -> Result<(), CreateError> {
         let limit = self.limits.streams;
         if streams >= limit {
@@ -370,6 +381,43 @@ mod tests {
         assert!(hub.stream("cam").is_some());
         assert!(hub.remove("cam").is_some());
         assert!(hub.stream("cam").is_none());
+    }
+
+    #[test]
+    fn a_deleted_stream_ends_its_publisher_and_receivers_and_its_name_is_free() {
+        let (hub, now) = (Hub::default(), Instant::now());
+        let name = || StreamName::parse("cam").expect("a good name");
+        let track = || {
+            vec![glassline_media::Track::audio(
+                glassline_media::Codec::Opus,
+                2,
+            )]
+        };
+        let stream = hub.create(name()).expect("room");
+        let mut publisher = stream.publish(track(), now).expect("free");
+        let layout = stream.layout();
+        assert!(hub.delete("cam"));
+        assert!(stream.layout() > layout, "receivers compare it");
+        assert!(stream.tracks().is_empty() && stream.is_deleted());
+        assert_eq!(stream.state().detail(), Some("the stream was deleted"));
+        let mut unit = glassline_media::UnitBuilder::default();
+        unit.push(b"late");
+        let stamps = glassline_media::Stamps::arrived(now);
+        let (index, time) = (
+            glassline_media::TrackIndex(0),
+            glassline_media::MediaTime::ZERO,
+        );
+        let unit = unit.build(index, time, true, stamps).expect("a packet");
+        let deleted = PublishError::Deleted { name: name() };
+        assert_eq!(publisher.push(unit, now).err(), Some(deleted.clone()));
+        drop(publisher);
+        stream.set_state(State::Connecting);
+        assert_eq!(stream.state().as_str(), "ended", "it stays deleted");
+        assert_eq!(stream.take_over(track(), now).err(), Some(deleted));
+        let next = hub.create(name()).expect("room");
+        assert!(!Arc::ptr_eq(&stream, &next));
+        assert!(next.publish(track(), now).is_ok());
+        assert!(!hub.delete("other"));
     }
 
     #[test]

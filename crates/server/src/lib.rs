@@ -46,6 +46,7 @@ mod server;
 pub mod sessions;
 mod snapshots;
 mod spelling;
+mod stored;
 mod sweep;
 mod talk;
 pub mod tls;
@@ -59,3 +60,4 @@ pub use server::{
     try_sources,
 };
 pub use sessions::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
+pub use stored::StateFileError;

@@ -201,6 +201,20 @@ impl Running {
         exchange(stream, &request).expect("an HTTP response")
     }
 
+    /// Sends a request with a body to the listener for operators.
+    pub(crate) fn admin_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
+        let mut text = head(method, path, headers);
+        text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        exchange(stream, &text).expect("an HTTP response")
+    }
+
     /// Waits until the server cannot go on, and returns the reason.
     pub(crate) fn failed(&self) -> String {
         let server = self.server.as_ref().expect("running");

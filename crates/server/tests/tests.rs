@@ -54,6 +54,7 @@ mod rtsps;
 mod running;
 mod shards;
 mod source;
+mod sources;
 mod srtp;
 mod start;
 mod talk;

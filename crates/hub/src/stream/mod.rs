@@ -101,6 +101,8 @@ struct Inner {
     /// Number of times that the source failed.
     failures: u64,
     lifetime: StreamLifetime,
+    /// Whether the stream was deleted: nothing is published any more.
+    is_deleted: bool,
     /// Instant at which a sweep first found the stream without publisher and holder.
     unused_since: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
@@ -168,6 +170,7 @@ impl Stream {
                 prospect: Prospect::default(),
                 failures: 0,
                 lifetime: StreamLifetime::default(),
+                is_deleted: false,
                 unused_since: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
@@ -233,6 +236,9 @@ impl Stream {
     /// Sets what the source is doing, for a source that does not publish now.
     pub fn set_state(&self, state: State) {
         let mut inner = self.lock();
+        if inner.is_deleted {
+            return;
+        }
         inner.failures += u64::from(matches!(state, State::Down { .. }));
         inner.state = state;
         // Requests wait for the source, and learn here that it failed.

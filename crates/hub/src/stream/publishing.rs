@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{Kind, MediaUnit, Stage, Track, TrackIndex};
 
 use super::stand_in::StandIn;
-use super::{Inner, State, Stream, latency_track};
+use super::{Inner, Prospect, State, Stream, latency_track};
 use crate::error::PublishError;
 use crate::layout::first_changed;
 use crate::ring::Ring;
@@ -110,6 +110,9 @@ impl Stream {
             return Err(PublishError::NoTracks);
         }
         let mut inner = self.lock();
+        if inner.is_deleted {
+            return Err(self.deleted());
+        }
         let is_busy = inner.source.as_ref().is_some_and(|source| match &begin {
             Begin::Source => true,
             Begin::Replace => false,
@@ -191,6 +194,9 @@ impl Stream {
         now: Instant,
     ) -> Result<Option<Arc<MediaUnit>>, PublishError> {
         let mut inner = self.lock();
+        if inner.is_deleted {
+            return Err(self.deleted());
+        }
         let is_present = inner.present() == Some(number);
         let Some(source) = inner.source.as_mut().filter(|it| it.number == number) else {
             if is_present {
@@ -269,6 +275,40 @@ impl Stream {
             return false;
         };
         flag.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns the error of a publisher whose stream was deleted.
+    fn deleted(&self) -> PublishError {
+        PublishError::Deleted {
+            name: self.name.clone(),
+        }
+    }
+
+    /// Ends the stream for good: a layout without tracks begins, which ends all receivers.
+    pub(crate) fn retire(&self) {
+        let mut inner = self.lock();
+        inner.is_deleted = true;
+        // The publisher ends with its next unit, and what it leaves behind is no news.
+        inner.source = None;
+        inner.stand_in = None;
+        inner.parting = None;
+        // Requests that wait for a source end with a failure.
+        inner.prospect = Prospect::None;
+        inner.failures += 1;
+        inner.layout.begin_empty();
+        inner.tracks = Vec::new().into();
+        inner.drop_units();
+        inner.state = State::Ended {
+            detail: "the stream was deleted".to_owned(),
+        };
+        inner.wake();
+        drop(inner);
+        self.source_watchers.wake();
+    }
+
+    /// Returns whether the stream was deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.lock().is_deleted
     }
 
     /// Ends publishing by publisher `number`, if it still publishes.

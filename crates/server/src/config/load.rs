@@ -32,7 +32,14 @@ impl Config {
             let files = files.chain([&mut quic.certificate, &mut quic.key]);
             let named = files.chain([users, media]).flatten();
             let of_tls = config.tls.as_mut().map_or_else(Vec::new, Tls::paths_mut);
-            for path in named.chain(of_tls).chain(&mut config.state_folder) {
+            let admin = &mut config.admin;
+            let of_admin = admin
+                .sources
+                .folders
+                .iter_mut()
+                .chain(&mut admin.state_file);
+            let of_server = of_admin.chain(&mut config.state_folder);
+            for path in named.chain(of_tls).chain(of_server) {
                 *path = folder.join(&*path);
             }
         }

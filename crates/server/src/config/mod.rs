@@ -56,6 +56,7 @@ pub use media::Media;
 pub use nats::{Nats, NatsTls};
 pub use quic::Quic;
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
+pub use sources::SourceKeys;
 pub use transcoding::Transcoding;
 pub use users::{users_in, users_of};
 pub use webrtc::{Pacing, PacingError, WebRtc};
@@ -152,6 +153,25 @@ pub struct Admin {
     /// Where to listen for the same within TLS, `IP:PORT`, with the certificate of `tls`; null
     /// does not listen.
     pub https: Option<SocketAddr>,
+    /// File of sources that are made over the API, which the server writes; only its user can read
+    /// it. Null takes `api.json` in `state_folder`. Each server needs a file of its own.
+    pub state_file: Option<PathBuf>,
+    /// What may be named over the API as a source.
+    pub sources: ApiSources,
+}
+
+/// What may be named over the API as a source. Link-local addresses, metadata services of clouds and
+/// commands never may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiSources {
+    /// Whether cameras may have addresses of private networks, as most have.
+    pub private: bool,
+    /// Whether cameras may have addresses of this machine, whose services may trust it.
+    pub loopback: bool,
+    /// Folders of files that may be named; none without a folder. Links and `..` do not lead out of
+    /// them.
+    pub folders: Vec<PathBuf>,
 }
 
 /// Limits of the server. All but `departed_s` are at least 1.
@@ -211,7 +231,19 @@ pub struct Cors {
     pub origins: Vec<Origin>,
 }
 
+/// Name of the file of what is made over the API, in the folder of the server's own files.
+const STATE_FILE: &str = "api.json";
+
 impl Config {
+    /// Keeps what is made over the API in the usual file, unless the configuration names another, or
+    /// no folder is known. Without it, nothing can be made.
+    pub fn keep_state(&mut self) {
+        if self.admin.state_file.is_none() {
+            let folder = crate::tls::state_folder(self.state_folder.as_deref());
+            self.admin.state_file = folder.ok().map(|it| it.join(STATE_FILE));
+        }
+    }
+
     /// Returns the configured sources with their names.
     pub fn specs(&self) -> Vec<SourceSpec> {
         self.sources
@@ -274,6 +306,18 @@ impl Default for Admin {
         Self {
             address: loopback(9997),
             https: None,
+            state_file: None,
+            sources: ApiSources::default(),
+        }
+    }
+}
+
+impl Default for ApiSources {
+    fn default() -> Self {
+        Self {
+            private: true,
+            loopback: false,
+            folders: Vec::new(),
         }
     }
 }

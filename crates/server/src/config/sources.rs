@@ -5,10 +5,10 @@ use std::fmt;
 
 use glassline_hub::StreamName;
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::ingest::{Input, SpecError};
 
@@ -86,76 +86,91 @@ impl<'de> Visitor<'de> for SourceEntry {
     }
 }
 
-/// A source with its options as keys.
-#[derive(Deserialize, JsonSchema)]
+/// The source of a stream, with its options as keys.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Source")]
 #[serde(deny_unknown_fields)]
-pub(super) struct SourceKeys {
+pub struct SourceKeys {
     /// `rtsp://…`, files separated by commas, `publisher`, or `demo`.
     source: String,
     /// Transport of a camera's packets: `tcp` or `udp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<String>,
     /// Time without packets after which a camera counts as gone, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     timeout_s: Option<f64>,
     /// Whether a camera is connected only while somebody watches.
+    #[serde(skip_serializing_if = "Option::is_none")]
     on_demand: Option<bool>,
     /// Time without receivers after which a camera on demand is left, in seconds; 10 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
     /// Stream that is shown while the source is away.
+    #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<String>,
     /// `true` to show the last keyframe while the source is away, in grey for H.264; or a file `.jpg`
     /// to show, for H.264.
+    #[serde(skip_serializing_if = "Option::is_none")]
     placeholder: Option<PlaceholderKey>,
     /// Time after which a source that is not connected counts as away, in seconds; 2 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     after_s: Option<f64>,
     /// Time without a frame after which a source that is connected counts as away, in seconds; 8 by
     /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     silent_s: Option<f64>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     fps: Option<FrameRate>,
     /// Whether a file is played only once.
+    #[serde(skip_serializing_if = "Option::is_none")]
     once: Option<bool>,
 }
 
 /// A number, or a fraction as text.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum FrameRate {
+enum FrameRate {
     Number(f64),
     Text(String),
 }
 
 /// A switch, or the path of an image.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum PlaceholderKey {
+enum PlaceholderKey {
     Switch(bool),
     File(String),
 }
 
 impl SourceKeys {
-    fn input(self) -> Result<Input, SpecError> {
+    /// Returns the source that the keys name.
+    ///
+    /// # Errors
+    /// Returns [`SpecError`] if the text or an option is wrong; it never contains a password.
+    pub fn input(&self) -> Result<Input, SpecError> {
         let mut input = Input::parse(&self.source)?;
         let options = [
-            ("transport", self.transport),
+            ("transport", self.transport.clone()),
             ("timeout_s", self.timeout_s.map(|it| it.to_string())),
             // `on_demand: false` beside an idle time turns it off.
             ("idle_s", self.idle_s.map(|it| it.to_string())),
             ("on_demand", self.on_demand.map(|it| it.to_string())),
-            ("fallback", self.fallback),
+            ("fallback", self.fallback.clone()),
             (
                 "placeholder",
-                self.placeholder.map(|it| match it {
+                self.placeholder.as_ref().map(|it| match it {
                     PlaceholderKey::Switch(is_on) => is_on.to_string(),
-                    PlaceholderKey::File(path) => path,
+                    PlaceholderKey::File(path) => path.clone(),
                 }),
             ),
             ("after_s", self.after_s.map(|it| it.to_string())),
             ("silent_s", self.silent_s.map(|it| it.to_string())),
             (
                 "fps",
-                self.fps.map(|it| match it {
+                self.fps.as_ref().map(|it| match it {
                     FrameRate::Number(number) => number.to_string(),
-                    FrameRate::Text(text) => text,
+                    FrameRate::Text(text) => text.clone(),
                 }),
             ),
             ("once", self.once.map(|it| it.to_string())),
@@ -166,6 +181,16 @@ impl SourceKeys {
             }
         }
         Ok(input)
+    }
+}
+
+/// The text may have a password, which is not shown.
+impl fmt::Debug for SourceKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.input() {
+            Ok(input) => write!(f, "SourceKeys({input})"),
+            Err(error) => write!(f, "SourceKeys({error})"),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn present(
 }
 
 fn unknown(name: &str) -> Problem {
-    let detail = format!("'{name}' does not come from a camera of this server's configuration");
+    let detail = format!("'{name}' does not come from a camera of this server");
     Problem::new(StatusCode::NOT_FOUND, "No camera", detail)
 }
 

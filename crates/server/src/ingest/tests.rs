@@ -1,13 +1,15 @@
 mod pipe;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Limits, State, Wake};
+use glassline_hub::{Hub, Limits, State, Stream, Wake};
 use glassline_media::{MediaTime, MediaUnit, TrackIndex};
+use tokio::sync::watch;
 
 use super::*;
-use crate::runtime::Fault;
+use crate::runtime::{Fault, FaultPoint, Supervisor};
 
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
 static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");

@@ -37,6 +37,8 @@ pub struct Counters {
     pub closed_tls: Counter,
     /// Clients closed because the stream's source came back with other codecs.
     pub closed_tracks_changed: Counter,
+    /// Clients closed because the stream was deleted.
+    pub closed_deleted: Counter,
     /// Connections without a session closed because others needed their places.
     pub closed_for_others: Counter,
     /// SRTP packets of publishers that were not authentic under the publisher's keys.

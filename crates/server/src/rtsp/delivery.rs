@@ -397,6 +397,7 @@ impl Delivery {
             return;
         };
         let (end, is_over) = (reader.ring.end(), since + REST <= now);
+        let is_deleted = reader.stream().is_deleted();
         for key in reader.subscription.viewers.clone() {
             let Some(client) = self.clients.get_mut(key) else {
                 continue;
@@ -409,8 +410,13 @@ impl Delivery {
             if client.closing.is_some() || has_rest && !by_group && !is_over {
                 continue;
             }
-            tracing::info!(client = %client.name(), "RTSP client disconnected: the source changed its codecs; the client may set the stream up again");
-            self.counters.closed_tracks_changed.add(1);
+            if is_deleted {
+                tracing::info!(client = %client.name(), "RTSP client disconnected: the stream was deleted");
+                self.counters.closed_deleted.add(1);
+            } else {
+                tracing::info!(client = %client.name(), "RTSP client disconnected: the source changed its codecs; the client may set the stream up again");
+                self.counters.closed_tracks_changed.add(1);
+            }
             self.push_farewell(key, now);
             if let Some(client) = self.clients.get_mut(key) {
                 client.closing = Some(now + REST);

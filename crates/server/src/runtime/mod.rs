@@ -21,6 +21,7 @@ mod descriptor_budget;
 mod free_memory;
 mod network;
 mod newcomers;
+pub(crate) mod private_file;
 mod session_id;
 mod shrink;
 mod slots;

@@ -34,6 +34,7 @@ use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
+use crate::stored::{self, StoredSources};
 use crate::sweep::{end_lost_participants, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
@@ -61,7 +62,7 @@ pub struct Server {
     lan: Option<Arc<LanSource>>,
     stop: watch::Sender<bool>,
     reload: Arc<Requests>,
-    sources: ingest::Sources,
+    sources: Arc<ingest::Sources>,
     supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -108,7 +109,10 @@ impl Server {
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
-        let sources = ingest::spawn(&hub, specs, &codes, &supervisor, stopped.clone()).await?;
+        let sources =
+            ingest::spawn(&hub, specs.clone(), &codes, &supervisor, stopped.clone()).await?;
+        let sources = Arc::new(sources);
+        let stored = stored_sources(&config, &specs, &sources, &loudspeakers).await?;
         let users = Arc::new(Users::new(&config.auth));
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
@@ -183,6 +187,7 @@ impl Server {
             sessions: Arc::new(sessions),
             transcoders,
             snapshots: Arc::default(),
+            sources: stored,
             supervisor: Arc::clone(&supervisor),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
@@ -332,6 +337,22 @@ impl Server {
             );
         }
     }
+}
+
+/// Reads and starts the sources that were made over the API.
+async fn stored_sources(
+    config: &Config,
+    specs: &[SourceSpec],
+    sources: &Arc<ingest::Sources>,
+    loudspeakers: &Arc<Loudspeakers>,
+) -> Result<Arc<StoredSources>, StartError> {
+    let services = stored::Services {
+        running: Arc::clone(sources),
+        loudspeakers: Arc::clone(loudspeakers),
+    };
+    let path = config.admin.state_file.clone();
+    let stored = StoredSources::load(path, &config.admin.sources, specs, services).await?;
+    Ok(Arc::new(stored))
 }
 
 /// Creates what this server needs as one of a cluster, if it is one.

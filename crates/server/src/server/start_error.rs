@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 
 use crate::config::Collision;
+use crate::stored::StateFileError;
 use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
@@ -33,6 +34,9 @@ pub enum StartError {
     /// A source can never work.
     #[error(transparent)]
     Source(#[from] ingest::StartError),
+    /// The file of what was made over the API cannot be read.
+    #[error(transparent)]
+    Stored(#[from] StateFileError),
     /// The certificate for DTLS could not be made.
     #[error("cannot make a DTLS certificate: {0}")]
     Certificate(#[from] glassline_webrtc::dtls::GenerateError),

@@ -27,6 +27,8 @@ pub struct Counters {
     pub handshakes_failed: Counter,
     /// Sessions closed because the stream's source came back with other codecs.
     pub closed_tracks_changed: Counter,
+    /// Sessions closed because the stream was deleted.
+    pub closed_deleted: Counter,
     /// Sessions closed because the video turned out to have B-frames.
     pub closed_reordered: Counter,
     /// Commands lost because the shard's inbox was full.

@@ -17,6 +17,9 @@ pub enum EndReason {
     /// The stream has other tracks than the session negotiated.
     #[error("the session negotiated tracks that the stream no longer has; POST a new offer")]
     TracksChanged,
+    /// An operator deleted the stream.
+    #[error("an operator deleted the stream")]
+    Deleted,
     /// The video has B-frames.
     #[error(
         "browsers would show frames in the wrong order; encode without B-frames, with ffmpeg by -bf 0, \
@@ -41,6 +44,7 @@ impl EndReason {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::TracksChanged => "The source changed its codecs",
+            Self::Deleted => "The stream was deleted",
             Self::Reordered => "The video has B-frames",
             Self::Replaced => "Replaced by another publisher",
             Self::NoMedia => "No media arrived",

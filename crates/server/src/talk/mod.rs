@@ -12,7 +12,7 @@
 mod loudspeaker;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
 use glassline_media::Codec;
@@ -64,10 +64,10 @@ pub(crate) enum TalkError {
     },
 }
 
-/// The cameras of the configuration, as ends of voices.
+/// The cameras that the server dials, as ends of voices.
 #[derive(Debug, Default)]
 pub(crate) struct Loudspeakers {
-    cameras: HashMap<StreamName, RtspSource>,
+    cameras: Mutex<HashMap<StreamName, RtspSource>>,
     busy: Mutex<HashSet<StreamName>>,
 }
 
@@ -86,14 +86,27 @@ impl Loudspeakers {
             _ => None,
         });
         Self {
-            cameras: cameras.collect(),
+            cameras: Mutex::new(cameras.collect()),
             busy: Mutex::default(),
         }
     }
 
+    /// Notes that the source of a stream is another one now; `None` if it has none any more.
+    pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
+        let mut cameras = self.cameras();
+        match source {
+            Some(Input::Rtsp(camera)) => drop(cameras.insert(stream.clone(), camera.clone())),
+            _ => drop(cameras.remove(stream)),
+        }
+    }
+
+    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, RtspSource>> {
+        self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns whether the stream comes from a camera, which may or may not have a loudspeaker.
     pub(crate) fn has(&self, stream: &str) -> bool {
-        self.cameras.contains_key(stream)
+        self.cameras().contains_key(stream)
     }
 
     /// Connects to the loudspeaker of the camera of `stream`.
@@ -104,10 +117,10 @@ impl Loudspeakers {
         self: &Arc<Self>,
         stream: &StreamName,
     ) -> Result<Loudspeaker, TalkError> {
-        let camera = self.cameras.get(stream);
+        let camera = self.cameras().get(stream).cloned();
         let camera = camera.ok_or_else(|| TalkError::NoCamera(stream.clone()))?;
         let turn = self.take_turn(stream)?;
-        Loudspeaker::connect(camera, turn).await
+        Loudspeaker::connect(&camera, turn).await
     }
 
     fn take_turn(self: &Arc<Self>, stream: &StreamName) -> Result<Turn, TalkError> {

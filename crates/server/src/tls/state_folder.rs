@@ -1,10 +1,14 @@
 //! A folder for keys and certificates that the server itself makes or obtains.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::runtime::private_file;
 
 /// Largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -96,32 +100,14 @@ impl StateFolder {
     /// Returns [`StateError::Unusable`] with the path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), StateError> {
         let path = self.0.join(name);
-        let fresh = self.0.join(format!("{name}.new"));
-        let write = || {
-            // A file left by a crash may have other rights.
-            match fs::remove_file(&fresh) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = private_file(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&fresh, &path)
-        };
-        write().map_err(|source| StateError::Unusable {
-            path: path.clone(),
-            source,
-        })
+        private_file::replace(&path, text).map_err(|source| StateError::Unusable { path, source })
     }
 }
 
 #[cfg(unix)]
 fn make_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)?;
+    use std::os::unix::fs::PermissionsExt;
+    private_file::make_folder(path)?;
     let rights = fs::metadata(path)?.permissions();
     match rights.mode() & 0o077 {
         0 => Ok(()),
@@ -129,24 +115,9 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(unix)]
-fn private_file(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-}
-
 #[cfg(not(unix))]
 fn make_private(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
-}
-
-#[cfg(not(unix))]
-fn private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+    private_file::make_folder(path)
 }
 
 #[cfg(all(test, unix))]

@@ -17,6 +17,7 @@ mod files;
 pub(crate) mod publishing;
 pub(crate) mod quic;
 pub(crate) mod rtsp;
+mod sources;
 pub(crate) mod transcoding;
 pub(crate) mod webrtc;
 
@@ -87,7 +88,7 @@ pub(super) fn routes() -> Routes {
 
 /// Returns the routes of the API for operators alone.
 pub(super) fn operators() -> Routes {
-    Routes::default()
+    sources::routes()
         .get(
             "/api/v1/rtsp/clients",
             Operation::new("listRtspClients", "Lists the RTSP clients with a session"),

@@ -97,6 +97,7 @@ const FAMILIES: &[Family<Counters>] = &[
             ("hopeless", |c| &c.closed_too_slow),
             ("tls", |c| &c.closed_tls),
             ("tracks_changed", |c| &c.closed_tracks_changed),
+            ("deleted", |c| &c.closed_deleted),
             ("no_session", |c| &c.closed_for_others),
         ],
     ),

@@ -93,9 +93,10 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "viewers_closed_total",
-        "Viewers disconnected because the stream changed. They may join again.",
+        "Viewers disconnected because the stream changed or was deleted.",
         &[
             ("tracks_changed", |c| &c.closed_tracks_changed),
+            ("deleted", |c| &c.closed_deleted),
             ("b_frames", |c| &c.closed_reordered),
         ],
     ),

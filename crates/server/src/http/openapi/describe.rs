@@ -73,6 +73,17 @@ impl Description {
         }
     }
 
+    /// Adds a header that a request may have.
+    pub(in super::super) fn header(&mut self, name: &str, description: &str) {
+        self.parameters.push(json!({
+            "name": name,
+            "in": "header",
+            "required": false,
+            "description": description,
+            "schema": { "type": "string" },
+        }));
+    }
+
     /// Sets the body of requests, in JSON.
     pub(in super::super) fn body<T: JsonSchema>(&mut self) {
         let schema = self.inputs.subschema_for::<T>();

@@ -1,5 +1,6 @@
 //! The RTSP connection to a camera.
 
+use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -12,9 +13,6 @@ use tokio::net::TcpStream;
 use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, STEP};
 use crate::ingest::RtspSource;
-
-/// Default port of RTSP (RFC 2326 §3.2).
-const PORT: u16 = 554;
 
 /// What a connection to a camera is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +35,16 @@ pub(crate) struct CameraConnection {
 impl CameraConnection {
     /// Connects to `camera` and sends the first request.
     pub(crate) async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
-        let host = camera.url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = camera.url.port().unwrap_or(PORT);
-        let connecting = TcpStream::connect((host, port));
+        let (host, port) = camera.host_and_port();
+        // What was resolved and checked is what is dialled.
+        let connecting = async {
+            let addresses = camera.reach.resolve(host, port).await?;
+            TcpStream::connect(addresses.as_slice()).await
+        };
         let socket = match tokio::time::timeout(STEP, connecting).await {
+            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Failure::Forbidden(error));
+            }
             Ok(connected) => connected.map_err(Failure::Connect)?,
             Err(_) => {
                 return Err(Failure::NoAnswer {

@@ -17,6 +17,9 @@ pub(crate) enum Failure {
     /// The camera's address is unknown or refuses the connection.
     #[error("cannot connect to the camera: {0}")]
     Connect(io::Error),
+    /// The camera's address must not be dialled, or the system forbids it.
+    #[error("not allowed to connect to the camera: {0}")]
+    Forbidden(io::Error),
     /// The TCP connection to the camera broke.
     #[error("the connection to the camera broke: {0}")]
     Connection(io::Error),
@@ -59,7 +62,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self, Self::Refused)
+        matches!(self, Self::Refused | Self::Forbidden(_))
     }
 
     /// Returns the failure that the end of an RTSP session is.

@@ -56,10 +56,11 @@ impl Away {
         self.fallback.is_some() || self.placeholder.is_some()
     }
 
-    /// Makes a relative path relative to `folder`.
-    pub(super) fn resolve_in(&mut self, folder: &Path) {
-        if let Some(PlaceholderKind::Image(path)) = &mut self.placeholder {
-            *path = folder.join(&path);
+    /// Returns the path of the image to show, if there is one.
+    pub(super) fn image_mut(&mut self) -> Option<&mut PathBuf> {
+        match &mut self.placeholder {
+            Some(PlaceholderKind::Image(path)) => Some(path),
+            Some(PlaceholderKind::LastKeyframe) | None => None,
         }
     }
 

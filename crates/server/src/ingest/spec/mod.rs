@@ -153,15 +153,18 @@ impl Input {
 
     /// Makes relative paths relative to `folder`.
     pub(crate) fn resolve_in(&mut self, folder: &Path) {
+        for path in self.paths_mut() {
+            *path = folder.join(&path);
+        }
+    }
+
+    /// Returns the paths of all files that are read.
+    pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         match self {
-            Self::Demo => {}
-            Self::Files(files) => {
-                for path in &mut files.paths {
-                    *path = folder.join(&path);
-                }
-            }
-            Self::Rtsp(camera) => camera.away.resolve_in(folder),
-            Self::Publisher(away) => away.resolve_in(folder),
+            Self::Demo => Vec::new(),
+            Self::Files(files) => files.paths.iter_mut().collect(),
+            Self::Rtsp(camera) => camera.away.image_mut().into_iter().collect(),
+            Self::Publisher(away) => away.image_mut().into_iter().collect(),
         }
     }
 }

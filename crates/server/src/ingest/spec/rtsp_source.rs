@@ -4,6 +4,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{Away, ON_OR_OFF, SpecError, redact, seconds, switch};
+use crate::ingest::Reach;
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
@@ -24,6 +25,8 @@ pub struct RtspSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the camera is away.
     pub away: Away,
+    /// Addresses at which the camera may be.
+    pub reach: Reach,
 }
 
 /// The transport of a camera's packets.
@@ -46,6 +49,9 @@ pub(super) const OPTIONS: [&str; 8] = [
     "after_s",
     "silent_s",
 ];
+
+/// Default port of RTSP (RFC 2326 §3.2).
+const PORT: u16 = 554;
 
 /// Options that are set by their name alone.
 const SWITCHES: [&str; 2] = ["on_demand", "placeholder"];
@@ -74,6 +80,13 @@ impl RtspSource {
         doubtful.collect()
     }
 
+    /// Returns the host as it is resolved, and the TCP port.
+    pub(crate) fn host_and_port(&self) -> (&str, u16) {
+        let host = self.url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (host, self.url.port().unwrap_or(PORT))
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
         let mut url = Url::parse(text).map_err(|error| SpecError::Url {
             url: redact(text),
@@ -98,6 +111,7 @@ impl RtspSource {
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
+            reach: Reach::default(),
         };
         source.take_options()?;
         Ok(source)

@@ -13,7 +13,7 @@ const IMAGE_BYTES_MAX: u64 = 16 << 20;
 /// What is published in place of a source, with the image that was read for it.
 #[derive(Clone, Debug)]
 pub(in crate::ingest) struct AwayContent {
-    pub(super) away: Away,
+    pub(in crate::ingest) away: Away,
     /// The image to show, as a JPEG file.
     pub(super) image: Option<Arc<[u8]>>,
 }

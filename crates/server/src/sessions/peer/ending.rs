@@ -56,7 +56,12 @@ impl Peer {
     ) -> bool {
         let is_old = matches!(&self.role, Role::Viewer(viewer)
             if viewer.is_superseded(layout, &self.stream.tracks()));
-        if is_old {
+        if is_old && self.stream.is_deleted() {
+            tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the stream was deleted");
+            counters.closed_deleted.add(1);
+            self.ending = Some(EndReason::Deleted);
+            self.session.close(now);
+        } else if is_old {
             tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs, or its video needs no transcoding any more; the viewer may join again");
             counters.closed_tracks_changed.add(1);
             self.ending = Some(EndReason::TracksChanged);

@@ -61,6 +61,7 @@ impl Publisher {
         Some(match ended {
             Ended::Silent { .. } | Ended::NoKeyframe => EndReason::NoMedia,
             Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,
+            Ended::Publish(PublishError::Deleted { .. }) => EndReason::Deleted,
             Ended::Publish(_) | Ended::Create(_) => EndReason::NotPublished,
         })
     }

@@ -1,0 +1,399 @@
+//! The sources that run: each is started, changed and ended on its own.
+//!
+//! ```text
+//! SourceSpec ─► Ready (files opened, images read) ─► stream of the hub ─► thread or task
+//! change: the new source is made ready, the old one ends, the new one begins: the stream stays
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use glassline_hub::{Hub, State, Stream, StreamName};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::file::{self, Clip};
+use super::pipe::{self, PipeSource};
+use super::stand_in::{self, AwayContent};
+use super::{Away, FrameCodes, Input, RtspSource, SourceSpec, StartError, camera};
+use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
+
+/// The running sources: threads of files and tasks of cameras.
+#[derive(Debug)]
+pub struct Sources {
+    services: stand_in::Services,
+    codes: FrameCodes,
+    /// Becomes true when the server stops.
+    stopped: watch::Receiver<bool>,
+    running: Mutex<BTreeMap<StreamName, RunningSource>>,
+}
+
+/// One source with all that runs for it.
+#[derive(Debug)]
+struct RunningSource {
+    /// What receivers get while the source is away, if that is anything.
+    away: Option<Away>,
+    is_publisher: bool,
+    /// Ends the source when dropped.
+    end: oneshot::Sender<()>,
+    tasks: Vec<JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// A source that can be started.
+enum Ready {
+    File(Clip, Box<glassline_demux::Demuxer>),
+    Pipe(PipeSource),
+    Rtsp(Box<RtspSource>),
+    Publisher,
+}
+
+/// The reason why a running source cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// The new source cannot be started; the old one goes on.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A client publishes the stream.
+    #[error("somebody publishes '{0}' now: choose another name, or end that publisher first")]
+    Published(StreamName),
+}
+
+/// Makes a stream for each of `specs` and starts its source.
+///
+/// Files are read through once before anything starts. The built-in clip enters in `codes` when its
+/// frames are captured. Sources end when `stopped` becomes true or its sender is dropped, or the
+/// result is dropped. Needs a tokio runtime.
+///
+/// # Errors
+/// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
+/// twice, more streams than the hub takes, a panic while a file is opened. A camera that does not answer is no error; the server
+/// tries again until it does.
+pub(crate) async fn spawn(
+    hub: &Arc<Hub>,
+    specs: Vec<SourceSpec>,
+    codes: &FrameCodes,
+    supervisor: &Arc<Supervisor>,
+    stopped: watch::Receiver<bool>,
+) -> Result<Sources, StartError> {
+    let sources = Sources {
+        services: stand_in::Services {
+            hub: Arc::clone(hub),
+            supervisor: Arc::clone(supervisor),
+            encoders: Arc::new(Semaphore::new(1)),
+        },
+        codes: codes.clone(),
+        stopped,
+        running: Mutex::default(),
+    };
+    let away = specs
+        .iter()
+        .filter_map(|spec| Some((spec.name.clone(), spec.input.away()?.clone())));
+    check_fallbacks(&away.collect())?;
+    let mut ready = Vec::with_capacity(specs.len());
+    let mut names = std::collections::BTreeSet::new();
+    for spec in specs {
+        if !names.insert(spec.name.clone()) {
+            return Err(StartError::Twice { name: spec.name });
+        }
+        let away = load_image(&spec).await?;
+        ready.push((prepare(spec, supervisor).await?, away));
+    }
+    for ((name, source), away) in ready {
+        sources.begin(name, source, away)?;
+    }
+    Ok(sources)
+}
+
+impl Sources {
+    /// Makes a stream and starts its source.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if the source cannot be started, or the stream has a publisher.
+    pub(crate) async fn add(&self, spec: SourceSpec) -> Result<(), ChangeError> {
+        let (name, ready, away) = self.make_ready(spec).await?;
+        let hub = &self.services.hub;
+        let is_published = hub
+            .stream(name.as_str())
+            .is_some_and(|it| it.is_published());
+        if is_published && !matches!(ready, Ready::Publisher) {
+            return Err(ChangeError::Published(name));
+        }
+        Ok(self.begin(name, ready, away)?)
+    }
+
+    /// Gives the stream of a running source another one. Its viewers stay, and see the new source as
+    /// soon as it is there; those who cannot show its codecs are told to join again.
+    ///
+    /// # Errors
+    /// Returns [`StartError`] if the new source cannot be started. The old one then goes on.
+    pub(crate) async fn change(&self, spec: SourceSpec) -> Result<(), StartError> {
+        let (name, ready, away) = self.make_ready(spec).await?;
+        let is_publisher = matches!(ready, Ready::Publisher);
+        let old = self.lock().remove(&name);
+        if let Some(old) = old {
+            // A stream that clients publish is another one than a stream that the server fetches.
+            let is_other = old.is_publisher != is_publisher;
+            old.end().await;
+            if is_other {
+                self.services.hub.delete(name.as_str());
+            }
+        }
+        if let Some(stream) = self.services.hub.stream(name.as_str())
+            && !is_publisher
+        {
+            stream.set_state(State::Connecting);
+        }
+        self.begin(name, ready, away)
+    }
+
+    /// Ends a source and deletes its stream.
+    pub(crate) async fn remove(&self, name: &StreamName) {
+        let source = self.lock().remove(name);
+        // Receivers learn first that the stream was deleted, and not that its source failed.
+        self.services.hub.delete(name.as_str());
+        if let Some(source) = source {
+            source.end().await;
+        }
+    }
+
+    /// Returns whether the stream `name` has a running source.
+    pub(crate) fn has(&self, name: &StreamName) -> bool {
+        self.lock().contains_key(name)
+    }
+
+    /// Waits until every source has ended, which they do when the server stops.
+    pub async fn join(&self) {
+        let running = std::mem::take(&mut *self.lock());
+        for source in running.into_values() {
+            source.wait().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, RunningSource>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn make_ready(
+        &self,
+        spec: SourceSpec,
+    ) -> Result<(StreamName, Ready, Option<AwayContent>), StartError> {
+        let mut fallbacks: BTreeMap<_, _> = self
+            .lock()
+            .iter()
+            .filter_map(|(name, source)| Some((name.clone(), source.away.clone()?)))
+            .collect();
+        fallbacks.remove(&spec.name);
+        if let Some(away) = spec.input.away() {
+            fallbacks.insert(spec.name.clone(), away.clone());
+        }
+        check_fallbacks(&fallbacks)?;
+        let away = load_image(&spec).await?;
+        let (name, ready) = prepare(spec, &self.services.supervisor).await?;
+        Ok((name, ready, away))
+    }
+
+    /// Makes the stream, unless it is there, and starts the source.
+    fn begin(
+        &self,
+        name: StreamName,
+        source: Ready,
+        away: Option<AwayContent>,
+    ) -> Result<(), StartError> {
+        let hub = &self.services.hub;
+        let is_publisher = matches!(source, Ready::Publisher);
+        let stream = match is_publisher {
+            true => hub.reserve(name.clone()),
+            false => hub.create(name.clone()),
+        };
+        let stream = stream.map_err(|source| StartError::Create {
+            name: name.clone(),
+            source,
+        })?;
+        let (end, until) = self.ending();
+        let mut running = RunningSource {
+            away: away.as_ref().map(|it| it.away.clone()),
+            is_publisher,
+            end,
+            tasks: Vec::new(),
+            thread: None,
+        };
+        if let Some(away) = away {
+            let (stream, services) = (Arc::clone(&stream), self.services.clone());
+            let standing_in = stand_in::run(stream, away, services, until.clone());
+            running.tasks.push(tokio::spawn(standing_in));
+        }
+        let started = self.start(&mut running, source, stream, until);
+        started.map_err(|source| StartError::Thread {
+            name: name.clone(),
+            source,
+        })?;
+        self.lock().insert(name, running);
+        Ok(())
+    }
+
+    fn start(
+        &self,
+        running: &mut RunningSource,
+        source: Ready,
+        stream: Arc<Stream>,
+        stopped: watch::Receiver<bool>,
+    ) -> std::io::Result<()> {
+        let supervisor = Arc::clone(&self.services.supervisor);
+        match source {
+            // The source has a thread of its own, not one of tokio's, because it runs until the
+            // server stops.
+            Ready::File(clip, source) => {
+                let name = format!("file {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                let codes = self.codes.clone();
+                running.thread = Some(thread.spawn(move || {
+                    file::run(&clip, *source, &stream, &codes, &supervisor, &stop);
+                })?);
+            }
+            Ready::Pipe(source) => {
+                let name = format!("pipe {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                running.thread = Some(thread.spawn(move || {
+                    pipe::run(&source, &stream, &supervisor, stop);
+                })?);
+            }
+            Ready::Publisher => {
+                if !stream.is_published() {
+                    let detail = "nobody publishes yet".to_owned();
+                    stream.set_state(State::Down { detail });
+                }
+            }
+            Ready::Rtsp(camera) => {
+                let life = camera::Life {
+                    supervisor,
+                    stopped,
+                };
+                let pulling = camera::run(*camera, stream, life);
+                running.tasks.push(tokio::spawn(pulling));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what ends a source when it is dropped, and what tells the source, which also ends with
+    /// the server.
+    fn ending(&self) -> (oneshot::Sender<()>, watch::Receiver<bool>) {
+        let (end, ended) = oneshot::channel();
+        let (stop, until) = watch::channel(false);
+        let mut stopped = self.stopped.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                // A dropped sender means that the server ends.
+                _ = stopped.wait_for(|stop| *stop) => {}
+                _ = ended => {}
+            }
+            stop.send_replace(true);
+        });
+        (end, until)
+    }
+}
+
+impl RunningSource {
+    /// Ends the source, and waits until it has ended.
+    async fn end(self) {
+        let Self {
+            end, tasks, thread, ..
+        } = self;
+        drop(end);
+        wait_for(tasks, thread).await;
+    }
+
+    /// Waits until the source has ended.
+    async fn wait(self) {
+        let Self {
+            end, tasks, thread, ..
+        } = self;
+        wait_for(tasks, thread).await;
+        drop(end);
+    }
+}
+
+async fn wait_for(tasks: Vec<JoinHandle<()>>, thread: Option<thread::JoinHandle<()>>) {
+    let thread = thread.map(|thread| {
+        tokio::task::spawn_blocking(|| {
+            if thread.join().is_err() {
+                tracing::error!("a file source panicked");
+            }
+        })
+    });
+    for task in tasks.into_iter().chain(thread) {
+        if let Err(error) = task.await {
+            tracing::error!(%error, "a source task failed");
+        }
+    }
+}
+
+/// Checks that no stream falls back to itself, directly or by others.
+fn check_fallbacks(away: &BTreeMap<StreamName, Away>) -> Result<(), StartError> {
+    for name in away.keys() {
+        let next = |name: &StreamName| away.get(name).and_then(|it| it.fallback.clone());
+        let followed = std::iter::successors(next(name), next).take(away.len());
+        if followed.into_iter().any(|fallback| fallback == *name) {
+            return Err(StartError::Circle { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Reads the image of a placeholder; `None` if nothing is published in place of the source.
+async fn load_image(spec: &SourceSpec) -> Result<Option<AwayContent>, StartError> {
+    let Some(away) = spec.input.away().cloned() else {
+        return Ok(None);
+    };
+    let name = || spec.name.clone();
+    let loading = tokio::task::spawn_blocking(move || AwayContent::load(away));
+    match loading.await {
+        Ok(Ok(content)) => Ok(Some(content)),
+        Ok(Err(error)) => Err(StartError::Image {
+            name: name(),
+            source: Box::new(error),
+        }),
+        Err(_) => Err(StartError::Panicked {
+            name: name(),
+            source: Panicked,
+        }),
+    }
+}
+
+async fn prepare(
+    spec: SourceSpec,
+    supervisor: &Arc<Supervisor>,
+) -> Result<(StreamName, Ready), StartError> {
+    let clip = match spec.input {
+        Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(Box::new(camera)))),
+        Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
+        Input::Files(files) => match PipeSource::of(&files) {
+            Some(pipe) => return Ok((spec.name, Ready::Pipe(pipe))),
+            None => Clip::Files(files),
+        },
+        Input::Demo => Clip::Demo,
+    };
+    let name = spec.name.clone();
+    let supervisor = Arc::clone(supervisor);
+    let opening = tokio::task::spawn_blocking(move || {
+        supervisor.catch(Part::Source, || {
+            supervisor.fault_point(FaultPoint::OpenFile);
+            clip.open().map(|source| (clip, source))
+        })
+    });
+    let opened = match opening.await.unwrap_or(Err(Panicked)) {
+        Ok(opened) => opened,
+        Err(source) => return Err(StartError::Panicked { name, source }),
+    };
+    let (clip, source) = opened.map_err(|source| StartError::File {
+        name,
+        source: Box::new(source),
+    })?;
+    Ok((spec.name, Ready::File(clip, Box::new(source))))
+}

@@ -1,0 +1,317 @@
+//! Sources that were made over the API, and are kept in a file of the server's own.
+//!
+//! ```text
+//! PUT, DELETE ─► Permitted: may a caller name this? ─► StateFile ─► ingest::Sources ─► hub
+//! start       ─► StateFile ─► Permitted ─► ingest::Sources
+//! ```
+//!
+//! The operator's configuration is never written, and its names win. What runs is in the file: the
+//! file is written first, and again as it was if the source cannot be started.
+
+mod permitted;
+mod state_file;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassline_hub::StreamName;
+
+use crate::config::{ApiSources, SourceKeys};
+use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
+use crate::talk::Loudspeakers;
+use permitted::{NotPermitted, Permitted};
+use state_file::{Content, StateFile};
+
+pub use state_file::StateFileError;
+
+/// All sources of streams: those of the configuration, and those that were made over the API.
+#[derive(Debug)]
+pub(crate) struct StoredSources {
+    configured: BTreeMap<StreamName, Input>,
+    permitted: Permitted,
+    running: Arc<Sources>,
+    loudspeakers: Arc<Loudspeakers>,
+    stored: Mutex<BTreeMap<StreamName, Stored>>,
+    /// The file, held by the one change that is made at a time.
+    file: tokio::sync::Mutex<StateFile>,
+}
+
+/// One source that was made over the API.
+#[derive(Clone, Debug)]
+struct Stored {
+    keys: SourceKeys,
+    /// Why the source does not run, although it is kept.
+    problem: Option<String>,
+}
+
+/// A source as operators see it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSource {
+    pub(crate) name: StreamName,
+    /// Form of the configuration, with the password hidden.
+    pub(crate) source: String,
+    /// What the source is; `None` if its text can no longer be read.
+    pub(crate) input: Option<Input>,
+    /// Whether the source is of the configuration, and can only be changed there.
+    pub(crate) is_configured: bool,
+    /// Why the source does not run.
+    pub(crate) problem: Option<String>,
+}
+
+/// Whether a change is for a source that must exist, or must not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Expected {
+    #[default]
+    Any,
+    Absent,
+    Present,
+}
+
+/// What was done to the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    Created,
+    Changed,
+}
+
+/// Why a source was not made, changed or deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum StoredError {
+    /// The configuration has a source of this name.
+    #[error(
+        "the configuration has the source '{0}', and only its file can change it: choose another name, or remove the source there and restart the server"
+    )]
+    Configured(StreamName),
+    /// There is no such source.
+    #[error("there is no source '{0}'; GET /api/v1/sources lists them")]
+    Absent(StreamName),
+    /// There is a source already.
+    #[error("there is a source '{0}' already")]
+    Present(StreamName),
+    /// The source cannot be understood.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The caller must not name this.
+    #[error(transparent)]
+    NotPermitted(#[from] NotPermitted),
+    /// The source cannot be started.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The file cannot be written.
+    #[error("not kept: {0}")]
+    File(#[from] StateFileError),
+}
+
+/// The running parts of the server that learn of sources.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) running: Arc<Sources>,
+    pub(crate) loudspeakers: Arc<Loudspeakers>,
+}
+
+impl StoredSources {
+    /// Reads the file at `path`, and starts what is in it. A source that cannot be started is kept and
+    /// shown with its problem.
+    ///
+    /// # Errors
+    /// Returns [`StateFileError`] if the file cannot be read.
+    pub(crate) async fn load(
+        path: Option<PathBuf>,
+        limits: &ApiSources,
+        configured: &[SourceSpec],
+        services: Services,
+    ) -> Result<Self, StateFileError> {
+        let (file, content) = StateFile::open(path)?;
+        let configured = configured
+            .iter()
+            .map(|spec| (spec.name.clone(), spec.input.clone()));
+        let sources = Self {
+            configured: configured.collect(),
+            permitted: Permitted::new(limits),
+            running: services.running,
+            loudspeakers: services.loudspeakers,
+            stored: Mutex::default(),
+            file: tokio::sync::Mutex::new(file),
+        };
+        for (name, keys) in content.sources {
+            let name = match StreamName::parse(&name) {
+                Ok(name) => name,
+                Err(error) => {
+                    tracing::error!(%error, "a source that was made over the API is left out");
+                    continue;
+                }
+            };
+            let problem = sources.start(&name, &keys).await.err();
+            let problem = problem.map(|error| error.to_string());
+            if let Some(problem) = &problem {
+                tracing::error!(stream = %name, "the source that was made over the API does not run: {problem}");
+            }
+            sources.lock().insert(name, Stored { keys, problem });
+        }
+        Ok(sources)
+    }
+
+    /// Returns all sources by name. A stored source whose name the configuration took has its entry
+    /// besides that of the configuration, with the problem.
+    pub(crate) fn list(&self) -> Vec<NamedSource> {
+        let configured = self.configured.iter().map(|(name, input)| NamedSource {
+            name: name.clone(),
+            source: input.to_string(),
+            input: Some(input.clone()),
+            is_configured: true,
+            problem: None,
+        });
+        let mut all: Vec<_> = configured.collect();
+        all.extend(self.lock().iter().map(|(name, stored)| stored.named(name)));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Returns the source of the stream `name`; that of the configuration if there are two.
+    ///
+    /// # Errors
+    /// Returns [`StoredError::Absent`] if there is none.
+    pub(crate) fn get(&self, name: &StreamName) -> Result<NamedSource, StoredError> {
+        let mut named = self.list();
+        named.retain(|it| it.name == *name);
+        named.sort_by_key(|it| !it.is_configured);
+        let found = named.into_iter().next();
+        found.ok_or_else(|| StoredError::Absent(name.clone()))
+    }
+
+    /// Makes the source of the stream `name`, or changes it. Viewers of a changed source stay.
+    ///
+    /// # Errors
+    /// Returns [`StoredError`] with what is wrong; everything is then as before.
+    pub(crate) async fn put(
+        &self,
+        name: &StreamName,
+        keys: SourceKeys,
+        expected: Expected,
+    ) -> Result<Put, StoredError> {
+        if self.configured.contains_key(name) {
+            return Err(StoredError::Configured(name.clone()));
+        }
+        // What takes long, and changes nothing, is done before others have to wait.
+        let input = self.permitted.check(keys.input()?).await?;
+        let mut file = self.file.lock().await;
+        let before = self.lock().get(name).cloned();
+        match (&before, expected) {
+            (Some(_), Expected::Absent) => return Err(StoredError::Present(name.clone())),
+            (None, Expected::Present) => return Err(StoredError::Absent(name.clone())),
+            _ => {}
+        }
+        let content = self.content();
+        let mut changed = content.clone();
+        changed.sources.insert(name.to_string(), keys.clone());
+        file.write(&changed)?;
+        let is_running = before.as_ref().is_some_and(|it| it.problem.is_none());
+        if let Err(error) = self.run(name, input, is_running).await {
+            if is_running && !self.running.has(name) {
+                // The old source ended before the new one failed.
+                let problem = Some(error.to_string());
+                self.lock()
+                    .entry(name.clone())
+                    .and_modify(|it| it.problem = problem);
+            }
+            file.write(&content)?;
+            return Err(error);
+        }
+        let problem = None;
+        self.lock().insert(name.clone(), Stored { keys, problem });
+        Ok(match before {
+            Some(_) => Put::Changed,
+            None => Put::Created,
+        })
+    }
+
+    /// Deletes the source of the stream `name` and the stream, whose viewers and publisher end.
+    ///
+    /// # Errors
+    /// Returns [`StoredError`] if there is no such source, or the file cannot be written.
+    pub(crate) async fn delete(&self, name: &StreamName) -> Result<(), StoredError> {
+        let mut file = self.file.lock().await;
+        let stored = self.lock().get(name).cloned();
+        let is_configured = self.configured.contains_key(name);
+        let Some(stored) = stored else {
+            return Err(match is_configured {
+                true => StoredError::Configured(name.clone()),
+                false => StoredError::Absent(name.clone()),
+            });
+        };
+        let mut content = self.content();
+        content.sources.remove(name.as_str());
+        file.write(&content)?;
+        self.lock().remove(name);
+        // One that does not run has no stream: the name may be that of another's.
+        if stored.problem.is_none() {
+            self.loudspeakers.set(name, None);
+            self.running.remove(name).await;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Stored>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the file has now.
+    fn content(&self) -> Content {
+        let stored = self.lock();
+        let sources = stored.iter();
+        let sources = sources.map(|(name, stored)| (name.to_string(), stored.keys.clone()));
+        Content {
+            sources: sources.collect(),
+        }
+    }
+
+    /// Starts a source that the file has.
+    async fn start(&self, name: &StreamName, keys: &SourceKeys) -> Result<(), StoredError> {
+        if self.configured.contains_key(name) {
+            return Err(StoredError::Configured(name.clone()));
+        }
+        let input = self.permitted.limit(keys.input()?).await?;
+        self.run(name, input, false).await
+    }
+
+    /// Starts a source, or changes the one that is running.
+    async fn run(
+        &self,
+        name: &StreamName,
+        input: Input,
+        is_running: bool,
+    ) -> Result<(), StoredError> {
+        let spec = SourceSpec {
+            name: name.clone(),
+            input: input.clone(),
+        };
+        if is_running {
+            self.running
+                .change(spec)
+                .await
+                .map_err(ChangeError::Start)?;
+        } else {
+            self.running.add(spec).await?;
+        }
+        self.loudspeakers.set(name, Some(&input));
+        Ok(())
+    }
+}
+
+impl Stored {
+    fn named(&self, name: &StreamName) -> NamedSource {
+        let input = self.keys.input();
+        NamedSource {
+            name: name.clone(),
+            source: match &input {
+                Ok(input) => input.to_string(),
+                Err(_) => String::new(),
+            },
+            input: input.ok(),
+            is_configured: false,
+            problem: self.problem.clone(),
+        }
+    }
+}

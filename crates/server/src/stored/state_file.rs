@@ -1,0 +1,277 @@
+//! The file in which the server keeps what was made over the API.
+//!
+//! The file is the server's own: the operator's configuration is never written. It has a version, is
+//! replaced as a whole, and can be read by the server's user only, since URLs of cameras have
+//! passwords.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::SourceKeys;
+use crate::runtime::private_file;
+
+/// Version of the form that this server writes, and the only one that it reads.
+const VERSION: u32 = 1;
+
+/// Largest file that is read, in bytes. A thousand sources have some 200 kB.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// What the file has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Content {
+    /// Sources by the names of their streams.
+    #[serde(default)]
+    pub(super) sources: BTreeMap<String, SourceKeys>,
+}
+
+/// The content with the version of its form, as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    #[serde(flatten)]
+    content: &'a Content,
+}
+
+/// The version alone, which is read before anything else is.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateFileError {
+    /// No path is configured, and no folder for the server's files is known.
+    #[error("there is no file to keep it in: set `admin.state_file` or `state_folder`")]
+    NoPath,
+    /// The file cannot be read or written.
+    #[error("{}: {source}; `admin.state_file` names the file", .path.display())]
+    Unusable {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error that the system returned.
+        source: io::Error,
+    },
+    /// The content is not what this server writes.
+    #[error(
+        "{}: {reason}; nothing was changed: repair the file, or move it away to start without what was made over the API",
+        .path.display()
+    )]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// Another version of the server wrote the file.
+    #[error(
+        "{}: the file has version {found}, and this server reads version {VERSION}: start the server that wrote it",
+        .path.display()
+    )]
+    Version {
+        /// Path of the file.
+        path: PathBuf,
+        /// Version that the file has.
+        found: u32,
+    },
+    /// Somebody else changed the file since this server read it.
+    #[error(
+        "{}: something else has changed the file since the server read it: restart the server to read it again, and let each server have a file of its own",
+        .path.display()
+    )]
+    Changed {
+        /// Path of the file.
+        path: PathBuf,
+    },
+}
+
+/// The file, and what this server knows to be in it.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    path: Option<PathBuf>,
+    /// The text that was read or written last; `None` without a file.
+    known: Option<String>,
+}
+
+impl StateFile {
+    /// Reads the file at `path`; one that does not exist is empty.
+    ///
+    /// # Errors
+    /// Returns [`StateFileError`] if the file cannot be read, or has something else.
+    pub(super) fn open(path: Option<PathBuf>) -> Result<(Self, Content), StateFileError> {
+        let Some(path) = path else {
+            let known = None;
+            return Ok((Self { path: None, known }, Content::default()));
+        };
+        let known = read(&path)?;
+        let content = known.as_deref().map(|text| parse(&path, text));
+        let content = content.transpose()?.unwrap_or_default();
+        let path = Some(path);
+        Ok((Self { path, known }, content))
+    }
+
+    /// Writes `content`.
+    ///
+    /// # Errors
+    /// Returns [`StateFileError`] if the file cannot be written, or is not as this server left it.
+    /// The file is then as it was.
+    pub(super) fn write(&mut self, content: &Content) -> Result<(), StateFileError> {
+        let path = self.path.as_ref().ok_or(StateFileError::NoPath)?;
+        if read(path)? != self.known {
+            let path = path.clone();
+            return Err(StateFileError::Changed { path });
+        }
+        let version = VERSION;
+        let written = Written { version, content };
+        let mut text = serde_json::to_string_pretty(&written).expect("plain data");
+        text.push('\n');
+        let unusable = |source| StateFileError::Unusable {
+            path: path.clone(),
+            source,
+        };
+        if let Some(folder) = path.parent().filter(|it| *it != Path::new("")) {
+            private_file::make_folder(folder).map_err(unusable)?;
+        }
+        private_file::replace(path, &text).map_err(unusable)?;
+        self.known = Some(text);
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, StateFileError> {
+    let read = || {
+        let bytes = fs::metadata(path)?.len();
+        if bytes > BYTES_MAX {
+            let what = format!("it has {bytes} bytes, and this server writes {BYTES_MAX} at most");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        fs::read_to_string(path)
+    };
+    match read() {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(StateFileError::Unusable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Content, StateFileError> {
+    let damaged = |error: serde_json::Error| StateFileError::Damaged {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let Version { version } = serde_json::from_str(text).map_err(damaged)?;
+    if version != VERSION {
+        return Err(StateFileError::Version {
+            path: path.to_owned(),
+            found: version,
+        });
+    }
+    let mut value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
+    if let Some(members) = value.as_object_mut() {
+        members.remove("version");
+    }
+    serde_json::from_value(value).map_err(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        let name = format!("glassline-stored-{}-{name}", std::process::id());
+        std::env::temp_dir().join(name).join("state.json")
+    }
+
+    fn content(source: &str) -> Content {
+        let keys = serde_json::json!({ "source": source, "on_demand": true });
+        let keys = serde_json::from_value(keys).expect("a source");
+        Content {
+            sources: BTreeMap::from([("cam".to_owned(), keys)]),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_only_this_user_reads_it() {
+        let path = file("again");
+        let (mut state, empty) = StateFile::open(Some(path.clone())).expect("no file yet");
+        assert_eq!(empty, Content::default());
+        for source in [
+            "rtsp://admin:secret@10.0.0.1/a",
+            "rtsp://admin:secret@10.0.0.1/b",
+        ] {
+            state.write(&content(source)).expect("written");
+            let (_, read) = StateFile::open(Some(path.clone())).expect("whole");
+            assert_eq!(read, content(source));
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let rights = fs::metadata(&path).expect("there").permissions();
+            assert_eq!(rights.mode() & 0o777, 0o600);
+        }
+        fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_with_its_line_and_stays_as_it_is() {
+        let path = file("damaged");
+        fs::create_dir_all(path.parent().expect("a folder")).expect("ours");
+        let damaged = [
+            ("{\"version\": 1,\n \"sources\": {\"cam\": {", "line 2"),
+            ("not at all", "line 1"),
+            ("", "line 1"),
+            ("[]", "line 1"),
+            ("{\"version\": 1, \"source\": {}}", "unknown field"),
+            (
+                "{\"version\": 1, \"sources\": {\"cam\": {\"sorce\": \"x\"}}}",
+                "unknown field",
+            ),
+            ("{\"version\": 2}", "version 2"),
+        ];
+        for (text, told) in damaged {
+            fs::write(&path, text).expect("ours");
+            let error = StateFile::open(Some(path.clone()))
+                .expect_err(text)
+                .to_string();
+            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains("state.json"), "{error}");
+            assert_eq!(fs::read_to_string(&path).expect("there"), text);
+        }
+        fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_not_overwritten() {
+        let path = file("changed");
+        let (mut first, _) = StateFile::open(Some(path.clone())).expect("no file yet");
+        let (mut second, _) = StateFile::open(Some(path.clone())).expect("no file yet");
+        first.write(&content("rtsp://a/")).expect("written");
+        let refused = second.write(&content("rtsp://b/")).expect_err("refused");
+        assert!(
+            matches!(refused, StateFileError::Changed { .. }),
+            "{refused}"
+        );
+        let (_, read) = StateFile::open(Some(path.clone())).expect("whole");
+        assert_eq!(read, content("rtsp://a/"));
+        fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
+    }
+
+    #[test]
+    fn without_a_path_nothing_is_kept_and_that_is_told() {
+        let (mut state, _) = StateFile::open(None).expect("nothing to read");
+        let refused = state.write(&Content::default()).expect_err("no file");
+        assert!(
+            refused.to_string().contains("admin.state_file"),
+            "{refused}"
+        );
+    }
+}
