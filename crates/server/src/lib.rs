@@ -25,6 +25,7 @@ mod failures;
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
+    pub use crate::auth::fuzz_token as token;
     pub use crate::ingest::fuzz_assembler as assembler;
     pub use crate::ingest::rtsp::fuzzing::record;
     pub use crate::ingest::whip::fuzzing::whip;
@@ -37,6 +38,7 @@ pub mod ingest;
 pub mod latency;
 mod messages;
 mod metrics;
+mod outbound;
 pub mod quic;
 mod reload;
 pub mod rooms;

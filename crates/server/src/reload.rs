@@ -58,7 +58,8 @@ struct UserFiles {
     users: Arc<Users>,
     config: PathBuf,
     more: Option<PathBuf>,
-    /// Whether a read token is configured, which protects streams even without users.
+    /// Whether a read token or an identity provider is configured, which protect streams even
+    /// without users.
     has_tokens: bool,
 }
 
@@ -96,7 +97,7 @@ impl Reload {
             users: Arc::clone(users),
             config: file.clone(),
             more: config.auth.users_file.clone(),
-            has_tokens: config.auth.read_token.is_some(),
+            has_tokens: config.auth.read_token.is_some() || config.auth.jwt.is_some(),
         });
         let certificates = certificates.iter().cloned();
         let certificates = certificates

@@ -69,8 +69,9 @@ async fn sweep(
     }
 }
 
-/// Ends the sessions in rooms of users that have lost the right to be there.
-pub(crate) async fn end_lost_participants(app: App, mut stopped: watch::Receiver<bool>) {
+/// Ends the sessions whose token has expired, and the sessions in rooms of users that have lost the
+/// right to be there.
+pub(crate) async fn end_lost_sessions(app: App, mut stopped: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(SWEEP);
     // All are looked at first: after a panic, some that have lost their right may be left.
     let mut checked = None;
@@ -78,6 +79,12 @@ pub(crate) async fn end_lost_participants(app: App, mut stopped: watch::Receiver
         tokio::select! {
             _ = ticks.tick() => {}
             _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        let now = Instant::now();
+        // Without tokens that expire, no session has such an end.
+        if app.users.keys().is_some() {
+            app.sessions.end_lapsed(now).await;
+            app.users.expire(now);
         }
         let generation = app.users.generation();
         if Some(generation) == checked {

@@ -58,6 +58,7 @@ mod sources;
 mod srtp;
 mod start;
 mod talk;
+mod tokens;
 mod track_changes;
 mod users;
 mod whip;

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! auth.users, users_file ─┐            ┌► is_open, open_streams: without credentials
-//! auth.*_token ───────────┴► Users ────┼► verify: Basic (argon2id, remembered)
-//!                             │        ├► verify_token
+//! auth.*_token ───────────┤  Users     ├► verify: Basic (argon2id, remembered)
+//! auth.jwt ───────────────┴►   │ ──────┼► verify_token: those of the configuration
+//!                             │        ├► verify_bearer: those that a provider signed
 //!                             │        ├► verify_digest: RTSP, Digest (RFC 7616)
 //!                             │        └► may: what a name may do to a stream
 //!                             └ LoginLimit: failed logins cost their address, not the server
@@ -23,8 +24,11 @@
 //! The time that an answer takes does not depend on whether a name exists.
 
 mod account;
+mod bearer;
 mod checked_pairs;
 mod hash_threads;
+mod holders;
+mod jwt;
 mod login_limit;
 mod password;
 mod pattern;
@@ -47,10 +51,16 @@ use crate::rooms;
 use crate::runtime::SourcePrefix;
 use checked_pairs::CheckedPairs;
 use hash_threads::HashThreads;
+use holders::Holders;
+use jwt::TokenVerifier;
 use login_limit::LoginLimit;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
+pub(crate) use bearer::query_token;
 pub use glassline_rtsp::server::Access;
+#[cfg(any(test, fuzzing))]
+pub use jwt::fuzz_token;
+pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
@@ -77,6 +87,9 @@ pub struct Users {
     replaced: watch::Sender<()>,
     read_token: Option<Secret>,
     publish_token: Option<Secret>,
+    /// Verifies the tokens of an identity provider; `None` if none is configured.
+    jwt: Option<TokenVerifier>,
+    holders: Holders,
     limit: LoginLimit,
     hashing: HashThreads,
     /// Hash that is checked for names that do not exist.
@@ -104,7 +117,7 @@ pub enum Readable {
     All,
     /// Every stream but the voices of rooms.
     AllButRooms,
-    /// The streams for which this user has the right.
+    /// The streams for which this user, or holder of a token, has the right.
     OfUser(String),
 }
 
@@ -115,6 +128,9 @@ pub enum LoginError {
     /// Name, password or token is wrong.
     #[error("wrong name, password or token")]
     Wrong,
+    /// A token of the identity provider gives no right.
+    #[error(transparent)]
+    Token(TokenError),
     /// The address has failed too often.
     #[error("too many wrong logins from this address: wait {} s", .retry_after.as_secs().max(1))]
     Limited {
@@ -133,7 +149,7 @@ impl LoginError {
     /// Returns the time after which the client should try again, if waiting helps.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Wrong => None,
+            Self::Wrong | Self::Token(_) => None,
             Self::Limited { retry_after } | Self::Busy { retry_after } => Some(*retry_after),
         }
     }
@@ -180,6 +196,8 @@ impl Users {
             replaced: watch::Sender::new(()),
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
+            jwt: auth.jwt.as_ref().map(TokenVerifier::new),
+            holders: Holders::default(),
             limit: LoginLimit::new(),
             hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
@@ -221,6 +239,11 @@ impl Users {
         !self.table().accounts.is_empty()
     }
 
+    /// Returns whether names get rights by logging in: those of users, or of the holders of tokens.
+    pub fn has_logins(&self) -> bool {
+        self.any() || self.jwt.is_some()
+    }
+
     /// Returns whether there is a token that gives `access`.
     pub fn has_token(&self, access: Access) -> bool {
         self.token(access).is_some()
@@ -235,7 +258,7 @@ impl Users {
     /// token; to publish from this machine if there are neither users nor a publish token. Which
     /// streams an open server lets a client read: [`open_streams`](Self::open_streams).
     pub fn is_open(&self, access: Access, by: &Requester) -> bool {
-        let guarded = self.any() || self.has_token(access);
+        let guarded = self.has_logins() || self.has_token(access);
         !guarded && (access == Access::Read || by.is_local())
     }
 
@@ -262,14 +285,16 @@ impl Users {
     ///
     /// # Errors
     /// Returns [`LoginError`]; a wrong token is counted, unless no token is configured that it could
-    /// be.
+    /// be, or an identity provider may have signed it: [`verify_bearer`](Self::verify_bearer).
     pub fn verify_token(
         &self,
         by: &Requester,
         accesses: &[Access],
         token: &str,
     ) -> Result<(), LoginError> {
-        if !accesses.iter().any(|access| self.has_token(*access)) {
+        let opens = || accesses.iter().any(|it| self.token_opens(*it, token));
+        let is_other = self.is_signed(token) && !opens();
+        if is_other || !accesses.iter().any(|access| self.has_token(*access)) {
             return Err(LoginError::Wrong);
         }
         let (table, now) = (self.table(), Instant::now());
@@ -282,7 +307,6 @@ impl Users {
         let pair = table
             .verified
             .key(SourcePrefix::from(by.address()), kind, token);
-        let opens = || accesses.iter().any(|it| self.token_opens(*it, token));
         if table.verified.has(&pair, now) && opens() {
             return Ok(());
         }
@@ -337,27 +361,32 @@ impl Users {
         Err(LoginError::Wrong)
     }
 
-    /// Returns whether `user`, whose password was verified, has `access` to `stream`, which is a
+    /// Returns whether `user`, whose password or token was verified, has `access` to `stream`, which is a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
+        let matches = |patterns: &[Pattern]| patterns.iter().any(|it| it.matches(stream));
+        if let Some(holder) = self.holders.get(user, Instant::now()) {
+            return matches(holder.patterns(access));
+        }
         let table = self.table();
-        let Some(account) = table.accounts.get(user) else {
-            return false;
-        };
-        let patterns = match access {
-            Access::Read => &account.read,
-            Access::Publish => &account.publish,
-        };
-        patterns.iter().any(|pattern| pattern.matches(stream))
+        let account = table.accounts.get(user);
+        account.is_some_and(|account| match access {
+            Access::Read => matches(&account.read),
+            Access::Publish => matches(&account.publish),
+        })
     }
 
-    /// Returns whether there is a user of this name.
+    /// Returns whether there is a user of this name, or a holder of a token whose time is not over.
     pub fn has(&self, user: &str) -> bool {
-        self.table().accounts.contains_key(user)
+        let is_holder = || self.holders.get(user, Instant::now()).is_some();
+        is_holder() || self.table().accounts.contains_key(user)
     }
 
     /// Returns the patterns of the streams that `user` may read.
     pub fn readable(&self, user: &str) -> Vec<String> {
+        if let Some(holder) = self.holders.get(user, Instant::now()) {
+            return holder.read.iter().map(ToString::to_string).collect();
+        }
         let table = self.table();
         let account = table.accounts.get(user);
         let patterns = account.into_iter().flat_map(|account| &account.read);

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::jwt::{self, Jwt};
 use super::{Account, Secret};
 
 /// Most users. They are looked up by name, so more cost only memory: half a kB each.
@@ -26,6 +27,10 @@ pub struct Auth {
     pub users: Vec<Account>,
     /// A file with more users: a list like `users`. Only the server should be able to read it.
     pub users_file: Option<PathBuf>,
+    /// Tokens that an identity provider signs. With them, as with users, nothing is open any more to
+    /// clients without a right.
+    #[serde(deserialize_with = "jwt::checked")]
+    pub jwt: Option<Jwt>,
 }
 
 /// Parses a list of users, checked entry by entry so that an error points at its line.

@@ -25,7 +25,8 @@ impl Config {
             let reached = reached.map(|(name, address)| format!("{name} {address}"));
             reached.collect::<Vec<_>>()
         };
-        let is_readable = self.auth.users.is_empty() && self.auth.read_token.is_none();
+        let is_readable =
+            self.auth.users.is_empty() && self.auth.read_token.is_none() && self.auth.jwt.is_none();
         let mut open = Vec::new();
         if is_readable {
             let read = on_network(&["http", "https", "rtsp", "rtsps", "quic"]);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use crate::auth::Jwt;
 use crate::config::{Config, Tls};
 use crate::spelling::nearest;
 
@@ -39,7 +40,9 @@ impl Config {
                 .iter_mut()
                 .chain(&mut admin.state_file);
             let of_server = of_admin.chain(&mut config.state_folder);
-            for path in named.chain(of_tls).chain(of_server) {
+            let of_jwt = config.auth.jwt.iter_mut().flat_map(Jwt::paths_mut);
+            let others = of_tls.into_iter().chain(of_server);
+            for path in named.chain(others).chain(of_jwt) {
                 *path = folder.join(&*path);
             }
         }

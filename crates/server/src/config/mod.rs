@@ -41,8 +41,10 @@ pub use crate::auth::Auth;
 use crate::auth::Sites;
 use crate::ingest::{Input, SourceSpec};
 
+pub use crate::auth::{Algorithm, Jwt};
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{Secret, SecretError};
+pub use crate::outbound::{WebUrl, WebUrlError};
 pub use crate::runtime::{Network, NetworkError};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};

@@ -102,12 +102,17 @@ async fn join(
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let offer = Offer::new(sdp, connection);
-    let newcomer = Newcomer { id, name, user };
+    let newcomer = Newcomer {
+        id,
+        name,
+        user: user.clone(),
+    };
     let answered = app.sessions.join_room(&app.rooms, &room, newcomer, offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
     app.supervisor.fault_point(FaultPoint::RoomJoin);
     let location = format!("/call/{room}/{}", answered.record.id.as_str());
-    Ok(resource::created(&app, answered, location))
+    let created = resource::created(&app, answered, location);
+    Ok(resource::end_with(&app.users, user.as_deref(), created))
 }
 
 #[derive(Debug, Deserialize)]
@@ -202,7 +207,9 @@ async fn add_leg(
         "/call/{room}/{session}/hear/{id}/{}",
         answered.record.id.as_str()
     );
-    Ok(resource::created(&app, answered, location))
+    let created = resource::created(&app, answered, location);
+    let user = participant.user.as_deref();
+    Ok(resource::end_with(&app.users, user, created))
 }
 
 /// Adds a participant's candidates, or restarts ICE: `PATCH /call/{room}/{session}`.

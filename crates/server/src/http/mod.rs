@@ -245,10 +245,13 @@ async fn readers(
         let shown = Shown::new(connection, request.headers(), request.uri());
         if is_of_publishers(route) {
             let stream = stream.as_deref().unwrap_or_default();
-            if let Err(problem) = auth::publisher(&app.users, &app.sites, &shown, stream).await {
-                return problem.into_response();
-            }
-            return next.run(request).await;
+            let user = auth::publisher(&app.users, &app.sites, &shown, stream).await;
+            return match user {
+                Ok(user) => {
+                    resource::end_with(&app.users, user.as_deref(), next.run(request).await)
+                }
+                Err(problem) => problem.into_response(),
+            };
         }
         // Who may publish need not be allowed to watch.
         if route.ends_with("/publish") || route.ends_with("/publishing") {
@@ -259,10 +262,13 @@ async fn readers(
                 Err(problem) => problem.into_response(),
             };
         }
-        match auth::reader(&app.users, &shown, stream.as_deref()).await {
-            Ok(reader) => request.extensions_mut().insert(reader),
+        let reader = match auth::reader(&app.users, &shown, stream.as_deref()).await {
+            Ok(reader) => reader,
             Err(problem) => return problem.into_response(),
         };
+        request.extensions_mut().insert(reader.clone());
+        let response = next.run(request).await;
+        return resource::end_with(&app.users, reader.user(), response);
     }
     next.run(request).await
 }

@@ -18,6 +18,7 @@ use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 use super::body;
 use super::problem::Problem;
 use crate::app::App;
+use crate::auth::Users;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, Expected, Full, Negotiator,
     OfferError, SessionRecord,
@@ -108,6 +109,16 @@ pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> R
     ];
     let mut response = (StatusCode::CREATED, headers, answered.answer).into_response();
     push_ice_servers(app, &mut response);
+    response.extensions_mut().insert(answered.record);
+    response
+}
+
+/// Lets the session that `response` tells of, if it tells of one, end with the rights of `user`.
+pub(super) fn end_with(users: &Users, user: Option<&str>, response: Response) -> Response {
+    let made = response.extensions().get::<Arc<SessionRecord>>();
+    if let Some((made, until)) = made.zip(user.and_then(|user| users.until(user))) {
+        made.end_at(until);
+    }
     response
 }
 

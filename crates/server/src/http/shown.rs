@@ -4,7 +4,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use glassline_rtsp::auth::{Authorization, User};
 
-use crate::auth::{Listener, PageHeaders, Requester};
+use crate::auth::{Listener, PageHeaders, Requester, query_token};
 use crate::sessions::ConnectionAddresses;
 
 /// What a request shows of its client: the address, the page that sent it, and credentials.
@@ -53,7 +53,7 @@ impl<'a> Shown<'a> {
     /// Returns the token in `Authorization: Bearer`, or in the query for players that cannot set
     /// headers.
     pub(super) fn token(&self) -> Option<String> {
-        bearer(self.headers).or_else(|| query_token(self.uri))
+        bearer(self.headers).or_else(|| query_token(self.uri.query()?))
     }
 
     /// Returns name and password in `Authorization: Basic`.
@@ -75,9 +75,4 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| token.trim().to_owned())
-}
-
-fn query_token(uri: &Uri) -> Option<String> {
-    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
-    pairs.find_map(|(name, value)| (name == "token").then(|| value.into_owned()))
 }

@@ -65,7 +65,9 @@ pub(super) async fn exchange(
         kind: "answer".to_owned(),
         sdp: answered.answer,
     };
-    Ok(axum::Json(answer).into_response())
+    let mut response = axum::Json(answer).into_response();
+    response.extensions_mut().insert(answered.record);
+    Ok(response)
 }
 
 fn only_stream(streams: &[Arc<Stream>]) -> Result<String, Problem> {

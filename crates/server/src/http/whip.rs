@@ -66,8 +66,9 @@ pub(super) async fn offer_by_key(
     body: Body,
 ) -> Result<Response, Problem> {
     let shown = Shown::new(connection, &headers, &uri);
-    let name = auth::stream_of_key(&app.users, &app.sites, &shown).await?;
-    answer(&app, &name, (connection, query, headers, body), "/whip").await
+    let (name, user) = auth::stream_of_key(&app.users, &app.sites, &shown).await?;
+    let answered = answer(&app, &name, (connection, query, headers, body), "/whip").await?;
+    Ok(resource::end_with(&app.users, user.as_deref(), answered))
 }
 
 /// Answers the offer of a publisher that has the right to publish the stream `name`. `location` is

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Status, Stream};
 
-use crate::auth::{Listener, LoginCounters};
+use crate::auth::{KeyRing, Listener, LoginCounters};
 use crate::ingest::library;
 use crate::latency::{LatencyRegistry, ViewerPath};
 use crate::rooms;
@@ -289,6 +289,42 @@ pub(crate) fn logins(failures: &LoginCounters, text: &mut String) {
                 "glassline_login_failures_total{{listener=\"{listener}\",reason=\"{reason}\"}} {count}"
             );
         }
+    }
+}
+
+/// Appends how the keys of an identity provider are read.
+pub(crate) fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
+    let (count, age) = keys.age(now);
+    head(
+        text,
+        "token_keys",
+        "gauge",
+        "Keys that tokens of the identity provider are verified with, by algorithm.",
+    );
+    let _ = writeln!(text, "glassline_token_keys {count}");
+    if let Some(age) = age {
+        head(
+            text,
+            "token_keys_age_seconds",
+            "gauge",
+            "Time since these keys were read.",
+        );
+        let age = age.as_secs_f64();
+        let _ = writeln!(text, "glassline_token_keys_age_seconds {age:.1}");
+    }
+    head(
+        text,
+        "token_keys_read_total",
+        "counter",
+        "Readings of these keys, by result: `ok` or `failed`.",
+    );
+    let counters = keys.counters();
+    for (result, count) in [("ok", &counters.read), ("failed", &counters.failed)] {
+        let count = count.get();
+        let _ = writeln!(
+            text,
+            "glassline_token_keys_read_total{{result=\"{result}\"}} {count}"
+        );
     }
 }
 

@@ -46,7 +46,7 @@ impl Scope {
 }
 
 impl Rights {
-    /// Returns the user whose rights these are; `None` if a token gives them, or if the server is
+    /// Returns the user, or holder of a signed token, whose rights these are; `None` if a token gives them, or if the server is
     /// open.
     fn user(&self) -> Option<&str> {
         match (&self.publish, &self.read) {
@@ -125,21 +125,26 @@ pub(super) async fn rights(
     let (shown, by) = (Shown::of(asked.query), &asked.by);
     let page = asked.page();
     let is_guarded =
-        users.any() || users.has_token(Access::Read) || users.has_token(Access::Publish);
-    // A client with wrong credentials is refused even if the server is open to everybody, so that
-    // it learns of the mistake.
-    if let Some(token) = shown.token.as_deref().filter(|_| is_guarded) {
-        users.verify_token(by, &[Access::Publish, Access::Read], token)?;
-    }
-    let mut user = None;
-    if let Some((name, password)) = shown.user.as_ref().filter(|_| users.any()) {
-        users.verify(by, name, password).await?;
-        user = Some(name);
-    }
+        users.has_logins() || users.has_token(Access::Read) || users.has_token(Access::Publish);
+    let accesses = [Access::Publish, Access::Read];
     let opens = |access| {
         let token = shown.token.as_deref();
         token.is_some_and(|it| users.token_opens(access, it))
     };
+    let mut user = None;
+    // A client with wrong credentials is refused even if the server is open to everybody, so that
+    // it learns of the mistake.
+    if let Some(token) = shown.token.as_deref().filter(|_| is_guarded) {
+        if users.is_signed(token) && !accesses.into_iter().any(opens) {
+            user = Some(users.verify_bearer(by, token).await?);
+        } else {
+            users.verify_token(by, &accesses, token)?;
+        }
+    }
+    if let Some((name, password)) = shown.user.as_ref().filter(|_| users.any()) {
+        users.verify(by, name, password).await?;
+        user = Some(name.clone());
+    }
     let open = users
         .open_streams(by)
         .filter(|_| sites.check_reader(&page).is_ok());
@@ -148,13 +153,13 @@ pub(super) async fn rights(
         opens(Access::Read) || opens(Access::Publish) && users.is_open(Access::Read, by);
     let read = match opens_all {
         true => Some(Readable::All),
-        false => open.or_else(|| user.map(|name| Readable::OfUser(name.clone()))),
+        false => open.or_else(|| user.clone().map(Readable::OfUser)),
     };
     let is_own = || sites.check_own(&page).is_ok();
     let publish = if opens(Access::Publish) || users.is_open(Access::Publish, by) && is_own() {
         Scope::All
     } else {
-        user.map_or(Scope::None, |name| Scope::User(name.clone()))
+        user.map_or(Scope::None, Scope::User)
     };
     let enough = match asked.role {
         Role::Publisher => publish.is_some(),

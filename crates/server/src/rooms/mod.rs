@@ -267,6 +267,15 @@ impl RoomName {
     }
 }
 
+/// Returns the pattern of the names of all voices in the rooms of `pattern`, which is the name of a
+/// room, a beginning followed by `*`, or `*`.
+pub fn voices_of(pattern: &str) -> String {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => format!("{STREAM}{beginning}*"),
+        None => format!("{STREAM}{pattern}~*"),
+    }
+}
+
 /// Returns whether `stream` is the name of a voice of a room.
 pub fn is_voice(stream: &str) -> bool {
     stream.starts_with(STREAM)

@@ -2,25 +2,21 @@
 
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
-use crate::auth::{LoginError, Requester, Users};
+use super::pending_request::Login;
+use crate::auth::{LoginError, Requester, Users, query_token};
 
 /// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     /// The answer is known.
     Now(Answer),
-    /// The password must be hashed first, which takes far longer than a polling thread may be
-    /// blocked. [`by_name`] then gives the answer.
-    Hash {
-        /// Name of the user.
-        user: String,
-        /// Password to compare with the user's hash.
-        password: String,
-    },
+    /// The check takes far longer than a polling thread may be blocked. [`by_name`] then gives the
+    /// answer.
+    Later(Login),
 }
 
 /// Checks the credentials of a client against users and tokens. A token is taken from the URL's
-/// `?token=`, or as the password of any user of Basic.
+/// `?token=` or `?jwt=`, or as the password of any user of Basic.
 pub(super) fn authorize(
     users: &Users,
     by: &Requester,
@@ -38,7 +34,14 @@ pub(super) fn authorize(
         return granted(None);
     }
     let accesses = opening(users, by, access);
+    let is_signed = |token: &str| {
+        let opens = |access: &Access| users.token_opens(*access, token);
+        users.is_signed(token) && !accesses.iter().any(opens)
+    };
     if let Some(token) = query.and_then(query_token) {
+        if is_signed(&token) {
+            return Decision::Later(Login::Token(token));
+        }
         match users.verify_token(by, accesses, &token) {
             Ok(()) => return granted(None),
             // Other credentials of the request may be right.
@@ -49,8 +52,13 @@ pub(super) fn authorize(
     let has_token = accesses.iter().any(|it| users.has_token(*it));
     match shown {
         // No credentials would be accepted.
-        None if !users.any() && !has_token => Decision::Now(Answer::Refused(Refusal::Forbidden)),
+        None if !users.has_logins() && !has_token => {
+            Decision::Now(Answer::Refused(Refusal::Forbidden))
+        }
         None => Decision::Now(Answer::Refused(Refusal::Unauthorized)),
+        Some(ClientCredentials::Basic(user)) if is_signed(&user.password) => {
+            Decision::Later(Login::Token(user.password))
+        }
         // Without users, the password can be a token only.
         Some(ClientCredentials::Basic(user)) if !users.any() => {
             match users.verify_token(by, accesses, &user.password) {
@@ -61,13 +69,14 @@ pub(super) fn authorize(
         Some(ClientCredentials::Basic(user)) if users.is_token(by, accesses, &user.password) => {
             granted(Some(&user.name))
         }
-        Some(ClientCredentials::Basic(user)) => Decision::Hash {
+        Some(ClientCredentials::Basic(user)) => Decision::Later(Login::Password {
             user: user.name,
             password: user.password,
-        },
+        }),
         Some(ClientCredentials::Digest(response)) => {
             let login = users.verify_digest(by, &response);
-            Decision::Now(by_name(users, login, response.user(), access, path))
+            let login = login.map(|()| response.user().to_owned());
+            Decision::Now(by_name(users, login, access, path))
         }
     }
 }
@@ -88,20 +97,17 @@ fn opening(users: &Users, by: &Requester, access: Access) -> &'static [Access] {
     }
 }
 
-/// Returns the answer to a user whose login was right, or not.
+/// Returns the answer to a login, which gave the user's name if it was right.
 pub(super) fn by_name(
     users: &Users,
-    login: Result<(), LoginError>,
-    user: &str,
+    login: Result<String, LoginError>,
     access: Access,
     path: &str,
 ) -> Answer {
     match login {
         Err(error) => Answer::Refused(refused(error)),
-        Ok(()) if users.may(user, access, path) => Answer::Authorized {
-            user: Some(user.to_owned()),
-        },
-        Ok(()) => Answer::Refused(Refusal::Forbidden),
+        Ok(user) if users.may(&user, access, path) => Answer::Authorized { user: Some(user) },
+        Ok(_) => Answer::Refused(Refusal::Forbidden),
     }
 }
 
@@ -114,11 +120,6 @@ fn refused(error: LoginError) -> Refusal {
     }
 }
 
-fn query_token(query: &str) -> Option<String> {
-    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-    pairs.find_map(|(name, value)| (name == "token").then(|| value.into_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +127,7 @@ mod tests {
     use glassline_rtsp::auth::User;
 
     use crate::auth::Listener;
-    use crate::config::{Auth, Secret};
+    use crate::config::{Algorithm, Auth, Jwt, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];
@@ -188,6 +189,36 @@ mod tests {
         };
         assert_eq!(answer(Access::Publish), Decision::Now(ann));
         assert_eq!(answer(Access::Read), refused(Refusal::Unauthorized));
+    }
+
+    #[test]
+    fn a_signed_token_is_verified_elsewhere_as_query_or_password() {
+        let jwt = Jwt {
+            algorithms: vec![Algorithm::ES256],
+            ..Jwt::default()
+        };
+        let auth = Auth {
+            read_token: Secret::new("look-1234567").ok(),
+            jwt: Some(jwt),
+            ..Auth::default()
+        };
+        let users = Users::new(&auth);
+        let ask = |query: &str, password: Option<&str>| {
+            let shown = password.map(|password| {
+                ClientCredentials::Basic(User {
+                    name: "any".to_owned(),
+                    password: password.to_owned(),
+                })
+            });
+            authorize(&users, &from(AWAY), Access::Read, "cam", Some(query), shown)
+        };
+        let token = || Decision::Later(Login::Token("eyJ.eyJ.c2ln".to_owned()));
+        assert_eq!(ask("jwt=eyJ.eyJ.c2ln", None), token());
+        assert_eq!(ask("", Some("eyJ.eyJ.c2ln")), token());
+        assert_eq!(ask("token=look-1234567", None), open());
+        assert_eq!(ask("", None), refused(Refusal::Unauthorized));
+        let publish = authorize(&users, &from(HERE), Access::Publish, "cam", None, None);
+        assert_eq!(publish, refused(Refusal::Unauthorized), "nothing is open");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use glassline_rtsp::server::RequestId;
 
 use super::access;
 use super::command::{AwaitedStream, Command, LookupResult};
-use super::pending_request::{Credentials, PendingRequest};
+use super::pending_request::{Credentials, Login, PendingRequest};
 use super::shared::Shared;
 use crate::auth::LoginError;
 use crate::runtime::{Key, Part, await_tracks};
@@ -26,23 +26,29 @@ impl Background {
         Self { shared, thread }
     }
 
-    /// Hashes a password, and sends the answer whether its user has the right.
+    /// Checks a password or a token, and sends the answer whether its user has the right.
     pub(super) fn verify(&self, client: Key, id: RequestId, credentials: Credentials) {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {
             let users = &shared.users;
             let Credentials {
                 by,
-                user,
-                password,
+                login,
                 access,
                 path,
             } = credentials;
-            let verified = users.verify(&by, &user, &password);
+            let verified = async {
+                match login {
+                    Login::Password { user, password } => {
+                        users.verify(&by, &user, &password).await.map(|()| user)
+                    }
+                    Login::Token(token) => users.verify_bearer(&by, &token).await,
+                }
+            };
             let verified = shared.supervisor.catch_task(Part::Rtsp, verified).await;
             // A client that waits for its answer gets one even after a panic.
             let login = verified.unwrap_or(Err(LoginError::Wrong));
-            let answer = Box::new(access::by_name(users, login, &user, access, &path));
+            let answer = Box::new(access::by_name(users, login, access, &path));
             shared.send(thread, Command::Answer { client, id, answer });
         });
     }

@@ -205,6 +205,12 @@ impl Client {
         }
     }
 
+    /// Returns whether the client's rights were those of a token that has expired.
+    pub(super) fn has_lapsed(&self, users: &Users) -> bool {
+        let user = self.connection.user();
+        user.is_some_and(|user| users.has_ended(user))
+    }
+
     /// Returns the client as rights see it.
     pub(super) fn requester(&self) -> Requester {
         let requester = Requester::direct(self.peer.ip(), auth::Listener::Rtsp);

@@ -405,7 +405,8 @@ impl Clients {
         }
     }
 
-    /// Releases a client that takes no bytes any more, or whose TLS handshake takes too long.
+    /// Releases a client that takes no bytes any more, whose TLS handshake takes too long, or whose
+    /// token has expired.
     /// Returns false if the client was released.
     pub(super) fn check_progress(&mut self, key: Key, now: Instant) -> bool {
         let Some(client) = self.delivery.clients.get_mut(key) else {
@@ -420,6 +421,9 @@ impl Clients {
         } else if client.wire.is_overdue(now) {
             self.delivery.counters.closed_tls.add(1);
             tracing::debug!(client = %client.name(), "RTSP client closed: its TLS handshake took too long");
+        } else if client.has_lapsed(&self.shared.users) {
+            self.delivery.counters.closed_expired.add(1);
+            tracing::info!(client = %client.name(), "RTSP client closed: its token has expired");
         } else {
             return true;
         }

@@ -30,6 +30,8 @@ pub struct Counters {
     pub recorded: RecordCounters,
     /// Clients closed because they took no bytes for too long.
     pub closed_stalled: Counter,
+    /// Clients whose token has expired.
+    pub closed_expired: Counter,
     /// Clients closed because they skipped too often in a row.
     pub closed_too_slow: Counter,
     /// Clients closed because they did not speak TLS on a TLS port, violated it, or did not finish

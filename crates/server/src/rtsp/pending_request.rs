@@ -1,5 +1,7 @@
 //! Requests that wait for an answer of another thread.
 
+use std::fmt;
+
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
@@ -42,12 +44,34 @@ impl TrackRequest {
     }
 }
 
-/// The name and password of a user, and the access that they are presented for.
+/// Credentials whose check takes time.
+#[derive(PartialEq, Eq)]
+pub(super) enum Login {
+    /// The password must be hashed.
+    Password {
+        /// Name of the user.
+        user: String,
+        /// Password to compare with the user's hash.
+        password: String,
+    },
+    /// The signature of this token must be verified.
+    Token(String),
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { user, .. } => write!(f, "password of {user}"),
+            Self::Token(_) => f.write_str("token"),
+        }
+    }
+}
+
+/// Credentials whose check takes time, and the access that they are presented for.
 #[derive(Debug)]
 pub(super) struct Credentials {
     pub(super) by: Requester,
-    pub(super) user: String,
-    pub(super) password: String,
+    pub(super) login: Login,
     pub(super) access: Access,
     pub(super) path: String,
 }

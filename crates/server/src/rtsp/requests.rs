@@ -157,11 +157,10 @@ impl Requests {
         let (users, by) = (&self.shared.users, scope.client.requester());
         match access::authorize(users, &by, access, &path, query, credentials) {
             Decision::Now(answer) => Effect::Answer(id, answer),
-            Decision::Hash { user, password } => {
+            Decision::Later(login) => {
                 let credentials = Credentials {
                     by,
-                    user,
-                    password,
+                    login,
                     access,
                     path,
                 };

@@ -35,7 +35,7 @@ use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::stored::{self, StoredSources};
-use crate::sweep::{end_lost_participants, keep_sweeping};
+use crate::sweep::{end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::{Limits, TranscodingThreads};
@@ -114,6 +114,7 @@ impl Server {
         let sources = Arc::new(sources);
         let stored = stored_sources(&config, &specs, &sources, &loudspeakers).await?;
         let users = Arc::new(Users::new(&config.auth));
+        users.load_keys().await?;
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
         let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
@@ -204,10 +205,12 @@ impl Server {
         };
         let task = (Part::Background, "participants");
         let (of_rooms, until) = (app.clone(), stopped.clone());
-        let ending = move || end_lost_participants(of_rooms.clone(), until.clone());
+        let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
+        let keys = keep_keys(&app.users, &supervisor, &stopped);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
+        tasks.extend(keys);
         tasks.extend(certificates.keep(&supervisor, &stopped));
         if let Some(socket) = media_tcp {
             let (shared, supervisor) = (Arc::clone(&shared), Arc::clone(&supervisor));
@@ -385,6 +388,22 @@ fn cluster_services(
         provenances,
         directory,
     }))
+}
+
+/// Keeps the keys of an identity provider fresh; does nothing without one.
+fn keep_keys(
+    users: &Arc<Users>,
+    supervisor: &Arc<Supervisor>,
+    stopped: &watch::Receiver<bool>,
+) -> Option<JoinHandle<()>> {
+    users.keys()?;
+    let (users, until) = (Arc::clone(users), stopped.clone());
+    let keep = move || {
+        let (users, until) = (Arc::clone(&users), until.clone());
+        async move { users.keep_keys_fresh(until).await }
+    };
+    let task = (Part::Background, "keys of tokens");
+    Some(spawn_kept(supervisor, task, stopped, keep))
 }
 
 /// Returns the settings for answering offers, for shards that listen on `media`.

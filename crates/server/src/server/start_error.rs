@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use crate::auth::KeyRingError;
 use crate::config::Collision;
 use crate::stored::StateFileError;
 use crate::tls::{AcmeError, FilesError, LanError};
@@ -52,6 +53,9 @@ pub enum StartError {
     /// Certificates over ACME cannot be obtained or kept.
     #[error(transparent)]
     Acme(#[from] AcmeError),
+    /// The keys that tokens are verified with cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeyRingError),
     /// A listener within TLS has no certificate.
     #[error(
         "{setting} is {address}, and there is no certificate for it: set `tls`, or name \

@@ -174,6 +174,21 @@ impl Negotiator {
         })
     }
 
+    /// Ends the sessions whose rights have ended. Returns how many were left because their shard is
+    /// busy: the next call finds them again.
+    pub(crate) async fn end_lapsed(&self, now: Instant) -> usize {
+        let mut left = 0;
+        for record in self.shared.registry.lapsed(now) {
+            let reason = EndReason::TokenExpired;
+            self.shared.registry.note_ending(&record.id, reason, now);
+            tracing::info!(stream = %record.stream, session = %record.id, "session ended: its token has expired");
+            if matches!(self.leave(&record).await, Err(ChangeError::Busy)) {
+                left += 1;
+            }
+        }
+        left
+    }
+
     /// Ends a session. The peer is released when this returns. Needs a tokio runtime.
     ///
     /// # Errors

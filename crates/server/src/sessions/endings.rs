@@ -37,6 +37,9 @@ pub enum EndReason {
     /// The stream of a publisher could not be published.
     #[error("the stream could not be published; the server's log has the reason")]
     NotPublished,
+    /// The token that the session was made with has expired.
+    #[error("the token of this session has expired; POST a new offer with a new token")]
+    TokenExpired,
 }
 
 impl EndReason {
@@ -49,6 +52,7 @@ impl EndReason {
             Self::Replaced => "Replaced by another publisher",
             Self::NoMedia => "No media arrived",
             Self::NotPublished => "Not published",
+            Self::TokenExpired => "The token has expired",
         }
     }
 }

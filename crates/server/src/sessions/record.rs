@@ -22,6 +22,8 @@ pub struct SessionRecord {
     /// file may have another name, since a stream's name has no `/`.
     file: OnceLock<Box<str>>,
     created: Instant,
+    /// End of the rights that the session was made with; unset if they have none.
+    until: OnceLock<Instant>,
     state: Mutex<SessionState>,
 }
 
@@ -64,6 +66,7 @@ impl SessionRecord {
             stream: peer.stream().name().clone(),
             file: OnceLock::new(),
             created: now,
+            until: OnceLock::new(),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
@@ -80,6 +83,16 @@ impl SessionRecord {
     /// Sets the name of the file that the session watches.
     pub(super) fn set_file(&self, name: &str) {
         self.file.get_or_init(|| name.into());
+    }
+
+    /// Sets the end of the rights that the session was made with.
+    pub(crate) fn end_at(&self, until: Instant) {
+        self.until.get_or_init(|| until);
+    }
+
+    /// Returns whether the rights that the session was made with have ended.
+    pub(super) fn has_lapsed(&self, now: Instant) -> bool {
+        self.until.get().is_some_and(|until| *until <= now)
     }
 
     /// Locks the session's state. The lock is to be held briefly. The registry's lock may be taken

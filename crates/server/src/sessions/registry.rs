@@ -169,6 +169,14 @@ impl Registry {
         swept
     }
 
+    /// Returns the sessions whose rights have ended.
+    pub(super) fn lapsed(&self, now: Instant) -> Vec<Arc<SessionRecord>> {
+        let index = self.lock();
+        let records = index.by_id.values().map(|indexed| &indexed.record);
+        let lapsed = records.filter(|record| record.has_lapsed(now));
+        lapsed.cloned().collect()
+    }
+
     /// Removes the sessions whose peers shard `index` owned and has dropped. Returns the stream and
     /// the identifier of each.
     pub(super) fn take_of_shard(&self, index: usize) -> Vec<(StreamName, SessionId)> {

@@ -8,9 +8,9 @@ use axum::http::{StatusCode, header};
 use super::page_guard;
 use super::problem::Problem;
 use super::shown::Shown;
-use crate::auth::{Access, LoginError, REALM, Readable, Requester, Sites, Users};
+use crate::auth::{Access, LoginError, REALM, Readable, Requester, Sites, TokenError, Users};
 
-/// The streams that a request may know of, attached to the request by [`reader`].
+/// The streams that a request may know of, attached to the request that [`reader`] lets pass.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     users: Arc<Users>,
@@ -22,11 +22,21 @@ impl Reader {
     pub(super) fn sees(&self, stream: &str) -> bool {
         self.streams.has(&self.users, stream)
     }
+
+    /// Returns the name whose rights these are; `None` if the server is open or a token of the
+    /// configuration gives them.
+    pub(super) fn user(&self) -> Option<&str> {
+        match &self.streams {
+            Readable::OfUser(name) => Some(name),
+            Readable::All | Readable::AllButRooms => None,
+        }
+    }
 }
 
 /// Checks that a request may read `stream`, or any stream if the request names none.
 ///
-/// The request carries the read token, or a user's name and password as `Authorization: Basic`.
+/// The request carries the read token, a token that an identity provider signed, or a user's name
+/// and password as `Authorization: Basic`.
 pub(super) async fn reader(
     users: &Arc<Users>,
     shown: &Shown<'_>,
@@ -49,9 +59,7 @@ pub(super) async fn reader(
     let user = login(users, shown, &by, Access::Read).await?;
     let reader = of(Readable::OfUser(user));
     match stream.filter(|stream| !reader.sees(stream)) {
-        Some(stream) => Err(forbidden(format!(
-            "this user may not read '{stream}': the user's `read` list does not have it"
-        ))),
+        Some(stream) => Err(missing("read", stream)),
         None => Ok(reader),
     }
 }
@@ -86,7 +94,8 @@ fn open_reader(
     }
 }
 
-/// Checks that a request may publish messages next to `stream`.
+/// Checks that a request may publish `stream`, or messages next to it. Returns the name whose right
+/// that is; `None` if a token of the configuration gives it, or if the server is open.
 ///
 /// The request carries the same kinds of credentials as for [`reader`], with the right to publish.
 /// If no credentials are configured, only this machine's own pages may publish, because a browser
@@ -96,18 +105,19 @@ pub(super) async fn publisher(
     sites: &Sites,
     shown: &Shown<'_>,
     stream: &str,
-) -> Result<(), Problem> {
+) -> Result<Option<String>, Problem> {
     let by = shown.requester();
     if shows_token(users, shown, &by, Access::Publish)? {
-        return Ok(());
+        return Ok(None);
     }
     if users.is_open(Access::Publish, &by) {
-        return sites.check_own(&shown.page()).map_err(|refusal| {
+        let own = sites.check_own(&shown.page());
+        return own.map(|()| None).map_err(|refusal| {
             let page = page_guard::refuse(&refusal);
             page.because("pages of other sites may publish only with `auth.publish_token`")
         });
     }
-    if !users.any() && !users.has_token(Access::Publish) {
+    if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
             "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
              allow others",
@@ -115,10 +125,8 @@ pub(super) async fn publisher(
     }
     let user = login(users, shown, &by, Access::Publish).await?;
     match users.may(&user, Access::Publish, stream) {
-        true => Ok(()),
-        false => Err(forbidden(format!(
-            "this user may not publish '{stream}': the user's `publish` list does not have it"
-        ))),
+        true => Ok(Some(user)),
+        false => Err(missing("publish", stream)),
     }
 }
 
@@ -137,6 +145,7 @@ pub(super) async fn reader_or_publisher(
     if has_token && let Some(token) = shown.token() {
         match users.verify_token(&by, &accesses, &token) {
             Ok(()) => return Ok(()),
+            Err(LoginError::Wrong) if users.is_signed(&token) => {}
             // A wrong token is counted once, and the request has no other credentials.
             Err(error) => {
                 refuse_later(error)?;
@@ -147,8 +156,8 @@ pub(super) async fn reader_or_publisher(
     if users.open_streams(&by).is_some() {
         return reader(users, shown, Some(stream)).await.map(drop);
     }
-    if users.is_open(Access::Publish, &by) || !users.any() {
-        return publisher(users, sites, shown, stream).await;
+    if users.is_open(Access::Publish, &by) || !users.has_logins() {
+        return publisher(users, sites, shown, stream).await.map(drop);
     }
     let user = login(users, shown, &by, Access::Publish).await?;
     match accesses
@@ -162,15 +171,17 @@ pub(super) async fn reader_or_publisher(
     }
 }
 
-/// Checks the stream key that a request shows as its token, and returns the name of the stream.
+/// Checks the stream key that a request shows as its token, and returns the name of the stream, with
+/// the name whose right it is to publish it as in [`publisher`].
 ///
 /// A key is the name alone where publishing needs no credentials, otherwise `NAME:TOKEN` with the
-/// publish token, or `NAME:USER:PASSWORD`. Neither names of streams nor of users have a colon.
+/// publish token or one that an identity provider signed, or `NAME:USER:PASSWORD`. Neither names of
+/// streams nor of users have a colon.
 pub(super) async fn stream_of_key(
     users: &Users,
     sites: &Sites,
     shown: &Shown<'_>,
-) -> Result<String, Problem> {
+) -> Result<(String, Option<String>), Problem> {
     let by = shown.requester();
     let Some(key) = shown.token() else {
         let detail = "send `Authorization: Bearer KEY`: the key names the stream, as STREAM, \
@@ -182,12 +193,12 @@ pub(super) async fn stream_of_key(
     let (stream, secret) = key.split_once(':').unwrap_or((&key, ""));
     if users.is_open(Access::Publish, &by) {
         let own = sites.check_own(&shown.page());
-        return own.map(|()| stream.to_owned()).map_err(|refusal| {
+        return own.map(|()| (stream.to_owned(), None)).map_err(|refusal| {
             let page = page_guard::refuse(&refusal);
             page.because("pages of other sites may publish only with `auth.publish_token`")
         });
     }
-    if !users.any() && !users.has_token(Access::Publish) {
+    if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
             "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
              allow others",
@@ -195,23 +206,28 @@ pub(super) async fn stream_of_key(
     }
     if users.has_token(Access::Publish) && !secret.contains(':') {
         match users.verify_token(&by, &[Access::Publish], secret) {
-            Ok(()) => return Ok(stream.to_owned()),
+            Ok(()) => return Ok((stream.to_owned(), None)),
             Err(error) => refuse_later(error)?,
         }
     }
-    if let Some((user, password)) = secret.split_once(':').filter(|_| users.any()) {
-        match users.verify(&by, user, password).await {
-            Ok(()) if users.may(user, Access::Publish, stream) => return Ok(stream.to_owned()),
-            Ok(()) => {
-                return Err(forbidden(format!(
-                    "this user may not publish '{stream}': the user's `publish` list does not \
-                     have it"
-                )));
-            }
-            Err(error) => refuse_later(error)?,
+    let user = match secret.split_once(':').filter(|_| users.any()) {
+        Some((user, password)) => {
+            let login = users.verify(&by, user, password).await;
+            login.map(|()| user.to_owned())
+        }
+        None if users.is_signed(secret) => users.verify_bearer(&by, secret).await,
+        None => return Err(unauthorised(users, Access::Publish)),
+    };
+    match user {
+        Ok(user) if users.may(&user, Access::Publish, stream) => {
+            Ok((stream.to_owned(), Some(user)))
+        }
+        Ok(_) => Err(missing("publish", stream)),
+        Err(error) => {
+            refuse_later(error)?;
+            Err(unauthorised(users, Access::Publish))
         }
     }
-    Err(unauthorised(users, Access::Publish))
 }
 
 /// Checks that a request may speak as `stream` in a room, and hear the others. Returns the name of
@@ -245,7 +261,7 @@ pub(super) async fn participant(
             page.because("pages of other sites may join rooms only with `auth.publish_token`")
         });
     }
-    if !users.any() && !users.has_token(Access::Publish) {
+    if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
             "only this machine may publish here, and joining a room is publishing: set \
              `auth.publish_token` or `auth.users` to allow others",
@@ -254,8 +270,8 @@ pub(super) async fn participant(
     let user = login(users, shown, &by, Access::Publish).await?;
     match missing_right(users, &user, stream) {
         Some(list) => Err(forbidden(format!(
-            "this user may not {list} '{stream}': the user's `{list}` list does not have it; a \
-             room's voices are the streams `call~ROOM~*`"
+            "this user may not {list} '{stream}': the `{list}` list of the user, or of its token, \
+             does not have it; a room's voices are the streams `call~ROOM~*`"
         ))),
         None => Ok(Some(user)),
     }
@@ -286,14 +302,24 @@ fn shows_token(
     }
 }
 
-/// Checks a user's name and password, and returns the name.
+/// Checks a token that an identity provider signed, or a user's name and password, and returns the
+/// name whose rights the request has.
 async fn login(
     users: &Users,
     shown: &Shown<'_>,
     by: &Requester,
     access: Access,
 ) -> Result<String, Problem> {
-    let Some(user) = shown.user() else {
+    if let Some(token) = shown.token().filter(|token| users.is_signed(token)) {
+        return match users.verify_bearer(by, &token).await {
+            Ok(name) => Ok(name),
+            Err(error) => {
+                refuse_later(error)?;
+                Err(unauthorised(users, access))
+            }
+        };
+    }
+    let Some(user) = shown.user().filter(|_| users.any()) else {
         return Err(unauthorised(users, access));
     };
     match users.verify(by, &user.name, &user.password).await {
@@ -305,11 +331,12 @@ async fn login(
     }
 }
 
-/// Returns an error if the login was not checked, and `Ok` if it was wrong: other credentials of the
-/// request may be right.
+/// Returns an error if the login was not checked, or if the reason tells its owner what to do, and
+/// `Ok` if it was wrong: other credentials of the request may be right.
 fn refuse_later(error: LoginError) -> Result<(), Problem> {
     let (status, title) = match error {
         LoginError::Wrong => return Ok(()),
+        LoginError::Token(reason) => return Err(invalid_token(reason)),
         LoginError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "Too many wrong logins"),
         LoginError::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Too many logins"),
     };
@@ -318,25 +345,49 @@ fn refuse_later(error: LoginError) -> Result<(), Problem> {
     Err(problem.header(header::RETRY_AFTER, &wait.to_string()))
 }
 
+/// Returns status 401 for a token that an identity provider signed and that gives no right (RFC 6750
+/// §3.1).
+fn invalid_token(reason: TokenError) -> Problem {
+    let problem = Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "Not authorized",
+        reason.to_string(),
+    );
+    let challenge = format!("Bearer realm=\"{REALM}\", error=\"invalid_token\"");
+    problem.header(header::WWW_AUTHENTICATE, &challenge)
+}
+
+/// Returns status 403 for a name whose `list` does not have `stream`.
+fn missing(list: &str, stream: &str) -> Problem {
+    forbidden(format!(
+        "this user may not {list} '{stream}': the `{list}` list of the user, or of its token, does \
+         not have it"
+    ))
+}
+
 fn forbidden(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail)
 }
 
 /// Returns status 401 with every kind of credentials that would be accepted.
 fn unauthorised(users: &Users, access: Access) -> Problem {
-    let (name, token) = (users.any(), users.has_token(access));
+    let (name, token) = (users.any(), users.may_be_token(access));
     let kind = match access {
         Access::Read => "read",
         Access::Publish => "publish",
     };
     let by_name = "a user's name and password";
+    let kind = match users.has_token(access) {
+        true => format!("its {kind} token"),
+        false => "a token of its identity provider".to_owned(),
+    };
     let by_token = "`Authorization: Bearer TOKEN` or `?token=TOKEN`";
     let detail = match (name, token) {
         (true, true) => format!(
-            "this server requires {by_name}, or its {kind} token: send `Authorization: Basic …`, {by_token}"
+            "this server requires {by_name}, or {kind}: send `Authorization: Basic …`, {by_token}"
         ),
         (true, false) => format!("this server requires {by_name}: send `Authorization: Basic …`"),
-        _ => format!("this server requires its {kind} token: send {by_token}"),
+        _ => format!("this server requires {kind}: send {by_token}"),
     };
     let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorized", detail);
     // RFC 7617 §2.1: the encoding in which the browser is to send characters beyond ASCII.

@@ -114,7 +114,7 @@ async fn may(
     let publishes = publisher(users, &Sites::default(), &shown, stream).await;
     (
         reads.map_or_else(status, |_| 200),
-        publishes.map_or_else(status, |()| 200),
+        publishes.map_or_else(status, |_| 200),
     )
 }
 

@@ -44,6 +44,9 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
         metrics::files(library.counts(), &mut text);
     }
     metrics::logins(app.users.failures(), &mut text);
+    if let Some(keys) = app.users.keys() {
+        metrics::token_keys(keys, Instant::now(), &mut text);
+    }
     let registry = &app.sessions.shared().registry;
     metrics::sessions(registry.counts(), registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);

@@ -94,6 +94,7 @@ const FAMILIES: &[Family<Counters>] = &[
         "RTSP clients that the server closed.",
         &[
             ("stalled", |c| &c.closed_stalled),
+            ("token", |c| &c.closed_expired),
             ("hopeless", |c| &c.closed_too_slow),
             ("tls", |c| &c.closed_tls),
             ("tracks_changed", |c| &c.closed_tracks_changed),

@@ -1,0 +1,148 @@
+//! Logins by a token that an identity provider signed.
+//!
+//! Its holder is a user for as long as the token lasts, with a name that no user has: all that asks
+//! for the rights of a name serves both.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::holders::{self, Holder};
+use super::{Access, KeyRing, KeyRingError, LoginError, Requester, TokenError, Users, jwt};
+use crate::runtime::{SourcePrefix, calendar};
+
+/// Stands for the name in the pairs that are remembered. No user's name has a colon.
+const SIGNED: &str = ":signed";
+
+/// Time after which a client should try again while there are no keys.
+const KEYS_RETRY: Duration = Duration::from_secs(5);
+
+impl Users {
+    /// Returns whether `token` has the form of a token that an identity provider signs, and one is
+    /// configured.
+    pub fn is_signed(&self, token: &str) -> bool {
+        self.jwt.is_some() && jwt::has_form(token)
+    }
+
+    /// Returns whether `token` gives `access` to every stream, or has to be asked for with
+    /// [`verify_bearer`](Self::verify_bearer).
+    pub fn may_be_token(&self, access: Access) -> bool {
+        self.has_token(access) || self.jwt.is_some()
+    }
+
+    /// Checks a token that an identity provider signed, and returns the name of its holder, whose
+    /// rights [`may`](Self::may) tells until the token ends.
+    ///
+    /// A token that names an unknown key waits up to 5 s for newer keys.
+    ///
+    /// # Errors
+    /// Returns [`LoginError`]; a wrong token is counted. The reason is
+    /// [`LoginError::Busy`] while there are no keys at all.
+    pub async fn verify_bearer(&self, by: &Requester, token: &str) -> Result<String, LoginError> {
+        let Some(verifier) = &self.jwt else {
+            return Err(LoginError::Wrong);
+        };
+        let (table, now) = (self.table(), Instant::now());
+        let name = holders::name_of(token);
+        let from = SourcePrefix::from(by.address());
+        let pair = table.verified.key(from, SIGNED, token);
+        if table.verified.has(&pair, now) && self.holders.get(&name, now).is_some() {
+            return Ok(name);
+        }
+        // A player repeats the token that it has: that is no guess.
+        let attempt = match table.refused.has(&pair, now) {
+            true => None,
+            false => Some(self.limit.attempt(by, false, now)?),
+        };
+        let not_failed = || {
+            if let Some(attempt) = attempt {
+                attempt.succeed(now);
+            }
+        };
+        let mut verified = verifier.verify(token, (now, calendar::now()));
+        if verified == Err(TokenError::UnknownKey) && verifier.ring().renewed(now).await {
+            verified = verifier.verify(token, (Instant::now(), calendar::now()));
+        }
+        match verified {
+            Ok(grant) => {
+                let left = grant.until.duration_since(calendar::now());
+                // A time beyond what the clock can tell is as good as none.
+                let until = now.checked_add(left.unwrap_or_default());
+                let holder = Holder {
+                    read: grant.read,
+                    publish: grant.publish,
+                    until: until.unwrap_or_else(|| now + Duration::from_secs(1 << 30)),
+                };
+                self.holders.insert(&name, holder);
+                table.verified.remember(pair, now);
+                not_failed();
+                Ok(name)
+            }
+            Err(TokenError::UnknownKey) if verifier.ring().age(now).0 == 0 => {
+                not_failed();
+                self.limit.count_busy(by);
+                let retry_after = KEYS_RETRY;
+                Err(LoginError::Busy { retry_after })
+            }
+            Err(error) => {
+                table.refused.remember(pair, now);
+                self.limit.fail(by, None, now);
+                tracing::debug!(from = %by.address(), %error, "token refused");
+                Err(LoginError::Token(error))
+            }
+        }
+    }
+
+    /// Returns the end of the rights of `user`; `None` for a user whose rights have none.
+    pub fn until(&self, user: &str) -> Option<Instant> {
+        let now = Instant::now();
+        let holder = self.holders.get(user, now);
+        // Rights that have ended meanwhile end now.
+        let ended = holders::is_holder(user).then_some(now);
+        holder.map(|holder| holder.until).or(ended)
+    }
+
+    /// Returns whether `user` is the holder of a token that has ended.
+    pub fn has_ended(&self, user: &str) -> bool {
+        holders::is_holder(user) && self.holders.get(user, Instant::now()).is_none()
+    }
+
+    /// Forgets the holders of tokens that have ended. Returns whether there were any, whose sessions
+    /// are to end, too.
+    pub fn expire(&self, now: Instant) -> bool {
+        let has_expired = self.holders.expire(now);
+        if has_expired {
+            self.replaced.send_replace(());
+        }
+        has_expired
+    }
+
+    /// Reads the keys of the identity provider for the first time.
+    ///
+    /// # Errors
+    /// Returns [`KeyRingError`] if a file cannot be used.
+    pub async fn load_keys(&self) -> Result<(), KeyRingError> {
+        match self.keys() {
+            Some(ring) => ring.load().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the keys again and again, until `stopped` becomes true.
+    pub async fn keep_keys_fresh(&self, stopped: watch::Receiver<bool>) {
+        if let Some(ring) = self.keys() {
+            ring.keep_fresh(stopped).await;
+        }
+    }
+
+    /// Returns the keys of the identity provider, if one is configured.
+    pub fn keys(&self) -> Option<&KeyRing> {
+        self.jwt.as_ref().map(jwt::TokenVerifier::ring)
+    }
+}
+
+/// Returns the token in the query of a URL, for clients that cannot set headers.
+pub(crate) fn query_token(query: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.find_map(|(name, value)| matches!(&*name, "token" | "jwt").then(|| value.into_owned()))
+}

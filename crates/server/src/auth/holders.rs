@@ -1,0 +1,153 @@
+//! Those who hold a token: users for as long as their token lasts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::{Access, Pattern};
+
+/// Begins the name of each holder. No user's name has a colon.
+const PREFIX: &str = "token:";
+
+/// Most holders at the same time, some 20 MB. Beyond that, those make room that logged in first.
+const HOLDERS_MAX: usize = 65_536;
+
+/// Somebody who holds a token.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) read: Vec<Pattern>,
+    pub(super) publish: Vec<Pattern>,
+    /// End of the rights.
+    pub(super) until: Instant,
+}
+
+impl Holder {
+    pub(super) fn patterns(&self, access: Access) -> &[Pattern] {
+        match access {
+            Access::Read => &self.read,
+            Access::Publish => &self.publish,
+        }
+    }
+}
+
+/// The holders of tokens that were right, by name.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_name: HashMap<String, (u64, Arc<Holder>)>,
+    /// Number of logins, by which the oldest are found.
+    logins: u64,
+}
+
+/// Returns the name of the holder of `token`, which is different for each token and tells nothing of
+/// it.
+pub(super) fn name_of(token: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
+    let half = digest.as_ref().iter().take(16);
+    half.fold(PREFIX.to_owned(), |name, byte| format!("{name}{byte:02x}"))
+}
+
+/// Returns whether `name` is that of a holder.
+pub(super) fn is_holder(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+impl Holders {
+    /// Returns the holder of this name, unless the rights have ended.
+    pub(super) fn get(&self, name: &str, now: Instant) -> Option<Arc<Holder>> {
+        if !is_holder(name) {
+            return None;
+        }
+        let table = self.lock();
+        let (_, holder) = table.by_name.get(name)?;
+        (now < holder.until).then(|| Arc::clone(holder))
+    }
+
+    /// Adds a holder, or replaces what was known of it.
+    pub(super) fn insert(&self, name: &str, holder: Holder) {
+        let mut table = self.lock();
+        if table.by_name.len() >= HOLDERS_MAX && !table.by_name.contains_key(name) {
+            table.make_room();
+        }
+        table.logins += 1;
+        let login = table.logins;
+        table
+            .by_name
+            .insert(name.to_owned(), (login, Arc::new(holder)));
+    }
+
+    /// Removes those whose rights have ended. Returns whether there were any.
+    pub(super) fn expire(&self, now: Instant) -> bool {
+        let mut table = self.lock();
+        let before = table.by_name.len();
+        table.by_name.retain(|_, (_, holder)| now < holder.until);
+        let has_expired = table.by_name.len() < before;
+        if table.by_name.is_empty() {
+            table.by_name.shrink_to_fit();
+        }
+        has_expired
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Removes the half that logged in first.
+    fn make_room(&mut self) {
+        let mut logins: Vec<u64> = self.by_name.values().map(|(login, _)| *login).collect();
+        let middle = logins.len() / 2;
+        let (_, median, _) = logins.select_nth_unstable(middle);
+        let median = *median;
+        self.by_name.retain(|_, (login, _)| *login > median);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn holder(until: Instant) -> Holder {
+        Holder {
+            read: vec![Pattern::parse("cam*").expect("a pattern")],
+            publish: Vec::new(),
+            until,
+        }
+    }
+
+    #[test]
+    fn holders_are_known_until_their_token_ends() {
+        let (holders, now) = (Holders::default(), Instant::now());
+        let name = name_of("e.e.e");
+        assert_eq!(name.len(), PREFIX.len() + 32);
+        assert!(is_holder(&name) && !is_holder("ann"));
+        let later = now + Duration::from_secs(10);
+        holders.insert(&name, holder(later));
+        assert!(holders.get(&name, now).is_some());
+        assert!(holders.get(&name, later).is_none());
+        assert!(holders.get(&name_of("e.e.f"), now).is_none());
+        assert!(!holders.expire(now));
+        assert!(holders.expire(later));
+        assert!(holders.get(&name, now).is_none());
+    }
+
+    #[test]
+    fn a_flood_of_tokens_is_bounded_and_the_newest_stay() {
+        let (holders, now) = (Holders::default(), Instant::now());
+        let later = now + Duration::from_secs(10);
+        for number in 0..=HOLDERS_MAX {
+            holders.insert(&name_of(&number.to_string()), holder(later));
+        }
+        assert!(holders.lock().by_name.len() <= HOLDERS_MAX);
+        let newest = name_of(&HOLDERS_MAX.to_string());
+        assert!(holders.get(&newest, now).is_some());
+        assert!(holders.get(&name_of("0"), now).is_none());
+    }
+}
