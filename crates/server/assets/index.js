@@ -17,7 +17,7 @@ let listed = '[]';
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
   const parts = {
-    thumbnail: new Thumbnail(name),
+    thumbnail: new Thumbnail(`${base}/${encodeURIComponent(name)}/snapshot.jpg`),
     publish: html('a', { class: 'publish', href: withToken(`${base}/${encodeURIComponent(name)}/publish`), hidden: '' }, 'Publish'),
     pill: html('span', { class: 'pill' }),
     detail: html('span', { class: 'detail' }),

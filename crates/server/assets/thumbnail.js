@@ -1,15 +1,18 @@
 // A small picture of a stream, renewed while the stream is live and somebody sees the page.
 
-import { base, request } from './api.js';
+import { request } from './api.js';
 import { html } from './dom.js';
 
-const RENEW_MS = 10_000;
 const RETRY_MS = 2000;
 
 export class Thumbnail {
-  /** Twice as many pixels as it takes, for dense screens. */
-  constructor(name) {
-    this.url = `${base}/${encodeURIComponent(name)}/snapshot.jpg?width=192&height=108`;
+  /**
+   * `url`: where the stream's snapshot is, without a query; `renewMs`: age at which a picture is
+   * replaced. Twice as many pixels as it takes, for dense screens.
+   */
+  constructor(url, renewMs = 10_000) {
+    this.url = `${url}?width=192&height=108`;
+    this.renewMs = renewMs;
     this.image = html('img', { class: 'thumbnail', alt: '', hidden: '' });
     this.tracks = '';
     this.nextMs = 0;
@@ -27,7 +30,7 @@ export class Thumbnail {
     try {
       const answer = await request(this.url, { cache: 'no-cache' });
       this.show(URL.createObjectURL(await answer.blob()));
-      this.nextMs = performance.now() + RENEW_MS;
+      this.nextMs = performance.now() + this.renewMs;
     } catch (error) {
       if (![404, 501].includes(error.status)) this.nextMs = performance.now() + RETRY_MS;
     }

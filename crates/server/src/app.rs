@@ -9,6 +9,7 @@ use glassline_hub::{Hub, StreamName};
 use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::failures::Failures;
+use crate::http::Board;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::Library;
 use crate::ingest::{FrameCode, FrameCodes};
@@ -50,6 +51,8 @@ pub(crate) struct App {
     /// State of the QUIC listener; `None` if QUIC is turned off.
     pub(crate) quic: Option<Arc<quic::Shared>>,
     pub(crate) latencies: Arc<LatencyRegistry>,
+    /// What dashboards show.
+    pub(crate) board: Arc<Board>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
     /// The listeners of HTTP.

@@ -29,10 +29,13 @@ pub enum Refusal {
     /// Servers would pull a stream from each other in a circle, or over too many servers.
     #[error("the servers would pull the stream in a circle, or over too many servers")]
     Loop,
+    /// An operator of the server ended the session.
+    #[error("an operator of the server ended the session")]
+    Dismissed,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Unauthorized,
         Self::Malformed,
         Self::Name,
@@ -42,6 +45,7 @@ impl Refusal {
         Self::Restart,
         Self::Superseded,
         Self::Loop,
+        Self::Dismissed,
     ];
 
     /// Returns this refusal's number among the error codes of applications.

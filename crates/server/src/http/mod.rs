@@ -4,7 +4,7 @@
 //!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
-//!  admin   /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
+//!  admin   / · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
 //! ```
 //!
 //! Handlers translate requests for the modules below, and hold no state between two requests.
@@ -15,6 +15,7 @@ mod auth;
 mod body;
 mod call;
 mod created;
+mod dashboard;
 mod extract;
 #[cfg(feature = "fault-injection")]
 mod fault;
@@ -49,6 +50,7 @@ use axum::routing::{get, post};
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 use openapi::{Operation, Routes};
+pub(crate) use dashboard::Board;
 use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
@@ -178,6 +180,7 @@ fn operators() -> Routes {
             health::ready,
         )
         .merge(openapi::routes())
+        .merge(dashboard::routes())
         .merge(api::operators())
         .merge(api::routes())
 }

@@ -1,4 +1,4 @@
-//! The pages that are built into the binary: index, player, publish and call.
+//! The pages that are built into the binary: index, player, publish, call and dashboard.
 
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -40,34 +40,46 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "call.css" => STYLE,
     "call.js" => SCRIPT,
     "clock.js" => SCRIPT,
+    "commands.js" => SCRIPT,
+    "dashboard.css" => STYLE,
+    "dashboard.js" => SCRIPT,
     "dom.js" => SCRIPT,
+    "events_list.js" => SCRIPT,
     "failure.js" => SCRIPT,
     "format.js" => SCRIPT,
     "framecode.js" => SCRIPT,
     "frames.js" => SCRIPT,
+    "heat_map.js" => SCRIPT,
     "ice_servers.js" => SCRIPT,
     "icon.svg" => SVG,
     "index.css" => STYLE,
     "index.js" => SCRIPT,
+    "load_charts.js" => SCRIPT,
     "loudness.js" => SCRIPT,
+    "overview.js" => SCRIPT,
     "panel.js" => SCRIPT,
+    "pattern.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
+    "publication.js" => SCRIPT,
     "publish.css" => STYLE,
     "publish.js" => SCRIPT,
     "publishing.js" => SCRIPT,
-    "publication.js" => SCRIPT,
-    "commands.js" => SCRIPT,
-    "pattern.js" => SCRIPT,
-    "sources.js" => SCRIPT,
-    "sending.js" => SCRIPT,
     "retry.js" => SCRIPT,
+    "sending.js" => SCRIPT,
+    "sources.js" => SCRIPT,
     "stats.js" => SCRIPT,
+    "stream_detail.js" => SCRIPT,
+    "stream_table.js" => SCRIPT,
     "talk.js" => SCRIPT,
     "theme.js" => SCRIPT,
     "thumbnail.js" => SCRIPT,
     "trust.css" => STYLE,
+    "uplot.css" => STYLE,
+    "uplot.js" => SCRIPT,
+    "viewer_table.js" => SCRIPT,
     "voice.js" => SCRIPT,
+    "waterfall.css" => STYLE,
     "waterfall.js" => SCRIPT,
     "whep.js" => SCRIPT,
 };
@@ -106,7 +118,16 @@ pub(super) async fn call() -> Response {
 
 /// Serves the page that shows the description of the API: `GET /api` for operators.
 pub(super) async fn api() -> Response {
-    let mut page = page(StatusCode::OK, include_str!("../../assets/api.html"));
+    of_operators(include_str!("../../assets/api.html"))
+}
+
+/// Serves the dashboard: `GET /` for operators.
+pub(super) async fn dashboard() -> Response {
+    of_operators(include_str!("../../assets/dashboard.html"))
+}
+
+fn of_operators(body: &'static str) -> Response {
+    let mut page = page(StatusCode::OK, body);
     let policy = HeaderValue::from_static(POLICY_OF_OPERATORS);
     page.headers_mut()
         .insert(header::CONTENT_SECURITY_POLICY, policy);

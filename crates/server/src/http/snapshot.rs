@@ -1,11 +1,15 @@
 //! `GET /{stream}/snapshot.jpg`: the newest keyframe as an image.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use glassline_hub::Stream;
 use glassline_transcode::{NoStill, SizeLimit};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::extract::Path;
 use super::problem::Problem;
@@ -43,13 +47,23 @@ pub(super) async fn latest(
         true => Some(Snapshots::wake(&stream).await),
         false => None,
     };
-    let snapshot = app.snapshots.of(&stream, limit).await?;
+    answer(&app, &stream, limit, &headers).await
+}
+
+/// Answers with the newest keyframe of `stream` within `limit`.
+pub(super) async fn answer(
+    app: &App,
+    stream: &Arc<Stream>,
+    limit: SizeLimit,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let snapshot = app.snapshots.of(stream, limit).await?;
     let shown = [
         (header::ETAG, snapshot.entity_tag.clone()),
         // Whoever may not watch must not get it from a shared cache.
         (header::CACHE_CONTROL, "private, max-age=1".to_owned()),
     ];
-    if has_already(&headers, &snapshot.entity_tag) {
+    if has_already(headers, &snapshot.entity_tag) {
         return Ok((StatusCode::NOT_MODIFIED, shown).into_response());
     }
     let kind = [(header::CONTENT_TYPE, "image/jpeg")];
@@ -65,16 +79,47 @@ fn size_limit(query: &str) -> Result<SizeLimit, Problem> {
             "height" => &mut limit.height,
             _ => continue,
         };
-        let pixels = value.parse().ok().filter(|it| SIZES.contains(it));
-        let pixels = pixels.ok_or_else(|| {
-            let (least, most) = SIZES.into_inner();
-            Problem::bad_request(format!(
-                "{key}={value}: the {key} is a number of pixels from {least} to {most}"
-            ))
-        })?;
-        *place = Some(pixels);
+        *place = Some(pixels(&key, &value)?);
     }
     Ok(limit)
+}
+
+fn pixels(key: &str, value: &str) -> Result<u16, Problem> {
+    let pixels = value.parse().ok().filter(|it| SIZES.contains(it));
+    pixels.ok_or_else(|| {
+        let (least, most) = SIZES.into_inner();
+        Problem::bad_request(format!(
+            "{key}={value}: the {key} is a number of pixels from {least} to {most}"
+        ))
+    })
+}
+
+/// Largest size of the image.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Size {
+    /// Most pixels from left to right.
+    #[schemars(range(min = 16, max = 4096))]
+    width: Option<u16>,
+    /// Most pixels from top to bottom.
+    #[schemars(range(min = 16, max = 4096))]
+    height: Option<u16>,
+}
+
+impl Size {
+    /// Returns the limit that the query asks for.
+    ///
+    /// # Errors
+    /// Returns a [`Problem`] for a number out of range.
+    pub(super) fn limit(&self) -> Result<SizeLimit, Problem> {
+        let checked = |key, side: Option<u16>| {
+            let side = side.map(|side| pixels(key, &side.to_string()));
+            side.transpose()
+        };
+        Ok(SizeLimit {
+            width: checked("width", self.width)?,
+            height: checked("height", self.height)?,
+        })
+    }
 }
 
 /// Whether the client has the image with this entity tag (RFC 9110 §13.1.2).

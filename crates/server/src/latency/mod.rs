@@ -32,7 +32,7 @@ pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportError, join};
 pub use view::{Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageRow};
-pub use view::{StreamLatency, ViewerLatency, ViewerPath, Whole};
+pub use view::{StreamLatency, ViewerLatency, ViewerPath, WatchedPath, Whole};
 
 use crate::runtime::{SessionId, shrink};
 
@@ -60,6 +60,12 @@ impl Accounts {
             || !self.paths.is_empty()
             || !self.selected.is_empty()
             || !self.data.is_empty()
+    }
+
+    /// Returns the state of the path to a viewer under congestion control, unless it is old.
+    fn path(&self, viewer: &SessionId, now: Instant) -> Option<&PathView> {
+        let (at, path) = self.paths.get(viewer)?;
+        (now.saturating_duration_since(*at) <= STAGE_WINDOW).then_some(path)
     }
 
     fn forget(&mut self, viewer: &SessionId) {
@@ -164,6 +170,21 @@ impl LatencyRegistry {
         all
     }
 
+    /// Returns the paths to all connected viewers of all streams at `now`, in no order.
+    pub fn watched(&self, now: Instant) -> Vec<WatchedPath> {
+        let streams = self.lock();
+        let all = streams.iter().flat_map(|(stream, accounts)| {
+            let selected = accounts.selected.iter();
+            selected.map(move |(session, path)| WatchedPath {
+                stream: stream.clone(),
+                viewer: short(session),
+                selected: path.clone(),
+                congestion: accounts.path(session, now).cloned(),
+            })
+        });
+        all.collect()
+    }
+
     /// Removes all entries of a viewer that left.
     pub fn forget(&self, stream: &StreamName, viewer: &SessionId) {
         if let Some(accounts) = self.lock().get_mut(stream) {
@@ -200,11 +221,11 @@ impl LatencyRegistry {
                 }
                 everyone.merge(account);
             }
-            let stale = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
-            let fresh = accounts.paths.iter().filter(|(_, (at, _))| !stale(*at));
-            paths.extend(fresh.map(|(session, (_, path))| NamedPath {
-                viewer: short(session),
-                path: path.clone(),
+            paths.extend(accounts.paths.keys().filter_map(|session| {
+                Some(NamedPath {
+                    viewer: short(session),
+                    path: accounts.path(session, now)?.clone(),
+                })
             }));
         }
         drop(streams);

@@ -62,6 +62,9 @@ pub struct SelectedPath {
     /// Latest round-trip time in ms, from the server's sender reports and the viewer's answers (RFC
     /// 3550 §6.4.1).
     pub rtt_ms: Option<f64>,
+    /// Part of the packets, of 1, that was lost between the viewer's latest two reports: the largest
+    /// of its streams (RFC 3550 §6.4.1).
+    pub loss: Option<f64>,
 }
 
 /// One end of the selected path.
@@ -77,8 +80,9 @@ pub struct SelectedEnd {
 }
 
 impl SelectedPath {
-    /// Converts the path to the form of the API.
-    pub fn of(path: &Path, rtt: Option<Duration>) -> Self {
+    /// Converts the path to the form of the API. `lost` is the part of the packets that was lost, in
+    /// 256ths.
+    pub fn of(path: &Path, rtt: Option<Duration>, lost: Option<u8>) -> Self {
         let end = |end: &PathEnd| SelectedEnd {
             r#type: end.kind.as_str().to_owned(),
             protocol: path.transport.as_str(),
@@ -90,6 +94,7 @@ impl SelectedPath {
             remote: end(&path.remote),
             relayed: path.is_relayed(),
             rtt_ms: rtt.map(|time| time.as_secs_f64() * 1e3),
+            loss: lost.map(|part| f64::from(part) / 256.0),
         }
     }
 }

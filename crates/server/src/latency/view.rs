@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use glassline_hub::StreamName;
 use glassline_media::{Stage, Summary};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -145,6 +146,19 @@ pub struct ViewerPath {
     /// Statistics of the viewer's data channels, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<DataView>,
+}
+
+/// The path to a viewer, with the state of its congestion control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchedPath {
+    /// The stream that the viewer watches.
+    pub stream: StreamName,
+    /// First letters of the session's name.
+    pub viewer: String,
+    /// Candidate pair that ICE selected.
+    pub selected: SelectedPath,
+    /// State of the path as its congestion control sees it; `None` for a viewer without feedback.
+    pub congestion: Option<PathView>,
 }
 
 /// A publisher of messages next to a stream.

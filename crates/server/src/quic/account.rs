@@ -102,13 +102,17 @@ impl Account {
         });
         let publishes = state.publishes.iter().any(|it| it == stream);
         drop(state);
+        self.session().filter(|_| is_silent && publishes)
+    }
+
+    /// Returns the session; `None` before its handshake and after its end.
+    fn session(&self) -> Option<Arc<Session>> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        session.upgrade().filter(|_| is_silent && publishes)
+        session.upgrade()
     }
 
     fn view(&self, id: u64, now: Instant) -> Option<SessionView> {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = session.upgrade()?;
+        let session = self.session()?;
         let state = self.lock();
         let stats = session.stats();
         let publishes = !state.publishes.is_empty();
@@ -136,7 +140,7 @@ impl Account {
 #[schemars(rename = "QuicSession")]
 pub(crate) struct SessionView {
     pub(crate) id: u64,
-    peer: String,
+    pub(crate) peer: String,
     /// Version of moq-lite that the session negotiated.
     version: &'static str,
     open_s: f64,
@@ -266,6 +270,12 @@ impl Accounts {
         views
             .filter_map(|(id, account)| account.view(*id, now))
             .collect()
+    }
+
+    /// Returns session `id`; `None` before its handshake and after its end.
+    pub(super) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        let account = self.lock().accounts.get(&id).cloned()?;
+        account.session()
     }
 
     /// Returns the session that publishes `stream` if no media of it arrived for at least `silence`,

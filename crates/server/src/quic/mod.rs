@@ -218,6 +218,16 @@ impl Shared {
         self.accounts.views(now)
     }
 
+    /// Ends session `id` on behalf of an operator. Returns whether there is such a session.
+    pub(crate) fn dismiss(&self, id: u64) -> bool {
+        let session = self.accounts.session(id);
+        if let Some(session) = &session {
+            tracing::info!(peer = %session.peer(), "QUIC session ended by an operator");
+            session.abort(Refusal::Dismissed);
+        }
+        session.is_some()
+    }
+
     /// Returns the number of sessions and of handshakes under way.
     pub(crate) fn taken(&self) -> usize {
         self.accounts.taken()

@@ -328,6 +328,11 @@ impl Client {
         Name(self)
     }
 
+    /// Returns whether the client has set up anything.
+    pub(super) fn has_session(&self) -> bool {
+        !matches!(self.role, Role::Idle)
+    }
+
     /// Returns the client as the API shows it; `None` before the client has set up anything.
     pub(super) fn view(&self, reader: Option<&StreamReader>, now: Instant) -> Option<ClientView> {
         match &self.role {

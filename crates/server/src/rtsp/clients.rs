@@ -109,6 +109,14 @@ impl Clients {
         })
     }
 
+    /// Returns the client at this address if it has a session.
+    pub(super) fn with_session(&self, address: SocketAddr) -> Option<Key> {
+        self.keys().into_iter().find(|key| {
+            let client = self.delivery.clients.get(*key);
+            client.is_some_and(|it| it.peer == address && it.has_session())
+        })
+    }
+
     /// Returns the clients that have a session, as the API shows them.
     pub(super) fn views(&self, now: Instant) -> Vec<ClientView> {
         let views = self.delivery.clients.iter().filter_map(|client| {

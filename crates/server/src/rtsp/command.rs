@@ -1,5 +1,6 @@
 //! Commands from other threads to an RTSP thread.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use glassline_hub::Demand;
@@ -21,6 +22,9 @@ pub(super) enum Command {
         id: RequestId,
         answer: Box<Answer>,
     },
+    /// End the session of the client at this address on behalf of an operator, and answer whether
+    /// there is one.
+    Dismiss(SocketAddr, oneshot::Sender<bool>),
     /// Return the clients that have a session.
     List(oneshot::Sender<Vec<ClientView>>),
     /// The result of looking up a path in the media folder.

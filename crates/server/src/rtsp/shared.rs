@@ -1,5 +1,6 @@
 //! State that all RTSP threads share, and handles to reach each thread.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use glassline_hub::Hub;
@@ -104,6 +105,14 @@ impl Handle {
         let (reply, views) = oneshot::channel();
         self.send(Command::List(reply)).ok()?;
         views.await.ok()
+    }
+
+    /// Ends the session of the client at `address` on behalf of an operator. Returns whether the
+    /// thread has one; `None` if the thread's inbox is full or the thread has ended.
+    pub async fn dismiss(&self, address: SocketAddr) -> Option<bool> {
+        let (reply, was_there) = oneshot::channel();
+        self.send(Command::Dismiss(address, reply)).ok()?;
+        was_there.await.ok()
     }
 
     pub(super) fn send(&self, command: Command) -> Result<(), Command> {

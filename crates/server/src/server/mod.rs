@@ -178,6 +178,7 @@ impl Server {
             settings,
         );
         let app = App {
+            board: Arc::default(),
             config: Arc::new(config),
             users,
             sites,

@@ -230,6 +230,25 @@ impl Negotiator {
         Ok(())
     }
 
+    /// Returns the connected sessions of `stream` whose names begin with `letters`: what operators see
+    /// of a name is its beginning.
+    pub(crate) fn beginning_with(&self, stream: &str, letters: &str) -> Vec<Arc<SessionRecord>> {
+        let mut records = self.shared.registry.all();
+        records.retain(|it| it.stream.as_str() == stream && it.id.as_str().starts_with(letters));
+        records
+    }
+
+    /// Ends a session on behalf of an operator.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
+    pub(crate) async fn dismiss(&self, record: &SessionRecord) -> Result<(), ChangeError> {
+        let registry = &self.shared.registry;
+        registry.note_ending(&record.id, EndReason::Dismissed, Instant::now());
+        tracing::info!(session = %record.id, stream = %record.stream, "session ended by an operator");
+        self.leave(record).await
+    }
+
     /// Ends a session whose client gives it up, and notes what the client has seen. Needs a tokio
     /// runtime.
     ///

@@ -34,6 +34,9 @@ pub enum EndReason {
         "no media arrived that viewers can begin with; check the encoder, then POST a new offer"
     )]
     NoMedia,
+    /// An operator of the server ended the session.
+    #[error("an operator of this server ended the session")]
+    Dismissed,
     /// The stream of a publisher could not be published.
     #[error("the stream could not be published; the server's log has the reason")]
     NotPublished,
@@ -51,6 +54,7 @@ impl EndReason {
             Self::Reordered => "The video has B-frames",
             Self::Replaced => "Replaced by another publisher",
             Self::NoMedia => "No media arrived",
+            Self::Dismissed => "Ended by an operator",
             Self::NotPublished => "Not published",
             Self::TokenExpired => "The token has expired",
         }

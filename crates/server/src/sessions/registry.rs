@@ -111,6 +111,13 @@ impl Registry {
         Some(Arc::clone(&indexed.record))
     }
 
+    /// Returns all sessions, in no order.
+    pub(super) fn all(&self) -> Vec<Arc<SessionRecord>> {
+        let index = self.lock();
+        let records = index.by_id.values().map(|indexed| &indexed.record);
+        records.cloned().collect()
+    }
+
     /// Removes the session with the identifier `id` and returns its record.
     pub fn remove(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
         let mut index = self.lock();
@@ -146,12 +153,8 @@ impl Registry {
     /// their peers.
     pub(super) fn sweep(&self, now: Instant) -> Vec<(Arc<SessionRecord>, Box<Peer>)> {
         self.endings().forget_old(now);
-        let late: Vec<Arc<SessionRecord>> = {
-            let index = self.lock();
-            let records = index.by_id.values().map(|indexed| &indexed.record);
-            let late = records.filter(|record| record.age(now) > self.bounds.handshake);
-            late.cloned().collect()
-        };
+        let mut late = self.all();
+        late.retain(|record| record.age(now) > self.bounds.handshake);
         let mut swept = Vec::new();
         for record in late {
             let mut state = record.state();
@@ -180,13 +183,8 @@ impl Registry {
     /// Removes the sessions whose peers shard `index` owned and has dropped. Returns the stream and
     /// the identifier of each.
     pub(super) fn take_of_shard(&self, index: usize) -> Vec<(StreamName, SessionId)> {
-        let records: Vec<Arc<SessionRecord>> = {
-            let index = self.lock();
-            let records = index.by_id.values().map(|indexed| &indexed.record);
-            records.cloned().collect()
-        };
         let mut taken = Vec::new();
-        for record in records {
+        for record in self.all() {
             let mut state = record.state();
             if !matches!(state.location, SessionLocation::Shard(owner) if owner == index) {
                 continue;

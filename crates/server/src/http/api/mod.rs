@@ -145,7 +145,7 @@ pub(super) fn operators() -> Routes {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct StreamPath {
     /// Name of the stream.
-    name: String,
+    pub(super) name: String,
 }
 
 /// Filter of lists whose entries belong to a stream.

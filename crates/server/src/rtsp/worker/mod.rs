@@ -212,6 +212,15 @@ impl Worker {
                     self.serve(client, now);
                 }
                 // The requester may have stopped waiting; the reply is then dropped.
+                Command::Dismiss(address, reply) => {
+                    let found = self.clients.with_session(address);
+                    if let Some(key) = found {
+                        tracing::info!(client = %address, "RTSP session ended by an operator");
+                        self.dismiss(key, now);
+                    }
+                    // The operator may not wait any more.
+                    let _ = reply.send(found.is_some());
+                }
                 Command::List(reply) => drop(reply.send(self.clients.views(now))),
                 Command::MakeRoom(source) => {
                     self.clients.make_room(source);
@@ -251,13 +260,18 @@ impl Worker {
         self.stopping = Some(now + FAREWELL);
         self.listeners.deregister(self.poll.registry());
         for key in self.clients.keys() {
-            self.clients.delivery.serving.begin(key);
-            self.clients.delivery.push_farewell(key, now);
-            if let Some(client) = self.clients.get_mut(key) {
-                client.closing.get_or_insert(now + FAREWELL);
-            }
-            self.serve(key, now);
+            self.dismiss(key, now);
         }
+    }
+
+    /// Ends a client's session with the last messages to it.
+    fn dismiss(&mut self, key: Key, now: Instant) {
+        self.clients.delivery.serving.begin(key);
+        self.clients.delivery.push_farewell(key, now);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.closing.get_or_insert(now + FAREWELL);
+        }
+        self.serve(key, now);
     }
 
     fn react(&mut self, event: &Event) {

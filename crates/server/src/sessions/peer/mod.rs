@@ -80,6 +80,9 @@ pub struct Peer {
     selected_shown: Option<Instant>,
     /// Round-trip time from the latest report that allowed to compute one.
     rtt: Option<Duration>,
+    /// Largest part of the packets of one of its streams, in 256ths, that the peer reported as lost since
+    /// the path was shown.
+    lost: Option<u8>,
 }
 
 impl Peer {
@@ -107,6 +110,7 @@ impl Peer {
             armed: None,
             selected_shown: None,
             rtt: None,
+            lost: None,
         }
     }
 
@@ -257,8 +261,11 @@ impl Peer {
                 self.show_selected(now, shard.latencies);
             }
             Event::AddressChanged { .. } => self.show_selected(now, shard.latencies),
-            Event::ReceiverReport { rtt, .. } => {
+            Event::ReceiverReport {
+                rtt, fraction_lost, ..
+            } => {
                 self.rtt = rtt.or(self.rtt);
+                self.lost = self.lost.max(Some(fraction_lost));
                 let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
                 if !self.selected_shown.is_some_and(soon) {
                     self.show_selected(now, shard.latencies);
@@ -302,7 +309,7 @@ impl Peer {
         }
         if let Some(path) = self.session.path() {
             self.selected_shown = Some(now);
-            let path = SelectedPath::of(&path, self.rtt);
+            let path = SelectedPath::of(&path, self.rtt, self.lost.take());
             latencies.show_selected(self.stream.name(), &self.id, path);
         }
     }

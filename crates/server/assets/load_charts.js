@@ -1,0 +1,101 @@
+// The processor's load: over time beside the viewers, and against the viewers with a
+// measured run laid over it.
+
+/* global uPlot */
+
+/** Ten minutes at a sample a second. */
+const SAMPLES = 600;
+const HEIGHT = 200;
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Colours of light-dark() are resolved by an element that uses them. */
+function resolved(name) {
+  const probe = document.createElement('span');
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+const axis = (label, more = {}) => ({
+  stroke: resolved('--quiet'), grid: { stroke: resolved('--grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif', label, labelFont: '11px system-ui, sans-serif', labelSize: 16, size: 44, ...more,
+});
+
+export class LoadCharts {
+  #over;
+  #against;
+  #times = [];
+  #cores = [];
+  #viewers = [];
+  #run = [];
+  #where;
+
+  constructor({ over, against }) {
+    this.#where = { over, against };
+    this.#make();
+    new ResizeObserver(() => this.#resize()).observe(over);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#make());
+    new MutationObserver(() => this.#make()).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  }
+
+  /** Adds a second: CPU in cores, and the number of viewers. */
+  add(cores, viewers) {
+    if (!Number.isFinite(cores)) return;
+    for (const [list, value] of [[this.#times, Date.now() / 1000], [this.#cores, cores], [this.#viewers, viewers]]) {
+      list.push(value);
+      if (list.length > SAMPLES) list.shift();
+    }
+    this.#draw();
+  }
+
+  /** Lays the steps of a report of `glassline bench viewers` over the chart; an empty list removes them. */
+  lay(steps) {
+    this.#run = steps
+      .filter((step) => Number.isFinite(step.server_cpu_percent))
+      .map((step) => [step.viewers, step.server_cpu_percent / 100])
+      .sort(([a], [b]) => a - b);
+    this.#draw();
+    return this.#run.length;
+  }
+
+  #make() {
+    this.#over?.destroy();
+    this.#against?.destroy();
+    const { over, against } = this.#where;
+    const size = (element) => ({ width: Math.max(240, element.clientWidth), height: HEIGHT });
+    this.#over = new uPlot({
+      ...size(over),
+      legend: { show: false },
+      scales: { cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
+      axes: [axis(null, { size: 28 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, grid: { show: false } })],
+      series: [{},
+        { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },
+        { label: 'Viewers', scale: 'viewers', stroke: resolved('--network'), width: 1.5 }],
+    }, [[], [], []], over);
+    this.#against = new uPlot({
+      ...size(against),
+      legend: { show: false },
+      scales: { x: { time: false, range: (_, __, max) => [0, Math.max(4, max * 1.05)] }, y: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] } },
+      axes: [axis('viewers', { size: 36 }), axis('cores')],
+      series: [{},
+        { label: 'This server', stroke: resolved('--accent'), paths: () => null, points: { show: true, size: 4, fill: resolved('--accent') } },
+        { label: 'Measured run', stroke: resolved('--decode'), width: 1.5, spanGaps: true, points: { show: true, size: 6 } }],
+    }, [[], [], []], against);
+    this.#draw();
+  }
+
+  #resize() {
+    for (const [chart, element] of [[this.#over, this.#where.over], [this.#against, this.#where.against]]) {
+      chart.setSize({ width: Math.max(240, element.clientWidth), height: HEIGHT });
+    }
+  }
+
+  #draw() {
+    this.#over.setData([this.#times, this.#cores, this.#viewers]);
+    const points = this.#viewers.map((viewers, index) => [viewers, this.#cores[index], null]);
+    const all = [...points, ...this.#run.map(([viewers, cores]) => [viewers, null, cores])].sort(([a], [b]) => a - b);
+    this.#against.setData([0, 1, 2].map((column) => all.map((row) => row[column])));
+  }
+}

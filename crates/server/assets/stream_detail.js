@@ -1,0 +1,107 @@
+// One stream: its waterfall, the heat map of a stage, and lines to copy.
+
+import { streamUrl } from './api.js';
+import { commands } from './commands.js';
+import { html, setText } from './dom.js';
+import { HeatMap } from './heat_map.js';
+import { STAGES, Waterfall } from './waterfall.js';
+
+const $ = (id) => document.getElementById(id);
+
+export class StreamDetail {
+  #name = null;
+  #events = null;
+  #waterfall = new Waterfall($('waterfall'));
+  #heat = new HeatMap($('heat'));
+  #lines = '';
+
+  constructor() {
+    $('heat-stage').addEventListener('change', () => this.#draw());
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.#close() : this.#open()));
+  }
+
+  get name() { return this.#name; }
+
+  /** Shows stream `name`, or nothing if it is null. */
+  show(name) {
+    if (name === this.#name) return;
+    this.#name = name;
+    this.#close();
+    this.#heat.clear();
+    this.#waterfall.update(null);
+    $('detail').hidden = name === null;
+    setText($('detail-name'), name ?? '');
+    if (name !== null) this.#open();
+  }
+
+  /** Shows the lines to copy for a server with these ports. */
+  ports(ports) {
+    if (this.#name === null) return;
+    const text = JSON.stringify([this.#name, ports]);
+    if (text === this.#lines) return;
+    this.#lines = text;
+    const { hostname } = location;
+    const origin = ports.https ? `https://${hostname}:${ports.https}` : `http://${hostname}:${ports.http}`;
+    const name = encodeURIComponent(this.#name);
+    const place = { origin, base: '', name: this.#name, rtspPort: ports.rtsp, rtspsPort: ports.rtsps, key: false };
+    const watch = [{ program: 'Browser', note: 'watch', line: `${origin}/${name}` }];
+    if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });
+    $('lines').replaceChildren(...[...watch, ...commands(place)].map(({ program, note, line, fields }) => html('div', { class: 'line' },
+      html('p', {}, html('strong', {}, program), ` ${note}`),
+      line ? this.#copied(line) : html('dl', {}, ...fields.flatMap(([key, value]) => [html('dt', {}, key), html('dd', {}, html('code', {}, value))])))));
+  }
+
+  #copied(line) {
+    const button = html('button', { class: 'small', type: 'button' }, 'Copy');
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(line);
+        setText(button, 'Copied');
+      } catch {
+        // Plain HTTP of another host has no clipboard.
+        getSelection().selectAllChildren(button.previousSibling);
+        setText(button, 'Press Ctrl+C');
+      }
+      setTimeout(() => setText(button, 'Copy'), 2000);
+    });
+    return html('div', { class: 'copy' }, html('code', { tabindex: 0 }, line), button);
+  }
+
+  #open() {
+    if (this.#name === null || this.#events) return;
+    this.#events = new EventSource(streamUrl(this.#name, '/stages'));
+    this.#events.addEventListener('stages', ({ data }) => {
+      const second = JSON.parse(data);
+      this.#waterfall.update(second);
+      this.#heat.add(second.heat);
+      this.#offer();
+      this.#draw();
+      const stage = second.stages.find((it) => it.stage === $('heat-stage').value);
+      const range = stage ? `p50 ${stage.p50_ms.toFixed(2)} ms, p99 ${stage.p99_ms.toFixed(2)} ms over 10 s` : '';
+      setText($('heat-range'), range);
+      $('heat').setAttribute('aria-label', `Heat map of ${$('heat-stage').value}: ${range || 'no frames'}`);
+    });
+  }
+
+  #close() {
+    this.#events?.close();
+    this.#events = null;
+  }
+
+  /** Offers the stages that have counts, in the order of the path. */
+  #offer() {
+    const select = $('heat-stage');
+    const stages = STAGES.map(([name]) => name).filter((name) => this.#heat.stages.includes(name));
+    if ([...select.options].map(({ value }) => value).join() === stages.join()) return;
+    const chosen = select.value;
+    select.replaceChildren(...stages.map((name) => html('option', { value: name }, name.replaceAll('_', ' '))));
+    if (stages.includes(chosen)) select.value = chosen;
+    else if (stages.includes('send')) select.value = 'send';
+  }
+
+  #draw() {
+    const stage = $('heat-stage').value;
+    $('heat').className = `stage-${stage}`;
+    this.#heat.draw(stage);
+  }
+}

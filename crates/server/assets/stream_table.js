@@ -1,0 +1,149 @@
+// The streams: one row each, of which only the changed ones are touched.
+
+import { request, streamUrl } from './api.js';
+import { html, setText } from './dom.js';
+import { ABSENT, bitrate, track } from './format.js';
+import { Thumbnail } from './thumbnail.js';
+
+/** The word shown for each status of the API. */
+export const WORDS = { live: 'LIVE', hangs: 'HANGS', waiting: 'WAITING', unreachable: 'UNREACHABLE' };
+
+/** Each picture costs the server a decoded keyframe. */
+const THUMBNAIL_MS = 120_000;
+
+const byName = new Intl.Collator('en', { numeric: true });
+
+export class StreamTable {
+  #rows = new Map();
+  #body = html('tbody');
+  #selected = null;
+  #filter = '';
+  #seen;
+
+  /** `onSelect(name)` is called for the stream that the operator chooses. */
+  constructor(container, { onSelect, onProblem }) {
+    this.onSelect = onSelect;
+    this.onProblem = onProblem;
+    container.append(html('table', { class: 'rows' },
+      html('caption', { class: 'unseen' }, 'Streams with their state, tracks, rates and viewers'),
+      html('thead', {}, html('tr', {}, html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'Picture')),
+        ...['Stream', 'State', 'Tracks'].map((name) => html('th', { scope: 'col' }, name)),
+        ...['Frames/s', 'Bitrate', 'Viewers'].map((name) => html('th', { scope: 'col', class: 'number' }, name)),
+        html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'Actions')))),
+      this.#body));
+    // Pictures of rows that nobody sees are not asked for.
+    this.#seen = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const row = this.#rows.get(target.dataset.name);
+        if (row) row.isSeen = isIntersecting;
+      }
+    });
+  }
+
+  get names() { return [...this.#rows.keys()]; }
+
+  /** Shows `streams` by name; `changed` are the names to look at, all of them if it is null. */
+  update(streams, changed) {
+    let moved = false;
+    for (const name of changed ?? new Set([...Object.keys(streams), ...this.#rows.keys()])) {
+      const stream = streams[name];
+      if (!stream) {
+        this.#drop(name);
+      } else {
+        if (!this.#rows.has(name)) {
+          this.#rows.set(name, this.#row(name));
+          moved = true;
+        }
+        this.#fill(this.#rows.get(name), stream);
+      }
+    }
+    if (moved) {
+      const names = this.names.sort(byName.compare);
+      this.#body.append(...names.map((name) => this.#rows.get(name).row));
+    }
+    this.#apply();
+  }
+
+  /** Asks for pictures of the rows that are seen. */
+  refreshThumbnails() {
+    for (const row of this.#rows.values()) {
+      if (row.isSeen && !row.row.hidden) row.thumbnail.update({ state: row.status, tracks: row.tracks });
+    }
+  }
+
+  /** Shows only streams whose name contains `text`. */
+  filter(text) {
+    this.#filter = text.toLowerCase();
+    this.#apply();
+  }
+
+  select(name) {
+    this.#selected = name;
+    for (const [it, { row, name: button }] of this.#rows) {
+      row.classList.toggle('selected', it === name);
+      button.setAttribute('aria-pressed', String(it === name));
+    }
+  }
+
+  #apply() {
+    for (const [name, { row }] of this.#rows) row.hidden = !name.toLowerCase().includes(this.#filter);
+  }
+
+  #drop(name) {
+    const row = this.#rows.get(name);
+    if (!row) return;
+    this.#seen.unobserve(row.row);
+    row.row.remove();
+    row.thumbnail.remove();
+    this.#rows.delete(name);
+  }
+
+  #row(name) {
+    const number = (label) => html('td', { class: 'number', 'data-label': label }, ABSENT);
+    const parts = {
+      isSeen: false,
+      thumbnail: new Thumbnail(streamUrl(name, '/snapshot.jpg'), THUMBNAIL_MS),
+      name: html('button', { class: 'link name', type: 'button', 'aria-pressed': String(name === this.#selected) }, name),
+      pill: html('span', { class: 'pill' }),
+      detail: html('span', { class: 'quiet' }),
+      tracksCell: html('td', { class: 'tracks' }),
+      rate: number('frames/s'),
+      bitrate: number('bitrate'),
+      viewers: number('viewers'),
+      keyframe: html('button', { class: 'small', type: 'button', title: 'Ask the source for a keyframe' }, 'Keyframe', html('span', { class: 'unseen' }, ` of ${name}`)),
+    };
+    parts.name.addEventListener('click', () => this.onSelect(name));
+    parts.keyframe.addEventListener('click', async () => {
+      try {
+        await request(streamUrl(name, '/keyframe'), { method: 'POST' });
+      } catch (error) {
+        this.onProblem(error);
+      }
+    });
+    parts.row = html('tr', { 'data-name': name },
+      html('td', { class: 'picture' }, parts.thumbnail.image),
+      html('th', { scope: 'row' }, parts.name),
+      html('td', { class: 'state' }, parts.pill, parts.detail),
+      parts.tracksCell, parts.rate, parts.bitrate, parts.viewers,
+      html('td', { class: 'act' }, parts.keyframe));
+    this.#seen.observe(parts.row);
+    return parts;
+  }
+
+  #fill(parts, stream) {
+    parts.status = stream.status;
+    parts.tracks = stream.tracks;
+    parts.pill.dataset.state = stream.status;
+    setText(parts.pill, WORDS[stream.status] ?? stream.status);
+    const from = { whip: 'WHIP', rtsp: 'RTSP', moq: 'MoQ', camera: 'camera', file: 'file' }[stream.source] ?? stream.source;
+    const note = stream.stand_in ? `${stream.stand_in} plays in its place` : null;
+    setText(parts.detail, [stream.detail, note, stream.status === 'live' ? from : null].filter(Boolean).join(' · '));
+    const tracks = (stream.tracks ?? []).map((it) => track(it) + (it.b_frames ? ' with B-frames' : ''));
+    if (parts.tracksCell.textContent !== tracks.join('')) {
+      parts.tracksCell.replaceChildren(...tracks.map((text) => html('span', {}, text)));
+    }
+    setText(parts.rate, stream.frame_rate ? String(stream.frame_rate) : ABSENT);
+    setText(parts.bitrate, bitrate(stream.bitrate_bps));
+    setText(parts.viewers, String(stream.viewers));
+  }
+}

@@ -1,0 +1,94 @@
+// The viewers of all protocols, those in trouble first.
+
+import { base, request } from './api.js';
+import { html, setText } from './dom.js';
+import { ABSENT } from './format.js';
+
+const PROTOCOLS = { webrtc: 'WebRTC', rtsp: 'RTSP', moq: 'MoQ' };
+const COLUMNS = ['Viewer', 'Stream', 'Path', 'Round trip', 'Loss', 'Queue', 'Skips'];
+
+const ms = (value) => (value === undefined ? ABSENT : `${value}\u00a0ms`);
+const percent = (part) => (part === undefined ? ABSENT : `${(100 * part).toFixed(1)}\u00a0%`);
+const bytes = (count) => (count >= 1e6 ? `${(count / 1e6).toFixed(1)}\u00a0MB` : `${Math.round(count / 1e3)}\u00a0kB`);
+
+/** The queue in ms where that is known, otherwise in bytes. */
+const queue = ({ queue_ms: time, queue_bytes: size }) =>
+  (time !== undefined ? ms(time) : size === undefined ? ABSENT : bytes(size));
+
+export class ViewerTable {
+  #rows = new Map();
+  #body = html('tbody');
+
+  constructor(container, { onProblem }) {
+    this.onProblem = onProblem;
+    container.append(html('table', { class: 'rows' },
+      html('caption', { class: 'unseen' }, 'Viewers, those in trouble first'),
+      html('thead', {}, html('tr', {},
+        ...COLUMNS.map((name, index) => html('th', { scope: 'col', class: index > 2 ? 'number' : null }, name)),
+        html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'Actions')))),
+      this.#body));
+  }
+
+  /** Shows `listed`, viewers by key. */
+  update(listed) {
+    for (const [key, { row }] of this.#rows) {
+      if (!listed[key]) {
+        row.remove();
+        this.#rows.delete(key);
+      }
+    }
+    const keys = Object.keys(listed).sort((a, b) => trouble(listed[b]) - trouble(listed[a]) || (a < b ? -1 : 1));
+    keys.forEach((key, index) => {
+      if (!this.#rows.has(key)) this.#rows.set(key, this.#row(listed[key]));
+      const parts = this.#rows.get(key);
+      this.#fill(parts, listed[key]);
+      const place = this.#body.children[index];
+      if (place !== parts.row) this.#body.insertBefore(parts.row, place ?? null);
+    });
+  }
+
+  #row(viewer) {
+    const number = (label) => html('td', { class: 'number', 'data-label': label });
+    const parts = {
+      pill: html('span', { class: 'pill' }),
+      path: html('td', { class: 'path' }),
+      rtt: number('round trip'),
+      loss: number('loss'),
+      queue: number('queue'),
+      skips: number('skips'),
+      end: html('button', { class: 'small', type: 'button' }, 'Disconnect', html('span', { class: 'unseen' }, ` ${viewer.viewer}`)),
+    };
+    parts.end.addEventListener('click', () => this.#disconnect(viewer, parts.end));
+    parts.row = html('tr', {},
+      html('th', { scope: 'row' }, parts.pill, html('span', { class: 'quiet' }, `${PROTOCOLS[viewer.protocol] ?? viewer.protocol} ${viewer.protocol === 'webrtc' ? viewer.viewer : ''}`)),
+      html('td', {}, viewer.stream || ABSENT),
+      parts.path, parts.rtt, parts.loss, parts.queue, parts.skips,
+      html('td', { class: 'act' }, parts.end));
+    return parts;
+  }
+
+  #fill(parts, viewer) {
+    const isTroubled = trouble(viewer) > 0;
+    parts.pill.dataset.state = isTroubled ? 'hangs' : 'live';
+    setText(parts.pill, isTroubled ? 'in trouble' : 'well');
+    setText(parts.path, `${viewer.relayed ? 'relayed' : 'direct'}, ${viewer.transport}, ${viewer.address}`);
+    setText(parts.rtt, ms(viewer.rtt_ms));
+    setText(parts.loss, percent(viewer.loss));
+    setText(parts.queue, queue(viewer));
+    setText(parts.skips, String(viewer.skips));
+  }
+
+  async #disconnect({ protocol, stream, viewer }, button) {
+    const of = protocol === 'webrtc' ? `?stream=${encodeURIComponent(stream)}` : '';
+    button.disabled = true;
+    try {
+      await request(`${base}/api/v1/viewers/${protocol}/${encodeURIComponent(viewer)}${of}`, { method: 'DELETE' });
+    } catch (error) {
+      button.disabled = false;
+      this.onProblem(error);
+    }
+  }
+}
+
+/** Viewers without trouble keep their order. */
+const trouble = (viewer) => (viewer.trouble >= 1 ? viewer.trouble : 0);

@@ -1,0 +1,267 @@
+//! What the dashboard shows of the server: one tree, whose numbers are rounded so that they change
+//! only when people would see a difference.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use glassline_hub::{State as StreamState, Stream};
+use glassline_media::{Kind, Track, TrackIndex};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::rounding::{significant, thousandths};
+use super::viewers::{self, Viewers};
+use crate::app::App;
+use crate::failures::FailureRecord;
+use crate::rooms;
+
+/// Most failed connections that are listed, the latest ones.
+const FAILURES_MAX: usize = 40;
+
+/// The server at one time. Times are seconds since the server began.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::http) struct Overview {
+    server: ServerRow,
+    /// Streams by name, without the voices of rooms.
+    streams: BTreeMap<String, StreamRow>,
+    viewers: Viewers,
+    rooms: RoomCounts,
+    /// Certificates by the section of the configuration that names them.
+    certificates: BTreeMap<&'static str, CertificateRow>,
+    /// Connections that failed in the last hour, the latest first.
+    failures: Vec<FailureRow>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ServerRow {
+    version: &'static str,
+    /// Seconds since the server began.
+    now_s: u64,
+    /// CPU time per wall time since the overview before, in cores.
+    cpu_cores: Option<f64>,
+    /// Number of cores that the process may use.
+    cores: usize,
+    memory_mib: Option<u64>,
+    descriptors: Option<usize>,
+    /// WebRTC sessions of every kind, and those that are not connected yet.
+    sessions: usize,
+    half_open: usize,
+    /// Threads that make no progress.
+    stuck: Vec<String>,
+    /// Ports of the listener for viewers: HTTP, HTTPS, RTSP, RTSPS.
+    ports: Ports,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Ports {
+    http: u16,
+    https: Option<u16>,
+    rtsp: Option<u16>,
+    rtsps: Option<u16>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct StreamRow {
+    /// `live`, `hangs`, `waiting` or `unreachable`.
+    status: &'static str,
+    /// Why the source is away.
+    detail: Option<String>,
+    /// What is published in place of the source.
+    stand_in: Option<String>,
+    /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
+    source: Option<&'static str>,
+    /// Time at which the present source began.
+    since_s: Option<u64>,
+    /// Number of sources that the stream has had.
+    sources: u64,
+    tracks: Vec<TrackRow>,
+    bitrate_bps: u64,
+    /// Frames a second of the video.
+    frame_rate: Option<f64>,
+    /// Seconds between the latest two keyframes.
+    keyframe_interval_s: Option<f64>,
+    viewers: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct TrackRow {
+    kind: &'static str,
+    codec: &'static str,
+    width: Option<u32>,
+    height: Option<u32>,
+    channels: Option<u8>,
+    /// Whether the video has B-frames.
+    b_frames: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RoomCounts {
+    rooms: usize,
+    participants: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CertificateRow {
+    present: bool,
+    /// Days until clients no longer accept the certificate, rounded down; negative afterwards.
+    days: Option<i64>,
+    /// Why the newest attempt to renew the certificate failed.
+    problem: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct FailureRow {
+    stream: String,
+    protocol: &'static str,
+    role: &'static str,
+    stage: &'static str,
+    source: String,
+    reason: String,
+    remedy: Option<String>,
+    count: u64,
+    latest_s: u64,
+}
+
+/// The use of the processor at an earlier time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usage {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Usage {
+    pub(super) fn now(now: Instant) -> Self {
+        Self {
+            at: now,
+            cpu: glassline_net::process_cpu(),
+        }
+    }
+
+    /// Returns the mean number of cores in use since `before`; `None` if that is too short a time.
+    fn cores_since(&self, before: &Self) -> Option<f64> {
+        let wall = self.at.saturating_duration_since(before.at).as_secs_f64();
+        let cpu = self.cpu.saturating_sub(before.cpu).as_secs_f64();
+        (wall >= 0.1).then(|| thousandths(cpu / wall))
+    }
+}
+
+/// Returns the overview at the time of `usage`; `before` is the use of the processor at the overview
+/// before.
+pub(super) async fn of(app: &App, usage: Usage, before: Option<Usage>) -> Overview {
+    let now = usage.at;
+    let streams = app.hub.streams();
+    let streams = streams
+        .iter()
+        .filter(|it| !rooms::is_voice(it.name().as_str()));
+    let (rooms, participants) = app.rooms.counts();
+    let failures = app.failures.all(now).into_iter().take(FAILURES_MAX);
+    Overview {
+        server: server(app, usage, before),
+        streams: streams
+            .map(|it| (it.name().to_string(), stream(app, it, now)))
+            .collect(),
+        viewers: viewers::of(app, now).await,
+        rooms: RoomCounts {
+            rooms,
+            participants,
+        },
+        certificates: certificates(app),
+        failures: failures.map(|it| failure(app, it)).collect(),
+    }
+}
+
+fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
+    let (sessions, half_open) = app.sessions.shared().registry.counts();
+    let threads = app.supervisor.threads().into_iter();
+    let (ports, rtsp) = (app.http.ports, &app.config.rtsp);
+    ServerRow {
+        version: env!("CARGO_PKG_VERSION"),
+        now_s: app.clock.uptime().as_secs(),
+        cpu_cores: before.and_then(|before| usage.cores_since(&before)),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_mib: glassline_net::rss_bytes().map(|bytes| bytes >> 20),
+        descriptors: glassline_net::open_fds(),
+        sessions,
+        half_open,
+        stuck: threads
+            .filter(|it| it.is_stuck)
+            .map(|it| it.thread)
+            .collect(),
+        ports: Ports {
+            http: ports.http,
+            https: ports.https,
+            rtsp: rtsp.address.map(|it| it.port()),
+            rtsps: rtsp.tls.address.map(|it| it.port()),
+        },
+    }
+}
+
+fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
+    let state = stream.state();
+    let tracks = stream.tracks();
+    let video = tracks.iter().position(|it| it.kind() == Kind::Video);
+    let figures = video.map(|index| stream.figures(TrackIndex(index), now));
+    let frame_rate = figures.as_ref().map(|it| it.frame_rate);
+    let interval = figures.as_ref().and_then(|it| it.keyframe_interval);
+    StreamRow {
+        status: stream.status(now).as_str(),
+        detail: state.detail().map(str::to_owned),
+        stand_in: stream.standing_in().map(|it| it.to_string()),
+        source: stream.source_note().map(|note| note.protocol),
+        since_s: match state {
+            StreamState::Live { since } => Some(since_start(app, since)),
+            _ => None,
+        },
+        sources: stream.totals().sources,
+        tracks: tracks.iter().map(track).collect(),
+        bitrate_bps: significant(stream.bitrate(now).bps()),
+        frame_rate: frame_rate.filter(|rate| *rate > 0.0).map(f64::round),
+        keyframe_interval_s: interval.map(|it| (it.as_secs_f64() * 10.0).round() / 10.0),
+        viewers: stream.viewers(),
+    }
+}
+
+fn track(track: &Track) -> TrackRow {
+    let known = |pixels| (pixels > 0).then_some(pixels);
+    TrackRow {
+        kind: track.kind().as_str(),
+        codec: track.codec.encoding_name(),
+        width: known(track.video.width),
+        height: known(track.video.height),
+        channels: (track.kind() == Kind::Audio).then_some(track.channels),
+        b_frames: track.video.reordered,
+    }
+}
+
+/// Returns the time `at` in seconds since the server began.
+fn since_start(app: &App, at: Instant) -> u64 {
+    at.saturating_duration_since(app.clock.epoch()).as_secs()
+}
+
+fn certificates(app: &App) -> BTreeMap<&'static str, CertificateRow> {
+    let now = SystemTime::now();
+    let rows = app.certificates.iter().map(|store| {
+        let status = store.status();
+        let row = CertificateRow {
+            present: status.is_present,
+            days: status.expires_in_s(now).map(|it| it.div_euclid(86_400)),
+            problem: status.problem,
+        };
+        (status.source, row)
+    });
+    rows.collect()
+}
+
+fn failure(app: &App, record: FailureRecord) -> FailureRow {
+    FailureRow {
+        stream: record.stream.into(),
+        protocol: record.protocol.as_str(),
+        role: record.role.as_str(),
+        stage: record.stage.as_str(),
+        source: record.source.to_string(),
+        reason: record.reason.into(),
+        remedy: record.remedy.map(Into::into),
+        count: record.count,
+        latest_s: since_start(app, record.latest),
+    }
+}
