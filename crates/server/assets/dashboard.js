@@ -60,7 +60,7 @@ function showTiles({ server, streams: all, viewers: { count, troubled, relayed }
   tile('processor', server.cpu_cores === undefined ? ABSENT : `${server.cpu_cores.toFixed(2)} of ${server.cores}`, server.cpu_cores > 0.9 * server.cores);
   tile('memory', server.memory_mib === undefined ? ABSENT : `${server.memory_mib}\u00a0MiB`);
   tile('descriptors', String(server.descriptors ?? ABSENT));
-  tile('voices', `${rooms.participants} in ${rooms.rooms}`);
+  tile('voices', rooms.rooms ? `${rooms.participants} in ${rooms.rooms} rooms` : '0');
   const stuck = server.stuck ?? [];
   if (stuck.length > 0 || tiles.has('stuck threads')) tile('stuck threads', stuck.join(', ') || 'none', stuck.length > 0);
   charts.add(server.cpu_cores, watching);

@@ -1,6 +1,8 @@
 // How the delays of one stage are distributed, second by second: a column a second,
 // rows of a quarter of a decade, brighter where more frames are.
 
+import { resolved } from './colors.js';
+
 /** Seconds that are shown. */
 const COLUMNS = 120;
 /** Rows of the server's counts: 24 between 10 µs and 10 s, and one beyond at either end. */
@@ -33,7 +35,7 @@ export class HeatMap {
   /** The stages with counts. */
   get stages() { return [...this.#columns.keys()]; }
 
-  /** Draws the rows of `stage` that are in use, and returns their range in words. */
+  /** Draws the rows of `stage`, in the colour that its place in the page has. */
   draw(stage) {
     const canvas = this.#canvas;
     const columns = this.#columns.get(stage) ?? [];
@@ -43,9 +45,8 @@ export class HeatMap {
     Object.assign(canvas, { width: width * ratio, height: height * ratio });
     const context = canvas.getContext('2d');
     context.scale(ratio, ratio);
-    const style = getComputedStyle(canvas);
-    const color = (name) => style.getPropertyValue(name).trim();
-    context.fillStyle = color('--heat');
+    const color = (name) => resolved(name, canvas.parentElement);
+    context.fillStyle = color('--tone');
     const [cellWidth, cellHeight] = [width / COLUMNS, height / ROWS];
     const top = (row) => height - (row + 1) * cellHeight;
     columns.forEach((counts, index) => {
@@ -60,12 +61,13 @@ export class HeatMap {
       });
     });
     context.globalAlpha = 1;
-    context.font = `11px ${style.fontFamily}`;
+    context.font = '11px system-ui, sans-serif';
+    const [grid, quiet] = [color('--grid'), color('--quiet')];
     for (const [row, label] of DECADES) {
       const y = top(row - 1);
-      context.fillStyle = color('--grid');
+      context.fillStyle = grid;
       context.fillRect(0, y, width, 1);
-      context.fillStyle = color('--quiet');
+      context.fillStyle = quiet;
       context.fillText(label, 4, y - 3);
     }
   }

@@ -3,21 +3,14 @@
 
 /* global uPlot */
 
+import { onTheme, resolved } from './colors.js';
+
 /** Ten minutes at a sample a second. */
 const SAMPLES = 600;
 const HEIGHT = 200;
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-/** Colours of light-dark() are resolved by an element that uses them. */
-function resolved(name) {
-  const probe = document.createElement('span');
-  probe.style.color = `var(${name})`;
-  document.body.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
-}
+/** Steps of an axis that counts. */
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 
 const axis = (label, more = {}) => ({
   stroke: resolved('--quiet'), grid: { stroke: resolved('--grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif', label, labelFont: '11px system-ui, sans-serif', labelSize: 16, size: 44, ...more,
@@ -36,8 +29,7 @@ export class LoadCharts {
     this.#where = { over, against };
     this.#make();
     new ResizeObserver(() => this.#resize()).observe(over);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#make());
-    new MutationObserver(() => this.#make()).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    onTheme(() => this.#make());
   }
 
   /** Adds a second: CPU in cores, and the number of viewers. */
@@ -69,16 +61,16 @@ export class LoadCharts {
       ...size(over),
       legend: { show: false },
       scales: { cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
-      axes: [axis(null, { size: 28 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, grid: { show: false } })],
+      axes: [axis(null, { size: 40 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, incrs: WHOLE, grid: { show: false } })],
       series: [{},
-        { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },
-        { label: 'Viewers', scale: 'viewers', stroke: resolved('--network'), width: 1.5 }],
+        { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, points: { show: false }, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },
+        { label: 'Viewers', scale: 'viewers', stroke: resolved('--network'), width: 1.5, points: { show: false } }],
     }, [[], [], []], over);
     this.#against = new uPlot({
       ...size(against),
       legend: { show: false },
       scales: { x: { time: false, range: (_, __, max) => [0, Math.max(4, max * 1.05)] }, y: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] } },
-      axes: [axis('viewers', { size: 36 }), axis('cores')],
+      axes: [axis('viewers', { size: 32, incrs: WHOLE }), axis('cores')],
       series: [{},
         { label: 'This server', stroke: resolved('--accent'), paths: () => null, points: { show: true, size: 4, fill: resolved('--accent') } },
         { label: 'Measured run', stroke: resolved('--decode'), width: 1.5, spanGaps: true, points: { show: true, size: 6 } }],

@@ -101,7 +101,7 @@ export class StreamDetail {
 
   #draw() {
     const stage = $('heat-stage').value;
-    $('heat').className = `stage-${stage}`;
+    $('heat').parentElement.className = `heat stage-${stage}`;
     this.#heat.draw(stage);
   }
 }

@@ -40,6 +40,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "call.css" => STYLE,
     "call.js" => SCRIPT,
     "clock.js" => SCRIPT,
+    "colors.js" => SCRIPT,
     "commands.js" => SCRIPT,
     "dashboard.css" => STYLE,
     "dashboard.js" => SCRIPT,
