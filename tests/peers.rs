@@ -1,6 +1,7 @@
 //! Peers that are installed, and the tests without their peer: skipped by name on a laptop,
 //! failed where `CI=true`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -43,6 +44,8 @@ pub(crate) enum Peer {
     Firefox,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
     Datachannel,
+    /// axe-core, which checks pages for people who use a keyboard or a screen reader.
+    Axe,
     /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
     Certutil,
     /// Pebble, the ACME server that Let's Encrypt tests clients with, which Go builds.
@@ -69,6 +72,7 @@ const SHARING: &[&str] = &[
     "acme",
     "aiortc",
     "channels",
+    "dashboard",
     "descriptors",
     "doctor",
     "files",
@@ -161,7 +165,7 @@ impl Peer {
         match self {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble => find("go").is_none(),
-            Peer::Datachannel => find("npm").is_none(),
+            Peer::Datachannel | Peer::Axe => find("npm").is_none(),
             Peer::Ffmpeg80 => find("mvn").is_none(),
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
             // A step of its own builds the program with sound devices.
@@ -184,6 +188,10 @@ impl Peer {
                 return Some("npm, which installs libdatachannel, is not on the PATH".to_owned());
             }
             Peer::Datachannel => obs_whip().err()?,
+            Peer::Axe if find("npm").is_none() => {
+                return Some("npm, which installs axe-core, is not on the PATH".to_owned());
+            }
+            Peer::Axe => axe().err()?,
             Peer::Ffmpeg80 if find("mvn").is_none() => {
                 return Some("mvn, which fetches FFmpeg 8.0, is not on the PATH".to_owned());
             }
@@ -300,6 +308,12 @@ pub(crate) fn obs_whip() -> Result<Command, String> {
     let mut command = Command::new("node");
     command.arg(script("obs_whip.js")).env("NODE_PATH", modules);
     Ok(command)
+}
+
+/// The script of axe-core.
+pub(crate) fn axe() -> Result<String, String> {
+    let path = target_directory().join("peers/node/node_modules/axe-core/axe.min.js");
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Command for FFmpeg 8.0.1.

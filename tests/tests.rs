@@ -20,6 +20,7 @@ mod channels;
 mod churn;
 mod commands;
 mod coturn;
+mod dashboard;
 mod data;
 mod descriptors;
 mod doctor;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(2);
     let tests = [
         commands::TESTS,
+        dashboard::TESTS,
         descriptors::TESTS,
         doctor::TESTS,
         logging::TESTS,

@@ -2,7 +2,7 @@
 // their state while this page was open.
 
 import { html } from './dom.js';
-import { duration } from './format.js';
+import { PROTOCOLS, duration } from './format.js';
 import { WORDS } from './stream_table.js';
 
 /** Most changes that are kept. */
@@ -46,7 +46,7 @@ export class EventsList {
       at: it.latest_s,
       stream: it.stream,
       state: 'down',
-      text: `${it.role} by ${it.protocol.toUpperCase()} from ${it.source} failed${it.count > 1 ? ` ${it.count} times` : ''}`,
+      text: `${it.role} by ${PROTOCOLS[it.protocol] ?? it.protocol} from ${it.source} failed${it.count > 1 ? ` ${it.count} times` : ''}`,
       detail: [it.reason, it.remedy].filter(Boolean).join('. '),
     }));
     const all = [...this.#changes, ...failed].sort((a, b) => b.at - a.at).slice(0, CHANGES_MAX);

