@@ -135,7 +135,7 @@ impl Players {
     pub(crate) fn publish(&mut self) {
         self.frame.first_packet += self.frame.packet_count() as u64;
         self.ring
-            .push_media(Arc::new(self.frame.clone()), self.header);
+            .push_media(&Arc::new(self.frame.clone()), self.header);
     }
 
     /// Writes what is in the ring to every client; returns the packets written.

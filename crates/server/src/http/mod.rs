@@ -49,8 +49,8 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-use openapi::{Operation, Routes};
 pub(crate) use dashboard::Board;
+use openapi::{Operation, Routes};
 use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.

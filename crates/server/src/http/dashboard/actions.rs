@@ -37,7 +37,10 @@ pub(super) async fn request_keyframe(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<NoContent, Problem> {
-    let stream = app.hub.stream(&name).ok_or_else(|| Problem::no_stream(&name))?;
+    let stream = app
+        .hub
+        .stream(&name)
+        .ok_or_else(|| Problem::no_stream(&name))?;
     stream.request_keyframe();
     Ok(NoContent)
 }
@@ -61,7 +64,11 @@ pub(super) async fn disconnect(
         }
         _ => {
             let detail = format!("'{protocol}' is none of webrtc, rtsp and moq");
-            return Err(Problem::new(StatusCode::NOT_FOUND, "No such protocol", detail));
+            return Err(Problem::new(
+                StatusCode::NOT_FOUND,
+                "No such protocol",
+                detail,
+            ));
         }
     }
     Ok(NoContent)

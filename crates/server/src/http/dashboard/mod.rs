@@ -119,7 +119,10 @@ async fn stages(
     Path(StreamPath { name }): Path<StreamPath>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let stream = app.hub.stream(&name).ok_or_else(|| Problem::no_stream(&name))?;
+    let stream = app
+        .hub
+        .stream(&name)
+        .ok_or_else(|| Problem::no_stream(&name))?;
     let mut watch = stages::Watch::new(app, stream);
     match wants_events(&headers) {
         true => Ok(Sse::new(watch.events()).into_response()),
@@ -134,6 +137,9 @@ async fn newest_keyframe(
     Query(size): Query<snapshot::Size>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let stream = app.hub.stream(&name).ok_or_else(|| Problem::no_stream(&name))?;
+    let stream = app
+        .hub
+        .stream(&name)
+        .ok_or_else(|| Problem::no_stream(&name))?;
     snapshot::answer(&app, &stream, size.limit()?, &headers).await
 }

@@ -55,9 +55,7 @@ impl Watch {
     }
 
     /// Returns an event each second.
-    pub(super) fn events(
-        self,
-    ) -> impl stream::Stream<Item = Result<Event, Infallible>> + Send {
+    pub(super) fn events(self) -> impl stream::Stream<Item = Result<Event, Infallible>> + Send {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         stream::unfold((self, ticks), |(mut watch, mut ticks)| async move {
