@@ -73,12 +73,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, PacketizeError> {
                 _ => return Err(malformed("a restart interval of another length than 2")),
             },
             SOS => {
-                let (parameters, tables) = segments.scan(body)?;
+                let (parameters, coding) = segments.scan(body)?;
                 let scan = scan(rest)?;
-                let scan = match tables
-                    .as_ref()
-                    .map(|tables| parameters.recode(scan, *tables))
-                {
+                let scan = match coding.map(|coding| parameters.recode(scan, &coding)) {
                     None => Cow::Borrowed(scan),
                     Some(Some(scan)) => Cow::Owned(scan),
                     Some(None) => return Err(malformed("its scan is damaged")),
@@ -134,6 +131,8 @@ struct Frame {
     width: u16,
     height: u16,
     sampling: u8,
+    /// Whether an MCU is two of the payload's, one above the other.
+    is_stacked: bool,
     /// Identifier and quantization table of each component.
     components: [(u8, u8); 3],
 }
@@ -191,9 +190,11 @@ impl<'a> Segments<'a> {
         if width == 0 || height == 0 || width > SIDE_PIXELS_MAX || height > SIDE_PIXELS_MAX {
             return Err(unsuited("a width or height of 0, or above 2040 pixels"));
         }
-        let sampling = match (ys, cbs, crs) {
-            (0x21, 0x11, 0x11) => 0,
-            (0x22, 0x11, 0x11) => 1,
+        let (sampling, is_stacked) = match (ys, cbs, crs) {
+            (0x21, 0x11, 0x11) => (0, false),
+            // The same sampling in MCUs of twice the height, as FFmpeg writes it.
+            (0x22, 0x12, 0x12) => (0, true),
+            (0x22, 0x11, 0x11) => (1, false),
             _ => {
                 return Err(unsuited("sampling other than 4:2:2 (2x1) and 4:2:0 (2x2)"));
             }
@@ -202,17 +203,15 @@ impl<'a> Segments<'a> {
             width,
             height,
             sampling,
+            is_stacked,
             components: [(*y, *yt), (*cb, *cbt), (*cr, *crt)],
         });
         Ok(())
     }
 
-    /// Checks the scan header against the segments before it. Also returns the Huffman tables of the
-    /// components, unless they are the standard ones.
-    fn scan(
-        &self,
-        body: &[u8],
-    ) -> Result<(Parameters, Option<ComponentTables<'a>>), PacketizeError> {
+    /// Checks the scan header against the segments before it. Also returns how the scan is coded,
+    /// unless it is as in payloads.
+    fn scan(&self, body: &[u8]) -> Result<(Parameters, Option<Coding<'a>>), PacketizeError> {
         let frame = self
             .frame
             .as_ref()
@@ -256,10 +255,19 @@ impl<'a> Segments<'a> {
             sampling: frame.sampling,
             width: frame.width,
             height: frame.height,
-            restart_interval: self.restart_interval,
+            restart_interval: match frame.is_stacked {
+                true => 0,
+                false => self.restart_interval,
+            },
             tables: tables.ok_or(cut_short("a quantization table is cut short"))?,
         };
-        Ok((parameters, (!is_standard).then_some(huffman)))
+        let coding = Coding {
+            tables: huffman,
+            is_stacked: frame.is_stacked,
+            restart_interval: self.restart_interval,
+        };
+        let is_other = frame.is_stacked || !is_standard;
+        Ok((parameters, is_other.then_some(coding)))
     }
 
     /// Returns the table of this class and number. Without a DHT segment, as in Motion JPEG, tables
@@ -270,8 +278,13 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// DC and AC tables of Y, Cb and Cr.
-type ComponentTables<'a> = [[Table<'a>; 2]; 3];
+/// Properties of a scan that payloads imply, and that a frame may have otherwise.
+struct Coding<'a> {
+    /// DC and AC tables of Y, Cb and Cr.
+    tables: [[Table<'a>; 2]; 3],
+    is_stacked: bool,
+    restart_interval: u16,
+}
 
 const fn cut_short(reason: &'static str) -> PacketizeError {
     PacketizeError::Malformed {
@@ -306,18 +319,24 @@ fn non_empty(scan: &[u8]) -> Result<&[u8], PacketizeError> {
 }
 
 impl Parameters {
-    /// Codes a scan with `tables` anew with the standard tables; `None` if it is damaged.
-    fn recode(&self, scan: &[u8], tables: ComponentTables<'_>) -> Option<Vec<u8>> {
-        let rows = if self.sampling == 0 { 8 } else { 16 };
-        let mcus = usize::from(self.width.div_ceil(16)) * usize::from(self.height.div_ceil(rows));
+    /// Codes a scan anew as payloads imply it; `None` if it is damaged.
+    fn recode(&self, scan: &[u8], coding: &Coding<'_>) -> Option<Vec<u8>> {
+        let rows = match (self.sampling, coding.is_stacked) {
+            (0, false) => 8,
+            _ => 16,
+        };
+        let mcus_across = usize::from(self.width.div_ceil(16));
         let scan = Scan {
             bytes: scan,
             luma_blocks: usize::from(rows / 4),
-            mcus,
-            restart_interval: self.restart_interval.into(),
-            tables,
+            mcus: mcus_across * usize::from(self.height.div_ceil(rows)),
+            restart_interval: coding.restart_interval.into(),
+            tables: coding.tables,
         };
-        scan.with_standard_tables()
+        match coding.is_stacked {
+            true => scan.unstacked(mcus_across, self.height.div_ceil(8).into()),
+            false => scan.with_standard_tables(),
+        }
     }
 
     /// Writes all segments in front of the entropy-coded data.

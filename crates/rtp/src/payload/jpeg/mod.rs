@@ -1,12 +1,14 @@
 //! JPEG payloads (RFC 2435): the scan of a frame behind a header with its size, sampling and
 //! restart interval; quantization tables are sent in band. All other properties of the frame are
 //! fixed: three components, baseline coding, the standard Huffman tables. A frame with other Huffman
-//! tables is coded anew, which changes no coefficient.
+//! tables is coded anew, and one of 4:2:2 in MCUs of 16 rows becomes one of 8 rows; neither changes a
+//! coefficient.
 
 mod huffman;
 mod jfif;
 mod quantization;
 mod recode;
+mod stacked;
 
 use glassline_media::UnitBuilder;
 

@@ -21,11 +21,7 @@ impl Scan<'_> {
     /// Returns the scan with the standard tables; `None` if it is damaged.
     pub(super) fn with_standard_tables(&self) -> Option<Vec<u8>> {
         let decoders = self.tables.map(|tables| tables.map(Decoder::new));
-        let [luma, chroma] = [
-            [huffman::DC_LUMA, huffman::AC_LUMA],
-            [huffman::DC_CHROMA, huffman::AC_CHROMA],
-        ]
-        .map(|tables| tables.map(Encoder::standard));
+        let [luma, chroma] = standard_encoders();
         let mut input = BitReader::new(self.bytes);
         // Standard tables make a scan longer by a few percent.
         let mut out = BitWriter::new(self.bytes.len() + self.bytes.len() / 8 + 64);
@@ -42,6 +38,15 @@ impl Scan<'_> {
         }
         Some(out.finish())
     }
+}
+
+/// Returns the encoders of DC and AC of luminance and of chrominance.
+pub(super) fn standard_encoders() -> [[Encoder; 2]; 2] {
+    [
+        [huffman::DC_LUMA, huffman::AC_LUMA],
+        [huffman::DC_CHROMA, huffman::AC_CHROMA],
+    ]
+    .map(|tables| tables.map(Encoder::standard))
 }
 
 /// Codes one block of 64 coefficients anew.
@@ -73,14 +78,14 @@ fn block(
 }
 
 /// Finds the symbols of codes (§F.2.2.3).
-struct Decoder<'a> {
+pub(super) struct Decoder<'a> {
     values: &'a [u8],
     /// For each length: the first code, the number of codes, and the place of the first value.
     lengths: [(u32, u32, usize); 16],
 }
 
 impl<'a> Decoder<'a> {
-    fn new((counts, values): Table<'a>) -> Self {
+    pub(super) fn new((counts, values): Table<'a>) -> Self {
         let mut lengths = [(0, 0, 0); 16];
         let (mut code, mut place) = (0, 0);
         for (length, &count) in lengths.iter_mut().zip(counts) {
@@ -91,7 +96,7 @@ impl<'a> Decoder<'a> {
         Self { values, lengths }
     }
 
-    fn symbol(&self, input: &mut BitReader<'_>) -> Option<u8> {
+    pub(super) fn symbol(&self, input: &mut BitReader<'_>) -> Option<u8> {
         let mut code = 0;
         for (first, count, place) in self.lengths {
             code = code << 1 | input.bit()?;
@@ -106,7 +111,7 @@ impl<'a> Decoder<'a> {
 }
 
 /// Codes and their lengths in bits, by symbol; a length of 0 stands for no code.
-struct Encoder([(u16, u8); 256]);
+pub(super) struct Encoder([(u16, u8); 256]);
 
 impl Encoder {
     /// Makes the codes of a standard table (§C.2).
@@ -127,7 +132,7 @@ impl Encoder {
     }
 
     /// Writes a symbol; `None` if the table has no code for it.
-    fn write(&self, symbol: u8, out: &mut BitWriter) -> Option<()> {
+    pub(super) fn write(&self, symbol: u8, out: &mut BitWriter) -> Option<()> {
         let (code, length) = self.0[usize::from(symbol)];
         out.write(code.into(), length);
         (length > 0).then_some(())
@@ -135,14 +140,14 @@ impl Encoder {
 }
 
 /// Reads bits from the highest on, without the zeros that are stuffed behind 0xff.
-struct BitReader<'a> {
+pub(super) struct BitReader<'a> {
     rest: &'a [u8],
     byte: u8,
     left: u8,
 }
 
 impl<'a> BitReader<'a> {
-    const fn new(bytes: &'a [u8]) -> Self {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
             byte: 0,
@@ -164,12 +169,12 @@ impl<'a> BitReader<'a> {
     }
 
     /// Reads up to 15 bits.
-    fn bits(&mut self, count: u8) -> Option<u32> {
+    pub(super) fn bits(&mut self, count: u8) -> Option<u32> {
         (0..count).try_fold(0, |value, _| Some(value << 1 | self.bit()?))
     }
 
     /// Reads a restart marker, before which the last byte is filled; returns its number.
-    fn restart(&mut self) -> Option<u8> {
+    pub(super) fn restart(&mut self) -> Option<u8> {
         self.left = 0;
         let fill = self.rest.iter().take_while(|byte| **byte == 0xff).count();
         let (&marker, rest) = self.rest.get(fill..)?.split_first()?;
@@ -179,7 +184,7 @@ impl<'a> BitReader<'a> {
 }
 
 /// Writes bits from the highest on, and stuffs a zero behind each 0xff.
-struct BitWriter {
+pub(super) struct BitWriter {
     bytes: Vec<u8>,
     /// Bits that do not fill a byte yet, and their number.
     bits: u32,
@@ -187,7 +192,7 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(capacity),
             bits: 0,
@@ -196,7 +201,7 @@ impl BitWriter {
     }
 
     /// Writes the lowest `count` bits of `bits`, at most 16.
-    fn write(&mut self, bits: u32, count: u8) {
+    pub(super) fn write(&mut self, bits: u32, count: u8) {
         self.bits = self.bits << count | bits;
         self.count += count;
         while self.count >= 8 {
@@ -223,7 +228,7 @@ impl BitWriter {
         self.bytes.extend([0xff, marker]);
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.fill();
         self.bytes
     }

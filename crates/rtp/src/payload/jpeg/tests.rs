@@ -33,6 +33,33 @@ fn a_scan_of_optimized_tables_becomes_that_of_the_standard_tables() {
     assert!(matches!(default.scan, std::borrow::Cow::Borrowed(_)));
 }
 
+/// A file of 40 x 24 pixels in 4:2:2 with MCUs of 16 x 16 pixels, as FFmpeg makes it (`-pix_fmt
+/// yuvj422p -huffman optimal`), and the same picture in MCUs of 16 x 8 with the standard tables. FFmpeg
+/// decodes both to the same bytes.
+const STACKED: &[u8] = include_bytes!("samples/422-stacked.jpg");
+const FLAT: &[u8] = include_bytes!("samples/422-flat.jpg");
+
+/// Nothing was sent of what FFmpeg makes of 4:2:2.
+#[test]
+fn mcus_of_twice_the_height_are_put_in_the_order_of_payloads() {
+    let [stacked, flat] = [STACKED, FLAT].map(|file| match jfif::parse(file) {
+        Ok(frame) => frame,
+        Err(error) => panic!("{error}"),
+    });
+    assert_eq!(stacked.parameters.sampling, 0);
+    assert_eq!(
+        (stacked.parameters.width, stacked.parameters.height),
+        (flat.parameters.width, flat.parameters.height)
+    );
+    assert_eq!(stacked.scan, flat.scan);
+    for at in 2..STACKED.len() {
+        let mut bytes = STACKED.to_vec();
+        bytes[at] ^= 1 << (at % 8);
+        let _ = jfif::parse(&bytes);
+        let _ = jfif::parse(&STACKED[..at]);
+    }
+}
+
 #[test]
 fn damage_of_a_frame_with_optimized_tables_never_panics() {
     for at in 2..OPTIMAL.len() {
