@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use super::*;
 use crate::runtime::{Fault, FaultPoint, Supervisor};
 
-static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
-static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
+static DEMO_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+static DEMO_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
 /// A folder of files that is removed with the test.
 struct Folder(PathBuf);
