@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::peer::{Peer, SDP, SOON};
 use crate::running::{Response, Running, STREAM};
 use crate::source::{Film, Source, tracks};
+use crate::whip::Publisher;
 
 /// An address of a network for documentation, which nobody has (RFC 5737).
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 99));
@@ -16,7 +17,7 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 99));
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// Returns the list of failed connections of the API for operators.
-fn failures(running: &Running) -> Vec<Value> {
+pub(crate) fn failures(running: &Running) -> Vec<Value> {
     let list = running.admin("/api/v1/failures").json();
     list["failures"].as_array().expect("a list").clone()
 }
@@ -224,6 +225,25 @@ fn what_an_rtsp_client_does_not_get_is_among_the_failures() {
     );
     let remedy = all[0]["remedy"].as_str().expect("a remedy");
     assert!(remedy.contains("-rtsp_transport tcp"), "{remedy}");
+}
+
+/// The URL of a session that was made with a stream key does not name the stream.
+#[test]
+fn a_publisher_by_stream_key_learns_why_its_session_failed() {
+    let running = Running::start(1);
+    let key = [("Authorization", "Bearer studio")];
+    let publisher = Publisher::post(&running, "/whip", &key).expect("answered");
+    let location = publisher.peer.location.clone();
+    assert!(location.starts_with("/whip/"), "{location}");
+    let media = running.listener("media").port();
+    let pairs = json!([{"address": NOBODY, "port": media, "sent": 12, "answered": 0}]);
+    let answer = give_up(&publisher.peer, &json!({"gathered": 2, "pairs": pairs}));
+    let (reason, _) = told(&answer, "ice");
+    assert!(reason.contains("no connectivity check"), "{reason}");
+    assert_eq!(told(&running.get(&location), "ice").0, reason);
+    give_up(&publisher.peer, &json!({})).problem(410);
+    running.get("/whip/another").problem(404);
+    assert_eq!(failures(&running)[0]["stream"], "studio");
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 mod abuse;
 mod away;
+mod broken_connections;
 mod browsers;
 mod check;
 mod cluster;

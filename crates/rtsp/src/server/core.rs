@@ -97,6 +97,10 @@ impl Core {
         }
     }
 
+    pub(super) fn has_partial_request(&self) -> bool {
+        self.incomplete_since.is_some()
+    }
+
     pub(super) fn handle_message(&mut self, now: Instant, message: Message) {
         if self.ignores_input {
             return;

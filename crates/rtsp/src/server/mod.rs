@@ -229,6 +229,16 @@ impl Connection {
         self.core.deadline()
     }
 
+    /// Returns whether a request has begun to arrive and is not whole yet.
+    pub fn has_partial_request(&self) -> bool {
+        self.core.has_partial_request()
+    }
+
+    /// Returns whether a request waits for the owner's answer.
+    pub fn has_unanswered_request(&self) -> bool {
+        self.core.pending.is_some()
+    }
+
     /// Returns the next event; poll until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.core.events.pop_front();

@@ -119,11 +119,13 @@ impl Failures {
         entries.iter().rev().cloned().collect()
     }
 
-    /// Returns why the session `id` of the stream or file `stream` failed.
-    pub(crate) fn of_session(&self, id: &SessionId, stream: &str) -> Option<FailureRecord> {
-        let stream = shown(stream, STREAM_BYTES_MAX);
+    /// Returns why the session `id` failed, of the stream or file `stream` if one is given.
+    pub(crate) fn of_session(&self, id: &SessionId, stream: Option<&str>) -> Option<FailureRecord> {
+        let stream = stream.map(|stream| shown(stream, STREAM_BYTES_MAX));
         let entries = self.lock();
-        let is_of = |it: &&FailureRecord| it.stream == stream && it.sessions.contains(id);
+        let is_of = |it: &&FailureRecord| {
+            stream.as_ref().is_none_or(|stream| it.stream == *stream) && it.sessions.contains(id)
+        };
         entries.iter().rev().find(is_of).cloned()
     }
 
@@ -265,9 +267,10 @@ mod tests {
         let (failures, now) = (Failures::default(), Instant::now());
         failures.note(failure(ONE, "cam", "no checks"), now);
         let id = SessionId::new("cam/no checks");
-        assert!(failures.of_session(&id, "cam").is_some());
-        assert!(failures.of_session(&id, "other").is_none());
-        assert!(failures.of_session(&SessionId::new("x"), "cam").is_none());
+        assert!(failures.of_session(&id, Some("cam")).is_some());
+        assert!(failures.of_session(&id, None).is_some(), "of a stream key");
+        assert!(failures.of_session(&id, Some("other")).is_none());
+        assert!(failures.of_session(&SessionId::new("x"), None).is_none());
     }
 
     #[test]

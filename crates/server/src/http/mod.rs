@@ -84,6 +84,7 @@ pub(crate) fn public(app: App) -> Router {
     let router = Router::new()
         .route("/whip", by_key)
         .route("/whip/{session}", of_key)
+        .route("/whip/{session}/failure", post(whip::give_up))
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
         .route("/trust", get(trust::page))
@@ -222,7 +223,10 @@ async fn readers(
     // name.
     let is_call = route.starts_with("/call/{room}") && !is_page;
     // As with calls: a stream key is checked in its handler.
-    let is_keyed = matches!(route, "/whip" | "/whip/{session}");
+    let is_keyed = matches!(
+        route,
+        "/whip" | "/whip/{session}" | "/whip/{session}/failure"
+    );
     if request.method() == Method::OPTIONS || is_keyed && request.method() != Method::POST {
         let stream = params.as_ref().ok().and_then(stream_in_path);
         let shown = Shown::new(connection, request.headers(), request.uri());

@@ -19,6 +19,7 @@ use super::body;
 use super::problem::Problem;
 use crate::app::App;
 use crate::auth::Users;
+use crate::runtime::SessionId;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, Expected, Full, Negotiator,
     OfferError, SessionRecord,
@@ -54,12 +55,21 @@ pub(super) fn find(
     session: &str,
 ) -> Result<Arc<SessionRecord>, Problem> {
     let record = sessions.find(stream, session);
-    record.ok_or_else(|| gone(sessions, stream, session).unwrap_or_else(Problem::no_session))
+    record.ok_or_else(|| gone(sessions, Some(stream), session).unwrap_or_else(Problem::no_session))
 }
 
-/// Returns why a session ended or failed, with status 410; `None` if its client ended it, or if that
-/// is too long ago.
-pub(super) fn gone(sessions: &Negotiator, stream: &str, session: &str) -> Option<Problem> {
+/// Returns the session that was made with a stream key, whose URL does not name the stream.
+pub(super) fn find_keyed(
+    sessions: &Negotiator,
+    session: &str,
+) -> Result<Arc<SessionRecord>, Problem> {
+    let record = sessions.by_id(&SessionId::new(session));
+    record.ok_or_else(|| gone(sessions, None, session).unwrap_or_else(Problem::no_session))
+}
+
+/// Returns why a session ended or failed, of `stream` if its URL names one, with status 410; `None` if
+/// its client ended it, or if that is too long ago.
+pub(super) fn gone(sessions: &Negotiator, stream: Option<&str>, session: &str) -> Option<Problem> {
     if let Some(reason) = sessions.ending(stream, session) {
         let problem = Problem::new(StatusCode::GONE, reason.title(), reason.to_string());
         return Some(problem);
@@ -87,7 +97,7 @@ pub(super) async fn give_up(
     })?;
     // If the session ended meanwhile, its reason is known, too.
     let ended = sessions.give_up(record, view).await;
-    match gone(sessions, record.resource_name(), record.id.as_str()) {
+    match gone(sessions, Some(record.resource_name()), record.id.as_str()) {
         Some(problem) => Err(problem),
         None => ended
             .map(|()| StatusCode::OK.into_response())
@@ -238,8 +248,8 @@ pub(super) async fn end(
     let ended = sessions.leave(record).await;
     // The server may have ended the session since it was found.
     let (name, id) = (record.resource_name(), record.id.as_str());
-    if (ended.is_err() || sessions.ending(name, id).is_some())
-        && let Some(problem) = gone(sessions, name, id)
+    if (ended.is_err() || sessions.ending(Some(name), id).is_some())
+        && let Some(problem) = gone(sessions, Some(name), id)
     {
         return Err(problem);
     }

@@ -11,8 +11,6 @@
 //! like a viewer's. The name of a session that was made with a stream key is the right to it, as
 //! with calls.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -26,8 +24,7 @@ use super::shown::Shown;
 use super::{auth, body, resource};
 use crate::app::App;
 use crate::config::DataAccess;
-use crate::runtime::SessionId;
-use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError, SessionRecord};
+use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
 
 /// Query of an offer.
 #[derive(Debug, Deserialize)]
@@ -138,7 +135,7 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let record = find(&app, &session)?;
+    let record = resource::find_keyed(&app.sessions, &session)?;
     resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
@@ -147,7 +144,7 @@ pub(super) async fn present(
     State(app): State<App>,
     Path(session): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    find(&app, &session).map(|_| StatusCode::NO_CONTENT)
+    resource::find_keyed(&app.sessions, &session).map(|_| StatusCode::NO_CONTENT)
 }
 
 /// Ends a session: `DELETE /whip/{session}`.
@@ -155,11 +152,17 @@ pub(super) async fn leave(
     State(app): State<App>,
     Path(session): Path<String>,
 ) -> Result<Response, Problem> {
-    let record = find(&app, &session)?;
+    let record = resource::find_keyed(&app.sessions, &session)?;
     resource::end(&app.sessions, &record).await
 }
 
-fn find(app: &App, session: &str) -> Result<Arc<SessionRecord>, Problem> {
-    let record = app.sessions.by_id(&SessionId::new(session));
-    record.ok_or_else(Problem::no_session)
+/// Ends a session that does not connect, with what the publisher has seen, and answers 410 with the
+/// reason: `POST /whip/{session}/failure`.
+pub(super) async fn give_up(
+    State(app): State<App>,
+    Path(session): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let record = resource::find_keyed(&app.sessions, &session)?;
+    resource::give_up(&app.sessions, &record, body).await
 }

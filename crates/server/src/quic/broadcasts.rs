@@ -46,7 +46,7 @@ pub(super) async fn publish_all(
                     Ok(Some(fault)) => break fault,
                     Ok(None) => continue,
                     // The session's data led to a panic: all of the session goes.
-                    Err(_) => break (Refusal::Malformed, Reason::Frame),
+                    Err(_) => break Fault::new(folder, Refusal::Malformed, Reason::Frame),
                 }
             }
         };
@@ -65,7 +65,8 @@ pub(super) async fn publish_all(
             break fault;
         }
         if account.broadcasts() >= BROADCASTS_MAX {
-            break (Refusal::Full, Reason::Full);
+            let why = format!("a session publishes at most {BROADCASTS_MAX} streams");
+            break Fault::of(name.as_str(), (Refusal::Full, Reason::Full), why);
         }
         // First the list, then the right: users may have been replaced while the stream was busy,
         // and whoever withdraws rights looks at the list.
@@ -83,14 +84,45 @@ pub(super) async fn publish_all(
         };
         broadcasts.spawn(publish(ingest, Arc::clone(account), path));
     };
-    let (refusal, reason) = fault;
+    context.note_disconnected(session.peer(), &fault);
+    let Fault {
+        refusal, reason, ..
+    } = fault;
     context.counters.refuse(reason);
     tracing::info!(peer = %session.peer(), reason = reason.as_str(), "QUIC session closed: {refusal}");
     session.abort(refusal);
     session.ended().await;
 }
 
-type Fatal = (Refusal, Reason);
+/// Why a publisher is disconnected.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Stream that it wanted to publish, as far as that is known.
+    pub(super) stream: String,
+    pub(super) refusal: Refusal,
+    pub(super) reason: Reason,
+    /// Why it could not publish, for people; `None` if the publisher was live, which is no failure to
+    /// connect.
+    pub(super) why: Option<String>,
+}
+
+impl Fault {
+    fn new(stream: &str, refusal: Refusal, reason: Reason) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            refusal,
+            reason,
+            why: None,
+        }
+    }
+
+    fn of(stream: &str, (refusal, reason): (Refusal, Reason), why: String) -> Self {
+        Self {
+            why: Some(why),
+            ..Self::new(stream, refusal, reason)
+        }
+    }
+}
 
 /// Returns the name of the stream that a broadcast becomes, if the session may publish it.
 fn named(
@@ -98,7 +130,7 @@ fn named(
     path: &str,
     rights: &Rights,
     context: &SessionContext,
-) -> Result<StreamName, Fatal> {
+) -> Result<StreamName, Fault> {
     let whole = if folder.is_empty() || path.is_empty() {
         format!("{folder}{path}")
     } else {
@@ -107,27 +139,33 @@ fn named(
     let shown: String = whole.chars().take(80).collect();
     let name = StreamName::parse(&whole).map_err(|error| {
         tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
-        (Refusal::Name, Reason::Name)
+        Fault::of(&shown, (Refusal::Name, Reason::Name), error.to_string())
     })?;
     check_right(&name, rights, context)?;
     Ok(name)
 }
 
-fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> Result<(), Fatal> {
+fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> Result<(), Fault> {
     let users = &context.users;
     if rights.publish.covers(users, Access::Publish, name.as_str()) {
         return Ok(());
     }
     tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
-    Err((Refusal::Unauthorized, Reason::Unauthorized))
+    let kind = (Refusal::Unauthorized, Reason::Unauthorized);
+    let why = "it has no right to publish this stream".to_owned();
+    Err(Fault::of(name.as_str(), kind, why))
 }
 
 /// Checks that the stream `name` has no source. A source over QUIC that is silent is disconnected in
 /// favor of the new one.
-async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fatal> {
+async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fault> {
     let present = context.hub.lookup(name).map_err(|error| {
         tracing::warn!(stream = %name, %error, "stream cannot be published");
-        (Refusal::Full, Reason::Full)
+        Fault::of(
+            name.as_str(),
+            (Refusal::Full, Reason::Full),
+            error.to_string(),
+        )
     })?;
     let is_live = || {
         let state = present.as_ref().map(|stream| stream.state());
@@ -150,7 +188,12 @@ async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fa
         }
     }
     tracing::info!(stream = %name, "publisher refused: the stream has a source already");
-    Err((Refusal::Busy, Reason::Busy))
+    let error = PublishError::Busy { name: name.clone() };
+    Err(Fault::of(
+        name.as_str(),
+        (Refusal::Busy, Reason::Busy),
+        error.to_string(),
+    ))
 }
 
 /// Publishes a broadcast until it ends. Returns the reason to disconnect its publisher, if there is
@@ -159,7 +202,7 @@ async fn publish(
     ingest: BroadcastIngest,
     account: Arc<account::Account>,
     path: String,
-) -> Option<Fatal> {
+) -> Option<Fault> {
     let stream = ingest.name.as_str().to_owned();
     let end = ingest.run(&path).await;
     account.publishes(&stream, false);
@@ -174,7 +217,16 @@ async fn publish(
         BroadcastError::Create(_) => Refusal::Full,
         _ => Refusal::Malformed,
     };
-    Some((refusal, reason))
+    let was_live = matches!(
+        fault,
+        BroadcastError::Silent
+            | BroadcastError::Panicked(_)
+            | BroadcastError::Subscribe(SubscribeError::Frame(_) | SubscribeError::Ended(_))
+    );
+    Some(Fault {
+        why: (!was_live).then(|| fault.to_string()),
+        ..Fault::new(&stream, refusal, reason)
+    })
 }
 
 /// Returns the reason that the end of a broadcast is counted under; `None` for an ordinary end.

@@ -301,7 +301,7 @@ impl Acceptor {
             };
             let Some(incoming) = incoming else { return };
             let Some(handshake) = self.places.admit(incoming.peer().ip()) else {
-                self.context.counters.refuse(Reason::Full);
+                self.context.note_full(incoming.peer());
                 // A connection that is dropped here is refused by QUIC.
                 continue;
             };
@@ -331,7 +331,7 @@ async fn serve(
     };
     let Some(mut opened) = opened else { return };
     let Some(_permit) = handshake.establish() else {
-        context.counters.refuse(Reason::Full);
+        context.note_full(peer);
         return opened.session.abort(Refusal::Full);
     };
     context.counters.accept();
@@ -437,7 +437,7 @@ async fn open(
     let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
         Err(error) => {
-            tracing::debug!(%peer, %error, "QUIC session ended during its handshake");
+            context.note_handshake(peer, &error);
             return None;
         }
     };

@@ -10,7 +10,7 @@ use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Connection, Endpoints};
 
 use super::counters::Counters;
-use super::failures::RequestedStream;
+use super::failures::{ConnectionEnd, RequestedStream, Unfinished};
 use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
@@ -21,6 +21,7 @@ use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
+use crate::failures::ConnectionFailure;
 use crate::runtime::{Arrival, ConnectionPermit, Key};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
@@ -217,8 +218,19 @@ impl Client {
         requester.forwarded(self.connection.is_forwarded())
     }
 
+    /// Returns the failure that the end of the connection means; `None` if it means none.
+    pub(super) fn failure(&self, end: &ConnectionEnd<'_>) -> Option<ConnectionFailure> {
+        let unfinished = Unfinished {
+            handshake: self.wire.is_within_handshake(),
+            request: self.connection.has_partial_request(),
+            answer: self.connection.has_unanswered_request(),
+        };
+        self.requested.ended(end, unfinished, self.peer.ip())
+    }
+
     /// Takes data from the client's connection.
     pub(super) fn take(&mut self, bytes: &[u8], now: Instant, counters: &Counters) {
+        self.requested.note_bytes(bytes);
         let role = &mut self.role;
         self.connection.handle_data(now, bytes, |frame| {
             role.take(frame.track, frame.control, frame.payload, now, counters);

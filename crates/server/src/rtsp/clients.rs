@@ -20,11 +20,13 @@ use super::client_scope::ClientScope;
 use super::command::Command;
 use super::delivery::Delivery;
 use super::event_source::EventSource;
+use super::failures::{ConnectionEnd, unpublished};
 use super::shared::Shared;
 use super::tunnels::{Handover, TunnelOwner, TunnelPosts};
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::egress::rtsp::TransportKind;
+use crate::ingest::Ended;
 use crate::runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 
 /// Time that a client has to read the last response.
@@ -180,6 +182,7 @@ impl Clients {
             if matches!(client.role, Role::Idle) {
                 tracing::debug!(client = %client.name(), "RTSP connection closed: it had no session, and others need its place");
                 self.delivery.counters.closed_for_others.add(1);
+                self.note_end(key, &ConnectionEnd::Evicted, Instant::now());
                 self.release(key);
                 return true;
             }
@@ -190,6 +193,26 @@ impl Clients {
     /// Removes a client and closes its connection.
     pub(super) fn release(&mut self, key: Key) {
         drop(self.take(key));
+    }
+
+    /// Notes the failure that the end of a client's connection means, if it means one.
+    fn note_end(&self, key: Key, end: &ConnectionEnd<'_>, now: Instant) {
+        let client = self.delivery.clients.get(key);
+        if let Some(failure) = client.and_then(|it| it.failure(end)) {
+            self.shared.failures.note(failure, now);
+        }
+    }
+
+    /// Notes the failure of a publisher that is disconnected before it published anything.
+    pub(super) fn note_unpublished(&self, key: Key, why: &Ended, now: Instant) {
+        if let Some(client) = self.delivery.clients.get(key)
+            && let Some(session) = client.publisher()
+            && !session.recording.is_live()
+        {
+            let stream = session.recording.name().as_str();
+            let failure = unpublished(stream, why, client.peer.ip());
+            self.shared.failures.note(failure, now);
+        }
     }
 
     /// Forgets all clients that could not be released in order.
@@ -252,6 +275,7 @@ impl Clients {
 
     /// Ends a client's session, and closes the connection once everything is written.
     pub(super) fn close(&mut self, key: Key, reason: &Closed, now: Instant) {
+        self.note_end(key, &ConnectionEnd::Closed(reason), now);
         self.leave(key, "the publisher left");
         if let Some(client) = self.delivery.clients.get_mut(key) {
             tracing::debug!(client = %client.name(), %reason, "RTSP connection closed");
@@ -306,23 +330,29 @@ impl Clients {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return ReadOutcome::Blocked;
         };
-        loop {
+        let error = loop {
             match client.wire.read(buffer) {
-                Ok(0) => return ReadOutcome::Ended,
+                Ok(0) => break None,
                 Ok(count) => return ReadOutcome::Bytes(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return ReadOutcome::Blocked;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    if client.wire.is_secure() && error.kind() == io::ErrorKind::InvalidData {
-                        self.delivery.counters.closed_tls.add(1);
-                        tracing::debug!(client = %client.name(), %error, "RTSP client closed: TLS failed");
-                    }
-                    return ReadOutcome::Ended;
-                }
+                Err(error) => break Some(error),
             }
+        };
+        if let Some(error) = &error
+            && client.wire.is_secure()
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            self.delivery.counters.closed_tls.add(1);
+            tracing::debug!(client = %client.name(), %error, "RTSP client closed: TLS failed");
         }
+        let end = error
+            .as_ref()
+            .map_or(ConnectionEnd::ByClient, ConnectionEnd::Broken);
+        self.note_end(key, &end, Instant::now());
+        ReadOutcome::Ended
     }
 
     /// Handles data from a client's connection.
@@ -354,7 +384,7 @@ impl Clients {
         if let Some(client) = self.delivery.clients.get_mut(key) {
             while let Some(answered) = client.connection.poll_answered() {
                 self.delivery.counters.requests.add(&answered);
-                if let Some(failure) = client.requested.refused(&answered, client.peer.ip()) {
+                if let Some(failure) = client.requested.answered(&answered, client.peer.ip()) {
                     self.shared.failures.note(failure, now);
                 }
             }
@@ -429,6 +459,7 @@ impl Clients {
         } else if client.wire.is_overdue(now) {
             self.delivery.counters.closed_tls.add(1);
             tracing::debug!(client = %client.name(), "RTSP client closed: its TLS handshake took too long");
+            self.note_end(key, &ConnectionEnd::HandshakeTimeout, now);
         } else if client.has_lapsed(&self.shared.users) {
             self.delivery.counters.closed_expired.add(1);
             tracing::info!(client = %client.name(), "RTSP client closed: its token has expired");

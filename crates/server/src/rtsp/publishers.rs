@@ -74,6 +74,7 @@ fn dismiss(clients: &mut Clients, key: Key, reason: &Ended, now: Instant) {
         let stream = session.recording.name();
         tracing::warn!(client = %client.name(), %stream, %reason, "publisher disconnected");
     }
+    clients.note_unpublished(key, reason, now);
     clients.leave(key, &reason.to_string());
     if let Some(client) = clients.get_mut(key) {
         client.closing.get_or_insert(now + FAREWELL);

@@ -29,6 +29,8 @@ pub(super) struct Tls {
     socket: TcpStream,
     session: ServerConnection,
     handshake_until: Instant,
+    /// Whether the client sent anything.
+    has_begun: bool,
 }
 
 impl Tls {
@@ -43,12 +45,18 @@ impl Tls {
             socket,
             session,
             handshake_until: now + HANDSHAKE,
+            has_begun: false,
         })
     }
 
     /// Returns whether the handshake took too long.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         self.session.is_handshaking() && self.handshake_until <= now
+    }
+
+    /// Returns whether the client has begun the handshake, and it is not done.
+    pub(super) fn is_within_handshake(&self) -> bool {
+        self.session.is_handshaking() && self.has_begun
     }
 
     /// Returns whether sealed bytes wait for the kernel.
@@ -95,6 +103,7 @@ impl Read for Tls {
                 read => return read,
             }
             let came = self.session.read_tls(&mut self.socket)?;
+            self.has_begun |= came > 0;
             let processed = self.session.process_new_packets();
             // This is the server's part of the handshake, or an alert that tells what is wrong.
             let sent = self.send_sealed();

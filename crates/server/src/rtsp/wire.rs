@@ -56,6 +56,14 @@ impl Wire {
         }
     }
 
+    /// Returns whether the client has begun a TLS handshake that is not done.
+    pub(super) fn is_within_handshake(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.is_within_handshake(),
+        }
+    }
+
     /// Returns whether data that was written here waits for the kernel.
     pub(super) fn holds_back(&self) -> bool {
         match self {

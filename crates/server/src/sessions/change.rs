@@ -84,8 +84,9 @@ impl Negotiator {
         record.filter(|record| record.resource_name() == name)
     }
 
-    /// Returns why the server ended a session of the stream or file `name`, if that was lately.
-    pub(crate) fn ending(&self, name: &str, session: &str) -> Option<EndReason> {
+    /// Returns why the server ended a session, of the stream or file `name` if one is given, if that
+    /// was lately.
+    pub(crate) fn ending(&self, name: Option<&str>, session: &str) -> Option<EndReason> {
         let id = SessionId::new(session);
         self.shared.registry.ending(name, &id)
     }
@@ -263,9 +264,9 @@ impl Negotiator {
         self.leave(record).await
     }
 
-    /// Returns why the connection of a session of the stream or file `name` failed, if it did within
-    /// the last hour.
-    pub(crate) fn failure(&self, name: &str, session: &str) -> Option<FailureRecord> {
+    /// Returns why the connection of a session, of the stream or file `name` if one is given, failed,
+    /// if it did within the last hour.
+    pub(crate) fn failure(&self, name: Option<&str>, session: &str) -> Option<FailureRecord> {
         let id = SessionId::new(session);
         self.shared.failures.of_session(&id, name)
     }

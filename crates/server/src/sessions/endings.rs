@@ -107,11 +107,11 @@ impl Endings {
         }
     }
 
-    /// Returns why `session` has ended, if its URL names `resource`.
-    pub(super) fn get(&self, session: &SessionId, resource: &str) -> Option<EndReason> {
-        let mut kept = self.0.iter();
-        let ending = kept.find(|it| it.session == *session && *it.resource == *resource)?;
-        Some(ending.reason)
+    /// Returns why `session` has ended, if its URL names `resource`; whatever it named without one.
+    pub(super) fn get(&self, session: &SessionId, resource: Option<&str>) -> Option<EndReason> {
+        let is_of = |it: &&Ending| resource.is_none_or(|resource| *it.resource == *resource);
+        let mut kept = self.0.iter().filter(is_of);
+        kept.find(|it| it.session == *session).map(|it| it.reason)
     }
 }
 
@@ -126,13 +126,21 @@ mod tests {
         for number in 0..=KEPT_MAX {
             endings.note(&id(number), "cam", EndReason::TracksChanged, now);
         }
-        assert_eq!(endings.get(&id(0), "cam"), None, "the oldest made room");
-        assert_eq!(endings.get(&id(1), "cam"), Some(EndReason::TracksChanged));
-        assert_eq!(endings.get(&id(1), "other"), None, "another stream's");
+        assert_eq!(
+            endings.get(&id(0), Some("cam")),
+            None,
+            "the oldest made room"
+        );
+        assert_eq!(
+            endings.get(&id(1), Some("cam")),
+            Some(EndReason::TracksChanged)
+        );
+        assert_eq!(endings.get(&id(1), None), Some(EndReason::TracksChanged));
+        assert_eq!(endings.get(&id(1), Some("other")), None, "another stream's");
         endings.note(&id(7_000), "cam", EndReason::Reordered, now + KEPT);
-        assert!(endings.get(&id(2), "cam").is_some(), "not yet");
+        assert!(endings.get(&id(2), None).is_some(), "not yet");
         endings.forget_old(now + KEPT + Duration::from_millis(1));
-        assert_eq!(endings.get(&id(KEPT_MAX), "cam"), None);
-        assert_eq!(endings.get(&id(7_000), "cam"), Some(EndReason::Reordered));
+        assert_eq!(endings.get(&id(KEPT_MAX), None), None);
+        assert_eq!(endings.get(&id(7_000), None), Some(EndReason::Reordered));
     }
 }

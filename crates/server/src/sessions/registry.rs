@@ -138,9 +138,9 @@ impl Registry {
         }
     }
 
-    /// Returns why the server ended the session `id` of the stream or file `name`; `None` if the
-    /// session exists, if its peer left, or if the end was too long ago.
-    pub fn ending(&self, name: &str, id: &SessionId) -> Option<EndReason> {
+    /// Returns why the server ended the session `id`, of the stream or file `name` if one is given;
+    /// `None` if the session exists, if its peer left, or if the end was too long ago.
+    pub fn ending(&self, name: Option<&str>, id: &SessionId) -> Option<EndReason> {
         self.endings().get(id, name)
     }
 

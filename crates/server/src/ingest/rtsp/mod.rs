@@ -146,6 +146,11 @@ impl Recording {
         &self.name
     }
 
+    /// Returns whether anything was published.
+    pub(crate) fn is_live(&self) -> bool {
+        self.publisher.is_some()
+    }
+
     /// Returns the number of announced tracks.
     pub(crate) fn tracks(&self) -> usize {
         self.used_indices.len()
