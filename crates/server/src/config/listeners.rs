@@ -28,13 +28,26 @@ pub struct ConfiguredListener {
 /// Key that turns media over TCP on, at the same address as media over UDP.
 const MEDIA_TCP: &str = "media.tcp";
 
-/// Two listeners want the same port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{first} and {second} both want {protocol} port {port}: give each a port of its own",
-    first = .0.key, second = .1.key, protocol = .1.protocol, port = .1.address.port()
-)]
-pub struct Collision(ConfiguredListener, ConfiguredListener);
+/// Listeners want the same ports.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: give each a port of its own", Pairs(.0))]
+pub struct Collisions(Vec<(ConfiguredListener, ConfiguredListener)>);
+
+struct Pairs<'a>(&'a [(ConfiguredListener, ConfiguredListener)]);
+
+impl fmt::Display for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (first, second)) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str(", ")?;
+            }
+            let (protocol, port) = (second.protocol, second.address.port());
+            let (first, second) = (first.key, second.key);
+            write!(f, "{first} and {second} both want {protocol} port {port}")?;
+        }
+        Ok(())
+    }
+}
 
 impl Config {
     /// Returns all listeners that are turned on.
@@ -70,16 +83,20 @@ impl Config {
     /// Checks that no two listeners want the same port.
     ///
     /// # Errors
-    /// Returns [`Collision`] with the keys of two of them.
-    pub fn check_ports(&self) -> Result<(), Collision> {
+    /// Returns [`Collisions`] with the keys of all of them, each with the first listener that has its
+    /// port.
+    pub fn check_ports(&self) -> Result<(), Collisions> {
         let listeners = self.configured_listeners();
-        for (place, second) in listeners.iter().enumerate() {
-            let before = listeners[..place].iter();
-            if let Some(first) = before.clone().find(|first| collide(first, second)) {
-                return Err(Collision(*first, *second));
-            }
+        let pairs = listeners.iter().enumerate().filter_map(|(place, second)| {
+            let mut before = listeners[..place].iter();
+            let first = before.find(|first| collide(first, second))?;
+            Some((*first, *second))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        match pairs.is_empty() {
+            true => Ok(()),
+            false => Err(Collisions(pairs)),
         }
-        Ok(())
     }
 }
 
@@ -135,6 +152,17 @@ mod tests {
             let error = check(yaml).expect_err(yaml);
             assert!(keys.iter().all(|key| error.contains(key)), "{error}");
         }
+    }
+
+    #[test]
+    fn all_listeners_without_a_port_of_their_own_are_named_at_once() {
+        let yaml = "{http: {address: '0.0.0.0:90'}, admin: {address: '127.0.0.1:90'}, \
+             rtsp: {address: '127.0.0.1:91', tls: {address: '127.0.0.1:91'}}, \
+             media: {address: '127.0.0.1:92', tcp: false}, quic: {address: '127.0.0.1:92'}}";
+        let wanted = "http.address and admin.address both want TCP port 90, \
+             rtsp.address and rtsp.tls.address both want TCP port 91, \
+             media.address and quic.address both want UDP port 92: give each a port of its own";
+        assert_eq!(check(yaml), Err(wanted.to_owned()));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use cluster::{Cluster, ClusterOrigin, NodeUrl, NodeUrlError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use exposure::Exposure;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
-pub use listeners::{Collision, ConfiguredListener, Protocol};
+pub use listeners::{Collisions, ConfiguredListener, Protocol};
 pub use load::Error;
 pub use media::Media;
 pub use nats::{Nats, NatsTls};

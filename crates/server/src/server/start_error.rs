@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 
 use crate::auth::KeyRingError;
-use crate::config::Collision;
 use crate::stored::StateFileError;
+use crate::config::Collisions;
 use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
@@ -28,7 +28,7 @@ pub enum StartError {
     },
     /// Two listeners want the same port.
     #[error(transparent)]
-    Ports(#[from] Collision),
+    Ports(#[from] Collisions),
     /// The media port could not be opened, or its threads could not be started.
     #[error(transparent)]
     Shards(#[from] sessions::StartError),
