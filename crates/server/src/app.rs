@@ -57,6 +57,13 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// The listeners of HTTP.
     pub(crate) http: HttpEndpoints,
+    /// Certificates, and where they come from.
+    pub(crate) tls: TlsParts,
+}
+
+/// What handlers know of the server's certificates.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsParts {
     /// The private authority, whose root certificate devices must trust; `None` if there is none.
     pub(crate) lan: Option<Arc<LanSource>>,
     /// The answers to the challenges of an authority, if `tls` is `acme`.

@@ -16,7 +16,7 @@ pub(super) async fn answer(
     State(app): State<App>,
     Path(token): Path<String>,
 ) -> Result<Response, Problem> {
-    let challenges = app.challenges.as_ref();
+    let challenges = app.tls.challenges.as_ref();
     let answer = challenges.and_then(|challenges| challenges.key_authorization(&token));
     let answer = answer.ok_or_else(|| {
         let detail = "no certificate is being ordered with this token";

@@ -123,7 +123,7 @@ fn certificates(app: &App) -> Vec<CertificateView> {
             problem: status.problem,
         }
     };
-    app.certificates.iter().map(view).collect()
+    app.tls.certificates.iter().map(view).collect()
 }
 
 fn view(thread: ThreadProgress) -> ThreadView {

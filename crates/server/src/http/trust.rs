@@ -85,7 +85,7 @@ fn file(kind: &'static str, end: &str) -> [(HeaderName, String); 4] {
 }
 
 fn authority(app: &App) -> Result<&Arc<LanSource>, Problem> {
-    app.lan.as_ref().ok_or_else(|| {
+    app.tls.lan.as_ref().ok_or_else(|| {
         let detail = "this server has no private authority: its certificate, if any, is trusted \
                       without one, or `tls: lan` is missing in the configuration";
         Problem::new(StatusCode::NOT_FOUND, "No private authority", detail)

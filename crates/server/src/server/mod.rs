@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::addresses::MediaAddresses;
-use crate::app::{App, HttpEndpoints};
+use crate::app::{App, HttpEndpoints, TlsParts};
 use crate::auth::Users;
 use crate::cluster::{self, Directory, Identity, Provenances};
 use crate::config::{ClusterOrigin, Config, DataAccess};
@@ -200,9 +200,11 @@ impl Server {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
             },
-            lan: certificates.lan.clone(),
-            challenges: certificates.challenges().cloned(),
-            certificates: certificates.stores().into(),
+            tls: TlsParts {
+                lan: certificates.lan.clone(),
+                challenges: certificates.challenges().cloned(),
+                certificates: certificates.stores().into(),
+            },
         };
         let task = (Part::Background, "participants");
         let (of_rooms, until) = (app.clone(), stopped.clone());

@@ -23,11 +23,19 @@ pub(super) fn problems(
     missing.chain(stale).collect()
 }
 
-/// The text behind each `.route(`.
+/// The paths of routes: the text behind each `.route(` and `.get(`, and behind the method that
+/// `.on(` begins with.
 fn declared(source: &str) -> impl Iterator<Item = &str> {
-    let calls = source.split(".route(").skip(1);
-    let texts = calls.filter_map(|rest| rest.trim_start().strip_prefix('"'));
-    texts.filter_map(|rest| rest.split_once('"').map(|(route, _)| route))
+    let by_path = [".route(", ".get("].into_iter();
+    let by_path = by_path.flat_map(|call| source.split(call).skip(1));
+    let by_method = source.split(".on(").skip(1);
+    let by_method = by_method.filter_map(|rest| rest.split_once(',').map(|(_, rest)| rest));
+    let texts = by_path
+        .chain(by_method)
+        .filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    let texts = texts.filter_map(|rest| rest.split_once('"').map(|(route, _)| route));
+    // Others have `get`, too.
+    texts.filter(|text| text.starts_with('/'))
 }
 
 /// Paths in code of the first cell of each row.
@@ -46,16 +54,20 @@ mod tests {
 
     #[test]
     fn routes_and_rows_are_compared_both_ways() {
-        let text = "Router::new().route(\"/\", get(a)).route(\n    \"/{stream}\",\n    get(b))";
+        let text = "Router::new().route(\"/\", get(a)).route(\n    \"/{stream}\",\n    get(b)); \
+                    Routes::default().get(\"/list\", of, list).on(Method::PUT, \"/one\", of, put); \
+                    headers.get(\"host\")";
         let sources = BTreeMap::from([(PathBuf::from(HTTP).join("mod.rs"), text.to_owned())]);
         let found = |page: &str| problems(Path::new("a.md"), page, &sources).len();
         assert_eq!(
-            found("| `GET /` | x |\n| `GET`, `POST /{stream}` | y |\n"),
+            found(
+                "| `GET /` | x |\n| `GET`, `POST /{stream}` | y |\n| `/list` | |\n| `PUT /one` | |\n"
+            ),
             0
         );
-        assert_eq!(found("| `GET /` | x |\n"), 1);
+        assert_eq!(found("| `GET /` | x |\n"), 3);
         assert_eq!(
-            found("| `GET /` | |\n| `GET /{stream}` | |\n| `/gone` | |\n"),
+            found("| `/` | |\n| `/{stream}` | |\n| `/list` | |\n| `/one` | |\n| `/gone` | |\n"),
             1
         );
     }

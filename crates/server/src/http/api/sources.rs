@@ -100,9 +100,9 @@ enum SourceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Origin {
-    /// The operator's file, which alone changes it.
+    /// The source is in the operator's file, which alone changes it.
     Configuration,
-    /// The API.
+    /// The source was made over the API, which changes and deletes it.
     Api,
 }
 

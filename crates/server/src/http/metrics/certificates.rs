@@ -9,7 +9,7 @@ use crate::metrics::head;
 /// Writes the state of the certificates of all listeners within TLS.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let now = SystemTime::now();
-    let stores: Vec<_> = app.certificates.iter().map(|it| it.status()).collect();
+    let stores: Vec<_> = app.tls.certificates.iter().map(|it| it.status()).collect();
     head(
         text,
         "certificate_expires_seconds",
