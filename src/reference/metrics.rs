@@ -1,4 +1,4 @@
-//! Metrics, from the answer of a server with every listener and a media folder.
+//! Metrics, from the answer of a server with every listener and part.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,8 @@ use glassline_server::ingest::SourceSpec;
 
 use super::{hold, markdown};
 
-/// Configuration with every listener on a free port; the content of the media folder does not matter.
+/// Configuration with every listener on a free port, and with what has metrics of its own; the content
+/// of the media folder does not matter.
 const CONFIGURATION: &str = "\
 http: {address: '127.0.0.1:0'}
 https: {address: '127.0.0.1:0'}
@@ -20,6 +21,7 @@ rtsp: {address: '127.0.0.1:0', media_folder: '/'}
 quic: {address: '127.0.0.1:0'}
 admin: {address: '127.0.0.1:0'}
 shards: 1
+auth: {jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}}
 ";
 
 #[test]

@@ -302,13 +302,13 @@ pub(crate) fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
         "Keys that tokens of the identity provider are verified with, by algorithm.",
     );
     let _ = writeln!(text, "glassline_token_keys {count}");
+    head(
+        text,
+        "token_keys_age_seconds",
+        "gauge",
+        "Time since these keys were read.",
+    );
     if let Some(age) = age {
-        head(
-            text,
-            "token_keys_age_seconds",
-            "gauge",
-            "Time since these keys were read.",
-        );
         let age = age.as_secs_f64();
         let _ = writeln!(text, "glassline_token_keys_age_seconds {age:.1}");
     }

@@ -88,7 +88,7 @@ impl Grant {
             Some(_) => return Err(TokenError::Rights),
             None => Rights::default(),
         };
-        let call = patterns(rights.call, |room| rooms::voices_of(room))?;
+        let call = patterns(rights.call, rooms::voices_of)?;
         let streams = |list| patterns(list, str::to_owned);
         let of_both = |own: Vec<Pattern>| own.into_iter().chain(call.clone()).collect();
         Ok(Self {

@@ -34,7 +34,7 @@ struct Key {
 }
 
 enum Verifier {
-    Secret(hmac::Key),
+    Secret(Box<hmac::Key>),
     Public(ParsedPublicKey),
 }
 
@@ -75,7 +75,7 @@ impl KeySet {
             Some(Key {
                 id: None,
                 algorithm: *algorithm,
-                verifier: Verifier::Secret(hmac::Key::new(hmac, secret.as_bytes())),
+                verifier: Verifier::Secret(Box::new(hmac::Key::new(hmac, secret.as_bytes()))),
             })
         });
         Self(keys.collect())
