@@ -335,6 +335,28 @@ mod tests {
     }
 
     #[test]
+    fn a_source_whose_right_was_revoked_is_refused_and_leaves_the_state_alone() {
+        let (stream, start) = (stream(), Instant::now());
+        let down = State::Down {
+            detail: "another server has it".to_owned(),
+        };
+        stream.revoke(down.clone());
+        assert_eq!(stream.state(), State::Connecting, "nobody published");
+        let mut first = stream.publish(tracks(), start).expect("free");
+        stream.revoke(down.clone());
+        assert_eq!(stream.state(), down);
+        let refused = first.push(unit(0, &[b"p"], start), start);
+        let replaced = PublishError::Replaced {
+            name: stream.name().clone(),
+        };
+        assert_eq!(refused.expect_err("revoked"), replaced);
+        let second = stream.publish(tracks(), start).expect("free again");
+        drop(first);
+        assert_eq!(stream.state(), State::Live { since: start });
+        drop(second);
+    }
+
+    #[test]
     fn a_source_without_publisher_says_what_it_does() {
         let stream = stream();
         assert_eq!(stream.state(), State::Connecting);

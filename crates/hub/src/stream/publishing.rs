@@ -86,6 +86,20 @@ impl Inner {
         self.timeline.begin_source();
     }
 
+    /// Ends the publishing of the source, and leaves the stream in `state`.
+    fn end_source(&mut self, state: State) {
+        if self.stand_in.is_none() {
+            self.parting = self.parting_keyframe();
+        }
+        self.source = None;
+        self.failures += u64::from(matches!(state, State::Down { .. }));
+        if state == State::Idle {
+            // The next receiver comes much later, and must not begin with these.
+            self.drop_units();
+        }
+        self.state = state;
+    }
+
     /// Ends what stands in for the source, whose units are published from now on.
     fn resume_source(&mut self) {
         self.stand_in = None;
@@ -315,16 +329,7 @@ impl Stream {
     pub(crate) fn end_publishing(&self, number: u64, state: State) {
         let mut inner = self.lock();
         if inner.is_source(number) {
-            if inner.stand_in.is_none() {
-                inner.parting = inner.parting_keyframe();
-            }
-            inner.source = None;
-            inner.failures += u64::from(matches!(state, State::Down { .. }));
-            if state == State::Idle {
-                // The next receiver comes much later, and must not begin with these.
-                inner.drop_units();
-            }
-            inner.state = state;
+            inner.end_source(state);
         } else if inner
             .stand_in
             .as_ref()
@@ -340,6 +345,21 @@ impl Stream {
             return;
         }
         // No unit will come that wakes the subscribers.
+        inner.wake();
+        drop(inner);
+        self.watchers.wake();
+        self.source_watchers.wake();
+    }
+
+    /// Takes the right to publish away from the present source, if there is one, and leaves the
+    /// stream in `state`. The next unit of that source is refused with
+    /// [`PublishError::Replaced`].
+    pub fn revoke(&self, state: State) {
+        let mut inner = self.lock();
+        if inner.source.is_none() {
+            return;
+        }
+        inner.end_source(state);
         inner.wake();
         drop(inner);
         self.watchers.wake();
