@@ -35,4 +35,4 @@ pub use event::{
 };
 pub use liveness::SILENCE;
 pub use name::{Key, NodeId, Region, StreamName};
-pub use node::{Node, PATH_MAX, ProbeResult};
+pub use node::{Node, PATH_MAX, ProbeResult, RunningPull};

@@ -9,6 +9,7 @@
 //! | `family.rs` | which nodes pull from this one, and what questions are replied |
 //! | `directory.rs` | which records are known, and which are asked for |
 //! | `presence.rs` | beats, deaths, the node's own record, drain |
+//! | `report.rs` | nothing: it shows what the others hold |
 
 mod claim;
 mod directory;
@@ -17,6 +18,7 @@ mod parent;
 mod presence;
 mod pulls;
 mod relay;
+mod report;
 mod viewers;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +43,7 @@ use relay::Relay;
 
 pub use claim::ProbeResult;
 pub use relay::PATH_MAX;
+pub use report::RunningPull;
 
 /// A process that stands still for longer begins its judgements of others anew.
 const STOOD_STILL: Duration = Duration::from_millis(1_500);

@@ -231,7 +231,7 @@ impl Node {
         Key::Node(self.config.region.clone(), self.config.node.clone())
     }
 
-    fn write_own_record(&mut self) {
+    pub(super) fn write_own_record(&mut self) {
         if !self.presence.is_connected {
             return;
         }

@@ -117,6 +117,15 @@ impl Claims {
         self.held.keys().cloned()
     }
 
+    /// Whether no record of this node's stands or is being written.
+    pub(super) fn has_no_record(&self) -> bool {
+        self.held.values().all(|it| {
+            let is_there = matches!(it.phase, Phase::Writing | Phase::Owned)
+                || matches!(it.phase, Phase::Releasing { .. });
+            !it.is_serving && !is_there
+        })
+    }
+
     /// Whether this node's own media is under a name.
     pub(super) fn is_serving(&self, name: &StreamName) -> bool {
         self.held.get(name).is_some_and(|it| it.is_serving)

@@ -1,0 +1,62 @@
+//! What a server shows of its node, and what it changes of the node's record while it runs.
+
+use super::Node;
+use crate::config::Moment;
+use crate::name::{NodeId, StreamName};
+use crate::record::{NodeRecord, StreamRecord};
+
+/// A pull that feeds the hub of this node.
+#[derive(Clone, Copy, Debug)]
+pub struct RunningPull<'a> {
+    /// Name of the stream that is meant.
+    pub name: &'a StreamName,
+    /// Node that the stream is pulled from.
+    pub from: &'a NodeId,
+    /// Epoch of the owner's claim.
+    pub epoch: u64,
+    /// Nodes that the stream has passed, from the owner to the node that is pulled from.
+    pub path: &'a [NodeId],
+}
+
+impl Node {
+    /// Replaces the record that other nodes read, because an address or the certificate changed,
+    /// and writes it. The core keeps `region` and `state` as they are, and its own `inc`.
+    pub fn set_record(&mut self, now: Moment, record: NodeRecord) {
+        self.now = now;
+        let inc = self.config.record.inc;
+        self.config.record = NodeRecord { inc, ..record };
+        self.write_own_record();
+    }
+
+    /// Returns the records of streams that this node knows, in the order of their names.
+    pub fn known_streams(&self) -> impl Iterator<Item = (&StreamName, &StreamRecord)> {
+        let known = self.directory.streams.iter();
+        known.filter_map(|(name, it)| Some((name, it.record.record()?)))
+    }
+
+    /// Returns the records of nodes that this node knows, in the order of their names; its own one
+    /// may be among them.
+    pub fn known_nodes(&self) -> impl Iterator<Item = (&NodeId, &NodeRecord)> {
+        let known = self.directory.nodes.iter();
+        known.map(|(node, it)| (node, &it.record))
+    }
+
+    /// Returns the pulls that feed the hub of this node, in the order of the names of streams.
+    pub fn running_pulls(&self) -> impl Iterator<Item = RunningPull<'_>> {
+        self.relays.iter().filter_map(|(name, relay)| {
+            let running = relay.running.as_ref()?;
+            Some(RunningPull {
+                name,
+                from: &running.from,
+                epoch: running.fence.epoch,
+                path: &running.path,
+            })
+        })
+    }
+
+    /// Returns whether no record of this node stands or is being written: it may stop without
+    /// leaving a claim behind.
+    pub fn holds_nothing(&self) -> bool {
+        self.claims.has_no_record()
+    }
+}
