@@ -18,6 +18,7 @@
 mod bench;
 mod call;
 mod cameras_command;
+mod cluster_command;
 mod config_command;
 mod doctor;
 mod exit;
@@ -74,6 +75,9 @@ enum Command {
     /// Check, print or describe the configuration.
     #[command(subcommand)]
     Config(config_command::Action),
+    /// Show the cluster that a server is in, or drain the server.
+    #[command(subcommand)]
+    Cluster(cluster_command::Action),
     /// Find cameras of the network (ONVIF), and print a line of the configuration for each.
     Cameras(cameras_command::Options),
     /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
@@ -128,6 +132,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Trace(options) => trace::run(&options, quiet),
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),
+        Command::Cluster(action) => cluster_command::run(&action, quiet),
         Command::Cameras(options) => cameras_command::run(&options, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
         Command::User(action) => user_command::run(action, quiet),

@@ -44,7 +44,9 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         tracing::warn!(%error, "cannot raise the limit of open files (RLIMIT_NOFILE)");
     }
     let specs = config.specs();
-    let pulls = |cluster: &glassline_server::config::Cluster| !cluster.origins.is_empty();
+    let pulls = |cluster: &glassline_server::config::Cluster| {
+        !cluster.origins.is_empty() || cluster.nats.is_some()
+    };
     if specs.is_empty() && !config.cluster.as_ref().is_some_and(pulls) {
         tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");
     }

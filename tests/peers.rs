@@ -46,6 +46,8 @@ pub(crate) enum Peer {
     Datachannel,
     /// axe-core, which checks pages for people who use a keyboard or a screen reader.
     Axe,
+    /// `nats-server`, which Go builds.
+    Nats,
     /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
     Certutil,
     /// Pebble, the ACME server that Let's Encrypt tests clients with, which Go builds.
@@ -72,6 +74,7 @@ const SHARING: &[&str] = &[
     "acme",
     "aiortc",
     "channels",
+    "cluster",
     "dashboard",
     "descriptors",
     "doctor",
@@ -164,7 +167,9 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 => true,
-            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble => find("go").is_none(),
+            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble | Peer::Nats => {
+                find("go").is_none()
+            }
             Peer::Datachannel | Peer::Axe => find("npm").is_none(),
             Peer::Ffmpeg80 => find("mvn").is_none(),
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
@@ -217,6 +222,10 @@ impl Peer {
                 return Some("go, which builds Pebble, is not on the PATH".to_owned());
             }
             Peer::Pebble => pebble().and(pebble_dns()).err()?,
+            Peer::Nats if find("go").is_none() => {
+                return Some("go, which builds nats-server, is not on the PATH".to_owned());
+            }
+            Peer::Nats => nats().err()?,
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
             Peer::PionWhip => go_binary("whip").err()?,
@@ -275,6 +284,11 @@ pub(crate) fn pebble() -> Result<Command, String> {
 /// Command for the DNS server that comes with Pebble, which answers every name with loopback.
 pub(crate) fn pebble_dns() -> Result<Command, String> {
     go_binary("pebble-challtestsrv").map(Command::new)
+}
+
+/// Command for the server of NATS.
+pub(crate) fn nats() -> Result<Command, String> {
+    go_binary("nats-server").map(Command::new)
 }
 
 /// Command for Pion's WHIP publisher.

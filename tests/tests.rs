@@ -18,6 +18,7 @@ mod call;
 mod channel_host;
 mod channels;
 mod churn;
+mod cluster;
 mod commands;
 mod coturn;
 mod dashboard;
@@ -35,6 +36,7 @@ mod marionette;
 mod messages;
 mod moq;
 mod namespace;
+mod nats;
 mod packages;
 mod peers;
 mod pion;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         signalling::TESTS,
         viewers::TESTS,
         churn::TESTS,
+        cluster::TESTS,
         aiortc::TESTS,
         pion::TESTS,
         channels::TESTS,

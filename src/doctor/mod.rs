@@ -179,6 +179,7 @@ fn subject(options: &Options) -> Result<Subject, Failure> {
         let config = Config::load(path).map_err(Failure::usage)?;
         let wrong = |error: &dyn std::fmt::Display| Failure::usage(format_args!("{text}: {error}"));
         config.check_ports().map_err(|error| wrong(&error))?;
+        config.check_cluster().map_err(|error| wrong(&error))?;
         return Ok(Subject::Local(Box::new(config)));
     }
     if text.contains([':', '.']) {

@@ -137,6 +137,8 @@ fn for_the_check(config: &Config, taken: &BTreeSet<String>) -> Config {
     config.auth = Auth::default();
     config.sources.clear();
     config.admin.state_file = None;
+    // Under the name of the server that runs, this process would give the server's streams up.
+    config.cluster = None;
     // A router may not lead this machine to its own outer address.
     config.media.advertise.clear();
     let is_from_files = !glassline_server::certificate_files(&config).is_empty();

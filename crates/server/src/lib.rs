@@ -59,7 +59,7 @@ pub use metrics::{LOG, LogCounters};
 pub use server::{
     Fault, Server, StartError, Tried, advertised_ips, certificate_files, check_certificates,
     try_advertised, try_authority, try_certificates, try_config, try_folders, try_listeners,
-    try_sources,
+    try_nats, try_sources,
 };
 pub use sessions::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 pub use stored::StateFileError;

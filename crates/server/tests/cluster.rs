@@ -22,6 +22,9 @@ fn cluster(name: &str, origins: Vec<ClusterOrigin>) -> Option<Cluster> {
     Some(Cluster {
         name: name.parse().expect("a name"),
         secret: Secret::new(SECRET).expect("a secret"),
+        nats: None,
+        region: "default".to_owned().try_into().expect("a name"),
+        advertise: None,
         origins,
         linger_s: 1,
     })
@@ -146,6 +149,18 @@ fn a_stream_is_pulled_once_for_all_viewers_and_left_after_the_last_one() {
     // And begins again for the next viewer.
     let mut peer = Peer::of_stream(&edge, STREAM).expect("an answer");
     peer.await_media();
+}
+
+/// RTSP clients ask from threads of their own, where no task can be spawned.
+#[test]
+fn an_rtsp_viewer_at_the_edge_gets_the_stream_of_the_origin() {
+    let origin = node("origin", &[]);
+    let _source = Source::start(&origin.stream(), Film::default());
+    let edge = node("edge", &[&origin]);
+    let url = format!("rtsp://{}/{STREAM}", edge.rtsp());
+    let answer = edge.raw_rtsp(&format!("DESCRIBE {url} RTSP/1.0\r\nCSeq: 1\r\n\r\n"));
+    assert!(answer.starts_with("RTSP/1.0 200"), "{answer}");
+    assert!(answer.contains("application/sdp"), "{answer}");
 }
 
 #[test]

@@ -27,8 +27,18 @@ pub(crate) struct Identity {
 pub(crate) struct Provenances {
     node: NodeName,
     incarnation: u64,
-    known: Mutex<HashMap<StreamName, Provenance>>,
+    known: Mutex<Known>,
 }
+
+#[derive(Debug, Default)]
+struct Known {
+    streams: HashMap<StreamName, (Mark, Provenance)>,
+    marks: u64,
+}
+
+/// One source of a stream, by which it is told apart from those before and after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
 
 impl Provenances {
     pub(crate) fn new(identity: &Identity) -> Self {
@@ -39,36 +49,103 @@ impl Provenances {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamName, Provenance>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes where a stream comes from, for the servers that pull it from this one; `None` for a
-    /// stream that is this server's own again, in epoch 0.
-    pub(crate) fn set(&self, name: &StreamName, provenance: Option<Provenance>) {
+    /// Notes where a stream comes from, in place of the source before, for the servers that pull it
+    /// from this one.
+    pub(crate) fn begin(&self, name: &StreamName, provenance: Provenance) -> Mark {
         let mut known = self.lock();
-        match provenance {
-            Some(provenance) => known.insert(name.clone(), provenance),
-            None => known.remove(name),
+        known.marks += 1;
+        let mark = Mark(known.marks);
+        known.streams.insert(name.clone(), (mark, provenance));
+        mark
+    }
+
+    /// Notes that a stream of this server's own is published in `epoch`.
+    pub(crate) fn begin_own(&self, name: &StreamName, epoch: u64) -> Mark {
+        let provenance = Provenance {
+            epoch,
+            ..self.own()
         };
+        self.begin(name, provenance)
+    }
+
+    /// Notes another way of the same source, unless another source has begun.
+    pub(crate) fn change(&self, name: &StreamName, mark: Mark, provenance: Provenance) {
+        if let Some(known) = self.lock().streams.get_mut(name)
+            && known.0 == mark
+        {
+            known.1 = provenance;
+        }
+    }
+
+    /// Forgets a source, unless another one has begun: the stream is this server's own again, in
+    /// epoch 0.
+    pub(crate) fn end(&self, name: &StreamName, mark: Mark) {
+        let mut known = self.lock();
+        if known.streams.get(name).is_some_and(|it| it.0 == mark) {
+            known.streams.remove(name);
+        }
     }
 
     /// Returns where a stream comes from, up to and with this server.
     pub(crate) fn of(&self, name: &StreamName) -> Provenance {
-        match self.lock().get(name) {
-            Some(known) => {
+        match self.lock().streams.get(name) {
+            Some((_, known)) => {
                 let mut provenance = known.clone();
                 if provenance.path.last() != Some(&self.node) {
                     provenance.path.push(self.node.clone());
                 }
                 provenance
             }
-            None => Provenance {
-                epoch: 0,
-                node: self.node.clone(),
-                incarnation: self.incarnation,
-                path: vec![self.node.clone()],
-            },
+            None => self.own(),
         }
+    }
+
+    fn own(&self) -> Provenance {
+        Provenance {
+            epoch: 0,
+            node: self.node.clone(),
+            incarnation: self.incarnation,
+            path: vec![self.node.clone()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_source_that_was_replaced_changes_nothing_any_more() {
+        let node = |name: &str| name.parse::<NodeName>().expect("a name");
+        let identity = Identity {
+            name: node("here"),
+            secret: Secret::new("0123456789abcdef").expect("a secret"),
+            incarnation: 7,
+            clock: NodeClock::since(Instant::now()),
+        };
+        let provenances = Provenances::new(&identity);
+        let name = StreamName::parse("cam").expect("a name");
+        let pulled = |epoch| Provenance {
+            epoch,
+            node: node("there"),
+            incarnation: 9,
+            path: vec![node("there")],
+        };
+        let first = provenances.begin(&name, pulled(1));
+        assert_eq!(provenances.of(&name).path, [node("there"), node("here")]);
+        let own = provenances.begin_own(&name, 2);
+        provenances.change(&name, first, pulled(1));
+        provenances.end(&name, first);
+        let known = provenances.of(&name);
+        assert_eq!((known.epoch, known.incarnation), (2, 7));
+        assert_eq!(known.path, [node("here")]);
+        provenances.end(&name, own);
+        assert_eq!(provenances.of(&name).epoch, 0);
     }
 }

@@ -6,19 +6,17 @@
 //!      hub ◄─ take over at a keyframe ─ pull::driver ◄─ pull::reception ◄─ units ─────┘
 //! ```
 //!
-//! A stream is pulled once for all viewers, while somebody needs it. [`Pull`] does not decide from
-//! where: today that is a list in the configuration ([`origins`]).
+//! A stream is pulled once for all viewers, while somebody needs it. [`pull`] does not decide from
+//! where: that is a list in the configuration ([`origins`]), or the servers agree through NATS
+//! ([`member`]).
 
 mod identity;
+mod member;
 mod origins;
 mod pull;
 mod ticket;
 
 pub(crate) use identity::{Identity, Provenances};
+pub(crate) use member::{ClaimRefusal, Member, MemberSettings, MemberView, Reachable};
 pub(crate) use origins::{Directory, Settings};
-#[expect(
-    unused_imports,
-    reason = "the interface for whatever else decides where streams are pulled from"
-)]
-pub(crate) use pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 pub(crate) use ticket::{TicketError, verify};

@@ -11,11 +11,12 @@ use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
+use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::rooms;
 use crate::runtime::{FaultPoint, Part, SourceRates, Supervisor, TaskWaker};
 
-/// Longest time that viewers of a new stream wait for an origin that has it.
+/// Longest time that viewers of a new stream wait for a server that has it.
 const SEARCH: Duration = Duration::from_secs(3);
 
 /// Time for which a name that no origin has is not asked for again.
@@ -59,8 +60,12 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Directory {
     origins: Vec<NodeAddress>,
+    /// Agrees with the other servers who has a stream; `None` where only `origins` say so.
+    member: Option<Arc<Member>>,
     pulls: Pulls,
     supervisor: Arc<Supervisor>,
+    /// Where searches run; viewers of RTSP ask from threads that are not tokio's.
+    runtime: tokio::runtime::Handle,
     state: Mutex<Found>,
 }
 
@@ -86,13 +91,15 @@ impl Directory {
         identity: &Identity,
         provenances: &Arc<Provenances>,
         supervisor: &Arc<Supervisor>,
-        settings: Settings,
+        (settings, member): (Settings, Option<Arc<Member>>),
     ) -> std::io::Result<Arc<Self>> {
         let pulls = Pulls::new(hub, identity, provenances, supervisor, settings.linger)?;
         Ok(Arc::new(Self {
             origins: settings.origins,
+            member,
             pulls,
             supervisor: Arc::clone(supervisor),
+            runtime: tokio::runtime::Handle::current(),
             state: Mutex::new(Found {
                 pulled: HashMap::new(),
                 searches: 0,
@@ -100,6 +107,30 @@ impl Directory {
                 cold: SourceRates::new(COLD_PER_S, COLD_AT_ONCE),
             }),
         }))
+    }
+
+    /// Returns this server as a member of a cluster that agrees through NATS, if it is one.
+    pub(crate) const fn member(&self) -> Option<&Arc<Member>> {
+        self.member.as_ref()
+    }
+
+    /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that.
+    /// With `takes_over`, the present publisher is replaced, wherever it is.
+    pub(crate) async fn claim(
+        &self,
+        name: &StreamName,
+        takes_over: bool,
+    ) -> Result<Option<HeldName>, ClaimRefusal> {
+        match &self.member {
+            Some(member) => member.claim(name, takes_over).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns whether other servers may have the stream `name` from this one.
+    pub(crate) fn offers(&self, name: &str) -> bool {
+        let member = self.member.as_ref();
+        !rooms::is_voice(name) && member.is_none_or(|member| member.announces(name))
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {
@@ -129,7 +160,12 @@ impl Directory {
         asking: &[NodeName],
     ) -> Option<Arc<Stream>> {
         // Voices of a room are on the room's server only.
-        if self.origins.is_empty() || rooms::is_voice(name) {
+        // In a cluster that agrees, servers ask only one that has the stream.
+        let is_nowhere = match &self.member {
+            Some(_) => by.is_none(),
+            None => self.origins.is_empty(),
+        };
+        if is_nowhere || rooms::is_voice(name) {
             return None;
         }
         let name = StreamName::parse(name).ok()?;
@@ -159,14 +195,20 @@ impl Directory {
             },
         );
         drop(found);
-        tokio::spawn(Arc::clone(self).search(Arc::clone(&stream), asking.to_vec()));
+        let searching = Arc::clone(self).search(Arc::clone(&stream), asking.to_vec());
+        self.runtime.spawn(searching);
         Some(stream)
     }
 
     /// Searches for a stream and pulls it, until nobody needs it. A panic ends that for this stream
     /// alone, which can be asked for again.
     async fn search(self: Arc<Self>, stream: Arc<Stream>, asking: Vec<NodeName>) {
-        let searching = Search::new(&self, &stream, asking).run();
+        let searching = async {
+            match &self.member {
+                Some(member) => self.serve(member, &stream).await,
+                None => Search::new(&self, &stream, asking).run().await,
+            }
+        };
         let ended = self.supervisor.catch_task(Part::Quic, searching).await;
         if ended.is_err() {
             let name = stream.name();
@@ -200,6 +242,57 @@ impl Directory {
             found.pulled.insert(stream.name().clone(), pulled);
         }
         is_listed
+    }
+
+    /// Keeps a stream that viewers wait for, as long as this server's `member` or its own publishers
+    /// have it; it leaves the hub at once if no server of the cluster has it.
+    async fn serve(&self, member: &Arc<Member>, stream: &Arc<Stream>) {
+        let found = tokio::time::timeout(SEARCH, member.find(stream)).await;
+        let why = match found {
+            Ok(Ok(())) => None,
+            Ok(Err(why)) => Some(why),
+            Err(_) => Some("the server that has it sends nothing"),
+        };
+        if let Some(why) = why {
+            let detail = format!("no server of the cluster has the stream: {why}");
+            tracing::info!(stream = %stream.name(), why, "no server of the cluster has the stream");
+            // Not listed any more before those that wait are woken.
+            self.forget(stream, true);
+            return stream.set_state(State::Down { detail });
+        }
+        self.note_live(stream.name());
+        let is_used = |stream: &Stream| stream.is_demanded() || stream.is_published();
+        let changed = Arc::new(TaskWaker::default());
+        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+        stream.watch(&watcher);
+        loop {
+            while is_used(stream) {
+                changed.woken().await;
+            }
+            if !self.is_used_again(stream, is_used).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits until `is_used` says that a stream is used again. Returns false once the stream has left
+    /// the hub, because it was not for a while.
+    async fn is_used_again(&self, stream: &Arc<Stream>, is_used: impl Fn(&Stream) -> bool) -> bool {
+        let changed = Arc::new(TaskWaker::default());
+        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+        stream.watch(&watcher);
+        let used = async {
+            while !is_used(stream) {
+                changed.woken().await;
+            }
+        };
+        if tokio::time::timeout(IDLE, used).await.is_ok() {
+            return true;
+        }
+        self.forget(stream, false);
+        // A viewer may have found the stream just before.
+        tokio::time::sleep(FAREWELL).await;
+        is_used(stream) && self.list_again(stream)
     }
 
     /// Forgets a stream, which leaves the hub. One that was `nowhere` is not searched for again at once.
@@ -291,24 +384,9 @@ impl Search {
         }
     }
 
-    /// Waits until somebody needs the stream again. Returns false once the stream has left the hub,
-    /// because nobody did for a while.
     async fn is_needed_again(&self) -> bool {
-        let changed = Arc::new(TaskWaker::default());
-        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
-        self.stream.watch(&watcher);
-        let needed = async {
-            while !self.stream.is_demanded() {
-                changed.woken().await;
-            }
-        };
-        if tokio::time::timeout(IDLE, needed).await.is_ok() {
-            return true;
-        }
-        self.directory.forget(&self.stream, false);
-        // A viewer may have found the stream just before.
-        tokio::time::sleep(FAREWELL).await;
-        self.stream.is_demanded() && self.directory.list_again(&self.stream)
+        let is_needed = |stream: &Stream| stream.is_demanded();
+        self.directory.is_used_again(&self.stream, is_needed).await
     }
 
     fn note(&self, source: &PullSource, provenance: &Provenance) {

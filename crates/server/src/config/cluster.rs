@@ -1,13 +1,17 @@
 //! The section `cluster` of the configuration: this server as one of several.
 
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use glassline_cluster::{NodeId, Region};
+use glassline_cluster_nats::Options;
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::{NodeAddress, NodeName, PORT};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::nats::Nats;
 use super::parts;
 use crate::auth::Secret;
 
@@ -22,6 +26,25 @@ pub struct Cluster {
     pub name: NodeName,
     /// Secret that all servers of the cluster share; take 32 random characters or more.
     pub secret: Secret,
+    /// NATS, through which all servers agree which of them has a stream; null for a cluster that has
+    /// `origins` only. Publishers and viewers may then come to any server.
+    #[serde(default)]
+    pub nats: Option<Nats>,
+    /// Region of this server, with `nats`. Heartbeats stay within a region: give servers of one site
+    /// the same.
+    #[serde(default = "region")]
+    #[schemars(with = "String")]
+    pub region: Region,
+    /// Address under which the other servers reach the QUIC listener of this one, `quic://HOST:PORT`,
+    /// with `nats`. Null takes `quic.address`, or the first IP address of `media.advertise` where that
+    /// one listens on all addresses.
+    #[serde(
+        default,
+        serialize_with = "to_text_or_null",
+        deserialize_with = "from_text_or_null"
+    )]
+    #[schemars(with = "Option<String>")]
+    pub advertise: Option<NodeUrl>,
     /// Servers to pull from what this one does not have. The first one that has a stream is taken,
     /// and the next one when that one fails.
     #[serde(default)]
@@ -30,6 +53,70 @@ pub struct Cluster {
     #[serde(default = "linger_s", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub linger_s: u32,
+}
+
+/// The section does not fit the rest of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// Two ways to find streams are named.
+    #[error(
+        "`cluster.nats` and `cluster.origins` are two ways to find streams: remove one of them"
+    )]
+    TwoWays,
+    /// Other servers could not pull from this one.
+    #[error(
+        "`cluster.nats` needs a QUIC listener, by which the other servers pull: set `quic.address`"
+    )]
+    NoQuic,
+    /// Other servers would not know where this one is.
+    #[error(
+        "`quic.address` listens on all addresses, and nothing says under which one the other servers \
+         reach this one: set `cluster.advertise`, like quic://192.0.2.1:4443"
+    )]
+    NoAddress,
+}
+
+impl Cluster {
+    /// Checks that the section fits the listener of QUIC.
+    ///
+    /// # Errors
+    /// Returns [`ClusterError`] with the key to change.
+    pub fn check(
+        &self,
+        quic: Option<SocketAddr>,
+        advertised: &[IpAddr],
+    ) -> Result<(), ClusterError> {
+        if self.nats.is_none() {
+            return Ok(());
+        }
+        if !self.origins.is_empty() {
+            return Err(ClusterError::TwoWays);
+        }
+        let address = quic.ok_or(ClusterError::NoQuic)?;
+        let reachable = self.reachable(address, advertised);
+        reachable.map(drop).ok_or(ClusterError::NoAddress)
+    }
+
+    /// Returns host and port under which other servers reach the QUIC listener that has the address
+    /// `quic`; `None` if nothing says so. `advertised` are the IP addresses of `media.advertise`.
+    pub fn reachable(&self, quic: SocketAddr, advertised: &[IpAddr]) -> Option<(String, u16)> {
+        if let Some(NodeUrl { host, port }) = &self.advertise {
+            return Some((host.clone(), *port));
+        }
+        let ip = match quic.ip() {
+            ip if ip.is_unspecified() => *advertised.first()?,
+            ip => ip,
+        };
+        Some((ip.to_string(), quic.port()))
+    }
+
+    /// Returns what the engine is told; `None` without `nats`.
+    pub fn nats_options(&self) -> Option<Options> {
+        // A server's name is shorter than the longest of a record.
+        let node = NodeId::new(self.name.as_str()).ok()?;
+        Some(self.nats.as_ref()?.options(node, self.region.clone()))
+    }
 }
 
 /// A server to pull streams from.
@@ -100,6 +187,20 @@ impl ClusterOrigin {
     }
 }
 
+fn region() -> Region {
+    Region::new("default").expect("a name")
+}
+
+fn to_text_or_null<S: Serializer>(value: &Option<NodeUrl>, to: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(to)
+}
+
+fn from_text_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NodeUrl>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|text| text.parse().map_err(D::Error::custom))
+        .transpose()
+}
+
 const fn linger_s() -> u32 {
     10
 }
@@ -118,6 +219,39 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(yaml: &str) -> Cluster {
+        serde_saphyr::from_str(yaml).expect("a good section")
+    }
+
+    #[test]
+    fn a_server_with_nats_must_be_reachable_by_the_others() {
+        let all: SocketAddr = "0.0.0.0:4443".parse().expect("an address");
+        let one: SocketAddr = "192.0.2.1:4444".parse().expect("an address");
+        let public = ["203.0.113.9".parse().expect("an address")];
+        let member = read("{name: a, secret: s3cret, nats: 'nats://n'}");
+        assert_eq!(member.check(None, &public), Err(ClusterError::NoQuic));
+        assert_eq!(member.check(Some(all), &[]), Err(ClusterError::NoAddress));
+        assert_eq!(member.check(Some(all), &public), Ok(()));
+        let at = |host: &str, port| Some((host.to_owned(), port));
+        assert_eq!(member.reachable(one, &public), at("192.0.2.1", 4444));
+        assert_eq!(member.reachable(all, &public), at("203.0.113.9", 4443));
+        let named =
+            read("{name: a, secret: s3cret, nats: 'nats://n', advertise: 'quic://node-a:9'}");
+        assert_eq!(named.reachable(all, &[]), at("node-a", 9));
+        let sha256 = "00".repeat(32);
+        let both = format!(
+            "{{name: a, secret: s3cret, nats: 'nats://n', origins: [{{url: 'quic://b', sha256: \
+             '{sha256}'}}]}}"
+        );
+        assert_eq!(
+            read(&both).check(Some(one), &[]),
+            Err(ClusterError::TwoWays)
+        );
+        let edge = read("{name: a, secret: s3cret}");
+        assert_eq!(edge.check(None, &[]), Ok(()));
+        assert_eq!(edge.region.as_str(), "default");
+    }
 
     #[test]
     fn addresses_of_servers_are_bare_and_have_the_usual_port() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::auth::Jwt;
-use crate::config::{Config, Tls};
+use crate::config::{Config, Nats, Tls};
 use crate::spelling::nearest;
 
 /// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
@@ -41,7 +41,9 @@ impl Config {
                 .chain(&mut admin.state_file);
             let of_server = of_admin.chain(&mut config.state_folder);
             let of_jwt = config.auth.jwt.iter_mut().flat_map(Jwt::paths_mut);
-            let others = of_tls.into_iter().chain(of_server);
+            let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
+            let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
+            let others = of_tls.into_iter().chain(of_nats).chain(of_server);
             for path in named.chain(others).chain(of_jwt) {
                 *path = folder.join(&*path);
             }

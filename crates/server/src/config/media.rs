@@ -1,6 +1,6 @@
 //! Where WebRTC media arrives, and what clients are told about it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,17 @@ pub struct Media {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub tcp_connections: usize,
+}
+
+impl Media {
+    /// Returns the entries of `advertise` that are IP addresses.
+    pub fn advertised_ips(&self) -> Vec<IpAddr> {
+        let ips = self.advertise.iter().filter_map(|entry| match entry {
+            AdvertisedAddress::Ip(ip) => Some(*ip),
+            _ => None,
+        });
+        ips.collect()
+    }
 }
 
 impl Default for Media {

@@ -48,7 +48,7 @@ pub use crate::outbound::{WebUrl, WebUrlError};
 pub use crate::runtime::{Network, NetworkError};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
-pub use cluster::{Cluster, ClusterOrigin, NodeUrl, NodeUrlError};
+pub use cluster::{Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use exposure::Exposure;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
@@ -255,6 +255,24 @@ impl Config {
                 input: input.clone(),
             })
             .collect()
+    }
+
+    /// Checks that the section `cluster` fits the listeners.
+    ///
+    /// # Errors
+    /// Returns [`ClusterError`] with the key to change.
+    pub fn check_cluster(&self) -> Result<(), ClusterError> {
+        match &self.cluster {
+            Some(cluster) => cluster.check(self.quic.address, &self.media.advertised_ips()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the names of streams that clients publish.
+    pub fn published_names(&self) -> impl Iterator<Item = &StreamName> {
+        let sources = self.sources.iter();
+        let published = sources.filter(|(_, input)| matches!(input, Input::Publisher(_)));
+        published.map(|(name, _)| name)
     }
 
     /// Returns the rules for pages of browsers.

@@ -1,6 +1,4 @@
 //! NATS, through which the servers of a cluster agree which of them has a stream: `cluster.nats`.
-//!
-//! The type is read and checked here. No key of [`Config`](super::Config) holds it yet.
 
 use std::path::PathBuf;
 
@@ -113,6 +111,14 @@ impl Nats {
             replicas: self.replicas,
             monitoring: self.monitoring.clone(),
         }
+    }
+
+    /// Returns the paths of all files that the section names.
+    pub(super) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        let tls = self.tls.iter_mut();
+        let tls = tls.flat_map(|tls| [&mut tls.ca, &mut tls.certificate, &mut tls.key]);
+        let paths = tls.chain([&mut self.credentials]);
+        paths.flatten().collect()
     }
 
     fn checked(self) -> Result<Self, NatsError> {

@@ -48,7 +48,7 @@ pub(crate) struct Services {
     pub(crate) find: Finder,
     pub(crate) provenance_of: Provenances,
     /// Returns whether servers may have the stream of this name.
-    pub(crate) has: fn(&str) -> bool,
+    pub(crate) has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     pub(crate) supervisor: Arc<Supervisor>,
 }
 

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
+use crate::cluster::Member;
 use crate::runtime::ThreadProgress;
 use crate::tls::CertificateStore;
 
@@ -27,6 +28,10 @@ pub(super) struct Health {
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     threads: Vec<ThreadView>,
+    /// The connection to NATS of a server in a cluster: `connected` or `away`. Media flows without it,
+    /// and streams of other servers are found again when it is back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<&'static str>,
     /// The certificates of the listeners within TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<CertificateView>,
@@ -62,16 +67,29 @@ pub(super) async fn alive(State(app): State<App>, headers: HeaderMap) -> Respons
 }
 
 /// `GET /readyz`: 200 while every thread makes progress, and a source is live, waits for
-/// viewers, or none is there.
+/// viewers, or none is there. A server whose cluster agrees through NATS is ready for streams of the
+/// others, too, unless it drains.
 pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Response {
     let streams = app.hub.streams();
     // A source that waits for viewers is as good as one that is live.
     let live = |stream: &Arc<Stream>| {
         matches!(stream.state(), StreamState::Live { .. } | StreamState::Idle)
     };
-    let has_source = streams.is_empty() || streams.iter().any(live);
+    let member = member(&app);
+    let has_source = member.is_some() || streams.is_empty() || streams.iter().any(live);
     let sourceless = || (!has_source).then(|| "no source is live yet".to_owned());
-    answer(&app, &headers, "ready", fault(&app).or_else(sourceless))
+    let is_draining = member.is_some_and(|it| it.is_draining());
+    let draining = || is_draining.then(|| "the server drains".to_owned());
+    let well = match member.is_none_or(|it| it.is_connected()) {
+        true => "ready",
+        false => "ready, while NATS is away: streams of other servers cannot be found",
+    };
+    let detail = fault(&app).or_else(draining).or_else(sourceless);
+    answer(&app, &headers, well, detail)
+}
+
+fn member(app: &App) -> Option<&Arc<Member>> {
+    app.sessions.directory()?.member()
 }
 
 /// Returns what is wrong with the server's threads.
@@ -98,6 +116,10 @@ fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) ->
             ok: detail.is_none(),
             detail,
             threads: threads.into_iter().map(view).collect(),
+            engine: member(app).map(|it| match it.is_connected() {
+                true => "connected",
+                false => "away",
+            }),
             certificates: certificates(app),
         };
         (status, uncached, Json(health)).into_response()

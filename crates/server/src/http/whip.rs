@@ -23,6 +23,7 @@ use super::problem::Problem;
 use super::shown::Shown;
 use super::{auth, body, resource};
 use crate::app::App;
+use crate::cluster::ClaimRefusal;
 use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
 
@@ -116,15 +117,20 @@ fn publish_messages(
 fn refused(error: PublishOfferError) -> Problem {
     match error {
         PublishOfferError::Offer(error) => error.into(),
-        PublishOfferError::Taken(name) => {
-            let detail = format!(
-                "'{name}' has a publisher already; stop it, or POST to the same URL with \
-                 ?override to replace it"
-            );
-            Problem::new(StatusCode::CONFLICT, "Stream has a publisher", detail)
+        PublishOfferError::Taken(name) => taken(&format!("'{name}' has a publisher already")),
+        PublishOfferError::NotClaimed(refusal @ ClaimRefusal::Taken { .. }) => {
+            taken(&refusal.to_string())
+        }
+        PublishOfferError::NotClaimed(refusal) => {
+            Problem::try_later("Cannot publish now", refusal.to_string())
         }
         PublishOfferError::NoStream(why) => Problem::try_later("Cannot publish now", why),
     }
+}
+
+fn taken(why: &str) -> Problem {
+    let detail = format!("{why}; stop it, or POST to the same URL with ?override to replace it");
+    Problem::new(StatusCode::CONFLICT, "Stream has a publisher", detail)
 }
 
 /// Adds candidates, or restarts ICE: `PATCH /whip/{session}`.

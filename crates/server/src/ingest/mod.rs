@@ -25,6 +25,7 @@ mod publishing;
 mod reach;
 pub(crate) mod rtsp;
 mod running;
+mod shared_source;
 mod spec;
 mod stand_in;
 mod tracks;
@@ -43,14 +44,14 @@ pub(crate) use assembler::Assembler;
 pub use assembler::fuzzing::assembler as fuzz_assembler;
 pub(crate) use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub(crate) use pace::{Pace, Rate};
-pub(crate) use publishing::Ended;
+pub(crate) use publishing::{Ended, NameClaim};
 pub(crate) use tracks::with_sets;
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;
 
 pub(crate) use running::ChangeError;
 pub use running::Sources;
-pub(crate) use running::spawn;
+pub(crate) use running::{Permit, spawn};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use reach::{AddressLimits, Reach};

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, StreamName};
@@ -5,6 +6,12 @@ use glassline_media::Track;
 
 /// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
 pub(super) const KEYFRAME: Duration = Duration::from_secs(20);
+
+/// The right of a publisher to a stream's name among several servers, given back when it is dropped.
+pub(crate) trait NameClaim: fmt::Debug + Send + Sync {
+    /// Returns whether another publisher has the name now, so that this one must leave.
+    fn is_lost(&self) -> bool;
+}
 
 /// The reason why a publisher of packets is disconnected.
 #[derive(Debug, thiserror::Error)]
@@ -27,20 +34,39 @@ pub(crate) enum Ended {
     Create(#[from] CreateError),
 }
 
-/// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher.
+/// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher. One
+/// that has a claim to the name takes over from whatever is published, which is another server's.
 ///
 /// # Errors
 /// Returns the hub's error if there are too many streams, or if the stream has a source already.
 pub(super) fn go_live<E: From<CreateError> + From<PublishError>>(
     hub: &Hub,
-    name: &StreamName,
+    (name, claim): (&StreamName, Option<&dyn NameClaim>),
     tracks: &[Track],
     now: Instant,
 ) -> Result<Publisher, E> {
+    if let Some(claim) = claim {
+        check_claim(name, Some(claim))?;
+        return take_over(hub, name, tracks, now);
+    }
     let stream = hub.admit(name.clone())?;
     let publisher = stream.publish(tracks.to_vec(), now)?;
     tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
     Ok(publisher)
+}
+
+/// Checks that a publisher still has its name.
+///
+/// # Errors
+/// [`PublishError::Replaced`] if another publisher has it, at another server perhaps.
+pub(super) fn check_claim(
+    name: &StreamName,
+    claim: Option<&dyn NameClaim>,
+) -> Result<(), PublishError> {
+    match claim.is_some_and(NameClaim::is_lost) {
+        true => Err(PublishError::Replaced { name: name.clone() }),
+        false => Ok(()),
+    }
 }
 
 /// Publishes `tracks` as the stream `name`, as [`go_live`] does, in place of the present publisher.
@@ -54,7 +80,8 @@ pub(super) fn take_over<E: From<CreateError> + From<PublishError>>(
     now: Instant,
 ) -> Result<Publisher, E> {
     let stream = hub.admit(name.clone())?;
+    let is_replaced = !stream.is_source_away();
     let publisher = stream.take_over(tracks.to_vec(), now)?;
-    tracing::info!(stream = %name, tracks = tracks.len(), "publisher live, in place of another");
+    tracing::info!(stream = %name, tracks = tracks.len(), is_replaced, "publisher live");
     Ok(publisher)
 }

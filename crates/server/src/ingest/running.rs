@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
+use super::shared_source::SharedSource;
 use super::stand_in::{self, AwayContent};
 use super::{Away, FrameCodes, Input, RtspSource, SourceSpec, StartError, camera};
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
@@ -26,7 +27,41 @@ pub struct Sources {
     codes: FrameCodes,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
+    permit: Permit,
     running: Mutex<BTreeMap<StreamName, RunningSource>>,
+}
+
+/// Says which sources run on this server, where several servers have the same.
+pub(crate) struct Permit {
+    add: Box<dyn Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync>,
+    remove: Box<dyn Fn(&StreamName) + Send + Sync>,
+}
+
+impl Permit {
+    /// `add` returns what tells whether a source may run, or `None` for one that always runs;
+    /// `remove` is called once the source is no longer there.
+    pub(crate) fn new(
+        add: impl Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync + 'static,
+        remove: impl Fn(&StreamName) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            add: Box::new(add),
+            remove: Box::new(remove),
+        }
+    }
+}
+
+impl Default for Permit {
+    /// Every source always runs.
+    fn default() -> Self {
+        Self::new(|_| None, |_| ())
+    }
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Permit")
+    }
 }
 
 /// One source with all that runs for it.
@@ -37,12 +72,25 @@ struct RunningSource {
     is_publisher: bool,
     /// Ends the source when dropped.
     end: oneshot::Sender<()>,
+    parts: Parts,
+}
+
+/// The tasks and the thread of one source.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
     tasks: Vec<JoinHandle<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// What a source needs of the server while it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) codes: FrameCodes,
+    pub(super) supervisor: Arc<Supervisor>,
+}
+
 /// A source that can be started.
-enum Ready {
+pub(super) enum Ready {
     File(Clip, Box<glassline_demux::Demuxer>),
     Pipe(PipeSource),
     Rtsp(Box<RtspSource>),
@@ -64,7 +112,8 @@ pub(crate) enum ChangeError {
 ///
 /// Files are read through once before anything starts. The built-in clip enters in `codes` when its
 /// frames are captured. Sources end when `stopped` becomes true or its sender is dropped, or the
-/// result is dropped. Needs a tokio runtime.
+/// result is dropped. A source for which `permit` returns a channel runs only while that says true.
+/// Needs a tokio runtime.
 ///
 /// # Errors
 /// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
@@ -76,6 +125,7 @@ pub(crate) async fn spawn(
     codes: &FrameCodes,
     supervisor: &Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
+    permit: Permit,
 ) -> Result<Sources, StartError> {
     let sources = Sources {
         services: stand_in::Services {
@@ -85,6 +135,7 @@ pub(crate) async fn spawn(
         },
         codes: codes.clone(),
         stopped,
+        permit,
         running: Mutex::default(),
     };
     let away = specs
@@ -98,10 +149,11 @@ pub(crate) async fn spawn(
             return Err(StartError::Twice { name: spec.name });
         }
         let away = load_image(&spec).await?;
-        ready.push((prepare(spec, supervisor).await?, away));
+        let (_, source) = prepare(spec.clone(), supervisor).await?;
+        ready.push((spec, source, away));
     }
-    for ((name, source), away) in ready {
-        sources.begin(name, source, away)?;
+    for (spec, source, away) in ready {
+        sources.begin(spec, source, away)?;
     }
     Ok(sources)
 }
@@ -112,7 +164,8 @@ impl Sources {
     /// # Errors
     /// Returns [`ChangeError`] if the source cannot be started, or the stream has a publisher.
     pub(crate) async fn add(&self, spec: SourceSpec) -> Result<(), ChangeError> {
-        let (name, ready, away) = self.make_ready(spec).await?;
+        let (ready, away) = self.make_ready(&spec).await?;
+        let name = spec.name.clone();
         let hub = &self.services.hub;
         let is_published = hub
             .stream(name.as_str())
@@ -120,7 +173,7 @@ impl Sources {
         if is_published && !matches!(ready, Ready::Publisher) {
             return Err(ChangeError::Published(name));
         }
-        Ok(self.begin(name, ready, away)?)
+        Ok(self.begin(spec, ready, away)?)
     }
 
     /// Gives the stream of a running source another one. Its viewers stay, and see the new source as
@@ -129,9 +182,10 @@ impl Sources {
     /// # Errors
     /// Returns [`StartError`] if the new source cannot be started. The old one then goes on.
     pub(crate) async fn change(&self, spec: SourceSpec) -> Result<(), StartError> {
-        let (name, ready, away) = self.make_ready(spec).await?;
+        let (ready, away) = self.make_ready(&spec).await?;
+        let name = &spec.name;
         let is_publisher = matches!(ready, Ready::Publisher);
-        let old = self.lock().remove(&name);
+        let old = self.lock().remove(name);
         if let Some(old) = old {
             // A stream that clients publish is another one than a stream that the server fetches.
             let is_other = old.is_publisher != is_publisher;
@@ -145,7 +199,7 @@ impl Sources {
         {
             stream.set_state(State::Connecting);
         }
-        self.begin(name, ready, away)
+        self.begin(spec, ready, away)
     }
 
     /// Ends a source and deletes its stream.
@@ -155,6 +209,7 @@ impl Sources {
         self.services.hub.delete(name.as_str());
         if let Some(source) = source {
             source.end().await;
+            (self.permit.remove)(name);
         }
     }
 
@@ -177,8 +232,8 @@ impl Sources {
 
     async fn make_ready(
         &self,
-        spec: SourceSpec,
-    ) -> Result<(StreamName, Ready, Option<AwayContent>), StartError> {
+        spec: &SourceSpec,
+    ) -> Result<(Ready, Option<AwayContent>), StartError> {
         let mut fallbacks: BTreeMap<_, _> = self
             .lock()
             .iter()
@@ -189,19 +244,19 @@ impl Sources {
             fallbacks.insert(spec.name.clone(), away.clone());
         }
         check_fallbacks(&fallbacks)?;
-        let away = load_image(&spec).await?;
-        let (name, ready) = prepare(spec, &self.services.supervisor).await?;
-        Ok((name, ready, away))
+        let away = load_image(spec).await?;
+        let (_, ready) = prepare(spec.clone(), &self.services.supervisor).await?;
+        Ok((ready, away))
     }
 
     /// Makes the stream, unless it is there, and starts the source.
     fn begin(
         &self,
-        name: StreamName,
+        spec: SourceSpec,
         source: Ready,
         away: Option<AwayContent>,
     ) -> Result<(), StartError> {
-        let hub = &self.services.hub;
+        let (name, hub) = (spec.name.clone(), &self.services.hub);
         let is_publisher = matches!(source, Ready::Publisher);
         let stream = match is_publisher {
             true => hub.reserve(name.clone()),
@@ -216,68 +271,40 @@ impl Sources {
             away: away.as_ref().map(|it| it.away.clone()),
             is_publisher,
             end,
-            tasks: Vec::new(),
-            thread: None,
+            parts: Parts::default(),
         };
         if let Some(away) = away {
             let (stream, services) = (Arc::clone(&stream), self.services.clone());
             let standing_in = stand_in::run(stream, away, services, until.clone());
-            running.tasks.push(tokio::spawn(standing_in));
+            running.parts.tasks.push(tokio::spawn(standing_in));
         }
-        let started = self.start(&mut running, source, stream, until);
+        let surroundings = Surroundings {
+            codes: self.codes.clone(),
+            supervisor: Arc::clone(&self.services.supervisor),
+        };
+        let permitted = match is_publisher {
+            true => None,
+            false => (self.permit.add)(&name),
+        };
+        let parts = &mut running.parts;
+        let started = match permitted {
+            Some(permitted) => {
+                let shared = SharedSource {
+                    spec,
+                    stream,
+                    surroundings,
+                    permitted,
+                };
+                parts.tasks.push(tokio::spawn(shared.run(source, until)));
+                Ok(())
+            }
+            None => parts.start(source, stream, surroundings, until),
+        };
         started.map_err(|source| StartError::Thread {
             name: name.clone(),
             source,
         })?;
         self.lock().insert(name, running);
-        Ok(())
-    }
-
-    fn start(
-        &self,
-        running: &mut RunningSource,
-        source: Ready,
-        stream: Arc<Stream>,
-        stopped: watch::Receiver<bool>,
-    ) -> std::io::Result<()> {
-        let supervisor = Arc::clone(&self.services.supervisor);
-        match source {
-            // The source has a thread of its own, not one of tokio's, because it runs until the
-            // server stops.
-            Ready::File(clip, source) => {
-                let name = format!("file {}", stream.name());
-                let heartbeat = supervisor.register(Part::Source, &name);
-                let thread = thread::Builder::new().name(name);
-                let stop = file::Stop { stopped, heartbeat };
-                let codes = self.codes.clone();
-                running.thread = Some(thread.spawn(move || {
-                    file::run(&clip, *source, &stream, &codes, &supervisor, &stop);
-                })?);
-            }
-            Ready::Pipe(source) => {
-                let name = format!("pipe {}", stream.name());
-                let heartbeat = supervisor.register(Part::Source, &name);
-                let thread = thread::Builder::new().name(name);
-                let stop = file::Stop { stopped, heartbeat };
-                running.thread = Some(thread.spawn(move || {
-                    pipe::run(&source, &stream, &supervisor, stop);
-                })?);
-            }
-            Ready::Publisher => {
-                if !stream.is_published() {
-                    let detail = "nobody publishes yet".to_owned();
-                    stream.set_state(State::Down { detail });
-                }
-            }
-            Ready::Rtsp(camera) => {
-                let life = camera::Life {
-                    supervisor,
-                    stopped,
-                };
-                let pulling = camera::run(*camera, stream, life);
-                running.tasks.push(tokio::spawn(pulling));
-            }
-        }
         Ok(())
     }
 
@@ -299,38 +326,85 @@ impl Sources {
     }
 }
 
+impl Parts {
+    /// Starts a source, which ends when `stopped` becomes true or its sender is dropped.
+    pub(super) fn start(
+        &mut self,
+        source: Ready,
+        stream: Arc<Stream>,
+        surroundings: Surroundings,
+        stopped: watch::Receiver<bool>,
+    ) -> std::io::Result<()> {
+        let Surroundings { codes, supervisor } = surroundings;
+        match source {
+            // The source has a thread of its own, not one of tokio's, because it runs until the
+            // server stops.
+            Ready::File(clip, source) => {
+                let name = format!("file {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                self.thread = Some(thread.spawn(move || {
+                    file::run(&clip, *source, &stream, &codes, &supervisor, &stop);
+                })?);
+            }
+            Ready::Pipe(source) => {
+                let name = format!("pipe {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                self.thread = Some(thread.spawn(move || {
+                    pipe::run(&source, &stream, &supervisor, stop);
+                })?);
+            }
+            Ready::Publisher => {
+                if !stream.is_published() {
+                    let detail = "nobody publishes yet".to_owned();
+                    stream.set_state(State::Down { detail });
+                }
+            }
+            Ready::Rtsp(camera) => {
+                let life = camera::Life {
+                    supervisor,
+                    stopped,
+                };
+                let pulling = camera::run(*camera, stream, life);
+                self.tasks.push(tokio::spawn(pulling));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the source has ended.
+    pub(super) async fn wait(self) {
+        let thread = self.thread.map(|thread| {
+            tokio::task::spawn_blocking(|| {
+                if thread.join().is_err() {
+                    tracing::error!("a file source panicked");
+                }
+            })
+        });
+        for task in self.tasks.into_iter().chain(thread) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a source task failed");
+            }
+        }
+    }
+}
+
 impl RunningSource {
     /// Ends the source, and waits until it has ended.
     async fn end(self) {
-        let Self {
-            end, tasks, thread, ..
-        } = self;
+        let Self { end, parts, .. } = self;
         drop(end);
-        wait_for(tasks, thread).await;
+        parts.wait().await;
     }
 
     /// Waits until the source has ended.
     async fn wait(self) {
-        let Self {
-            end, tasks, thread, ..
-        } = self;
-        wait_for(tasks, thread).await;
+        let Self { end, parts, .. } = self;
+        parts.wait().await;
         drop(end);
-    }
-}
-
-async fn wait_for(tasks: Vec<JoinHandle<()>>, thread: Option<thread::JoinHandle<()>>) {
-    let thread = thread.map(|thread| {
-        tokio::task::spawn_blocking(|| {
-            if thread.join().is_err() {
-                tracing::error!("a file source panicked");
-            }
-        })
-    });
-    for task in tasks.into_iter().chain(thread) {
-        if let Err(error) = task.await {
-            tracing::error!(%error, "a source task failed");
-        }
     }
 }
 
@@ -366,7 +440,7 @@ async fn load_image(spec: &SourceSpec) -> Result<Option<AwayContent>, StartError
     }
 }
 
-async fn prepare(
+pub(super) async fn prepare(
     spec: SourceSpec,
     supervisor: &Arc<Supervisor>,
 ) -> Result<(StreamName, Ready), StartError> {

@@ -9,8 +9,10 @@ use glassline_quic::moq::{Announcement, Ended, Refusal, Session, SubscribeError}
 use tokio::task::JoinSet;
 
 use super::access::Rights;
+use super::nodes::Nodes;
 use super::{Reason, SessionContext, account};
 use crate::auth::Access;
+use crate::ingest::NameClaim;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::runtime::Part;
 
@@ -61,9 +63,10 @@ pub(super) async fn publish_all(
             Ok(name) => name,
             Err(fault) => break fault,
         };
-        if let Err(fault) = find_free(&name, context).await {
-            break fault;
-        }
+        let claim = match claim(&name, context).await {
+            Ok(claim) => claim,
+            Err(fault) => break fault,
+        };
         if account.broadcasts() >= BROADCASTS_MAX {
             let why = format!("a session publishes at most {BROADCASTS_MAX} streams");
             break Fault::of(name.as_str(), (Refusal::Full, Reason::Full), why);
@@ -80,6 +83,7 @@ pub(super) async fn publish_all(
             received_bytes: Arc::clone(account.received_bytes()),
             late_groups: Arc::clone(context.counters.late_groups()),
             name,
+            claim,
             supervisor: Arc::clone(&context.supervisor),
         };
         broadcasts.spawn(publish(ingest, Arc::clone(account), path));
@@ -156,6 +160,34 @@ fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> 
     Err(Fault::of(name.as_str(), kind, why))
 }
 
+/// Makes sure that the stream `name` has no other publisher. Returns the claim to the name where
+/// several servers agree on it.
+async fn claim(
+    name: &StreamName,
+    context: &SessionContext,
+) -> Result<Option<Box<dyn NameClaim>>, Fault> {
+    let directory = context.nodes.as_ref().map(Nodes::directory);
+    let Some(directory) = directory.filter(|it| it.member().is_some()) else {
+        return find_free(name, context).await.map(|()| None);
+    };
+    // What the hub has may be another server's; only a silent publisher of this one makes way here.
+    let accounts = &context.accounts;
+    if accounts
+        .silent_publisher(name.as_str(), SILENCE, Instant::now())
+        .is_some()
+    {
+        find_free(name, context).await?;
+    }
+    match directory.claim(name, false).await {
+        Ok(claim) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
+        Err(refusal) => {
+            tracing::info!(stream = %name, %refusal, "publisher refused");
+            let kind = (Refusal::Busy, Reason::Busy);
+            Err(Fault::of(name.as_str(), kind, refusal.to_string()))
+        }
+    }
+}
+
 /// Checks that the stream `name` has no source. A source over QUIC that is silent is disconnected in
 /// favor of the new one.
 async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fault> {
@@ -213,7 +245,9 @@ async fn publish(
     };
     tracing::warn!(stream, peer = %ingest.session.peer(), %fault, "publisher disconnected");
     let refusal = match fault {
-        BroadcastError::Publish(PublishError::Busy { .. }) => Refusal::Busy,
+        BroadcastError::Publish(PublishError::Busy { .. } | PublishError::Replaced { .. }) => {
+            Refusal::Busy
+        }
         BroadcastError::Create(_) => Refusal::Full,
         _ => Refusal::Malformed,
     };
@@ -241,7 +275,9 @@ fn reason_of(fault: &BroadcastError) -> Option<Reason> {
         }
         BroadcastError::Subscribe(_) => Reason::Catalog,
         BroadcastError::Silent | BroadcastError::NoKeyframe => Reason::Silent,
-        BroadcastError::Publish(PublishError::Busy { .. }) => Reason::Busy,
+        BroadcastError::Publish(PublishError::Busy { .. } | PublishError::Replaced { .. }) => {
+            Reason::Busy
+        }
         BroadcastError::Publish(_) => Reason::Catalog,
         BroadcastError::Create(_) => Reason::Full,
     })

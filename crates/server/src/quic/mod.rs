@@ -204,6 +204,11 @@ impl Shared {
         *self.fingerprint.borrow()
     }
 
+    /// Returns what tells the present fingerprint, and each one after it.
+    pub(crate) fn watch_fingerprint(&self) -> watch::Receiver<Fingerprint> {
+        self.fingerprint.subscribe()
+    }
+
     /// Uses another certificate for new connections. Returns whether it differs from the one before.
     ///
     /// # Errors

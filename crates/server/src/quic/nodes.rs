@@ -15,7 +15,6 @@ use super::{OpenedSession, Reason, SessionContext};
 use crate::auth::Secret;
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
 use crate::egress::{moq, units};
-use crate::rooms;
 use crate::runtime::{Part, Supervisor, calendar, spawn_kept};
 
 /// The parts of the server that its cluster needs.
@@ -33,6 +32,7 @@ pub(super) struct Nodes {
     origin: Origin,
     clock: NodeClock,
     secret: Secret,
+    directory: Arc<Directory>,
 }
 
 impl Nodes {
@@ -49,13 +49,14 @@ impl Nodes {
             directory,
         } = services?;
         let origin = Origin::with_deadline(moq::DEADLINE);
+        let (finder, offered_by) = (Arc::clone(&directory), Arc::clone(&directory));
         let offered = units::Services {
             hub: Arc::clone(hub),
             node: identity.name,
             clock: identity.clock,
-            find: Arc::new(move |name, asking| directory.begin_for_nodes(name, asking)),
+            find: Arc::new(move |name, asking| finder.begin_for_nodes(name, asking)),
             provenance_of: Arc::new(move |name| provenances.of(name)),
-            has: |name| !rooms::is_voice(name),
+            has: Arc::new(move |name| offered_by.offers(name)),
             supervisor: Arc::clone(supervisor),
         };
         let (offering, until) = (origin.clone(), stopped.clone());
@@ -66,8 +67,14 @@ impl Nodes {
             origin,
             clock: identity.clock,
             secret: identity.secret,
+            directory,
         };
         Some((nodes, task))
+    }
+
+    /// Returns what knows the streams of other servers.
+    pub(super) const fn directory(&self) -> &Arc<Directory> {
+        &self.directory
     }
 
     /// Returns what another server is granted.

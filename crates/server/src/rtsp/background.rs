@@ -3,14 +3,17 @@
 
 use std::sync::Arc;
 
-use glassline_hub::Stream;
-use glassline_rtsp::server::RequestId;
+use glassline_hub::{Stream, StreamName};
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::server::{Refusal, RequestId};
 
 use super::access;
-use super::command::{AwaitedStream, Command, LookupResult};
+use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use super::pending_request::{Credentials, Login, PendingRequest};
 use super::shared::Shared;
 use crate::auth::LoginError;
+use crate::cluster::ClaimRefusal;
+use crate::ingest::NameClaim;
 use crate::runtime::{Key, Part, await_tracks};
 
 /// Starts such work for the clients of one thread.
@@ -82,6 +85,37 @@ impl Background {
                 media_file,
             };
             shared.send(thread, Command::Found(Box::new(found)));
+        });
+    }
+
+    /// Claims the name of an announced stream among several servers.
+    pub(super) fn claim(
+        &self,
+        client: Key,
+        id: RequestId,
+        name: StreamName,
+        description: Box<Description>,
+    ) {
+        let Some(directory) = self.shared.directory.clone() else {
+            return;
+        };
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let claiming = directory.claim(&name, false);
+            let claimed = shared.supervisor.catch_task(Part::Rtsp, claiming).await;
+            let claim = match claimed {
+                Ok(Ok(claim)) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
+                Ok(Err(ClaimRefusal::Taken { .. })) => Err(Refusal::Busy),
+                _ => Err(Refusal::NotEnoughBandwidth),
+            };
+            let claimed = ClaimOutcome {
+                client,
+                id,
+                name,
+                description,
+                claim,
+            };
+            shared.send(thread, Command::Claimed(Box::new(claimed)));
         });
     }
 

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use glassline_hub::Demand;
-use glassline_rtsp::server::{Answer, RequestId};
+use glassline_hub::{Demand, StreamName};
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::server::{Answer, Refusal, RequestId};
 use tokio::sync::oneshot;
 
 use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
+use crate::ingest::NameClaim;
 use crate::ingest::library::MediaFile;
 use crate::runtime::{Key, SourcePrefix};
 
@@ -31,6 +33,8 @@ pub(super) enum Command {
     Found(Box<LookupResult>),
     /// A request that has waited for the tracks of a stream.
     Awaited(Box<AwaitedStream>),
+    /// A publisher whose stream's name was claimed among several servers, or not.
+    Claimed(Box<ClaimOutcome>),
     /// The other connection of a client's tunnel, which another thread accepted.
     Tunnel(Box<Handover>),
     /// Close the oldest connection without a session, of this source prefix if one is given, because
@@ -48,6 +52,17 @@ pub(super) struct LookupResult {
     pub(super) request: PendingRequest,
     /// The file; `None` if there is no such file, or if it cannot be played.
     pub(super) media_file: Option<Arc<MediaFile>>,
+}
+
+/// The outcome of claiming the name of an announced stream among several servers.
+#[derive(Debug)]
+pub(super) struct ClaimOutcome {
+    pub(super) client: Key,
+    pub(super) id: RequestId,
+    pub(super) name: StreamName,
+    pub(super) description: Box<Description>,
+    /// The claim; the refusal to answer with if there is none.
+    pub(super) claim: Result<Option<Box<dyn NameClaim>>, Refusal>,
 }
 
 /// A request that has waited for the tracks of a stream, which may still have none.

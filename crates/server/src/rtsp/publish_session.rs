@@ -10,6 +10,7 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
 
 use crate::egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
+use crate::ingest::NameClaim;
 use crate::ingest::rtsp::{Recording, Reporter};
 
 /// A publisher's session, from its ANNOUNCE on.
@@ -26,28 +27,36 @@ pub(super) struct PublishSession {
     clear: Vec<u8>,
 }
 
+/// Returns the name of the stream that is announced under `path`.
+///
+/// # Errors
+/// Returns the refusal to answer with.
+pub(super) fn announced_name(path: &str) -> Result<StreamName, Refusal> {
+    StreamName::parse(path).map_err(|error| {
+        tracing::info!(path, %error, "publisher refused: the announced name is not a valid stream name");
+        Refusal::Forbidden
+    })
+}
+
 impl PublishSession {
-    /// Prepares to publish the announced tracks under `path`.
+    /// Prepares to publish the announced tracks as the stream `name`, to which the client may have a
+    /// claim among several servers.
     ///
     /// # Errors
     /// Returns the refusal to answer with.
     pub(super) fn announce(
         hub: &Arc<Hub>,
         keys: &NumberKeys,
-        path: &str,
+        (name, claim): (StreamName, Option<Box<dyn NameClaim>>),
         description: &Description,
         now: Instant,
     ) -> Result<Self, Refusal> {
-        let name = StreamName::parse(path).map_err(|error| {
-            tracing::info!(path, %error, "publisher refused: the announced name is not a valid stream name");
-            Refusal::Forbidden
-        })?;
         let reporter = Reporter {
             ssrc: keys.receiver(&name),
             cname: keys.cname(&name),
         };
         let ssrc = reporter.ssrc;
-        let recording = Recording::announce(hub, name, reporter, description, now)?;
+        let recording = Recording::announce(hub, (name, claim), reporter, description, now)?;
         let tracks = description.tracks.iter();
         Ok(Self {
             recording,

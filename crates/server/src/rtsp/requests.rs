@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_hub::Stream;
+use glassline_hub::{Stream, StreamName};
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
@@ -16,13 +16,15 @@ use glassline_rtsp::server::{
 use super::access::{self, Decision};
 use super::client::Role;
 use super::client_scope::ClientScope;
+use super::command::ClaimOutcome;
 use super::file_playback::{FilePlayback, PlayRequest};
 use super::media_folder;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
-use super::publish_session::PublishSession;
+use super::publish_session::{PublishSession, announced_name};
 use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::TrackTransport;
+use crate::ingest::NameClaim;
 use crate::runtime::may_come;
 
 /// Time after which a client should ask again for a stream that is not there yet.
@@ -48,6 +50,12 @@ pub(super) enum Effect {
         id: RequestId,
         stream: Arc<Stream>,
         request: PendingRequest,
+    },
+    /// Claim the name of the announced stream among several servers, and then answer the request.
+    ClaimName {
+        id: RequestId,
+        name: StreamName,
+        description: Box<Description>,
     },
     /// The client has torn down everything that it had set up.
     Leave,
@@ -123,10 +131,7 @@ impl Requests {
                 path,
                 description,
                 ..
-            } => Some(Effect::Answer(
-                id,
-                self.announce(scope, &path, &description),
-            )),
+            } => Some(self.announce(scope, id, &path, description)),
             Event::Record { id } => Some(Effect::Answer(id, record(scope))),
             Event::TearDown { track } => tear_down(scope, track),
             Event::TunnelGet { cookie } => Some(Effect::OpenTunnel { cookie }),
@@ -326,14 +331,50 @@ impl Requests {
     fn announce(
         &self,
         scope: &mut ClientScope<'_>,
+        id: RequestId,
         path: &str,
+        description: Box<Description>,
+    ) -> Effect {
+        let name = match announced_name(path) {
+            Ok(name) => name,
+            Err(refusal) => return Effect::Answer(id, Answer::Refused(refusal)),
+        };
+        let cluster = self.shared.directory.as_ref();
+        if cluster.is_some_and(|it| it.member().is_some()) {
+            return Effect::ClaimName {
+                id,
+                name,
+                description,
+            };
+        }
+        Effect::Answer(id, self.announce_now(scope, (name, None), &description))
+    }
+
+    /// Answers ANNOUNCE once it is known whether the client has the name among several servers.
+    pub(super) fn answer_claimed(
+        &self,
+        scope: &mut ClientScope<'_>,
+        claimed: ClaimOutcome,
+    ) -> Answer {
+        match claimed.claim {
+            Ok(claim) => self.announce_now(scope, (claimed.name, claim), &claimed.description),
+            Err(refusal) => Answer::Refused(refusal),
+        }
+    }
+
+    /// Answers ANNOUNCE of a stream that nobody else publishes, or to which the client has a claim
+    /// among several servers.
+    fn announce_now(
+        &self,
+        scope: &mut ClientScope<'_>,
+        named: (StreamName, Option<Box<dyn NameClaim>>),
         description: &Description,
     ) -> Answer {
         if scope.client.player().is_some() {
             return Answer::Refused(Refusal::NotInThisState);
         }
         let (hub, keys) = (&self.shared.hub, &self.shared.context.keys);
-        match PublishSession::announce(hub, keys, path, description, scope.now) {
+        match PublishSession::announce(hub, keys, named, description, scope.now) {
             Ok(session) => {
                 scope.client.role = Role::Publisher(Box::new(session));
                 Answer::Announced

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints, TlsParts};
 use crate::auth::Users;
-use crate::cluster::{self, Directory, Identity, Provenances};
+use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
 use crate::config::{ClusterOrigin, Config, DataAccess};
 use crate::failures::Failures;
 use crate::http::server::ListenerCounters;
@@ -46,7 +46,7 @@ pub use certificates::check_certificates;
 pub use start_error::StartError;
 pub use trial::{
     Fault, Tried, advertised_ips, certificate_files, try_advertised, try_authority,
-    try_certificates, try_config, try_folders, try_listeners, try_sources,
+    try_certificates, try_config, try_folders, try_listeners, try_nats, try_sources,
 };
 
 /// A running server with its listeners, threads and tasks.
@@ -74,6 +74,7 @@ impl Server {
     /// Returns [`StartError`] with the listener or the source, and what to change.
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
         config.check_ports()?;
+        config.check_cluster()?;
         let clock = Clock::start();
         let supervisor = Supervisor::start()?;
         if LOG.turns.get() > 0 {
@@ -109,15 +110,29 @@ impl Server {
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
-        let sources =
-            ingest::spawn(&hub, specs.clone(), &codes, &supervisor, stopped.clone()).await?;
-        let sources = Arc::new(sources);
+        let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
+        let member = cluster
+            .as_ref()
+            .and_then(|it| it.directory.member())
+            .cloned();
+        let awaited: Vec<_> = config.published_names().cloned().collect();
+        let sources = ingest::spawn(
+            &hub,
+            specs.clone(),
+            &codes,
+            &supervisor,
+            stopped.clone(),
+            permit(member.as_ref()),
+        );
+        let sources = Arc::new(sources.await?);
+        if let Some(member) = &member {
+            awaited.iter().for_each(|name| member.expect(name));
+        }
         let stored = stored_sources(&config, &specs, &sources, &loudspeakers).await?;
         let users = Arc::new(Users::new(&config.auth));
         users.load_keys().await?;
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
-        let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
         let reload = Reload::new(&config, &users, &certificates.files, &supervisor);
         let asked = Arc::<Requests>::default();
@@ -147,8 +162,9 @@ impl Server {
             clock,
             (&failures, &supervisor),
             &stopped,
-            cluster,
+            cluster.clone(),
         )?;
+        let joined = join_cluster(&config, cluster.as_ref(), quic.as_ref(), &stopped);
         let [mut listeners, operators] = http.addresses();
         listeners.push(("media", shards.local_addr()));
         if config.media.tcp {
@@ -215,6 +231,7 @@ impl Server {
         drop(app);
         tasks.extend(keys);
         tasks.extend(certificates.keep(&supervisor, &stopped));
+        tasks.extend(joined);
         if let Some(socket) = media_tcp {
             let (shared, supervisor) = (Arc::clone(&shared), Arc::clone(&supervisor));
             let serving =
@@ -380,12 +397,23 @@ fn cluster_services(
         clock: NodeClock::since(clock.epoch()),
     };
     let provenances = Arc::new(Provenances::new(&identity));
+    let linger = Duration::from_secs(cluster.linger_s.into());
+    let member = cluster.nats_options().map(|engine| {
+        let settings = MemberSettings {
+            engine,
+            region: cluster.region.clone(),
+            linger,
+            viewers_max: config.limits.viewers,
+        };
+        Member::new(hub, &identity, &provenances, supervisor, settings)
+    });
+    let member = member.transpose()?;
     let settings = cluster::Settings {
         origins: cluster.origins.iter().map(ClusterOrigin::address).collect(),
-        linger: Duration::from_secs(cluster.linger_s.into()),
+        linger,
     };
-    let directory = Directory::new(hub, &identity, &provenances, supervisor, settings);
-    let directory = directory?;
+    let found_by = (settings, member);
+    let directory = Directory::new(hub, &identity, &provenances, supervisor, found_by)?;
     Ok(Some(NodeServices {
         identity,
         provenances,
@@ -407,6 +435,42 @@ fn keep_keys(
     };
     let task = (Part::Background, "keys of tokens");
     Some(spawn_kept(supervisor, task, stopped, keep))
+}
+
+/// Returns which sources run here: each on one server, if several of a cluster have it.
+fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
+    let (adding, removing) = (member.cloned(), member.cloned());
+    ingest::Permit::new(
+        move |name| adding.as_ref()?.add_source(name),
+        move |name| {
+            if let Some(member) = &removing {
+                member.remove_source(name);
+            }
+        },
+    )
+}
+
+/// Joins the cluster whose servers agree through NATS, if this server is in one. Returns the task that
+/// must end before the process does.
+fn join_cluster(
+    config: &Config,
+    services: Option<&NodeServices>,
+    quic: Option<&Quic>,
+    stopped: &watch::Receiver<bool>,
+) -> Option<JoinHandle<()>> {
+    let (cluster, services, quic) = (config.cluster.as_ref()?, services?, quic?);
+    let member = services.directory.member()?;
+    let advertised = config.media.advertised_ips();
+    let (host, port) = cluster.reachable(quic.local_addr(), &advertised)?;
+    let reachable = Reachable {
+        host,
+        port,
+        incarnation: services.identity.incarnation,
+        region: cluster.region.clone(),
+    };
+    tracing::info!(node = %cluster.name, host = reachable.host, port, "joining the cluster");
+    let fingerprint = quic.shared().watch_fingerprint();
+    Some(member.join(reachable, fingerprint, stopped.clone()))
 }
 
 /// Returns the settings for answering offers, for shards that listen on `media`.

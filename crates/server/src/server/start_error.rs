@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 
 use crate::auth::KeyRingError;
+use crate::config::{ClusterError, Collisions};
 use crate::stored::StateFileError;
-use crate::config::Collisions;
 use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
@@ -29,6 +29,9 @@ pub enum StartError {
     /// Two listeners want the same port.
     #[error(transparent)]
     Ports(#[from] Collisions),
+    /// The section `cluster` does not fit the rest.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The media port could not be opened, or its threads could not be started.
     #[error(transparent)]
     Shards(#[from] sessions::StartError),

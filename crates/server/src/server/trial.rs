@@ -13,7 +13,7 @@ use url::Url;
 use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
-use crate::config::{Config, ConfiguredListener, PemFiles, Protocol, Tls};
+use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
 use crate::ingest::{self, FrameCodes, Input, SourceSpec};
 use crate::runtime::Supervisor;
 
@@ -70,6 +70,7 @@ pub async fn try_config(config: &Config) -> Result<Vec<Tried>, StartError> {
     tried.extend(try_certificates(config));
     tried.extend(try_authority(config).await);
     tried.extend(try_advertised(config).await);
+    tried.extend(try_nats(config).await);
     tried.extend(try_folders(config));
     tried.extend(try_sources(config, PATIENCE).await?);
     Ok(tried)
@@ -227,6 +228,28 @@ pub async fn try_authority(config: &Config) -> Option<Tried> {
     Some(of("tls.acme.directory", outcome))
 }
 
+/// Connects to each server of `cluster.nats`, and compares the buckets there, which are made if they
+/// are missing.
+pub async fn try_nats(config: &Config) -> Vec<Tried> {
+    let Some(options) = config.cluster.as_ref().and_then(Cluster::nats_options) else {
+        return Vec::new();
+    };
+    let tried = glassline_cluster_nats::try_servers(&options).await;
+    let tried = tried.into_iter().map(|it| {
+        let outcome = match it.outcome {
+            Ok(warnings) if warnings.is_empty() => Ok(format!("{} can be used", it.server)),
+            Ok(warnings) => Ok(format!(
+                "{} can be used; note: {}",
+                it.server,
+                warnings.join("; ")
+            )),
+            Err(failure) => Err(failure.to_string().into()),
+        };
+        of("cluster.nats", outcome)
+    });
+    tried.collect()
+}
+
 /// Asks for the names and the STUN servers of `media.advertise`.
 pub async fn try_advertised(config: &Config) -> Vec<Tried> {
     let mut tried = Vec::new();
@@ -270,7 +293,8 @@ async fn source(
     }
     let (stop, stopped) = watch::channel(false);
     let codes = FrameCodes::default();
-    let started = ingest::spawn(&hub, vec![spec], &codes, &supervisor, stopped).await;
+    let permit = ingest::Permit::default();
+    let started = ingest::spawn(&hub, vec![spec], &codes, &supervisor, stopped, permit).await;
     let sources = match started {
         Ok(sources) => sources,
         Err(error) => return of(key, Err(error.to_string().into())),

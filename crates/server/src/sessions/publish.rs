@@ -11,6 +11,8 @@ use super::endings::EndReason;
 use super::negotiator::{AnsweredOffer, Negotiator, draw_session_id};
 use super::offer::{Offer, OfferError};
 use super::peer::{Publisher, Role};
+use crate::cluster::ClaimRefusal;
+use crate::ingest::NameClaim;
 use crate::ingest::whip::Contribution;
 use crate::messages::{Messages, Publication, Side};
 
@@ -23,6 +25,9 @@ pub(crate) enum PublishOfferError {
     /// The stream has another publisher.
     #[error("'{0}' has a publisher already")]
     Taken(StreamName),
+    /// The cluster gives the stream to no publisher of this server.
+    #[error(transparent)]
+    NotClaimed(#[from] ClaimRefusal),
     /// The stream cannot be made; holds the reason.
     #[error("{0}")]
     NoStream(String),
@@ -42,8 +47,11 @@ impl Negotiator {
     ) -> Result<AnsweredOffer, PublishOfferError> {
         let taken = || PublishOfferError::Taken(name.clone());
         let holder = self.reservations.holder(&name, Instant::now());
+        let cluster = self.directory().filter(|it| it.member().is_some());
         let is_held = match holder {
             Some((_, is_silent)) => !is_silent,
+            // What the hub has may be another server's, and the cluster knows that.
+            None if cluster.is_some() => false,
             None => {
                 let present = self.hub.stream(name.as_str());
                 present.is_some_and(|it| matches!(it.state(), State::Live { .. }))
@@ -62,6 +70,12 @@ impl Negotiator {
             let (sdp, now) = (offer.sdp, Instant::now());
             Session::accept_publication(config, sdp, TrackPipeline::REPAIR_MAX, now)
         })?;
+        // A silent holder of this server makes way.
+        let may_replace = takes_over || holder.is_some();
+        let claim = match cluster {
+            Some(cluster) => cluster.claim(&name, may_replace).await?,
+            None => None,
+        };
         // The old publisher goes once the new one's offer is known to be good.
         if let Some(record) = holder.and_then(|(holder, _)| self.shared.registry.by_id(&holder)) {
             self.shared
@@ -74,7 +88,8 @@ impl Negotiator {
         let reservation =
             self.reservations
                 .reserve(name.clone(), id.clone(), takes_over, accepted.now);
-        let reservation = reservation.map_err(|_| taken())?;
+        let mut reservation = reservation.map_err(|_| taken())?;
+        reservation.set_claim(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>));
         let hub = Arc::clone(&self.hub);
         let stream = hub.admit(name).map_err(full)?;
         let (session, now) = (&accepted.session, accepted.now);

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 
 use super::reception::{Arrival, Described, Reception};
 use super::sessions::Sessions;
-use super::{Command, PullEvent, PullFailure, PullSource, SILENCE};
-use crate::cluster::identity::Provenances;
+use super::{Command, Gate, PullEvent, PullFailure, PullSource, SILENCE};
+use crate::cluster::identity::{Mark, Provenances};
 use crate::runtime::TaskWaker;
 
 /// Shortest time between two requests for a keyframe of a track.
@@ -27,6 +27,8 @@ pub(super) struct Driver {
     commands: mpsc::UnboundedReceiver<Command>,
     events: mpsc::Sender<PullEvent>,
     linger: Duration,
+    /// Decides whether a source may feed the hub; `None` where nobody coordinates the servers.
+    gate: Option<Box<dyn Gate>>,
     /// Woken when the stream is needed or no more, and when a keyframe is requested.
     changed: Arc<TaskWaker>,
     present: Option<Present>,
@@ -40,6 +42,7 @@ struct Present {
     reception: Reception,
     publisher: Publisher,
     described: Arc<Described>,
+    mark: Mark,
     /// Tracks with other codecs, whose first keyframe has not come yet.
     coming: Option<Arc<Described>>,
     /// When the latest unit came.
@@ -73,6 +76,7 @@ impl Driver {
         provenances: Arc<Provenances>,
         (commands, events): (mpsc::UnboundedReceiver<Command>, mpsc::Sender<PullEvent>),
         linger: Duration,
+        gate: Option<Box<dyn Gate>>,
     ) -> Self {
         Self {
             stream,
@@ -82,6 +86,7 @@ impl Driver {
             commands,
             events,
             linger,
+            gate,
             changed: Arc::default(),
             present: None,
             next: None,
@@ -108,9 +113,9 @@ impl Driver {
             }
         }
         if let Some(present) = self.present.take() {
+            self.provenances.end(self.stream.name(), present.mark);
             present.publisher.finish(State::Idle);
         }
-        self.provenances.set(self.stream.name(), None);
         let _ = self.events.send(PullEvent::Ended).await;
     }
 
@@ -206,24 +211,35 @@ impl Driver {
         }
     }
 
-    /// Publishes the next source in place of the present one.
+    /// Publishes the next source in place of the present one, if the gate lets it pass.
     fn take_over(&mut self, described: Arc<Described>, unit: MediaUnit) {
         let Some(next) = self.next.take() else { return };
         let source = next.reception.source.clone();
-        match publish(&self.stream, &described) {
-            Err(error) => self.tell(PullEvent::Failed {
+        let mut begun = None;
+        let mut begin = || begun = Some(self.begin_publishing(&described));
+        match &self.gate {
+            Some(gate) => {
+                gate.pass(&described.provenance, &mut begin);
+            }
+            None => begin(),
+        }
+        match begun {
+            None => self.tell(PullEvent::Failed {
+                source,
+                why: PullFailure::Outdated,
+            }),
+            Some(Err(error)) => self.tell(PullEvent::Failed {
                 source,
                 why: error.into(),
             }),
-            Ok(publisher) => {
-                let stream = self.stream.name();
+            Some(Ok((publisher, mark))) => {
                 let provenance = described.provenance.clone();
-                self.provenances.set(stream, Some(provenance.clone()));
                 // The source before ends here: nothing of it is published after this.
                 self.present = Some(Present {
                     reception: next.reception,
                     publisher,
                     described,
+                    mark,
                     coming: None,
                     heard: Instant::now(),
                     is_silent: false,
@@ -234,17 +250,33 @@ impl Driver {
         }
     }
 
+    fn begin_publishing(
+        &self,
+        described: &Described,
+    ) -> Result<(Publisher, Mark), glassline_hub::PublishError> {
+        let publisher = publish(&self.stream, described)?;
+        let provenance = described.provenance.clone();
+        let mark = self.provenances.begin(self.stream.name(), provenance);
+        Ok((publisher, mark))
+    }
+
     fn on_present(&mut self, arrival: Arrival) {
         let Some(present) = &mut self.present else {
             return;
         };
+        if let Arrival::Tracks(described) | Arrival::Redescribed(described) = &arrival
+            && self.gate.is_some()
+            && !is_same_claim(described, &present.described)
+        {
+            return self.fail_present(PullFailure::Outdated);
+        }
         match arrival {
             Arrival::Tracks(described) => present.coming = Some(described),
             Arrival::Redescribed(described) => {
                 let _ = present.publisher.describe(&described.tracks);
-                let stream = self.stream.name();
+                let provenance = described.provenance.clone();
                 self.provenances
-                    .set(stream, Some(described.provenance.clone()));
+                    .change(self.stream.name(), present.mark, provenance);
                 present.described = described;
             }
             Arrival::Unit(unit) => {
@@ -293,6 +325,7 @@ impl Driver {
             let detail = why.to_string();
             let stream = self.stream.name();
             tracing::info!(%stream, host = source.address.host, %why, "stream is not pulled from there any more");
+            self.provenances.end(stream, present.mark);
             present.publisher.finish(State::Down { detail });
             self.tell(PullEvent::Failed { source, why });
         }
@@ -300,18 +333,17 @@ impl Driver {
 
     /// Goes on with other tracks of the same source.
     fn change(&mut self, described: &Arc<Described>, unit: MediaUnit) {
-        match publish(&self.stream, described) {
+        match self.begin_publishing(described) {
             Err(error) => self.fail_present(error.into()),
-            Ok(publisher) => {
+            Ok((publisher, mark)) => {
                 if let Some(present) = &mut self.present {
                     present.publisher = publisher;
+                    present.mark = mark;
                     present.coming = None;
                     present.described = Arc::clone(described);
                     let source = present.reception.source.clone();
                     self.tell(PullEvent::CodecChanged { source });
                 }
-                let provenance = described.provenance.clone();
-                self.provenances.set(self.stream.name(), Some(provenance));
                 self.push(unit);
             }
         }
@@ -366,6 +398,12 @@ impl Driver {
         let since = *self.unneeded.get_or_insert(now);
         now.saturating_duration_since(since) >= self.linger
     }
+}
+
+/// Whether both descriptions are of a stream that the same process publishes under the same claim.
+fn is_same_claim(one: &Described, other: &Described) -> bool {
+    let claim = |it: &Described| (it.provenance.epoch, it.provenance.incarnation);
+    claim(one) == claim(other)
 }
 
 /// Whether a receiver can begin with `unit`: a keyframe of video, or anything if there is no video.

@@ -57,6 +57,13 @@ pub(crate) enum PullEvent {
     Ended,
 }
 
+/// Decides whether a source may feed the hub, at its first keyframe.
+pub(crate) trait Gate: std::fmt::Debug + Send + Sync {
+    /// Calls `begin` if a source of this provenance may feed the hub, while nothing can change that.
+    /// Returns whether it may.
+    fn pass(&self, provenance: &Provenance, begin: &mut dyn FnMut()) -> bool;
+}
+
 /// Why a source failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum PullFailure {
@@ -68,6 +75,8 @@ pub(crate) enum PullFailure {
     Epoch { expected: u64, found: u64 },
     #[error("the stream would be pulled in a circle, or over too many servers")]
     Loop,
+    #[error("the claim under which the stream is published there is over")]
+    Outdated,
     #[error("no data for {} s", SILENCE.as_secs())]
     Silent,
     #[error("the stream ended there")]
@@ -78,6 +87,9 @@ pub(crate) enum PullFailure {
 
 /// Time without data after which a source has failed, before its first unit and later.
 const SILENCE: Duration = Duration::from_secs(3);
+
+/// Time for which the session of a probe is kept.
+const PROBED_FOR: Duration = Duration::from_millis(500);
 
 /// Pulls streams from other servers.
 #[derive(Debug)]
@@ -131,6 +143,18 @@ impl Pulls {
         source: PullSource,
         asking: &[NodeName],
     ) -> (Pull, mpsc::Receiver<PullEvent>) {
+        self.start_behind(stream, source, asking, None)
+    }
+
+    /// Begins to pull `stream` as [`start`](Self::start) does. With a gate, a source feeds the hub only
+    /// after the gate let it pass, and fails when its stream has another owner or epoch.
+    pub(crate) fn start_behind(
+        &self,
+        stream: Arc<Stream>,
+        source: PullSource,
+        asking: &[NodeName],
+        gate: Option<Box<dyn Gate>>,
+    ) -> (Pull, mpsc::Receiver<PullEvent>) {
         let (commands, orders) = mpsc::unbounded_channel();
         let (events, told) = mpsc::channel(EVENTS);
         let mut asking = asking.to_vec();
@@ -142,6 +166,7 @@ impl Pulls {
             Arc::clone(&self.provenances),
             (orders, events),
             self.linger,
+            gate,
         );
         let supervisor = Arc::clone(&self.supervisor);
         tokio::spawn(async move {
@@ -155,6 +180,20 @@ impl Pulls {
 
     pub(super) const fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Returns whether a new session with the server of `address` opens within 1 s. A session that is
+    /// open already proves nothing: its server may have died a moment ago.
+    pub(super) async fn reaches(&self, address: &NodeAddress) -> bool {
+        let Ok(session) = self.sessions.open(address).await else {
+            return false;
+        };
+        // The other server would count a session that ends during its handshake as failed.
+        tokio::spawn(async move {
+            tokio::time::sleep(PROBED_FOR).await;
+            drop(session);
+        });
+        true
     }
 }
 

@@ -91,7 +91,8 @@ impl Sessions {
         }
     }
 
-    async fn open(&self, address: &NodeAddress) -> Result<Session, String> {
+    /// Opens a session of its own with the server of `address`.
+    pub(super) async fn open(&self, address: &NodeAddress) -> Result<Session, String> {
         let Identity {
             name,
             secret,

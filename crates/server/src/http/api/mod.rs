@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod advice;
+mod cluster;
 pub(crate) mod failures;
 mod files;
 pub(crate) mod publishing;
@@ -89,6 +90,7 @@ pub(super) fn routes() -> Routes {
 /// Returns the routes of the API for operators alone.
 pub(super) fn operators() -> Routes {
     sources::routes()
+        .merge(cluster::routes())
         .get(
             "/api/v1/rtsp/clients",
             Operation::new("listRtspClients", "Lists the RTSP clients with a session"),

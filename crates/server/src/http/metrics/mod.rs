@@ -4,6 +4,7 @@
 //! tables here name the counters of components that `crate::metrics` does not know.
 
 mod certificates;
+mod cluster;
 mod connections;
 mod failures;
 mod media_tcp;
@@ -34,6 +35,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     shards::metrics(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
+    cluster::metrics(&app, &mut text);
     connections::metrics(&app, &mut text);
     certificates::metrics(&app, &mut text);
     failures::failures(&app, &mut text);

@@ -17,7 +17,7 @@ use glassline_rtp::units::TimedUnit;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::publishing::go_live;
+use super::publishing::{NameClaim, check_claim, go_live};
 use super::{Units, with_sets};
 use crate::runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calendar};
 
@@ -50,6 +50,8 @@ pub(crate) struct BroadcastIngest {
     pub(crate) late_groups: Arc<Counter>,
     /// Name of the stream that the broadcast becomes.
     pub(crate) name: StreamName,
+    /// The right to the name among several servers; `None` on a server alone.
+    pub(crate) claim: Option<Box<dyn NameClaim>>,
     /// Counts panics of the tasks that read the tracks.
     pub(crate) supervisor: Arc<Supervisor>,
 }
@@ -103,6 +105,7 @@ impl BroadcastIngest {
         let receiver = BroadcastReceiver {
             hub: &self.hub,
             name: &self.name,
+            claim: self.claim.as_deref(),
             received_bytes: &self.received_bytes,
             request_keyframe: &request_keyframe,
             note: SourceNote {
@@ -189,6 +192,7 @@ async fn follow(
 struct BroadcastReceiver<'a> {
     hub: &'a Hub,
     name: &'a StreamName,
+    claim: Option<&'a dyn NameClaim>,
     received_bytes: &'a Counter,
     /// Requests a keyframe from the publisher.
     request_keyframe: &'a (dyn Fn() + Sync),
@@ -241,6 +245,7 @@ impl BroadcastReceiver<'_> {
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), BroadcastError> {
+        check_claim(self.name, self.claim)?;
         if now.saturating_duration_since(self.last_received) > SILENCE {
             return Err(BroadcastError::Silent);
         }
@@ -285,7 +290,8 @@ impl BroadcastReceiver<'_> {
                 // Nobody can watch before the first keyframe.
                 None if self.units.starts(&media_unit) => {
                     let tracks = self.units.tracks();
-                    let publisher = go_live::<BroadcastError>(self.hub, self.name, tracks, now)?;
+                    let named = (self.name, self.claim);
+                    let publisher = go_live::<BroadcastError>(self.hub, named, tracks, now)?;
                     publisher.note(self.note.clone());
                     self.publisher.insert(publisher)
                 }

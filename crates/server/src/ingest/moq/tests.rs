@@ -48,6 +48,7 @@ impl Scene {
         BroadcastReceiver {
             hub: &self.hub,
             name: &self.name,
+            claim: None,
             received_bytes: &self.received_bytes,
             request_keyframe,
             note: SourceNote {

@@ -280,7 +280,7 @@ impl Scene {
             ssrc: Ssrc(1),
             cname: "here".to_owned(),
         };
-        match Recording::announce(&self.hub, name, reporter, description, self.now) {
+        match Recording::announce(&self.hub, (name, None), reporter, description, self.now) {
             Ok(recording) => {
                 assert_eq!(recording.tracks(), description.tracks.len());
                 self.recording = Some(recording);

@@ -22,7 +22,7 @@ use glassline_rtsp::sdp::{Description, Format};
 use glassline_rtsp::server::Refusal;
 
 use crate::ingest::Assembler;
-use crate::ingest::publishing::{Ended, KEYFRAME, go_live};
+use crate::ingest::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
 use crate::runtime::Counter;
 use feedback::Feedback;
 
@@ -53,6 +53,8 @@ pub(crate) struct Recording {
     /// Name of the stream. The stream is made with the first unit: a client that only announces
     /// takes no name and no slot.
     name: StreamName,
+    /// The right to the name among several servers; `None` on a server alone.
+    claim: Option<Box<dyn NameClaim>>,
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
     used_indices: Vec<Option<TrackIndex>>,
@@ -72,14 +74,15 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Prepares to publish the announced tracks as the stream `name`.
+    /// Prepares to publish the announced tracks as the stream `name`, whose present source makes way
+    /// if there is a `claim`.
     ///
     /// # Errors
     /// Returns the refusal to answer with: the description has no usable media, the stream is
     /// published already, or the hub is full.
     pub(crate) fn announce(
         hub: &Arc<Hub>,
-        name: StreamName,
+        (name, claim): (StreamName, Option<Box<dyn NameClaim>>),
         reporter: Reporter,
         description: &Description,
         now: Instant,
@@ -118,12 +121,14 @@ impl Recording {
             tracing::warn!(path = %name, %error, "stream cannot be published");
             Refusal::NotEnoughBandwidth
         })?;
-        if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
+        let is_live = present.is_some_and(|stream| matches!(stream.state(), State::Live { .. }));
+        if is_live && claim.is_none() {
             return Err(Refusal::Busy);
         }
         Ok(Self {
             hub: Arc::clone(hub),
             name,
+            claim,
             used_indices,
             note: SourceNote {
                 protocol: "rtsp",
@@ -270,7 +275,8 @@ impl Recording {
                 // Nobody can watch before the first keyframe.
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks();
-                    let publisher = go_live::<Ended>(&self.hub, &self.name, tracks, now)?;
+                    let named = (&self.name, self.claim.as_deref());
+                    let publisher = go_live::<Ended>(&self.hub, named, tracks, now)?;
                     publisher.note(self.note.clone());
                     self.publisher.insert(publisher)
                 }
@@ -299,6 +305,7 @@ impl Recording {
     /// # Errors
     /// Returns the reason to disconnect the publisher.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Ended> {
+        check_claim(&self.name, self.claim.as_deref())?;
         if !self.is_on {
             return Ok(());
         }

@@ -36,7 +36,7 @@ impl Encoder {
             ssrc: Ssrc(1),
             cname: "here".to_owned(),
         };
-        let recording = Recording::announce(&hub, name, reporter, &description, start);
+        let recording = Recording::announce(&hub, (name, None), reporter, &description, start);
         let mut recording = recording.expect("the hub is empty");
         recording.start(start);
         Self {

@@ -73,7 +73,10 @@ impl Running {
         let parsed = specs
             .iter()
             .map(|text| SourceSpec::parse(text).expect(text));
-        let sources = spawn(&hub, parsed.collect(), &codes, &supervisor, stopped).await?;
+        let sources = spawn(&hub, parsed.collect(), &codes, &supervisor, stopped, |_| {
+            None
+        });
+        let sources = sources.await?;
         Ok(Self {
             hub,
             codes,

@@ -302,12 +302,11 @@ impl Contribution {
                         let name = name.clone();
                         return Err(PublishError::Replaced { name }.into());
                     }
-                    let begin = if self.takes_over {
-                        take_over::<Ended>
-                    } else {
-                        go_live::<Ended>
+                    let (hub, tracks) = (&self.hub, units.tracks());
+                    let publisher = match self.takes_over || self.reservation.has_claim() {
+                        true => take_over::<Ended>(hub, name, tracks, now)?,
+                        false => go_live::<Ended>(hub, (name, None), tracks, now)?,
                     };
-                    let publisher = begin(&self.hub, name, units.tracks(), now)?;
                     // What is not supported is refused with the whole offer.
                     publisher.note(SourceNote {
                         protocol: "whip",

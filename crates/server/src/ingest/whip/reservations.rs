@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::StreamName;
 
 use super::captures::CaptureLog;
+use crate::ingest::publishing::NameClaim;
 use crate::runtime::SessionId;
 
 /// Silence after which a publisher makes way for another one with the right to publish: an encoder
@@ -39,6 +40,8 @@ pub(crate) struct Reservation {
     session: SessionId,
     heard: Arc<AtomicU64>,
     captures: Arc<CaptureLog>,
+    /// The right to the name among several servers; `None` on a server alone.
+    claim: Option<Box<dyn NameClaim>>,
 }
 
 /// The stream has another publisher.
@@ -85,6 +88,7 @@ impl Reservations {
             session,
             heard,
             captures,
+            claim: None,
         })
     }
 
@@ -121,13 +125,27 @@ impl Reservations {
 }
 
 impl Reservation {
+    /// Adds the right to the name among several servers.
+    pub(crate) fn set_claim(&mut self, claim: Option<Box<dyn NameClaim>>) {
+        self.claim = claim;
+    }
+
+    /// Returns whether the reservation has a right among several servers, by which the stream's
+    /// present source makes way.
+    pub(super) fn has_claim(&self) -> bool {
+        self.claim.is_some()
+    }
+
     /// Returns the name of the stream.
     pub(crate) const fn name(&self) -> &StreamName {
         &self.name
     }
 
-    /// Returns whether no other session has taken the reservation over.
+    /// Returns whether no other session has taken the reservation over, here or at another server.
     pub(crate) fn is_current(&self) -> bool {
+        if self.claim.as_ref().is_some_and(|claim| claim.is_lost()) {
+            return false;
+        }
         let holders = self.reservations.lock();
         let holder = holders.get(&self.name);
         holder.is_some_and(|holder| holder.session == self.session)

@@ -15,7 +15,7 @@ use mio::{Events, Poll};
 use crate::egress::rtsp::UdpPair;
 use crate::rtsp::background::Background;
 use crate::rtsp::clients::{Clients, ReadOutcome};
-use crate::rtsp::command::{AwaitedStream, Command, LookupResult};
+use crate::rtsp::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use crate::rtsp::counters::Counters;
 use crate::rtsp::delivery::Delivery;
 use crate::rtsp::event_source::EventSource;
@@ -228,6 +228,7 @@ impl Worker {
                 Command::Tunnel(handover) => self.adopt_tunnel(*handover, now),
                 Command::Found(found) => self.answer_found(*found, now),
                 Command::Awaited(awaited) => self.answer_awaited(&awaited, now),
+                Command::Claimed(claimed) => self.answer_claimed(*claimed, now),
                 Command::Stop => self.begin_to_stop(now),
             }
         }
@@ -251,6 +252,17 @@ impl Worker {
             let requests = &self.requests;
             let answer = requests.answer_awaited(&mut scope, name, &awaited.request);
             self.clients.delivery.answer(key, awaited.id, answer, now);
+            self.serve(key, now);
+        }
+    }
+
+    fn answer_claimed(&mut self, claimed: ClaimOutcome, now: Instant) {
+        let (key, id) = (claimed.client, claimed.id);
+        self.clients.delivery.serving.begin(key);
+        // The claim of a client that left is given back when it is dropped.
+        if let Some(mut scope) = self.clients.scope(key, now) {
+            let answer = self.requests.answer_claimed(&mut scope, claimed);
+            self.clients.delivery.answer(key, id, answer, now);
             self.serve(key, now);
         }
     }
@@ -428,6 +440,11 @@ impl Worker {
                 stream,
                 request,
             } => self.background.await_tracks(key, id, stream, request),
+            Effect::ClaimName {
+                id,
+                name,
+                description,
+            } => self.background.claim(key, id, name, description),
             Effect::Leave => self.clients.leave(key, "the publisher left"),
             Effect::OpenTunnel { cookie } => self.clients.open_tunnel(key, cookie),
             Effect::JoinTunnel { cookie, rest } => self.clients.join_tunnel(key, &cookie, rest),

@@ -1,0 +1,115 @@
+//! The claims of publishers: the right to a stream's name in the whole cluster.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use glassline_cluster::{Policy, PublishDecision, PublisherId, Refusal, StreamName as Name};
+use glassline_hub::StreamName;
+use tokio::sync::oneshot;
+
+use super::{Member, core_name};
+use crate::ingest::NameClaim;
+
+/// Time after which a publisher is refused if the driver does not run. The core decides earlier.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A publisher that has a name, or waits for the decision.
+#[derive(Debug)]
+pub(super) struct Publishing {
+    pub(super) name: Name,
+    /// Where the decision goes; `None` after it.
+    pub(super) decided: Option<oneshot::Sender<PublishDecision>>,
+    pub(super) is_lost: Arc<AtomicBool>,
+}
+
+/// The right of one publisher to a name, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldName {
+    member: Arc<Member>,
+    publisher: PublisherId,
+    name: Name,
+    is_lost: Arc<AtomicBool>,
+}
+
+/// Why a publisher does not get a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ClaimRefusal {
+    #[error("'{name}' has a publisher already, at the server '{by}' of the cluster")]
+    Taken { name: StreamName, by: String },
+    #[error("this server is about to stop, and takes no new publishers")]
+    Draining,
+    #[error(
+        "the record of '{0}' in the cluster was written by a newer version; update this server"
+    )]
+    Unreadable(StreamName),
+    #[error("the cluster gave no decision in time")]
+    NoDecision,
+}
+
+impl Member {
+    /// Claims `name` for a publisher. With `takes_over`, the present publisher is replaced, wherever it
+    /// is. The decision comes within 1.5 s.
+    pub(crate) async fn claim(
+        self: &Arc<Self>,
+        name: &StreamName,
+        takes_over: bool,
+    ) -> Result<HeldName, ClaimRefusal> {
+        let wanted = core_name(name).ok_or(ClaimRefusal::NoDecision)?;
+        let policy = match takes_over {
+            true => Policy::Replace,
+            false => Policy::Refuse,
+        };
+        let (decided, decision) = oneshot::channel();
+        let claim = self.with_core(|core, now| {
+            let claim = HeldName {
+                member: Arc::clone(self),
+                publisher: core.publisher(),
+                name: wanted.clone(),
+                is_lost: Arc::default(),
+            };
+            let publishing = Publishing {
+                name: wanted.clone(),
+                decided: Some(decided),
+                is_lost: Arc::clone(&claim.is_lost),
+            };
+            core.publishers.insert(claim.publisher, publishing);
+            core.node.publish(now, claim.publisher, &wanted, policy);
+            claim
+        });
+        let decision = tokio::time::timeout(PATIENCE, decision).await;
+        let refusal = match decision {
+            Ok(Ok(PublishDecision::Admitted { .. })) => return Ok(claim),
+            Ok(Ok(PublishDecision::Refused(refusal))) => refusal,
+            _ => return Err(ClaimRefusal::NoDecision),
+        };
+        tracing::info!(stream = %name, ?refusal, "publisher refused by the cluster");
+        Err(match refusal {
+            Refusal::Taken { by } => ClaimRefusal::Taken {
+                name: name.clone(),
+                by: by.to_string(),
+            },
+            Refusal::Draining => ClaimRefusal::Draining,
+            Refusal::Unreadable => ClaimRefusal::Unreadable(name.clone()),
+        })
+    }
+}
+
+impl NameClaim for HeldName {
+    fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for HeldName {
+    fn drop(&mut self) {
+        let (publisher, name) = (self.publisher, &self.name);
+        self.member.with_core(|core, now| {
+            core.publishers.remove(&publisher);
+            if let Some(followed) = core.followed.get_mut(name) {
+                followed.give_up(Some(publisher), &self.member.provenances);
+            }
+            core.node.publish_ended(now, publisher, name);
+        });
+    }
+}

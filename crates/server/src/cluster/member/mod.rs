@@ -1,0 +1,260 @@
+//! This server as a member of a cluster whose servers agree through NATS which of them has a stream.
+//!
+//! ```text
+//!  publishers ─ claim ─► Member ── requests ──► Engine (NATS)
+//!  viewers ─── seek ───►  core  ◄─ inputs ────┘
+//!  hub ──── look ──────►   │ events: driver, one task
+//!                          └► start and end pulls · dial and hang up sources · send publishers away
+//! ```
+//!
+//! The core ([`glassline_cluster::Node`]) decides and is behind one lock; calls into it are short. The
+//! driver hands it time and what the engine says, and carries its decisions out. Another server's
+//! stream feeds the hub only after the core admitted it, under the same lock.
+
+mod carry_out;
+mod claim;
+mod driver;
+mod followed;
+mod lookup;
+mod pulled;
+mod record;
+mod status;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use glassline_cluster::{
+    Config, Moment, Node, NodeId, PublisherId, PullId, Region, StreamName as Name, ViewerId,
+};
+use glassline_cluster_nats::{Engine, Options};
+use glassline_hub::{Hub, Prospect, StreamName};
+use glassline_quic::Fingerprint;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::identity::{Identity, Provenances};
+use super::pull::{Pull, Pulls};
+use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
+use claim::Publishing;
+use driver::Driver;
+use followed::Followed;
+
+pub(crate) use claim::{ClaimRefusal, HeldName};
+pub(crate) use record::Reachable;
+pub(crate) use status::{Counts, MemberView};
+
+/// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
+const PULL_LINGER: Duration = Duration::from_secs(3600);
+
+/// What a member is told at the start.
+#[derive(Debug)]
+pub(crate) struct MemberSettings {
+    /// Servers of NATS, and how this server logs in.
+    pub(crate) engine: Options,
+    /// Region of this server.
+    pub(crate) region: Region,
+    /// Time for which a stream is still pulled after its last viewer left.
+    pub(crate) linger: Duration,
+    /// Most viewers of this server, by which others see its room.
+    pub(crate) viewers_max: usize,
+}
+
+/// This server in its cluster.
+#[derive(Debug)]
+pub(crate) struct Member {
+    hub: Arc<Hub>,
+    provenances: Arc<Provenances>,
+    pulls: Pulls,
+    supervisor: Arc<Supervisor>,
+    options: Options,
+    viewers_max: usize,
+    core: Mutex<Core>,
+    /// The engine, once it has started.
+    engine: OnceLock<Engine>,
+    /// Wakes the driver: the core has something to carry out.
+    changed: Arc<TaskWaker>,
+}
+
+/// The core, and what belongs to its decisions.
+#[derive(Debug)]
+struct Core {
+    node: Node,
+    /// The latest number that a publisher or viewer got.
+    number: u64,
+    publishers: HashMap<PublisherId, Publishing>,
+    /// Streams of the hub that others may have to do with.
+    followed: BTreeMap<Name, Followed>,
+    /// Whether each source of the configuration is to be connected.
+    sources: HashMap<Name, watch::Sender<bool>>,
+    pulls: HashMap<PullId, Pull>,
+    counts: Counts,
+}
+
+impl Core {
+    const fn publisher(&mut self) -> PublisherId {
+        self.number += 1;
+        PublisherId(self.number)
+    }
+
+    const fn viewer(&mut self) -> ViewerId {
+        self.number += 1;
+        ViewerId(self.number)
+    }
+}
+
+impl Member {
+    /// Creates a member that has not joined yet. Must be called within tokio.
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        identity: &Identity,
+        provenances: &Arc<Provenances>,
+        supervisor: &Arc<Supervisor>,
+        settings: MemberSettings,
+    ) -> std::io::Result<Arc<Self>> {
+        let node = settings.engine.node.clone();
+        let record = record::unreachable(identity.incarnation, settings.region.clone());
+        let mut config = Config::new(node, settings.region, record, identity.incarnation);
+        config.linger = settings.linger;
+        // Viewers are never sent elsewhere: every server serves its own.
+        config.viewers_per_stream = u32::MAX;
+        let pulls = Pulls::new(hub, identity, provenances, supervisor, PULL_LINGER)?;
+        let core = Core {
+            node: Node::new(config, moment()),
+            number: 0,
+            publishers: HashMap::new(),
+            followed: BTreeMap::new(),
+            sources: HashMap::new(),
+            pulls: HashMap::new(),
+            counts: Counts::default(),
+        };
+        Ok(Arc::new(Self {
+            hub: Arc::clone(hub),
+            provenances: Arc::clone(provenances),
+            pulls,
+            supervisor: Arc::clone(supervisor),
+            options: settings.engine,
+            viewers_max: settings.viewers_max,
+            core: Mutex::new(core),
+            engine: OnceLock::new(),
+            changed: Arc::default(),
+        }))
+    }
+
+    /// Joins the cluster: other servers reach this one as `reachable` says, with the certificate of
+    /// `fingerprint`. Returns the task that ends some time after `stopped` became true, when this
+    /// server has given its streams up.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        reachable: Reachable,
+        fingerprint: watch::Receiver<Fingerprint>,
+        stopped: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
+        let (engine, inputs) = Engine::start(self.options.clone());
+        // A member joins once.
+        let _ = self.engine.set(engine);
+        let driver = Driver::new(
+            Arc::clone(self),
+            inputs,
+            (reachable, fingerprint),
+            stopped.clone(),
+        );
+        let supervisor = Arc::clone(&self.supervisor);
+        tokio::spawn(async move {
+            // The lock is free whenever the driver begins anew.
+            let driver = tokio::sync::Mutex::new(driver);
+            let driving = || async { driver.lock().await.run().await };
+            let task = (Part::Background, "cluster");
+            keep_running(supervisor, task, stopped, driving).await;
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the core, and wakes the driver, which carries out what follows.
+    fn with_core<T>(&self, call: impl FnOnce(&mut Core, Moment) -> T) -> T {
+        use glassline_hub::Wake as _;
+        let done = call(&mut self.lock(), moment());
+        self.changed.wake();
+        done
+    }
+
+    /// Returns whether other servers may have a stream from this one: it is claimed here, or pulled
+    /// by a path that may grow.
+    pub(crate) fn announces(&self, name: &str) -> bool {
+        Name::new(name).is_ok_and(|name| self.lock().node.announced(&name))
+    }
+
+    /// Takes no new publishers from now on, gives the sources of the configuration to other servers at
+    /// once, and sends publishers away that are left after `within`.
+    pub(crate) fn drain(&self, within: Duration) {
+        tracing::info!(within_s = within.as_secs(), "the server drains");
+        self.with_core(|core, now| core.node.drain(now, now.at + within));
+    }
+
+    /// Serves again as before a drain.
+    pub(crate) fn resume(&self) {
+        tracing::info!("the server does not drain any more");
+        self.with_core(|core, now| core.node.undrain(now));
+    }
+
+    /// Follows the stream `name` of the configuration, which clients publish to any server.
+    pub(crate) fn expect(&self, name: &StreamName) {
+        let (Some(stream), Some(name)) = (self.hub.stream(name.as_str()), core_name(name)) else {
+            return;
+        };
+        if stream.prospect() == Prospect::None {
+            stream.set_prospect(Prospect::OnDemand);
+        }
+        self.lock().followed.entry(name).or_default().is_configured = true;
+    }
+
+    /// Returns what tells whether the source `name` of the configuration is to be connected. The
+    /// servers of the cluster that have the same source see to it that one of them is.
+    pub(crate) fn add_source(&self, name: &StreamName) -> Option<watch::Receiver<bool>> {
+        let name = core_name(name)?;
+        let own = [self.options.node.clone()];
+        self.with_core(|core, now| {
+            // A source that is changed is dialled by the same server as before.
+            let dial = core.sources.entry(name.clone());
+            let dialled = dial.or_insert_with(|| watch::channel(false).0).subscribe();
+            let followed = core.followed.entry(name.clone()).or_default();
+            followed.is_configured = true;
+            core.node.add_source(now, &name, &own);
+            Some(dialled)
+        })
+    }
+
+    /// Forgets a source that is no longer there.
+    pub(crate) fn remove_source(&self, name: &StreamName) {
+        let Some(name) = core_name(name) else {
+            return;
+        };
+        self.with_core(|core, now| {
+            core.sources.remove(&name);
+            core.node.remove_source(now, &name);
+        });
+    }
+}
+
+/// Returns the time now, by both clocks.
+fn moment() -> Moment {
+    let unix = calendar::now().duration_since(UNIX_EPOCH);
+    let unix = unix.unwrap_or_default().as_millis();
+    Moment {
+        at: Instant::now(),
+        unix_ms: u64::try_from(unix).unwrap_or(u64::MAX),
+    }
+}
+
+/// Returns the name of a stream as the core has it. Names of the hub are shorter than its longest.
+fn core_name(name: &StreamName) -> Option<Name> {
+    Name::new(name.as_str()).ok()
+}
+
+/// Returns a server's name as the core has it.
+fn node_id(name: &glassline_quic::moq::NodeName) -> Option<NodeId> {
+    NodeId::new(name.as_str()).ok()
+}

@@ -1,0 +1,95 @@
+//! How other servers reach this one, as its record in NATS says.
+
+use glassline_cluster::Region;
+use glassline_cluster::record::{NodeRecord, NodeState};
+use glassline_quic::Fingerprint;
+use glassline_quic::moq::NodeAddress;
+
+/// Where other servers reach this one.
+#[derive(Clone, Debug)]
+pub(crate) struct Reachable {
+    /// Host name or address of the QUIC listener.
+    pub(crate) host: String,
+    /// Its UDP port.
+    pub(crate) port: u16,
+    /// Random number of this process.
+    pub(crate) incarnation: u64,
+    /// Region of this server.
+    pub(crate) region: Region,
+}
+
+impl Reachable {
+    /// Returns the record of a server that has this certificate.
+    pub(super) fn record(&self, sha256: Fingerprint) -> NodeRecord {
+        let host = &self.host;
+        let quic = match host.contains(':') {
+            true => format!("[{host}]:{}", self.port),
+            false => format!("{host}:{}", self.port),
+        };
+        NodeRecord {
+            quic,
+            sha256: sha256.to_string(),
+            ..unreachable(self.incarnation, self.region.clone())
+        }
+    }
+}
+
+/// Returns the record of a server that does not listen yet.
+pub(super) fn unreachable(incarnation: u64, region: Region) -> NodeRecord {
+    NodeRecord {
+        inc: incarnation,
+        quic: String::new(),
+        sha256: String::new(),
+        http: None,
+        rtsp: None,
+        region,
+        state: NodeState::Serving,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Reads the address of another server; `None` if it is malformed or the server does not listen yet.
+pub(super) fn address(record: &NodeRecord) -> Option<NodeAddress> {
+    let (host, port) = record.quic.rsplit_once(':')?;
+    let host = host.trim_matches(['[', ']']);
+    if host.is_empty() {
+        return None;
+    }
+    Some(NodeAddress {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+        sha256: record.sha256.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_leads_back_to_its_server() {
+        let sha256 = Fingerprint([7; 32]);
+        for host in ["192.0.2.1", "2001:db8::1", "node-a.example"] {
+            let reachable = Reachable {
+                host: host.to_owned(),
+                port: 4443,
+                incarnation: 5,
+                region: Region::new("eu").expect("a name"),
+            };
+            let record = reachable.record(sha256);
+            let found = address(&record).expect("an address");
+            assert_eq!((found.host.as_str(), found.port), (host, 4443));
+            assert_eq!(found.sha256, sha256);
+            for quic in ["", ":4443", "host", "host:port", "host:99999"] {
+                let quic = quic.to_owned();
+                let malformed = NodeRecord {
+                    quic,
+                    ..record.clone()
+                };
+                assert!(address(&malformed).is_none(), "{}", malformed.quic);
+            }
+        }
+        let region = Region::new("eu").expect("a name");
+        assert!(address(&unreachable(1, region)).is_none());
+    }
+}

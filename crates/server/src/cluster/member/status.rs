@@ -1,0 +1,196 @@
+//! What an operator sees of the cluster from this server.
+
+use glassline_cluster::record::{Kind, NodeState};
+use glassline_cluster_nats::{Engine, Link, Status};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Member;
+
+/// What this member has done since it started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Publishers that got their names.
+    pub(crate) admitted: u64,
+    /// Publishers that did not.
+    pub(crate) refused: u64,
+    /// Publishers that were sent away, because another server has the stream.
+    pub(crate) superseded: u64,
+    /// Pulls that began.
+    pub(crate) pulls: u64,
+}
+
+/// The cluster as this server knows it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberView {
+    /// Name of this server.
+    pub(crate) node: String,
+    region: String,
+    /// Whether this server takes no new publishers, because it is about to stop.
+    is_draining: bool,
+    pub(crate) engine: EngineView,
+    pub(crate) nodes: Vec<NodeView>,
+    pub(crate) streams: Vec<StreamView>,
+    pub(crate) pulls: Vec<PullView>,
+    #[serde(skip)]
+    pub(crate) counts: Counts,
+}
+
+/// The connection to NATS.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EngineView {
+    /// `connecting`, `connected` or `away`.
+    pub(crate) state: &'static str,
+    /// Address of the server of NATS.
+    server: Option<String>,
+    /// Times that the connection was made.
+    pub(crate) connects: u64,
+    /// Why the latest attempt to connect failed.
+    pub(crate) failure: Option<String>,
+    /// Settings of NATS that endanger records.
+    warnings: Vec<String>,
+    /// Notices that this server read too slowly.
+    pub(crate) dropped: u64,
+}
+
+/// A server of the cluster.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NodeView {
+    name: String,
+    region: Option<String>,
+    /// `serving`, `draining`, `dead`, or `unheard` where no heartbeat has come yet.
+    pub(crate) state: &'static str,
+    /// Address of its QUIC listener.
+    quic: Option<String>,
+    version: Option<String>,
+    viewers: Option<u32>,
+    streams: Option<u32>,
+}
+
+/// A stream that a server has claimed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StreamView {
+    name: String,
+    /// Server that publishes it, or is connected to its source.
+    pub(crate) owner: String,
+    epoch: u64,
+    /// `pushed`, `source` or `room`.
+    kind: &'static str,
+}
+
+/// A stream that this server pulls.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PullView {
+    stream: String,
+    from: String,
+    epoch: u64,
+    /// Servers that the stream has passed, from its owner on.
+    path: Vec<String>,
+}
+
+impl Member {
+    /// Returns what this server knows of its cluster.
+    pub(crate) fn view(&self) -> MemberView {
+        let engine = self.engine_view();
+        let core = self.lock();
+        let own = self.options.node.as_str();
+        let streams = core.node.known_streams().map(|(name, record)| StreamView {
+            name: name.to_string(),
+            owner: record.node.to_string(),
+            epoch: record.epoch,
+            kind: match record.kind {
+                Kind::Pushed => "pushed",
+                Kind::Source => "source",
+                Kind::Room => "room",
+            },
+        });
+        let pulls = core.node.running_pulls().map(|pull| PullView {
+            stream: pull.name.to_string(),
+            from: pull.from.to_string(),
+            epoch: pull.epoch,
+            path: pull.path.iter().map(ToString::to_string).collect(),
+        });
+        MemberView {
+            node: own.to_owned(),
+            region: self.options.region.to_string(),
+            is_draining: core.node.is_draining(),
+            engine,
+            nodes: nodes(&core.node),
+            streams: streams.collect(),
+            pulls: pulls.collect(),
+            counts: core.counts,
+        }
+    }
+
+    /// Returns whether the engine can be used at present.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().node.is_connected()
+    }
+
+    /// Returns whether this server takes no new publishers, because it drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().node.is_draining()
+    }
+
+    fn engine_view(&self) -> EngineView {
+        let status = self
+            .engine
+            .get()
+            .map_or_else(Status::default, Engine::status);
+        let (state, server) = match status.link {
+            Link::Connecting => ("connecting", None),
+            Link::Connected { server } => ("connected", Some(server)),
+            Link::Away => ("away", None),
+        };
+        let dropped = status.dropped;
+        EngineView {
+            state,
+            server,
+            connects: status.connects,
+            failure: status.failure,
+            warnings: status.warnings,
+            dropped: dropped.changes + dropped.beats + dropped.questions,
+        }
+    }
+}
+
+/// Returns all servers that are known by their records, or heard, in the order of their names.
+fn nodes(node: &glassline_cluster::Node) -> Vec<NodeView> {
+    let mut found = std::collections::BTreeMap::new();
+    for (name, record) in node.known_nodes() {
+        let is_draining = record.state == NodeState::Draining;
+        let state = match (is_draining, name == node.id()) {
+            (true, _) => "draining",
+            (false, true) => "serving",
+            (false, false) => "unheard",
+        };
+        let view = NodeView {
+            name: name.to_string(),
+            region: Some(record.region.to_string()),
+            state,
+            quic: Some(record.quic.clone()),
+            version: Some(record.version.clone()),
+            viewers: None,
+            streams: None,
+        };
+        found.insert(name.clone(), view);
+    }
+    for (name, is_dead, load) in node.peers() {
+        let view = found.entry(name.clone()).or_insert_with(|| NodeView {
+            name: name.to_string(),
+            region: None,
+            state: "unheard",
+            quic: None,
+            version: None,
+            viewers: None,
+            streams: None,
+        });
+        view.state = match (is_dead, view.state) {
+            (true, _) => "dead",
+            (false, "unheard") => "serving",
+            (false, state) => state,
+        };
+        (view.viewers, view.streams) = (Some(load.viewers), Some(load.streams));
+    }
+    found.into_values().collect()
+}

@@ -1,0 +1,90 @@
+//! Metrics of the cluster that agrees through NATS.
+
+use std::fmt::Write;
+
+use crate::app::App;
+use crate::metrics::{head, label_value};
+
+/// States of servers that have a row each.
+const STATES: [&str; 4] = ["serving", "draining", "dead", "unheard"];
+
+/// Writes what this server knows of its cluster, if it is in one.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let member = app.sessions.directory().and_then(|it| it.member());
+    let Some(view) = member.map(|member| member.view()) else {
+        return;
+    };
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let owned = view.streams.iter().filter(|it| it.owner == view.node);
+    let plain = [
+        (
+            "cluster_engine_up",
+            "gauge",
+            "Whether NATS can be used.",
+            u64::from(view.engine.state == "connected"),
+        ),
+        (
+            "cluster_engine_connects_total",
+            "counter",
+            "Times that a connection to NATS was made.",
+            view.engine.connects,
+        ),
+        (
+            "cluster_engine_dropped_total",
+            "counter",
+            "Notices of NATS that this server read too slowly.",
+            view.engine.dropped,
+        ),
+        (
+            "cluster_streams_owned",
+            "gauge",
+            "Streams that this server has claimed.",
+            number(owned.count()),
+        ),
+        (
+            "cluster_streams_pulled",
+            "gauge",
+            "Streams that this server pulls from another one.",
+            number(view.pulls.len()),
+        ),
+        (
+            "cluster_pulls_total",
+            "counter",
+            "Pulls that began.",
+            view.counts.pulls,
+        ),
+        (
+            "cluster_publishers_admitted_total",
+            "counter",
+            "Publishers that got the names of their streams.",
+            view.counts.admitted,
+        ),
+        (
+            "cluster_publishers_refused_total",
+            "counter",
+            "Publishers whose stream another one publishes, or that came during a drain.",
+            view.counts.refused,
+        ),
+        (
+            "cluster_publishers_superseded_total",
+            "counter",
+            "Publishers that were sent away, because another one has the stream now.",
+            view.counts.superseded,
+        ),
+    ];
+    for (name, kind, help, value) in plain {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "glassline_{name} {value}");
+    }
+    head(
+        text,
+        "cluster_nodes",
+        "gauge",
+        "Servers of the cluster by state.",
+    );
+    for state in STATES {
+        let count = view.nodes.iter().filter(|it| it.state == state).count();
+        let state = label_value(state);
+        let _ = writeln!(text, "glassline_cluster_nodes{{state=\"{state}\"}} {count}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Sources that several servers have in their configuration: each is run by the one server that is
+//! told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::{Prospect, State, Stream};
+use tokio::sync::watch;
+
+use super::SourceSpec;
+use super::running::{Parts, Ready, Surroundings, prepare};
+
+/// Pause before a source that cannot be opened is tried again.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// A source that runs while this server is told to.
+pub(super) struct SharedSource {
+    pub(super) spec: SourceSpec,
+    pub(super) stream: Arc<Stream>,
+    pub(super) surroundings: Surroundings,
+    /// Whether this server is told to run the source.
+    pub(super) permitted: watch::Receiver<bool>,
+}
+
+impl SharedSource {
+    /// Runs the source whenever it is permitted, until `stopped` becomes true. `ready` is the source
+    /// as it was opened at the server's start.
+    pub(super) async fn run(mut self, ready: Ready, mut stopped: watch::Receiver<bool>) {
+        // Another server may have it, so that viewers wait.
+        if self.stream.prospect() == Prospect::None {
+            self.stream.set_prospect(Prospect::OnDemand);
+        }
+        self.stream.set_state(State::Idle);
+        let mut ready = Some(ready);
+        loop {
+            let turn = async {
+                // A dropped sender means that the server ends.
+                if self.permitted.wait_for(|it| *it).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                self.run_once(ready.take()).await;
+            };
+            tokio::select! {
+                () = turn => {}
+                _ = stopped.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    /// Runs the source while it is permitted. A source that is dropped before its end stops.
+    async fn run_once(&mut self, ready: Option<Ready>) {
+        let ready = match ready {
+            Some(ready) => ready,
+            None => match prepare(self.spec.clone(), &self.surroundings.supervisor).await {
+                Ok((_, ready)) => ready,
+                Err(error) => {
+                    tracing::warn!(%error, "source down");
+                    let detail = error.to_string();
+                    self.stream.set_state(State::Down { detail });
+                    return tokio::time::sleep(PAUSE).await;
+                }
+            },
+        };
+        let (stop, stopped) = watch::channel(false);
+        let mut running = Parts::default();
+        let stream = Arc::clone(&self.stream);
+        self.stream.set_state(State::Connecting);
+        let surroundings = self.surroundings.clone();
+        if let Err(error) = running.start(ready, stream, surroundings, stopped) {
+            tracing::error!(%error, "cannot start a thread for a source");
+            return tokio::time::sleep(PAUSE).await;
+        }
+        let _ = self.permitted.wait_for(|it| !*it).await;
+        drop(stop);
+        running.wait().await;
+        if !self.stream.is_published() {
+            self.stream.set_state(State::Idle);
+        }
+    }
+}

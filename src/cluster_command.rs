@@ -1,0 +1,234 @@
+//! `glassline cluster`: shows the cluster that a server is in, and drains the server.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::{logging, output};
+
+/// Time between two requests with `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Puts the cursor of a terminal into its first line, and empties the rest.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Longest time for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Show the servers of the cluster, the streams with their owners, and what a server pulls.
+    Status(StatusOptions),
+    /// Let a server take no new publishers, and send those that are left away at a deadline.
+    Drain(DrainOptions),
+    /// Let a server that drains serve again.
+    Resume(Server),
+}
+
+/// The server that is asked.
+#[derive(Args, Debug)]
+pub(crate) struct Server {
+    /// Address of the server's listener for operators.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9997")]
+    admin: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusOptions {
+    #[command(flatten)]
+    server: Server,
+    /// Show the status again each second.
+    #[arg(long)]
+    watch: bool,
+    /// Print the answer of the server as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DrainOptions {
+    #[command(flatten)]
+    server: Server,
+    /// Time for publishers to leave by themselves, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    within: u64,
+}
+
+pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
+    let (server, said) = match action {
+        Action::Status(options) => {
+            status(options)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Action::Drain(DrainOptions { server, within }) => {
+            let path = format!("/api/v1/cluster/drain?within_s={within}");
+            server.ask("POST", &path)?;
+            (server, format!("drains within {within} s"))
+        }
+        Action::Resume(server) => {
+            server.ask("DELETE", "/api/v1/cluster/drain")?;
+            (server, "serves".to_owned())
+        }
+    };
+    if !quiet {
+        output::print(&format!("the server at {} {said}\n", server.admin))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(options: &StatusOptions) -> Result<(), Failure> {
+    loop {
+        let status = options.server.ask("GET", "/api/v1/cluster")?;
+        let text = match options.json {
+            true => format!("{status:#}\n"),
+            false => table(&status),
+        };
+        if !options.watch {
+            return output::print(&text);
+        }
+        // A terminal shows one status at a time, a file all of them.
+        let (before, after) = match logging::stdout_is_terminal() {
+            true => (CLEAR, ""),
+            false => ("", "\n"),
+        };
+        output::print(&format!("{before}{text}{after}"))?;
+        pause();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a command may wait")]
+fn pause() {
+    std::thread::sleep(INTERVAL);
+}
+
+impl Server {
+    /// Asks the server, which must answer with JSON.
+    fn ask(&self, method: &str, path: &str) -> Result<Value, Failure> {
+        let url = format!("{}{path}", self.admin.trim_end_matches('/'));
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .build()
+            .into();
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::runtime(format_args!(
+                "{url}: {error}; --admin names the server's listener for operators (`admin.address`)"
+            ))
+        };
+        let request = ureq::http::Request::builder().method(method).uri(&url);
+        let request = request.body(()).map_err(Failure::usage)?;
+        let mut response = agent.run(request).map_err(|error| failed(&error))?;
+        let is_good = response.status().is_success();
+        let text = response.body_mut().read_to_string();
+        let text = text.map_err(|error| failed(&error))?;
+        let answer: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        match is_good {
+            true => Ok(answer),
+            false => {
+                let detail = answer["detail"].as_str().unwrap_or("refused");
+                Err(Failure::runtime(format_args!("{url}: {detail}")))
+            }
+        }
+    }
+}
+
+/// Returns the status as lines for people.
+fn table(status: &Value) -> String {
+    let mut out = String::new();
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let engine = &status["engine"];
+    let drains = match status["is_draining"].as_bool() {
+        Some(true) => ", drains",
+        _ => "",
+    };
+    let (node, region) = (text(&status["node"]), text(&status["region"]));
+    let mut line = |cells: &[(usize, String)]| {
+        let mut row = String::new();
+        for (width, cell) in cells {
+            let _ = write!(row, "{cell:<width$} ");
+        }
+        let _ = writeln!(out, "{}", row.trim_end());
+    };
+    let about = |what: &str| (8, what.to_owned());
+    line(&[about("server"), (0, format!("{node} in {region}{drains}"))]);
+    let server = engine["server"].as_str().map(|it| format!(" to {it}"));
+    let failure = engine["failure"].as_str().map(|it| format!(": {it}"));
+    let state = text(&engine["state"]) + &server.unwrap_or_default() + &failure.unwrap_or_default();
+    line(&[about("NATS"), (0, state)]);
+    let rows = |of: &str| status[of].as_array().cloned().unwrap_or_default();
+    for warning in engine["warnings"].as_array().into_iter().flatten() {
+        line(&[about("warning"), (0, text(warning))]);
+    }
+    for node in rows("nodes") {
+        let viewers = format!("{} viewers", text(&node["viewers"]));
+        line(&[
+            about("node"),
+            (20, text(&node["name"])),
+            (10, text(&node["state"])),
+            (14, viewers),
+            (22, text(&node["quic"])),
+            (0, text(&node["version"])),
+        ]);
+    }
+    for stream in rows("streams") {
+        let epoch = format!("epoch {}", text(&stream["epoch"]));
+        line(&[
+            about("stream"),
+            (20, text(&stream["name"])),
+            (10, text(&stream["kind"])),
+            (14, format!("at {}", text(&stream["owner"]))),
+            (0, epoch),
+        ]);
+    }
+    for pull in rows("pulls") {
+        let path = pull["path"].as_array().cloned().unwrap_or_default();
+        let path: Vec<String> = path.iter().map(text).collect();
+        line(&[
+            about("pull"),
+            (20, text(&pull["stream"])),
+            (10, format!("from {}", text(&pull["from"]))),
+            (0, format!("path {}", path.join(" → "))),
+        ]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_status_has_a_line_for_each_server_stream_and_pull() {
+        let status = json!({
+            "node": "a", "region": "eu", "is_draining": true,
+            "engine": {"state": "away", "server": null, "failure": "no route", "warnings": ["w"]},
+            "nodes": [{"name": "b", "state": "dead", "viewers": 3, "quic": "b:1", "version": null}],
+            "streams": [{"name": "cam", "kind": "pushed", "owner": "b", "epoch": 7}],
+            "pulls": [{"stream": "cam", "from": "b", "path": ["c", "b"]}],
+        });
+        let text = table(&status);
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        let expected = [
+            "server a in eu, drains",
+            "NATS away: no route",
+            "warning w",
+            "node b dead 3 viewers b:1 -",
+            "stream cam pushed at b epoch 7",
+            "pull cam from b path c → b",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,345 @@
+//! Servers that agree through NATS which of them has a stream: real processes, one `nats-server`.
+
+use std::time::{Duration, Instant};
+
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::http;
+use crate::nats::Nats;
+use crate::peers::{Peer, Test};
+use crate::process::{Running, eventually};
+use crate::server::{Server, glassline, run_to_end};
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "cluster::a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there",
+        needs: &[Peer::Nats],
+        run: a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there,
+    },
+    Test {
+        name: "cluster::a_publisher_whose_server_was_killed_goes_on_at_another_one",
+        needs: &[Peer::Nats],
+        run: a_publisher_whose_server_was_killed_goes_on_at_another_one,
+    },
+    Test {
+        name: "cluster::without_nats_streams_go_on_and_new_ones_are_announced_later",
+        needs: &[Peer::Nats],
+        run: without_nats_streams_go_on_and_new_ones_are_announced_later,
+    },
+    Test {
+        name: "cluster::a_camera_of_two_servers_is_connected_once_and_taken_over",
+        needs: &[Peer::Nats],
+        run: a_camera_of_two_servers_is_connected_once_and_taken_over,
+    },
+    Test {
+        name: "cluster::a_stream_that_is_awaited_here_may_be_published_elsewhere",
+        needs: &[Peer::Nats],
+        run: a_stream_that_is_awaited_here_may_be_published_elsewhere,
+    },
+    Test {
+        name: "cluster::a_drained_server_gives_its_streams_up_and_may_come_back",
+        needs: &[Peer::Nats],
+        run: a_drained_server_gives_its_streams_up_and_may_come_back,
+    },
+];
+
+/// Long, for debug builds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server of the cluster, with more configuration.
+fn node(name: &str, nats: &Nats, more: &str) -> Result<Server, String> {
+    let yaml = format!(
+        "cluster: {{name: {name}, secret: shared-by-all, nats: '{}', linger_s: 2}}\n{more}",
+        nats.url()
+    );
+    Server::configured(&yaml, &[])
+}
+
+/// Servers of the cluster that are connected to NATS.
+fn nodes<const N: usize>(names: [&str; N], nats: &Nats) -> Result<[Server; N], String> {
+    let mut started = Vec::new();
+    for name in names {
+        started.push(node(name, nats, "")?);
+    }
+    for server in &started {
+        wait_for_engine(server, "connected")?;
+    }
+    started
+        .try_into()
+        .map_err(|_| "as many as names".to_owned())
+}
+
+fn cluster(server: &Server) -> Result<Value, String> {
+    http::get_json(&server.admin_url("/api/v1/cluster"))
+}
+
+fn wait_for_engine(server: &Server, state: &str) -> Result<(), String> {
+    eventually(PATIENCE, || {
+        let told = cluster(server)?;
+        match told["engine"]["state"] == state {
+            true => Ok(()),
+            false => Err(format!("not {state}: {told}\n{}", server.printed())),
+        }
+    })
+}
+
+/// Waits until `server` knows that `owner` has the stream.
+fn wait_for_owner(server: &Server, stream: &str, owner: &str) -> Result<(), String> {
+    eventually(PATIENCE, || {
+        let told = cluster(server)?;
+        let streams = told["streams"].as_array().into_iter().flatten();
+        let mut of_name = streams.filter(|it| it["name"] == stream);
+        match of_name.any(|it| it["owner"] == owner) {
+            true => Ok(()),
+            false => Err(format!("not at {owner}: {told}\n{}", server.printed())),
+        }
+    })
+}
+
+/// Publishes the built-in clip.
+fn publish(server: &Server, path: &str) -> Result<Running, String> {
+    let command = glassline(&["publish", "demo", &server.url(path), "--log", "warn"]);
+    Running::start("publish", command)
+}
+
+/// A viewer, and what it has seen so far.
+struct Watching {
+    pool: Pool,
+    at: String,
+}
+
+impl Watching {
+    /// Joins by WHEP.
+    fn join(server: &Server, stream: &str) -> Result<Self, String> {
+        let at = server.url(&format!("/{stream}/whep"));
+        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+        let endpoint = Endpoint::parse(&at).map_err(|error| error.to_string())?;
+        pool.join(Join::new(endpoint));
+        Ok(Self { pool, at })
+    }
+
+    fn frames(&self) -> Result<u64, String> {
+        let viewers = self.pool.snapshot();
+        let viewer = viewers.first().ok_or("no viewer")?;
+        match viewer.state {
+            State::Ended => Err(format!("{}: {:?}", self.at, viewer.failure)),
+            _ => Ok(viewer.frames),
+        }
+    }
+
+    /// Waits for `count` further frames.
+    fn sees(&self, count: u64) -> Result<(), String> {
+        let before = self.frames()?;
+        eventually(PATIENCE, || match self.frames()? {
+            frames if frames >= before + count => Ok(()),
+            frames => Err(format!("{}: {frames} frames, {before} before", self.at)),
+        })
+    }
+}
+
+fn with_logs(servers: &[&Server], error: &str) -> Failed {
+    let logs: Vec<String> = servers.iter().map(|it| it.printed()).collect();
+    format!("{error}\n{}", logs.join("\n---\n")).into()
+}
+
+fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() -> Result<(), Failed>
+{
+    let nats = Nats::start()?;
+    let [a, b] = nodes(["a", "b"], &nats)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    let mut first = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    let watching = Watching::join(&b, "cam")?;
+    watching.sees(60).map_err(failed)?;
+    // By RTSP, too: the stream is pulled once for both.
+    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+    let rtsp = Endpoint::parse(&b.rtsp_url("cam")).map_err(|error| error.to_string())?;
+    pool.join(Join::new(rtsp));
+    eventually(PATIENCE, || match pool.snapshot().first() {
+        Some(viewer) if viewer.frames >= 30 => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .map_err(failed)?;
+    let pulls = b.metric("glassline_cluster_pulls_total")?;
+    if (pulls - 1.0).abs() > f64::EPSILON {
+        return Err(failed(format!("{pulls} pulls")));
+    }
+    // The name is taken on both servers, and the answer comes soon.
+    for server in [&a, &b] {
+        let began = Instant::now();
+        let url = server.url("/cam/whip");
+        let (status, printed) = run_to_end(&["publish", "demo", &url, "--log", "warn"])?;
+        let took = began.elapsed();
+        if status.success() || !printed.contains("409") || took > Duration::from_secs(15) {
+            return Err(failed(format!("{status} after {took:?}: {printed}")));
+        }
+    }
+    // Unless the second one wants to replace the first.
+    let second = publish(&b, "/cam/whip?override")?;
+    wait_for_owner(&a, "cam", "b").map_err(failed)?;
+    first.wait(PATIENCE).map_err(failed)?;
+    watching.sees(60).map_err(failed)?;
+    let back = Watching::join(&a, "cam")?;
+    back.sees(30).map_err(failed)?;
+    let (status, printed) = run_to_end(&["cluster", "status", "--admin", &a.admin_url("")])?;
+    let lines: Vec<&str> = printed.lines().collect();
+    let has = |words: &[&str]| {
+        lines
+            .iter()
+            .any(|line| words.iter().all(|it| line.contains(it)))
+    };
+    if !status.success() || !has(&["stream", "cam", "at b"]) || !has(&["pull", "cam", "from b"]) {
+        return Err(failed(format!("{status}: {printed}")));
+    }
+    drop(second);
+    Ok(())
+}
+
+fn a_publisher_whose_server_was_killed_goes_on_at_another_one() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let [a, b, c] = nodes(["a", "b", "c"], &nats)?;
+    let failed = |error: String| with_logs(&[&b, &c], &error);
+    let first = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&c, "cam", "a").map_err(failed)?;
+    let watching = Watching::join(&c, "cam")?;
+    watching.sees(60).map_err(failed)?;
+    a.signal("-KILL")?;
+    drop(first);
+    let _second = publish(&b, "/cam/whip")?;
+    wait_for_owner(&c, "cam", "b").map_err(failed)?;
+    // The viewer has stayed connected.
+    watching.sees(60).map_err(failed)?;
+    Ok(())
+}
+
+fn without_nats_streams_go_on_and_new_ones_are_announced_later() -> Result<(), Failed> {
+    let mut nats = Nats::start()?;
+    let [a, b] = nodes(["a", "b"], &nats)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    let _first = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    let watching = Watching::join(&b, "cam")?;
+    watching.sees(60).map_err(failed)?;
+    let pulls = b.metric("glassline_cluster_pulls_total")?;
+    nats.kill();
+    wait_for_engine(&a, "away").map_err(failed)?;
+    wait_for_engine(&b, "away").map_err(failed)?;
+    watching.sees(150).map_err(failed)?;
+    for (path, text) in [("/healthz", "ok"), ("/readyz", "NATS is away")] {
+        let answer = http::get(&b.admin_url(path))?;
+        if answer.status != 200 || !answer.body.contains(text) {
+            return Err(failed(format!("{path}: {answer:?}")));
+        }
+    }
+    // A new publisher is served by its server.
+    let _second = publish(&a, "/door/whip")?;
+    a.wait_for_state("door", "live").map_err(failed)?;
+    let here = Watching::join(&a, "door")?;
+    here.sees(30).map_err(failed)?;
+    nats.start_again()?;
+    wait_for_engine(&b, "connected").map_err(failed)?;
+    wait_for_owner(&b, "door", "a").map_err(failed)?;
+    let there = Watching::join(&b, "door")?;
+    there.sees(30).map_err(failed)?;
+    watching.sees(60).map_err(failed)?;
+    let owned = cluster(&b)?;
+    let superseded = a.metric("glassline_cluster_publishers_superseded_total")?;
+    let is_first_pull = b.metric("glassline_cluster_pulls_total")? <= pulls + 1.0;
+    if superseded > 0.0 || !is_first_pull {
+        return Err(failed(format!("streams changed hands: {owned}")));
+    }
+    Ok(())
+}
+
+fn a_camera_of_two_servers_is_connected_once_and_taken_over() -> Result<(), Failed> {
+    let camera = Server::demo()?;
+    let nats = Nats::start()?;
+    let sources = format!("sources: {{hall: '{}'}}\n", camera.rtsp_url("demo"));
+    let [a, b] = [node("a", &nats, &sources)?, node("b", &nats, &sources)?];
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    let connected = || camera.rtsp_clients().map(|clients| clients.len());
+    eventually(PATIENCE, || match connected()? {
+        1 => Ok(()),
+        other => Err(format!("{other} clients of the camera")),
+    })
+    .map_err(failed)?;
+    let owner = eventually(PATIENCE, || {
+        let told = cluster(&a)?;
+        let owner = told["streams"][0]["owner"].as_str().map(str::to_owned);
+        owner.ok_or_else(|| format!("nobody has the camera: {told}"))
+    })
+    .map_err(failed)?;
+    let (owner, other, other_name) = match owner.as_str() {
+        "a" => (&a, &b, "b"),
+        _ => (&b, &a, "a"),
+    };
+    let watching = Watching::join(other, "hall")?;
+    watching.sees(60).map_err(failed)?;
+    if connected()? != 1 {
+        return Err(failed(format!("{} clients of the camera", connected()?)));
+    }
+    owner.signal("-KILL")?;
+    wait_for_owner(other, "hall", other_name).map_err(failed)?;
+    watching.sees(60).map_err(failed)?;
+    Ok(())
+}
+
+fn a_stream_that_is_awaited_here_may_be_published_elsewhere() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let awaited = "sources: {cam: publisher}\n";
+    let [a, b] = [node("a", &nats, "")?, node("b", &nats, awaited)?];
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    wait_for_engine(&b, "connected").map_err(failed)?;
+    let answer = http::get(&b.url("/cam/snapshot.jpg"))?;
+    if answer.status == 200 {
+        return Err(failed("nobody publishes it".to_owned()));
+    }
+    let _publisher = publish(&a, "/cam/whip")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    let watching = Watching::join(&b, "cam")?;
+    watching.sees(30).map_err(failed)?;
+    Ok(())
+}
+
+fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let [mut a, b] = nodes(["a", "b"], &nats)?;
+    let _publisher = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&b, "cam", "a")?;
+    let admin = a.admin_url("");
+    let drain = ["cluster", "drain", "--within", "600", "--admin", &admin];
+    let resume = ["cluster", "resume", "--admin", &admin];
+    let (status, printed) = run_to_end(&drain)?;
+    let ready = http::get(&a.admin_url("/readyz"))?;
+    if !status.success() || ready.status != 503 {
+        return Err(with_logs(&[&a, &b], &format!("{printed}: {ready:?}")));
+    }
+    let url = a.url("/door/whip");
+    let (refused, printed) = run_to_end(&["publish", "demo", &url, "--log", "warn"])?;
+    if refused.success() || !printed.contains("503") {
+        return Err(with_logs(&[&a, &b], &printed));
+    }
+    run_to_end(&resume)?;
+    let ready = http::get(&a.admin_url("/readyz"))?;
+    if ready.status != 200 {
+        return Err(with_logs(&[&a, &b], &format!("{ready:?}")));
+    }
+    let _door = publish(&a, "/door/whip")?;
+    wait_for_owner(&b, "door", "a").map_err(|error| with_logs(&[&a, &b], &error))?;
+    // A server that stops leaves no claim behind.
+    a.stop(PATIENCE)?;
+    eventually(PATIENCE, || {
+        let told = cluster(&b)?;
+        match told["streams"].as_array().map(Vec::len) {
+            Some(0) => Ok(()),
+            _ => Err(told.to_string()),
+        }
+    })
+    .map_err(|error| with_logs(&[&a, &b], &error))
+}
