@@ -240,7 +240,7 @@ fn since_start(app: &App, at: Instant) -> u64 {
 
 fn certificates(app: &App) -> BTreeMap<&'static str, CertificateRow> {
     let now = SystemTime::now();
-    let rows = app.certificates.iter().map(|store| {
+    let rows = app.tls.certificates.iter().map(|store| {
         let status = store.status();
         let row = CertificateRow {
             present: status.is_present,

@@ -73,9 +73,14 @@ impl Running {
         let parsed = specs
             .iter()
             .map(|text| SourceSpec::parse(text).expect(text));
-        let sources = spawn(&hub, parsed.collect(), &codes, &supervisor, stopped, |_| {
-            None
-        });
+        let sources = spawn(
+            &hub,
+            parsed.collect(),
+            &codes,
+            &supervisor,
+            stopped,
+            Permit::default(),
+        );
         let sources = sources.await?;
         Ok(Self {
             hub,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use std::thread;
 
 use glassline_hub::Status;
 use glassline_media::Codec;
