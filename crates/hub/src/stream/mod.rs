@@ -28,13 +28,12 @@ use crate::{Limits, StreamName};
 
 pub use demand::Demand;
 pub(crate) use publishing::Begin;
-use publishing::PublishingSource;
+use publishing::{PublishingSource, StandIn};
 use rate::Rate;
 use rendition::Rendition;
 pub use rendition::RenditionPublisher;
 pub use source_note::SourceNote;
 pub use stand_in::PartingKeyframe;
-use stand_in::StandIn;
 pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
 pub use subscription::Subscription;

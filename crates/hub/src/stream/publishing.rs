@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, MediaUnit, Stage, Track, TrackIndex};
 
-use super::stand_in::StandIn;
 use super::{Inner, Prospect, State, Stream, latency_track};
 use crate::error::PublishError;
 use crate::layout::first_changed;
@@ -42,6 +41,15 @@ pub(super) struct PublishingSource {
     latest: Instant,
     /// When a keyframe was last requested of the source so that it can go on.
     resumption_requested: Option<Instant>,
+}
+
+/// What is published in place of a source.
+#[derive(Debug)]
+pub(super) struct StandIn {
+    /// Number of its publisher.
+    number: u64,
+    /// What is published, for the API.
+    pub(super) what: Arc<str>,
 }
 
 impl PublishingSource {

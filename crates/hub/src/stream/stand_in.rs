@@ -9,15 +9,6 @@ use super::{Begin, Inner, Stream};
 use crate::error::PublishError;
 use crate::publisher::Publisher;
 
-/// What is published in place of a source.
-#[derive(Debug)]
-pub(super) struct StandIn {
-    /// Number of its publisher.
-    pub(super) number: u64,
-    /// What is published, for the API.
-    pub(super) what: Arc<str>,
-}
-
 /// The latest keyframe of a source that ended or hangs.
 #[derive(Clone, Debug)]
 pub struct PartingKeyframe {

@@ -4,11 +4,9 @@ use std::task::Poll;
 
 use moq_net::{broadcast, kio, origin, track};
 
-use super::broadcast::Broadcast;
 use super::catalog;
 use super::ended::Ended;
 use super::origin::Origin;
-use super::track_config::TrackConfig;
 
 /// Priority of the catalog, which is sent before all media.
 const CATALOG_PRIORITY: u8 = 100;
@@ -65,15 +63,6 @@ impl AwaitedBroadcast {
             Poll::Pending => Poll::Pending,
         })
         .await;
-    }
-
-    /// Gives the broadcast its tracks. The catalog is written by [`Broadcast::announce`], or with the
-    /// first keyframe, and the readers go on with it.
-    ///
-    /// # Errors
-    /// [`Ended`] if these broadcasts have ended.
-    pub fn with_tracks(self, track_configs: Vec<TrackConfig>) -> Result<Broadcast, Ended> {
-        Broadcast::of(self, track_configs, None)
     }
 
     /// Ends the broadcast: its readers learn that no tracks come.

@@ -72,6 +72,17 @@ impl Origin {
     }
 }
 
+impl AwaitedBroadcast {
+    /// Gives the broadcast its tracks. The catalog is written by [`Broadcast::announce`], or with the
+    /// first keyframe, and the readers go on with it.
+    ///
+    /// # Errors
+    /// [`Ended`] if these broadcasts have ended.
+    pub fn with_tracks(self, track_configs: Vec<TrackConfig>) -> Result<Broadcast, Ended> {
+        Broadcast::of(self, track_configs, None)
+    }
+}
+
 impl Broadcast {
     pub(super) fn new(
         origin: &Origin,
@@ -84,7 +95,7 @@ impl Broadcast {
     }
 
     /// Gives a broadcast its tracks.
-    pub(super) fn of(
+    fn of(
         awaited: AwaitedBroadcast,
         track_configs: Vec<TrackConfig>,
         link: Option<Arc<Link>>,
