@@ -10,9 +10,7 @@ use glassline_server::ingest::SourceSpec;
 use serde_json::Value;
 use tokio::net::TcpSocket;
 
-use crate::on_demand::{accepted, read_a_frame};
 use crate::peer::Peer;
-use crate::quic;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source, VIDEO};
 
@@ -39,6 +37,11 @@ pub(crate) fn refusing() -> (TcpSocket, SocketAddr) {
     socket.bind(any).expect("a port");
     let address = socket.local_addr().expect("bound");
     (socket, address)
+}
+
+/// Connections that a camera has accepted so far.
+pub(crate) fn accepted(camera: &Running) -> u64 {
+    camera.total("rtsp_accepted_total")
 }
 
 pub(crate) fn source(text: &str) -> SourceSpec {
@@ -294,13 +297,6 @@ fn a_publisher_that_hangs_has_a_fallback_until_its_next_keyframe() {
     }
     assert_eq!(stream.layout(), layout);
     assert_eq!(running.sessions().0, 1, "the same session");
-}
-
-#[test]
-fn a_moq_reader_gets_what_stands_in_for_a_publisher_that_was_never_there() {
-    let text = "door=publisher?fallback=demo&after_s=0.2";
-    let running = Running::with_sources(vec![source(text), source("demo")]);
-    quic::runtime().block_on(read_a_frame(&running));
 }
 
 /// Returns a frame of the built-in clip as a JPEG file.

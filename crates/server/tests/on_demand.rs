@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Kind;
 use glassline_quic::moq::Role;
 
-use crate::away::{SOON, await_view, refusing, source};
+use crate::away::{SOON, accepted, await_view, refusing, source};
 use crate::peer::Peer;
 use crate::quic;
 use crate::rtsp::Hand;
@@ -15,11 +15,6 @@ use crate::source::{Film, Source};
 /// Connections that a camera has, each by RTSP.
 fn connections(camera: &Running) -> u64 {
     camera.total("rtsp_connections")
-}
-
-/// Connections that a camera has accepted so far.
-pub(crate) fn accepted(camera: &Running) -> u64 {
-    camera.total("rtsp_accepted_total")
 }
 
 /// A server that dials `camera` for its stream `door` while somebody watches, and leaves half a
@@ -133,7 +128,7 @@ fn who_asks_for_a_camera_on_demand_that_fails_learns_why_at_once() {
 }
 
 /// Reads the stream `door` by MoQ until a frame comes.
-pub(crate) async fn read_a_frame(running: &Running) {
+async fn read_a_frame(running: &Running) {
     let session = quic::open(running, "door", Role::Subscriber).await;
     let session = session.expect("a session");
     let broadcast = quic::soon(session.subscribe("door")).await;
@@ -175,4 +170,11 @@ fn a_moq_reader_learns_that_a_camera_on_demand_fails_and_may_ask_again() {
             assert!(stream.failures() >= failures);
         }
     });
+}
+
+#[test]
+fn a_moq_reader_gets_what_stands_in_for_a_publisher_that_was_never_there() {
+    let text = "door=publisher?fallback=demo&after_s=0.2";
+    let running = Running::with_sources(vec![source(text), source("demo")]);
+    quic::runtime().block_on(read_a_frame(&running));
 }
