@@ -5,6 +5,7 @@
 //! publish     ─► glassline_client::publish: source, queue, connection
 //! call        ─► glassline_client::call ─► glassline_lab::call (delay of each stage)
 //! trace       ─► HTTP API, or log files ─► glassline_lab::call ─► table, JSON, CSV
+//! api         ─► HTTP API of a server ─► table, JSON
 //! bench       ─► glassline_lab ─► table, JSON, CSV, SVG
 //! doctor      ─► glassline_client::probe, glassline_server ─► findings
 //! health      ─► the listener for operators of a running server ─► exit code
@@ -15,6 +16,7 @@
 //! running, 2 wrong usage or configuration, 3 a `--fail-if` condition was met or a check failed, 130
 //! interrupted by Ctrl-C.
 
+mod api_command;
 mod bench;
 mod call;
 mod cameras_command;
@@ -80,6 +82,9 @@ enum Command {
     Cluster(cluster_command::Action),
     /// Find cameras of the network (ONVIF), and print a line of the configuration for each.
     Cameras(cameras_command::Options),
+    /// Ask a running server what it has, and make, change and delete streams.
+    #[command(subcommand)]
+    Api(api_command::Action),
     /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
     /// addresses, publish and play, or examine a server from outside.
     Doctor(doctor::Options),
@@ -134,6 +139,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Config(action) => config_command::run(&action, quiet),
         Command::Cluster(action) => cluster_command::run(&action, quiet),
         Command::Cameras(options) => cameras_command::run(&options, quiet),
+        Command::Api(action) => api_command::run(&action, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
         Command::User(action) => user_command::run(action, quiet),
         Command::Health(options) => health_command::run(&options, quiet),

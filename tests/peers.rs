@@ -21,6 +21,8 @@ pub(crate) enum Peer {
     Live555,
     /// aiortc, a WebRTC stack in Python, through `peers/aiortc_whep.py`.
     Aiortc,
+    /// Schemathesis, which compares an API with its OpenAPI document.
+    Schemathesis,
     /// ffmpeg, to make files.
     Ffmpeg,
     /// Pion's file server in `peers/pion`, which Go builds; it may be missing on a machine
@@ -73,6 +75,7 @@ pub(crate) struct Test {
 const SHARING: &[&str] = &[
     "acme",
     "aiortc",
+    "api",
     "channels",
     "cluster",
     "dashboard",
@@ -188,6 +191,7 @@ impl Peer {
             Peer::Chromium => chromium().and(chromedriver()).err()?,
             Peer::RtspServer => rtsp_server_check().err()?,
             Peer::Live555 => return live555().err(),
+            Peer::Schemathesis => schemathesis().err()?,
             Peer::Aiortc | Peer::FfmpegWhip => aiortc_python().err()?,
             Peer::Datachannel if find("npm").is_none() => {
                 return Some("npm, which installs libdatachannel, is not on the PATH".to_owned());
@@ -460,6 +464,15 @@ fn pulseaudio() -> Result<(), String> {
 
 fn ffmpeg_check() -> Result<PathBuf, String> {
     find("ffmpeg").ok_or_else(|| "ffmpeg is not on the PATH".to_owned())
+}
+
+/// Schemathesis, in a Python environment of its own.
+pub(crate) fn schemathesis() -> Result<PathBuf, String> {
+    let program = target_directory().join("peers/schemathesis/bin/schemathesis");
+    match program.exists() {
+        true => Ok(program),
+        false => Err(format!("there is no schemathesis at {}", program.display())),
+    }
 }
 
 fn aiortc_python() -> Result<PathBuf, String> {

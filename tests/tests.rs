@@ -12,6 +12,7 @@
 mod absent;
 mod acme;
 mod aiortc;
+mod api;
 mod bench;
 mod browser;
 mod call;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         churn::TESTS,
         cluster::TESTS,
         aiortc::TESTS,
+        api::TESTS,
         pion::TESTS,
         channels::TESTS,
         messages::TESTS,

@@ -203,6 +203,7 @@ pub(crate) fn peers() -> Result<(), String> {
         );
     }
     problems.extend(python::aiortc().err());
+    problems.extend(python::schemathesis().err());
     // Maven needs a Java, which is larger than the one peer that it fetches.
     if process::find("mvn").is_some() {
         problems.extend(ffmpeg_8_0().err());

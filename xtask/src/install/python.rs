@@ -22,6 +22,20 @@ pub(super) fn aiortc() -> Result<(), String> {
     install(&folder, &format!("aiortc=={version}"), is_there)
 }
 
+/// Installs Schemathesis, which compares an API with its OpenAPI document.
+///
+/// # Errors It is missing and could not be installed.
+pub(super) fn schemathesis() -> Result<(), String> {
+    let version = versions::of("schemathesis", "version")?;
+    let folder = process::target_directory().join("peers/schemathesis");
+    let is_there = || {
+        let program = folder.join("bin/schemathesis");
+        let printed = process::output_of(Command::new(program).arg("--version"));
+        printed.is_some_and(|line| line.trim().ends_with(&version))
+    };
+    install(&folder, &format!("schemathesis=={version}"), is_there)
+}
+
 /// The program that checks licenses, bans and sources of all packages in the lock file.
 ///
 /// Compiling it takes minutes, so a binary is used: the one on the PATH, else the pinned one.

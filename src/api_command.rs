@@ -1,0 +1,457 @@
+//! `glassline api`: lists, shows, makes, changes and deletes what a running server has.
+//!
+//! ```text
+//! KIND ─► path of the API ─► request ─┬► table, or JSON
+//!                                     └► problem ─► exit code 1
+//! ```
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::exit::Failure;
+use crate::output;
+
+/// Longest time to wait for the server's answer. Files are read through before it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Entries that are asked for at a time, as many as the server gives.
+const PAGE: usize = 1_000;
+
+/// Where the server is, and the form of the output.
+#[derive(Debug, Args)]
+struct Target {
+    /// URL of the server's admin port.
+    #[arg(
+        long,
+        default_value = "http://127.0.0.1:9997",
+        value_name = "URL",
+        env = "GLASSLINE_ADMIN_URL"
+    )]
+    url: Url,
+    /// Token for a server that asks for one. Better set in the environment, since other users of this
+    /// machine can read command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+    /// Print the server's JSON in place of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a server has lists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Streams with their state.
+    Streams,
+    /// Sources of streams.
+    Sources,
+    /// Files of the media folder.
+    Files,
+    /// Viewers over WebRTC.
+    Viewers,
+    /// Publishers over WHIP.
+    Publishers,
+    /// Clients over RTSP.
+    RtspClients,
+    /// Sessions over QUIC.
+    QuicSessions,
+    /// Tracks that are transcoded.
+    Transcodings,
+    /// Connections that failed lately.
+    Failures,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// List what the server has.
+    List(List),
+    /// Show a stream and its source.
+    Show(Named),
+    /// Make a stream with its source, which survives restarts of the server.
+    Create(Source),
+    /// Give a stream that was made over the API another source. Its viewers stay.
+    Change(Source),
+    /// Delete a stream that was made over the API. Its viewers end.
+    Delete(Named),
+}
+
+/// A list, and what of it is wanted.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// What to list: streams, sources, files, viewers, publishers, rtsp-clients, quic-sessions,
+    /// transcodings or failures.
+    #[arg(value_enum, hide_possible_values = true)]
+    kind: Kind,
+    /// Filter as the API has it, like 'status=live' or 'name=cam*'. Repeatable.
+    #[arg(long = "where", value_name = "KEY=VALUE", value_parser = filter)]
+    filters: Vec<(String, String)>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// A stream by its name.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// Name of the stream.
+    name: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// The source of a stream.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// Name of the stream.
+    name: String,
+    /// `rtsp://…`, files of the server separated by commas, `publisher`, or `demo`; `-` reads it from
+    /// stdin, so that no other user sees a password.
+    source: String,
+    /// Option of the source as in the configuration, like 'on_demand=true' or 'transport=udp'.
+    /// Repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = filter)]
+    options: Vec<(String, String)>,
+    #[command(flatten)]
+    target: Target,
+}
+
+fn filter(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let pair = pair.ok_or_else(|| format!("'{text}' is no KEY=VALUE"))?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
+}
+
+pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
+    let shown = match action {
+        Action::List(list) => {
+            let found = Api::new(&list.target).list(list.kind, &list.filters)?;
+            match list.target.json {
+                true => pretty(&Value::Object(found)),
+                false => table(list.kind, &found),
+            }
+        }
+        Action::Show(Named { name, target }) => show(&Api::new(target), name, target.json)?,
+        Action::Create(source) => {
+            let made = Api::new(&source.target).put(source, "if-none-match")?;
+            done(&made, source.target.json, quiet, "made")
+        }
+        Action::Change(source) => {
+            let changed = Api::new(&source.target).put(source, "if-match")?;
+            done(&changed, source.target.json, quiet, "changed")
+        }
+        Action::Delete(Named { name, target }) => {
+            Api::new(target).send("DELETE", &["sources", name], &[], None)?;
+            match quiet || target.json {
+                true => String::new(),
+                false => format!("{name}: deleted\n"),
+            }
+        }
+    };
+    output::print(&shown)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn done(source: &Value, json: bool, quiet: bool, what: &str) -> String {
+    match (json, quiet) {
+        (true, _) => pretty(source),
+        (false, true) => String::new(),
+        (false, false) => format!(
+            "{}: {what}, {}\n",
+            text(&source["name"]),
+            text(&source["source"])
+        ),
+    }
+}
+
+/// Shows a stream with its source. One of them may be missing: a publisher's stream has no source.
+fn show(api: &Api<'_>, name: &str, json: bool) -> Result<String, Failure> {
+    let stream = api.send("GET", &["streams", name], &[], None);
+    let source = api.send("GET", &["sources", name], &[], None);
+    let (stream, source) = match (stream, source) {
+        (Err(error), Err(_)) => return Err(error),
+        (stream, source) => (stream.unwrap_or_default(), source.unwrap_or_default()),
+    };
+    if json {
+        let both = Map::from_iter([("stream".to_owned(), stream), ("source".to_owned(), source)]);
+        return Ok(pretty(&Value::Object(both)));
+    }
+    let rows = [
+        ("stream", name.to_owned()),
+        ("status", text(&stream["status"])),
+        ("detail", text(&stream["detail"])),
+        ("viewers", text(&stream["viewers"])),
+        ("bitrate_bps", text(&stream["bitrate_bps"])),
+        ("tracks", tracks(&stream)),
+        ("source", text(&source["source"])),
+        ("origin", text(&source["origin"])),
+        ("problem", text(&source["problem"])),
+    ];
+    let rows = rows.iter().filter(|(_, value)| value != "-");
+    Ok(rows
+        .map(|(key, value)| format!("{key:<12} {value}\n"))
+        .collect())
+}
+
+/// Client of a server's API for operators.
+struct Api<'a> {
+    agent: ureq::Agent,
+    target: &'a Target,
+}
+
+impl<'a> Api<'a> {
+    fn new(target: &'a Target) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .allow_non_standard_methods(true)
+            .tls_config(glassline_client::trust::Trust::System.for_http())
+            .build();
+        Self {
+            agent: config.into(),
+            target,
+        }
+    }
+
+    /// Returns the whole list, whatever number of pages it has.
+    fn list(
+        &self,
+        kind: Kind,
+        filters: &[(String, String)],
+    ) -> Result<Map<String, Value>, Failure> {
+        let (path, member) = kind.place();
+        let mut whole = Map::new();
+        let mut entries = Vec::new();
+        for page in 1_usize.. {
+            let mut query = filters.to_vec();
+            query.push(("limit".to_owned(), PAGE.to_string()));
+            query.push(("page".to_owned(), page.to_string()));
+            let mut answer = self.send("GET", path, &query, None)?;
+            let total = answer["total"].as_u64().unwrap_or_default();
+            let some = match answer[member].take() {
+                Value::Array(some) => some,
+                _ => Vec::new(),
+            };
+            let is_last = some.len() < PAGE;
+            entries.extend(some);
+            whole = match answer {
+                Value::Object(members) => members,
+                _ => Map::new(),
+            };
+            if is_last || entries.len() as u64 >= total {
+                break;
+            }
+        }
+        // The pages were those of the requests, and are none of what is shown.
+        whole.remove("page");
+        whole.remove("limit");
+        whole.insert(member.to_owned(), Value::Array(entries));
+        Ok(whole)
+    }
+
+    fn put(&self, source: &Source, condition: &'static str) -> Result<Value, Failure> {
+        let mut keys = Map::new();
+        let text = match source.source.as_str() {
+            "-" => std::io::read_to_string(std::io::stdin())
+                .map_err(|error| Failure::runtime(format_args!("stdin: {error}")))?
+                .trim()
+                .to_owned(),
+            text => text.to_owned(),
+        };
+        keys.insert("source".to_owned(), text.into());
+        for (key, value) in &source.options {
+            // Numbers and switches are not text in JSON.
+            let value = serde_json::from_str(value).unwrap_or_else(|_| value.as_str().into());
+            keys.insert(key.clone(), value);
+        }
+        let body = Value::Object(keys).to_string();
+        self.send(
+            "PUT",
+            &["sources", &source.name],
+            &[],
+            Some((&body, condition)),
+        )
+    }
+
+    /// Sends a request, and returns the JSON of the answer. A body has a condition, whose value is
+    /// `*`.
+    fn send(
+        &self,
+        method: &str,
+        path: &[&str],
+        query: &[(String, String)],
+        body: Option<(&str, &'static str)>,
+    ) -> Result<Value, Failure> {
+        let server = &self.target.url;
+        let mut url = server.clone();
+        let segments = url.path_segments_mut();
+        let mut segments =
+            segments.map_err(|()| Failure::usage(format_args!("{server}: no http URL")))?;
+        segments.pop_if_empty().extend(["api", "v1"]).extend(path);
+        drop(segments);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(url.as_str());
+        if let Some(token) = &self.target.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if let Some((_, condition)) = body {
+            request = request
+                .header("content-type", "application/json")
+                .header(condition, "*");
+        }
+        let unreachable = |error: ureq::Error| {
+            let hint = "is `glassline serve` running there, and is that its admin port?";
+            Failure::runtime(format_args!("{server}: {error}; {hint}"))
+        };
+        let text = body.map_or("", |(text, _)| text).to_owned();
+        let request = request
+            .body(text)
+            .map_err(|error| unreachable(error.into()))?;
+        let mut response = self.agent.run(request).map_err(unreachable)?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let body = body.read_to_string().map_err(unreachable)?;
+        let json = serde_json::from_str::<Value>(&body);
+        match status {
+            204 => Ok(Value::Null),
+            200..=299 => json.map_err(|_| {
+                Failure::runtime(format_args!(
+                    "{server}: the answer is no JSON: is it the admin port?"
+                ))
+            }),
+            _ => {
+                let problem = json.unwrap_or_default();
+                let told = problem["detail"].as_str().or(problem["title"].as_str());
+                let told = told.map_or_else(|| format!("HTTP status {status}"), str::to_owned);
+                Err(Failure::runtime(told))
+            }
+        }
+    }
+}
+
+impl Kind {
+    /// Returns the path of the list below `/api/v1`, and the member of the answer that has it.
+    const fn place(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Streams => (&["streams"], "streams"),
+            Self::Sources => (&["sources"], "sources"),
+            Self::Files => (&["files"], "files"),
+            Self::Viewers => (&["webrtc", "viewers"], "viewers"),
+            Self::Publishers => (&["webrtc", "publishers"], "publishers"),
+            Self::RtspClients => (&["rtsp", "clients"], "clients"),
+            Self::QuicSessions => (&["quic", "sessions"], "sessions"),
+            Self::Transcodings => (&["transcodings"], "transcodings"),
+            Self::Failures => (&["failures"], "failures"),
+        }
+    }
+
+    /// Returns the members that a table has.
+    const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Streams => &["name", "status", "viewers", "bitrate_bps", "detail"],
+            Self::Sources => &["name", "kind", "origin", "source", "problem"],
+            Self::Files => &["name", "page"],
+            Self::Viewers => &["stream", "viewer"],
+            Self::Publishers => &["stream", "publisher", "connected_s"],
+            Self::RtspClients => &["stream", "address", "transport", "state", "lag_ms", "skips"],
+            Self::QuicSessions => &["id", "peer", "publishes", "reads", "open_s"],
+            Self::Transcodings => &["stream", "from", "to", "viewers", "cpu_ratio", "trouble"],
+            Self::Failures => &["stream", "protocol", "stage", "source", "count", "reason"],
+        }
+    }
+}
+
+/// Returns the entries of a list as a table; an empty list has its head only.
+fn table(kind: Kind, list: &Map<String, Value>) -> String {
+    let columns = kind.columns();
+    let entries = list.get(kind.place().1).and_then(Value::as_array);
+    let head = columns.iter().map(ToString::to_string).collect();
+    let mut rows: Vec<Vec<String>> = vec![head];
+    for entry in entries.into_iter().flatten() {
+        rows.push(columns.iter().map(|column| text(&entry[*column])).collect());
+    }
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max();
+    let widths: Vec<_> = (0..columns.len())
+        .map(|at| width(at).unwrap_or(0))
+        .collect();
+    let mut table = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths);
+        let line: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        table += line.join("  ").trim_end();
+        table.push('\n');
+    }
+    table
+}
+
+/// Returns a value as a cell of a table. Control characters of names do not reach the terminal.
+fn text(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    };
+    text.replace(char::is_control, " ")
+}
+
+fn tracks(stream: &Value) -> String {
+    let tracks = stream["tracks"].as_array();
+    let names = tracks
+        .into_iter()
+        .flatten()
+        .map(|track| text(&track["codec"]));
+    let names: Vec<_> = names.collect();
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.join(" ")
+    }
+}
+
+fn pretty(json: &Value) -> String {
+    serde_json::to_string_pretty(json).expect("JSON is plain data") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_head_and_a_line_for_each_entry() {
+        let list = json!({ "sources": [
+            { "name": "door", "kind": "camera", "origin": "api", "source": "rtsp://a/", "problem": null },
+            { "name": "x\u{1b}[2J", "kind": "demo", "origin": "configuration", "source": "demo", "problem": "gone" },
+        ]});
+        let list = list.as_object().expect("an object");
+        let table = table(Kind::Sources, list);
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines[0], "name   kind    origin         source     problem");
+        assert_eq!(lines[1], "door   camera  api            rtsp://a/  -");
+        assert_eq!(lines[2], "x [2J  demo    configuration  demo       gone");
+    }
+
+    #[test]
+    fn options_are_pairs() {
+        assert_eq!(filter("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(filter("a").is_err() && filter("=b").is_err());
+    }
+}
