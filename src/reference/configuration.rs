@@ -18,7 +18,12 @@ fn the_page_of_the_configuration_agrees() {
                 let _ = writeln!(text, "{}\n", described(section));
                 write_keys(&schema, name, below, &mut text);
             }
-            None => write_key(name, section, &mut text),
+            None => {
+                write_key(name, section, &mut text);
+                if let Some(below) = section.get("items").and_then(|it| fields_of(&schema, it)) {
+                    write_keys(&schema, &format!("{name}[]"), below, &mut text);
+                }
+            }
         }
         text.push('\n');
     }

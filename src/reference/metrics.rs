@@ -23,6 +23,7 @@ admin: {address: '127.0.0.1:0'}
 cluster: {name: a, secret: s3cret, nats: 'nats://127.0.0.1:1'}
 shards: 1
 auth: {jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}}
+hooks: [{on: [publish], command: [/bin/true]}]
 ";
 
 #[test]

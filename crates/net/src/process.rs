@@ -1,4 +1,5 @@
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// Returns the number of open file descriptors of this process; `None` where the system
@@ -63,6 +64,14 @@ pub fn release_free_memory() -> bool {
 /// Returns the processor time that all threads of this process have used, user and system.
 pub fn process_cpu() -> Duration {
     crate::sys::process_cpu()
+}
+
+/// Kills every process of the group that the process `leader` leads.
+///
+/// # Errors
+/// If there is no such group, or the system does not let this process kill it.
+pub fn kill_process_group(leader: u32) -> io::Result<()> {
+    crate::sys::kill_process_group(leader)
 }
 
 /// Returns the processor time that the calling thread has used, user and system.

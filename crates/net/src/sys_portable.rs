@@ -129,6 +129,10 @@ pub(crate) fn page_bytes() -> u64 {
     4096
 }
 
+pub(crate) fn kill_process_group(_: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn release_free_memory() -> bool {
     false
 }

@@ -9,7 +9,7 @@ use glassline_hub::{Hub, StreamName};
 use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::failures::Failures;
-use crate::http::Board;
+use crate::hooks::HookCounters;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::Library;
 use crate::ingest::{FrameCode, FrameCodes};
@@ -37,6 +37,8 @@ pub(crate) struct App {
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
+    /// What became of the events that hooks are told.
+    pub(crate) hooks: Arc<HookCounters>,
     pub(crate) sessions: Arc<Negotiator>,
     /// Transcodes audio for browsers.
     pub(crate) transcoders: Arc<Transcoders>,
@@ -51,8 +53,6 @@ pub(crate) struct App {
     /// State of the QUIC listener; `None` if QUIC is turned off.
     pub(crate) quic: Option<Arc<quic::Shared>>,
     pub(crate) latencies: Arc<LatencyRegistry>,
-    /// What dashboards show.
-    pub(crate) board: Arc<Board>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
     /// The listeners of HTTP.
@@ -68,8 +68,6 @@ pub(crate) struct TlsParts {
     pub(crate) lan: Option<Arc<LanSource>>,
     /// The answers to the challenges of an authority, if `tls` is `acme`.
     pub(crate) challenges: Option<Arc<Challenges>>,
-    /// The certificates of all listeners within TLS.
-    pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
 }
 
 /// What handlers know of the listeners of HTTP.

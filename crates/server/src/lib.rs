@@ -33,6 +33,7 @@ pub mod fuzzing {
     pub use crate::quic::fuzzing::webtransport;
     pub use crate::sessions::fuzz_registry as registry;
 }
+mod hooks;
 mod http;
 pub mod ingest;
 pub mod latency;

@@ -25,6 +25,7 @@ mod dual_stack;
 mod failures;
 mod handshake;
 mod hijack;
+mod hooks;
 mod https;
 mod ice_tcp;
 mod isolation;

@@ -1,5 +1,6 @@
 //! Resource usage of this process and thread.
 
+use std::io;
 use std::time::Duration;
 
 /// Returns the size of a memory page, in bytes.
@@ -16,6 +17,18 @@ pub(crate) fn process_cpu() -> Duration {
 /// Returns the processor time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Sends SIGKILL to a group of processes.
+pub(crate) fn kill_process_group(leader: u32) -> io::Result<()> {
+    // Zero would be the group of this process itself, and negative numbers other things.
+    let group = i32::try_from(leader).ok().filter(|group| *group > 1);
+    let group = group.ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes integers.
+    match unsafe { libc::kill(-group, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Returns the allocator's free pages to the system. Returns whether there were any.

@@ -44,7 +44,9 @@ impl Config {
             let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
             let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
             let others = of_tls.into_iter().chain(of_nats).chain(of_server);
-            for path in named.chain(others).chain(of_jwt) {
+            let of_hooks = config.hooks.iter_mut();
+            let of_hooks = of_hooks.filter_map(|hook| hook.roots.as_mut());
+            for path in named.chain(others).chain(of_jwt).chain(of_hooks) {
                 *path = folder.join(&*path);
             }
         }

@@ -39,11 +39,13 @@ use serde::{Deserialize, Serialize};
 pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
 pub use crate::auth::Auth;
 use crate::auth::Sites;
+use crate::hooks;
 use crate::ingest::{Input, SourceSpec};
 
 pub use crate::auth::{Algorithm, Jwt};
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{Secret, SecretError};
+pub use crate::hooks::{EventKind, Hook};
 pub use crate::outbound::{WebUrl, WebUrlError};
 pub use crate::runtime::{Network, NetworkError};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
@@ -110,6 +112,9 @@ pub struct Config {
     #[serde(with = "sources")]
     #[schemars(with = "BTreeMap<String, sources::SourceSchema>")]
     pub sources: BTreeMap<StreamName, Input>,
+    /// Commands and webhooks that are told what happens to streams.
+    #[serde(deserialize_with = "hooks::checked")]
+    pub hooks: Vec<Hook>,
     /// Other web sites that may embed the streams.
     pub cors: Cors,
     /// Path of the configuration file, from which users can be read again.

@@ -39,17 +39,18 @@ mod trust;
 mod whep;
 mod whip;
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-pub(crate) use dashboard::Board;
 use openapi::{Operation, Routes};
 use shown::Shown;
 
@@ -131,6 +132,7 @@ pub(crate) fn admin(app: App) -> Router {
         .into_router()
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
+        .layer(Extension(Arc::<dashboard::Board>::default()))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)

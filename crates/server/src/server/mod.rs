@@ -1,10 +1,12 @@
 //! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
 
 mod certificates;
+mod in_cluster;
 mod listeners;
 mod start_error;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +21,12 @@ use tokio::task::JoinHandle;
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints, TlsParts};
 use crate::auth::Users;
-use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
-use crate::config::{ClusterOrigin, Config, DataAccess};
+use crate::config::{Config, DataAccess};
 use crate::failures::Failures;
+use crate::hooks::{self, HookCounters};
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
-use crate::ingest::{self, FrameCodes, SourceSpec};
+use crate::ingest::{self, FrameCodes, Input, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 use crate::quic::{NodeServices, Quic};
@@ -110,7 +112,9 @@ impl Server {
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
-        let cluster = cluster_services(&config, &hub, clock, &supervisor)?;
+        let hooks = Arc::<HookCounters>::default();
+        let fetched = fetched(&specs);
+        let cluster = in_cluster::services(&config, &hub, clock, &supervisor)?;
         let member = cluster
             .as_ref()
             .and_then(|it| it.directory.member())
@@ -122,7 +126,7 @@ impl Server {
             &codes,
             &supervisor,
             stopped.clone(),
-            permit(member.as_ref()),
+            in_cluster::permit(member.as_ref()),
         );
         let sources = Arc::new(sources.await?);
         if let Some(member) = &member {
@@ -164,7 +168,7 @@ impl Server {
             &stopped,
             cluster.clone(),
         )?;
-        let joined = join_cluster(&config, cluster.as_ref(), quic.as_ref(), &stopped);
+        let joined = in_cluster::join(&config, cluster.as_ref(), quic.as_ref(), &stopped);
         let [mut listeners, operators] = http.addresses();
         listeners.push(("media", shards.local_addr()));
         if config.media.tcp {
@@ -194,7 +198,6 @@ impl Server {
             settings,
         );
         let app = App {
-            board: Arc::default(),
             config: Arc::new(config),
             users,
             sites,
@@ -202,6 +205,7 @@ impl Server {
             rooms,
             library,
             hub: Arc::clone(&hub),
+            hooks,
             sessions: Arc::new(sessions),
             transcoders,
             snapshots: Arc::default(),
@@ -227,9 +231,10 @@ impl Server {
         let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
+        let hooks = run_hooks(&app, fetched, &stopped);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
-        tasks.extend(keys);
+        tasks.extend(keys.into_iter().chain(hooks));
         tasks.extend(certificates.keep(&supervisor, &stopped));
         tasks.extend(joined);
         if let Some(socket) = media_tcp {
@@ -378,47 +383,35 @@ async fn stored_sources(
     Ok(Arc::new(stored))
 }
 
-/// Creates what this server needs as one of a cluster, if it is one.
-fn cluster_services(
-    config: &Config,
-    hub: &Arc<Hub>,
-    clock: Clock,
-    supervisor: &Arc<Supervisor>,
-) -> Result<Option<NodeServices>, StartError> {
-    let Some(cluster) = &config.cluster else {
-        return Ok(None);
+/// Returns the names of the streams that the server itself fetches.
+fn fetched(specs: &[SourceSpec]) -> BTreeSet<String> {
+    let fetched = specs.iter();
+    let fetched = fetched.filter(|spec| !matches!(spec.input, Input::Publisher(_)));
+    fetched.map(|spec| spec.name.to_string()).collect()
+}
+
+/// Runs the hooks; does nothing without any.
+fn run_hooks(
+    app: &App,
+    fetched: BTreeSet<String>,
+    stopped: &watch::Receiver<bool>,
+) -> Option<JoinHandle<()>> {
+    if app.config.hooks.is_empty() {
+        return None;
+    }
+    let (app, fetched, until) = (app.clone(), Arc::new(fetched), stopped.clone());
+    let supervisor = Arc::clone(&app.supervisor);
+    let run = move || {
+        hooks::run(
+            Arc::from(app.config.hooks.clone()),
+            Arc::clone(&fetched),
+            Arc::clone(&app.hub),
+            (Arc::clone(&app.hooks), Arc::clone(&app.supervisor)),
+            until.clone(),
+        )
     };
-    let mut random = [0; 8];
-    aws_lc_rs::rand::fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
-    let identity = Identity {
-        name: cluster.name.clone(),
-        secret: cluster.secret.clone(),
-        incarnation: u64::from_be_bytes(random),
-        clock: NodeClock::since(clock.epoch()),
-    };
-    let provenances = Arc::new(Provenances::new(&identity));
-    let linger = Duration::from_secs(cluster.linger_s.into());
-    let member = cluster.nats_options().map(|engine| {
-        let settings = MemberSettings {
-            engine,
-            region: cluster.region.clone(),
-            linger,
-            viewers_max: config.limits.viewers,
-        };
-        Member::new(hub, &identity, &provenances, supervisor, settings)
-    });
-    let member = member.transpose()?;
-    let settings = cluster::Settings {
-        origins: cluster.origins.iter().map(ClusterOrigin::address).collect(),
-        linger,
-    };
-    let found_by = (settings, member);
-    let directory = Directory::new(hub, &identity, &provenances, supervisor, found_by)?;
-    Ok(Some(NodeServices {
-        identity,
-        provenances,
-        directory,
-    }))
+    let task = (Part::Background, "hooks");
+    Some(spawn_kept(&supervisor, task, stopped, run))
 }
 
 /// Keeps the keys of an identity provider fresh; does nothing without one.
@@ -435,42 +428,6 @@ fn keep_keys(
     };
     let task = (Part::Background, "keys of tokens");
     Some(spawn_kept(supervisor, task, stopped, keep))
-}
-
-/// Returns which sources run here: each on one server, if several of a cluster have it.
-fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
-    let (adding, removing) = (member.cloned(), member.cloned());
-    ingest::Permit::new(
-        move |name| adding.as_ref()?.add_source(name),
-        move |name| {
-            if let Some(member) = &removing {
-                member.remove_source(name);
-            }
-        },
-    )
-}
-
-/// Joins the cluster whose servers agree through NATS, if this server is in one. Returns the task that
-/// must end before the process does.
-fn join_cluster(
-    config: &Config,
-    services: Option<&NodeServices>,
-    quic: Option<&Quic>,
-    stopped: &watch::Receiver<bool>,
-) -> Option<JoinHandle<()>> {
-    let (cluster, services, quic) = (config.cluster.as_ref()?, services?, quic?);
-    let member = services.directory.member()?;
-    let advertised = config.media.advertised_ips();
-    let (host, port) = cluster.reachable(quic.local_addr(), &advertised)?;
-    let reachable = Reachable {
-        host,
-        port,
-        incarnation: services.identity.incarnation,
-        region: cluster.region.clone(),
-    };
-    tracing::info!(node = %cluster.name, host = reachable.host, port, "joining the cluster");
-    let fingerprint = quic.shared().watch_fingerprint();
-    Some(member.join(reachable, fingerprint, stopped.clone()))
 }
 
 /// Returns the settings for answering offers, for shards that listen on `media`.

@@ -26,7 +26,7 @@ const DASHBOARDS_MAX: usize = 32;
 
 /// The latest overview, shared by all open dashboards.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(in crate::http) struct Board {
     latest: Mutex<Option<Latest>>,
     places: Arc<Semaphore>,
 }
@@ -44,6 +44,7 @@ struct Latest {
 
 /// A dashboard that listens.
 struct Listener {
+    board: Arc<Board>,
     app: App,
     ticks: Interval,
     /// Number of the overview that the dashboard shows.
@@ -64,13 +65,15 @@ impl Board {
     /// Returns the events of one dashboard: `overview` with the whole tree at first and after a gap,
     /// then `change` with a merge patch (RFC 7396) each second. `None` if too many are open.
     pub(super) fn events(
+        self: Arc<Self>,
         app: App,
     ) -> Option<impl Stream<Item = Result<Event, Infallible>> + Send + use<>> {
-        let places = Arc::clone(&app.board.places);
+        let places = Arc::clone(&self.places);
         let place = places.try_acquire_owned().ok()?;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let listener = Listener {
+            board: self,
             app,
             ticks,
             shown: None,
@@ -126,7 +129,7 @@ impl Listener {
     /// server is there.
     async fn next(&mut self) -> Event {
         self.ticks.tick().await;
-        let mut latest = self.app.board.latest.lock().await;
+        let mut latest = self.board.latest.lock().await;
         let latest = refresh(&self.app, &mut latest).await;
         let before = self.shown.replace(latest.number);
         match before {

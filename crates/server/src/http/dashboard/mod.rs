@@ -15,10 +15,12 @@ mod rounding;
 mod stages;
 mod viewers;
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response, Sse};
+use axum::{Extension, Json};
 
 use super::api::StreamPath;
 use super::extract::{Path, Query};
@@ -26,7 +28,7 @@ use super::openapi::{Operation, Routes};
 use super::problem::Problem;
 use super::{pages, snapshot};
 use crate::app::App;
-pub(crate) use board::Board;
+pub(super) use board::Board;
 use overview::Overview;
 use stages::Second;
 
@@ -102,11 +104,15 @@ fn wants_events(headers: &HeaderMap) -> bool {
 
 /// Returns what the dashboard shows. A client that accepts events gets all of it, and then each second
 /// what has changed, as a merge patch (RFC 7396): `GET /api/v1/overview`.
-async fn overview(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn overview(
+    State(app): State<App>,
+    Extension(board): Extension<Arc<Board>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     if !wants_events(&headers) {
-        return Ok(Json(app.board.overview(&app).await).into_response());
+        return Ok(Json(board.overview(&app).await).into_response());
     }
-    let events = Board::events(app).ok_or_else(|| {
+    let events = board.events(app).ok_or_else(|| {
         Problem::try_later("Too many dashboards", "close one that nobody looks at")
     })?;
     Ok(Sse::new(events).into_response())

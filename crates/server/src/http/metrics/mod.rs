@@ -7,6 +7,7 @@ mod certificates;
 mod cluster;
 mod connections;
 mod failures;
+mod hooks;
 mod media_tcp;
 mod quic;
 mod rtsp;
@@ -44,6 +45,9 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);
+    }
+    if !app.config.hooks.is_empty() {
+        hooks::metrics(&app.hooks, &mut text);
     }
     metrics::logins(app.users.failures(), &mut text);
     if let Some(keys) = app.users.keys() {

@@ -160,6 +160,7 @@ macro_rules! describe_handlers {
 describe_handlers!((), (A1), (A1, A2), (A1, A2, A3), (A1, A2, A3, A4));
 
 impl Argument for State<App> {}
+impl<T> Argument for Extension<T> {}
 impl<T> Argument for Option<Extension<T>> {}
 impl Argument for HeaderMap {}
 impl Argument for Body {}

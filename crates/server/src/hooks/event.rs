@@ -1,0 +1,83 @@
+use std::time::{Duration, SystemTime};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happened to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// Somebody began to publish the stream.
+    Publish,
+    /// Somebody stopped publishing the stream.
+    Unpublish,
+    /// The first viewer came.
+    FirstViewer,
+    /// The last viewer left.
+    LastViewer,
+    /// A source of the configuration sends media, for the first time or again.
+    SourceUp,
+    /// A source of the configuration failed or ended.
+    SourceDown,
+}
+
+impl EventKind {
+    /// Every kind, in the order of metrics.
+    pub const ALL: [Self; 6] = [
+        Self::Publish,
+        Self::Unpublish,
+        Self::FirstViewer,
+        Self::LastViewer,
+        Self::SourceUp,
+        Self::SourceDown,
+    ];
+
+    /// Returns the name in the configuration, in events and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Unpublish => "unpublish",
+            Self::FirstViewer => "first_viewer",
+            Self::LastViewer => "last_viewer",
+            Self::SourceUp => "source_up",
+            Self::SourceDown => "source_down",
+        }
+    }
+}
+
+/// Something that happened to a stream, as hooks are told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Event {
+    /// Kind of the event, by which hooks choose.
+    #[serde(rename = "event")]
+    pub(super) kind: EventKind,
+    /// Name of the stream.
+    pub(super) stream: String,
+    /// Why a source is down; `None` of other events.
+    pub(super) reason: Option<String>,
+    /// Number of viewers after the event.
+    pub(super) viewers: usize,
+    /// Time of the event, in ms since 1970 (UTC).
+    pub(super) time_ms: u64,
+}
+
+impl Event {
+    /// Returns an event that happens at the time `at`.
+    pub(super) fn new(
+        kind: EventKind,
+        stream: &str,
+        (reason, viewers): (Option<String>, usize),
+        at: SystemTime,
+    ) -> Self {
+        let since = at.duration_since(SystemTime::UNIX_EPOCH);
+        let since = since.unwrap_or(Duration::ZERO);
+        Self {
+            kind,
+            stream: stream.to_owned(),
+            reason,
+            viewers,
+            time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+
+use super::event::EventKind;
+use crate::auth::{Pattern, Secret};
+use crate::outbound::WebUrl;
+
+/// Most hooks. Each has a queue and a task.
+const HOOKS_MAX: usize = 32;
+
+/// Longest time that one run of a hook may take, in seconds.
+const TIMEOUT_S_MAX: u64 = 300;
+
+/// Most repetitions of a webhook.
+const RETRIES_MAX: u32 = 10;
+
+/// A command or a webhook that is told what happens to streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hook {
+    /// Events that the hook is told of.
+    pub on: Vec<EventKind>,
+    /// Streams whose events these are: names, prefixes like `cam/*`, or `*`.
+    #[serde(default = "all")]
+    pub streams: Vec<Pattern>,
+    /// Program with its arguments, which are followed by the event and the stream's name. The
+    /// program is a whole path. There is no shell.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+    /// URL that the event is sent to as JSON, by POST.
+    #[serde(default)]
+    pub url: Option<WebUrl>,
+    /// Secret of `url`: the header `X-Glassline-Signature` then has `sha256=` and the HMAC-SHA-256
+    /// of the body, in hexadecimal.
+    #[serde(default)]
+    pub secret: Option<Secret>,
+    /// A PEM file with the root certificates by which `url` is trusted. Null takes those of Mozilla.
+    #[serde(default)]
+    pub roots: Option<PathBuf>,
+    /// Seconds that one run may take, 1 to 300. A command that takes longer is killed with all that
+    /// it has started.
+    #[serde(default = "ten")]
+    pub timeout_s: u64,
+    /// How often a webhook is repeated that did not take the event, up to 10. The pauses grow from
+    /// 1 s on.
+    #[serde(default = "three")]
+    pub retries: u32,
+}
+
+fn all() -> Vec<Pattern> {
+    vec![Pattern::parse("*").expect("a pattern")]
+}
+
+const fn ten() -> u64 {
+    10
+}
+
+const fn three() -> u32 {
+    3
+}
+
+impl Hook {
+    /// Returns the time that one run may take.
+    pub(super) const fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_s)
+    }
+
+    /// Returns whether the hook is told of `kind` of `stream`.
+    pub(super) fn wants(&self, kind: EventKind, stream: &str) -> bool {
+        self.on.contains(&kind) && self.streams.iter().any(|it| it.matches(stream))
+    }
+
+    fn check(&self) -> Result<(), HookError> {
+        match (&self.command, &self.url) {
+            (Some(command), None) => match command.first() {
+                Some(program) if Path::new(program).is_absolute() => {}
+                _ => return Err(HookError::Program),
+            },
+            (None, Some(_)) => {}
+            _ => return Err(HookError::Kind),
+        }
+        if self.url.is_none() && (self.secret.is_some() || self.roots.is_some()) {
+            return Err(HookError::OfUrl);
+        }
+        let texts = self.command.iter().flatten();
+        if texts.into_iter().any(|text| text.contains('\0')) {
+            return Err(HookError::Program);
+        }
+        if self.on.is_empty() {
+            return Err(HookError::NoEvent);
+        }
+        if !(1..=TIMEOUT_S_MAX).contains(&self.timeout_s) {
+            return Err(HookError::Timeout);
+        }
+        match self.retries <= RETRIES_MAX {
+            true => Ok(()),
+            false => Err(HookError::Retries),
+        }
+    }
+}
+
+/// Reads a list of hooks, whose keys have to fit together.
+pub(crate) fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Hook>, D::Error> {
+    let hooks = Vec::<Hook>::deserialize(from)?;
+    if hooks.len() > HOOKS_MAX {
+        return Err(D::Error::custom(format_args!(
+            "more than {HOOKS_MAX} hooks"
+        )));
+    }
+    for hook in &hooks {
+        hook.check().map_err(D::Error::custom)?;
+    }
+    Ok(hooks)
+}
+
+/// Keys of a hook do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum HookError {
+    #[error("a hook has either `command` or `url`")]
+    Kind,
+    #[error(
+        "`command` is a list that begins with the whole path of a program, like [/usr/local/bin/tell, loud]"
+    )]
+    Program,
+    #[error("`secret` and `roots` belong to `url`")]
+    OfUrl,
+    #[error("`on` is empty: list events, like [publish, unpublish]")]
+    NoEvent,
+    #[error("`timeout_s` is 1 to {TIMEOUT_S_MAX}")]
+    Timeout,
+    #[error("`retries` is at most {RETRIES_MAX}")]
+    Retries,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn hooks_that_do_not_fit_together_are_refused() {
+        let read = |text: &str| {
+            let text = format!("hooks: [{text}]\n");
+            Config::from_yaml(&text, "a.yml").map_err(|error| error.to_string())
+        };
+        for good in [
+            "{on: [publish, source_down], command: [/bin/true, loud]}",
+            "{on: [first_viewer], url: 'https://a/b', secret: s, streams: [cam*], retries: 0}",
+        ] {
+            assert!(read(good).is_ok(), "{:?}", read(good));
+        }
+        for (bad, why) in [
+            ("{on: [publish]}", "either"),
+            (
+                "{on: [publish], command: [/a], url: 'https://a/'}",
+                "either",
+            ),
+            ("{on: [publish], command: [tell]}", "whole path"),
+            ("{on: [publish], command: []}", "whole path"),
+            (
+                "{on: [publish], command: [/a], secret: s}",
+                "belong to `url`",
+            ),
+            ("{on: [], command: [/a]}", "list events"),
+            ("{on: [publishing], command: [/a]}", "publishing"),
+            ("{command: [/a]}", "on"),
+            ("{on: [publish], command: [/a], timeout_s: 0}", "timeout_s"),
+            ("{on: [publish], url: 'https://a/', retries: 11}", "retries"),
+            ("{on: [publish], url: 'https://ann:pw@a/'}", "user"),
+        ] {
+            let error = read(bad).expect_err(bad);
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+    }
+}

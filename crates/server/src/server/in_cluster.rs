@@ -1,0 +1,95 @@
+//! What a server starts as one of several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::Hub;
+use glassline_quic::moq::NodeClock;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::StartError;
+use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
+use crate::config::{ClusterOrigin, Config};
+use crate::ingest;
+use crate::quic::{NodeServices, Quic};
+use crate::runtime::{Clock, Supervisor};
+
+/// Creates what this server needs as one of a cluster, if it is one.
+pub(super) fn services(
+    config: &Config,
+    hub: &Arc<Hub>,
+    clock: Clock,
+    supervisor: &Arc<Supervisor>,
+) -> Result<Option<NodeServices>, StartError> {
+    let Some(cluster) = &config.cluster else {
+        return Ok(None);
+    };
+    let mut random = [0; 8];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
+    let identity = Identity {
+        name: cluster.name.clone(),
+        secret: cluster.secret.clone(),
+        incarnation: u64::from_be_bytes(random),
+        clock: NodeClock::since(clock.epoch()),
+    };
+    let provenances = Arc::new(Provenances::new(&identity));
+    let linger = Duration::from_secs(cluster.linger_s.into());
+    let member = cluster.nats_options().map(|engine| {
+        let settings = MemberSettings {
+            engine,
+            region: cluster.region.clone(),
+            linger,
+            viewers_max: config.limits.viewers,
+        };
+        Member::new(hub, &identity, &provenances, supervisor, settings)
+    });
+    let member = member.transpose()?;
+    let settings = cluster::Settings {
+        origins: cluster.origins.iter().map(ClusterOrigin::address).collect(),
+        linger,
+    };
+    let found_by = (settings, member);
+    let directory = Directory::new(hub, &identity, &provenances, supervisor, found_by)?;
+    Ok(Some(NodeServices {
+        identity,
+        provenances,
+        directory,
+    }))
+}
+
+/// Returns which sources run here: each on one server, if several of a cluster have it.
+pub(super) fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
+    let (adding, removing) = (member.cloned(), member.cloned());
+    ingest::Permit::new(
+        move |name| adding.as_ref()?.add_source(name),
+        move |name| {
+            if let Some(member) = &removing {
+                member.remove_source(name);
+            }
+        },
+    )
+}
+
+/// Joins the cluster whose servers agree through NATS, if this server is in one. Returns the task that
+/// must end before the process does.
+pub(super) fn join(
+    config: &Config,
+    services: Option<&NodeServices>,
+    quic: Option<&Quic>,
+    stopped: &watch::Receiver<bool>,
+) -> Option<JoinHandle<()>> {
+    let (cluster, services, quic) = (config.cluster.as_ref()?, services?, quic?);
+    let member = services.directory.member()?;
+    let advertised = config.media.advertised_ips();
+    let (host, port) = cluster.reachable(quic.local_addr(), &advertised)?;
+    let reachable = Reachable {
+        host,
+        port,
+        incarnation: services.identity.incarnation,
+        region: cluster.region.clone(),
+    };
+    tracing::info!(node = %cluster.name, host = reachable.host, port, "joining the cluster");
+    let fingerprint = quic.shared().watch_fingerprint();
+    Some(member.join(reachable, fingerprint, stopped.clone()))
+}
