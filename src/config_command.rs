@@ -25,7 +25,8 @@ pub(crate) enum Action {
     },
     /// Print every setting in effect, with secrets hidden.
     Print {
-        /// Configuration file (YAML); without one, the defaults are printed.
+        /// Configuration file (YAML); without one, the defaults and
+        /// what the environment overrides are printed.
         file: Option<PathBuf>,
         /// Print JSON instead of YAML.
         #[arg(long)]
@@ -41,7 +42,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
         Action::Print { file, json } => {
             let config = match file {
                 Some(file) => Config::load(file).map_err(Failure::usage)?,
-                None => Config::default(),
+                None => Config::of_environment().map_err(Failure::usage)?,
             };
             let text = if *json {
                 config.to_json()

@@ -119,7 +119,7 @@ impl Serve {
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => Config::load(path).map_err(Failure::usage)?,
-            None => Config::default(),
+            None => Config::of_environment().map_err(Failure::usage)?,
         };
         self.apply(&mut config)?;
         config.keep_state();

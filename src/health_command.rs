@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let base = match (&options.admin, &options.config) {
         (Some(url), _) => url.clone(),
         (None, Some(file)) => url_of(&Config::load(file).map_err(Failure::usage)?)?,
-        (None, None) => url_of(&Config::default())?,
+        (None, None) => url_of(&Config::of_environment().map_err(Failure::usage)?)?,
     };
     let path = if options.ready { "readyz" } else { "healthz" };
     let url = base.join(path).map_err(|error| {

@@ -13,6 +13,7 @@
 mod command_line;
 mod configuration;
 mod dashboards;
+mod environment;
 mod exit_codes;
 mod metrics;
 

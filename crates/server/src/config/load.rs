@@ -4,10 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 
-use crate::auth::Jwt;
-use crate::config::{Config, Nats, Tls};
+use crate::config::Config;
 use crate::spelling::nearest;
 
 /// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
@@ -15,46 +14,6 @@ use crate::spelling::nearest;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {
-    /// Reads the YAML file at `path`. Paths in the file are relative to its folder.
-    ///
-    /// # Errors
-    /// Returns [`Error`] with the file and, if there is one, the line.
-    pub fn load(path: &Path) -> Result<Self, Error> {
-        let (text, name) = read(path)?;
-        let mut config = Self::from_yaml(&text, &name)?;
-        if let Some(folder) = path.parent() {
-            for input in config.sources.values_mut() {
-                input.resolve_in(folder);
-            }
-            let (users, media) = (&mut config.auth.users_file, &mut config.rtsp.media_folder);
-            let (tls, quic) = (&mut config.rtsp.tls, &mut config.quic);
-            let files = [&mut tls.certificate, &mut tls.key];
-            let files = files.into_iter();
-            let files = files.chain([&mut quic.certificate, &mut quic.key]);
-            let named = files.chain([users, media]).flatten();
-            let of_tls = config.tls.as_mut().map_or_else(Vec::new, Tls::paths_mut);
-            let admin = &mut config.admin;
-            let of_admin = admin
-                .sources
-                .folders
-                .iter_mut()
-                .chain(&mut admin.state_file);
-            let of_server = of_admin.chain(&mut config.state_folder);
-            let of_jwt = config.auth.jwt.iter_mut().flat_map(Jwt::paths_mut);
-            let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
-            let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
-            let others = of_tls.into_iter().chain(of_nats).chain(of_server);
-            let of_hooks = config.hooks.iter_mut();
-            let of_hooks = of_hooks.filter_map(|hook| hook.roots.as_mut());
-            for path in named.chain(others).chain(of_jwt).chain(of_hooks) {
-                *path = folder.join(&*path);
-            }
-        }
-        config.auth.load_users_file()?;
-        config.file = Some(path.to_owned());
-        Ok(config)
-    }
-
     /// Parses YAML text; `name` is the name of the file in errors.
     ///
     /// # Errors
@@ -126,9 +85,22 @@ pub(super) fn is_empty(text: &str) -> bool {
 
 /// Parses YAML text that is not empty; `name` is the name of the file in errors.
 pub(super) fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Error> {
-    let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options)
+    serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| Error::from_yaml(&error, name))
+}
+
+/// Passes the value of a YAML text to `seed`.
+pub(super) fn feed<'de, V: DeserializeSeed<'de>>(
+    text: &'de str,
+    seed: V,
+) -> Result<V::Value, serde_saphyr::Error> {
+    serde_saphyr::with_deserializer_from_str_with_options(text, options(), |inner| {
+        seed.deserialize(inner)
+    })
+}
+
+pub(super) fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! { with_snippet: false }
 }
 
 /// A problem in a configuration file, with its position.
@@ -144,7 +116,7 @@ pub struct Error {
 }
 
 impl Error {
-    fn from_yaml(error: &serde_saphyr::Error, name: &str) -> Self {
+    pub(super) fn from_yaml(error: &serde_saphyr::Error, name: &str) -> Self {
         let place = error
             .location()
             .map(|location| (location.line(), location.column()));
@@ -167,7 +139,7 @@ impl fmt::Display for Colons<'_> {
     }
 }
 
-fn reason(error: &serde_saphyr::Error) -> String {
+pub(super) fn reason(error: &serde_saphyr::Error) -> String {
     match error {
         serde_saphyr::Error::SerdeUnknownField {
             field, expected, ..

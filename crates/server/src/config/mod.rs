@@ -1,8 +1,8 @@
 //! The server's configuration: one [`Config`], from a YAML file, the command line, or both.
 //!
 //! ```text
-//! glassline.yml ─► Config::load ─┐
-//!                  Config::default ─► command line overrides ─► Server::start
+//! glassline.yml ─┬► Config::load ─► command line overrides ─► Server::start
+//! environment ───┘
 //! ```
 //!
 //! Every key has a default. Unknown keys are errors that name file, line and the most similar key.
@@ -12,6 +12,8 @@
 mod base_path;
 mod cluster;
 mod data;
+mod effective;
+mod environment;
 mod exposure;
 mod https;
 mod ice_server;

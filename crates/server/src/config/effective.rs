@@ -1,0 +1,100 @@
+//! The configuration in effect: the file, overridden by the environment.
+
+use std::path::Path;
+
+use serde::Deserialize as _;
+
+use super::environment::{self, OnlyOverrides, Overlaid, Overrides};
+use super::load::{self, Error};
+use crate::auth::Jwt;
+use crate::config::{Config, Nats, Tls};
+
+impl Config {
+    /// Reads the YAML file at `path`, overridden by the variables `GLASSLINE_…` of the environment.
+    /// Paths in the file and in variables are relative to its folder.
+    ///
+    /// # Errors
+    /// Returns [`Error`] with the file and, if there is one, the line; or with the variable.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let (text, name) = load::read(path)?;
+        let mut config = Self::from_yaml_and_variables(&text, &name, variables())?;
+        if let Some(folder) = path.parent() {
+            for input in config.sources.values_mut() {
+                input.resolve_in(folder);
+            }
+            let (users, media) = (&mut config.auth.users_file, &mut config.rtsp.media_folder);
+            let (tls, quic) = (&mut config.rtsp.tls, &mut config.quic);
+            let files = [&mut tls.certificate, &mut tls.key];
+            let files = files.into_iter();
+            let files = files.chain([&mut quic.certificate, &mut quic.key]);
+            let named = files.chain([users, media]).flatten();
+            let of_tls = config.tls.as_mut().map_or_else(Vec::new, Tls::paths_mut);
+            let admin = &mut config.admin;
+            let of_admin = admin
+                .sources
+                .folders
+                .iter_mut()
+                .chain(&mut admin.state_file);
+            let of_server = of_admin.chain(&mut config.state_folder);
+            let of_jwt = config.auth.jwt.iter_mut().flat_map(Jwt::paths_mut);
+            let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
+            let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
+            let others = of_tls.into_iter().chain(of_nats).chain(of_server);
+            let of_hooks = config.hooks.iter_mut();
+            let of_hooks = of_hooks.filter_map(|hook| hook.roots.as_mut());
+            for path in named.chain(others).chain(of_jwt).chain(of_hooks) {
+                *path = folder.join(&*path);
+            }
+        }
+        config.auth.load_users_file()?;
+        config.file = Some(path.to_owned());
+        Ok(config)
+    }
+
+    /// Returns the defaults, overridden by the variables `GLASSLINE_…` of the environment.
+    ///
+    /// # Errors
+    /// Returns [`Error`] with the variable.
+    pub fn of_environment() -> Result<Self, Error> {
+        let mut config = Self::from_yaml_and_variables("", "", variables())?;
+        config.auth.load_users_file()?;
+        Ok(config)
+    }
+
+    /// Parses YAML text, overridden by `variables` of the environment, which are names with values;
+    /// `name` is the name of the file in errors. Variables of other programs are passed over.
+    ///
+    /// # Errors
+    /// Returns [`Error`] with `name` and, if there is one, the line; or with the variable.
+    pub fn from_yaml_and_variables(
+        text: &str,
+        name: &str,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, Error> {
+        let overrides = environment::read(variables)?;
+        if overrides.is_empty() {
+            return Self::from_yaml(text, name);
+        }
+        overridden(text, &overrides).map_err(|error| {
+            environment::blamed(&load::reason(&error))
+                // Where the file itself is wrong, it alone says at which line.
+                .or_else(|| Self::from_yaml(text, name).err())
+                .unwrap_or_else(|| Error::from_yaml(&error, name))
+        })
+    }
+}
+
+fn overridden<'a>(text: &'a str, overrides: &'a Overrides) -> Result<Config, serde_saphyr::Error> {
+    if load::is_empty(text) {
+        return Config::deserialize(OnlyOverrides::new(overrides));
+    }
+    serde_saphyr::with_deserializer_from_str_with_options(text, load::options(), |inner| {
+        Config::deserialize(Overlaid { inner, overrides })
+    })
+}
+
+/// The variables of the environment that are text.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    let text = |it: std::ffi::OsString| it.into_string().ok();
+    std::env::vars_os().filter_map(move |(name, value)| Some((text(name)?, text(value)?)))
+}
