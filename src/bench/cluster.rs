@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     streams: u32,
     /// Nodes in each region. Nodes hear the beats of their region.
-    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=2_000))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     region: u32,
     /// Redirect viewers within their region only.
     #[arg(long)]

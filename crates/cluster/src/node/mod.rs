@@ -70,6 +70,8 @@ pub struct Node {
     directory: Directory,
     claims: Claims,
     relays: BTreeMap<StreamName, Relay>,
+    /// Children of all relays together, which would take long to count.
+    children: usize,
     load: Load,
     next_pull: u64,
     next_probe: u64,
@@ -121,6 +123,7 @@ impl Node {
             directory: Directory::default(),
             claims: Claims::default(),
             relays: BTreeMap::new(),
+            children: 0,
             calls: Calls::default(),
             events: VecDeque::new(),
             replies: VecDeque::new(),

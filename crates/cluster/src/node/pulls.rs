@@ -288,8 +288,11 @@ impl Node {
 
     fn end_relay(&mut self, name: &StreamName) {
         self.end_pulls_of(name);
-        let is_watched = self.relays.remove(name).is_some_and(|it| it.is_watched);
-        if is_watched {
+        let Some(relay) = self.relays.remove(name) else {
+            return;
+        };
+        self.children -= relay.children.len();
+        if relay.is_watched {
             self.unwatch(name);
         }
     }

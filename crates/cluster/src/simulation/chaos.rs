@@ -31,6 +31,10 @@ pub enum Action {
     Move,
     /// A viewer comes to a node.
     View,
+    /// A participant enters a room.
+    Enter,
+    /// All participants who are at a node leave a room.
+    LeaveRoom,
     /// A process is killed and started again.
     Kill,
     /// A process is killed after some more requests and deliveries.
@@ -93,6 +97,11 @@ pub fn run(seed: u64) -> Outcome {
         world.schedule(world.start + at, Happening::Chaos(action));
         at += Duration::from_millis(rng.below(1_500));
     }
+    for index in 0..2 {
+        let (node, name) = (drawn(&mut rng, count), room_name(index));
+        let at = world.start + Duration::from_secs(1);
+        world.schedule(at, Happening::Participant(node, name));
+    }
     for index in 0..3 {
         let (node, name) = (drawn(&mut rng, count), stream_name(index));
         world.schedule(
@@ -125,6 +134,8 @@ fn draw(rng: &mut Rng, excuses: Excuses) -> Action {
         Action::Move,
         Action::View,
         Action::View,
+        Action::Enter,
+        Action::LeaveRoom,
         Action::Drain,
     ];
     let rough = [
@@ -166,6 +177,11 @@ pub fn source_name(index: usize) -> StreamName {
     StreamName::new(&format!("camera~{index}")).expect("a name")
 }
 
+/// Name of a room.
+pub fn room_name(index: usize) -> StreamName {
+    StreamName::new(&format!("room~{index}")).expect("a name")
+}
+
 impl World {
     pub(super) fn act(&mut self, action: Action) {
         let count = self.processes.len();
@@ -193,6 +209,8 @@ impl World {
                 }
             }
             Action::View => self.view(index, &name, Access::Http),
+            Action::Enter => self.enter_room(index, &room_name(other % 2)),
+            Action::LeaveRoom => self.leave_room(index, &room_name(other % 2)),
             Action::Kill => {
                 self.crash(index);
                 self.schedule(now + time / 3, Happening::Start(index));
@@ -281,6 +299,10 @@ impl World {
             }
             found.extend(self.unrest_of(&name));
         }
+        found.extend((0..2).filter_map(|index| self.unrest_of_room(&room_name(index))));
+        let nodes = self.processes.iter().filter_map(|it| it.node.as_ref());
+        let miscounted = nodes.filter(|it| !it.counts_children_right());
+        found.extend(miscounted.map(|it| format!("node {}: children miscounted", it.id())));
         found
     }
 

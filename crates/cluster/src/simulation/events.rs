@@ -159,9 +159,11 @@ impl World {
                 let (time, result) = self.probe(index, &node, &question);
                 self.schedule_in(time, Happening::Probed(index, inc, probe, result));
             }
-            Event::Room { .. } | Event::RoomMoved { .. } => {}
+            Event::Room { name, decision, .. } => self.room_decided(index, name, decision),
+            Event::RoomMoved { name, to } => self.room_moved(index, &name, &to),
             Event::Drained => {
                 self.history.drained += 1;
+                self.rooms_end(index);
                 let publishers = self.publishers.iter();
                 let left = publishers.filter(|(_, it)| it.at == index && it.inc == inc);
                 let left: Vec<PublisherId> = left.map(|(id, _)| *id).collect();

@@ -259,7 +259,11 @@ impl History {
             }
             for pair in claims.windows(2) {
                 if pair[0].1 == pair[1].1 && pair[0].0.inc == pair[1].0.inc {
-                    broken.push(format!("{name}: epoch {} was given twice", pair[0].1));
+                    let (one, other) = (pair[0].0, pair[1].0);
+                    let epoch = pair[0].1;
+                    broken.push(format!(
+                        "{name}: epoch {epoch} was given twice: {one:?}, {other:?}"
+                    ));
                 }
             }
             for attempt in &attempts {

@@ -14,6 +14,7 @@ pub mod chaos;
 mod events;
 mod history;
 mod media;
+mod rooms;
 pub mod scale;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,8 @@ struct Process {
     /// Sources that this process is connected to, and since when.
     dialled: BTreeMap<StreamName, Instant>,
     sources: Vec<(StreamName, Vec<NodeId>)>,
+    /// Participants of rooms who are here.
+    rooms: BTreeMap<StreamName, u32>,
     paused_until: Option<Instant>,
     waiting: Vec<Delivery>,
     wake: Option<Instant>,
@@ -114,6 +117,7 @@ enum Happening {
     PullFails(usize, u64, PullId, StreamName),
     ViewerLeaves(usize, u64, StreamName),
     Viewer(usize, StreamName, crate::Access),
+    Participant(usize, StreamName),
     Chaos(chaos::Action),
 }
 
@@ -228,6 +232,7 @@ impl World {
         process.dialled.clear();
         let id = process.id.clone();
         self.memory.disconnect(now, &id);
+        self.rooms_end(index);
         self.history.process_ends(now, inc);
         self.publishers.retain(|_, it| it.at != index);
         for name in names {
@@ -408,6 +413,7 @@ impl World {
                     self.memory.connect(self.clock.now(), &id, &region);
                 }
             }
+            Happening::Participant(index, name) => self.enter_room(index, &name),
             Happening::Chaos(action) => self.act(action),
             other => self.happen_to_media(other),
         }
@@ -467,6 +473,7 @@ impl Process {
             hubs: BTreeMap::new(),
             dialled: BTreeMap::new(),
             sources: Vec::new(),
+            rooms: BTreeMap::new(),
             paused_until: None,
             waiting: Vec::new(),
             wake: None,

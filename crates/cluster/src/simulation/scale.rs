@@ -64,11 +64,11 @@ pub struct Figures {
 }
 
 impl Plan {
-    /// Returns a plan with 100 streams and 1,000 viewers for each node, in regions of 25 nodes.
+    /// Returns a plan with 100 streams and 1,000 viewers for each node, in regions of 16 nodes.
     pub const fn of_nodes(nodes: usize) -> Self {
         Self {
             nodes,
-            per_region: 25,
+            per_region: 16,
             streams: nodes * 100,
             viewers: nodes * 1_000,
             stay: Duration::from_secs(600),

@@ -1,6 +1,6 @@
 //! Scenarios with a wanted outcome, and random runs.
 
-use super::chaos::{self, source_name, stream_name};
+use super::chaos::{self, room_name, source_name, stream_name};
 use super::{Duration, World};
 use crate::{Access, Policy};
 
@@ -101,6 +101,42 @@ fn a_camera_is_taken_over_within_five_seconds_and_dialled_once() {
         world.history.longest_double_dial(world.now()),
         Duration::ZERO
     );
+}
+
+#[test]
+fn all_participants_of_a_room_meet_at_one_node_and_again_at_another_when_it_dies() {
+    let mut world = running(4);
+    let name = room_name(0);
+    for index in [0, 1, 2, 3, 1, 2] {
+        world.enter_room(index, &name);
+    }
+    world.run_until(seconds(10));
+    let first = world.room_at(&name);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(world.processes[first[0]].rooms[&name], 6);
+    world.crash(first[0]);
+    world.run_until(seconds(20));
+    let next = world.room_at(&name);
+    assert!(next.len() == 1 && next != first, "{next:?}");
+    assert_eq!(world.processes[next[0]].rooms[&name], 6);
+    // The last one closes the door: the name is free for everybody.
+    world.leave_room(next[0], &name);
+    world.run_until(seconds(21));
+    let key = crate::Key::Stream(name.clone());
+    assert!(world.memory.value(&key).is_none());
+}
+
+#[test]
+fn two_halves_of_a_room_that_began_without_the_engine_become_one() {
+    let mut world = running(2);
+    let name = room_name(0);
+    (0..2).for_each(|node| world.cut_from_engine(node, seconds(10)));
+    (0..2).for_each(|node| world.enter_room(node, &name));
+    world.run_until(seconds(12));
+    assert_eq!(world.room_at(&name), [0, 1], "served where they came");
+    world.run_until(seconds(60));
+    assert_eq!(world.room_at(&name).len(), 1);
+    assert_eq!(world.unrest_of_room(&name), None);
 }
 
 #[test]

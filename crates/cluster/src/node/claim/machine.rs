@@ -98,14 +98,16 @@ impl Node {
     /// Writes the record, with the epoch that is held already or one above all that are known.
     pub(super) fn write_claim(&mut self, name: &StreamName, expected: Option<Version>) {
         let previous = self.highest_epoch(name);
-        let fresh = previous.saturating_add(1).max(self.now.unix_ms);
-        let Some(holding) = self.claims.held.get_mut(name) else {
+        let Some(holding) = self.claims.held.get(name) else {
             return;
         };
         // An epoch that nobody was told may rise; one that viewers have may not.
-        if !(holding.is_serving && holding.was_owned) {
-            let is_known = holding.epoch > previous;
-            holding.epoch = if is_known { holding.epoch } else { fresh };
+        let is_told = holding.is_serving && holding.was_owned;
+        if !is_told && holding.epoch <= previous {
+            let fresh = self.draw_epoch(previous);
+            if let Some(holding) = self.claims.held.get_mut(name) {
+                holding.epoch = fresh;
+            }
         }
         let Some(holding) = self.claims.held.get(name) else {
             return;
@@ -133,6 +135,11 @@ impl Node {
         let Some(holding) = holding.filter(|it| it.request == Some(id)) else {
             return;
         };
+        let is_told = holding.is_serving && holding.was_owned;
+        if *result == Err(CallError::Conflict) && !is_told {
+            // Another node was given an epoch meanwhile, perhaps this one, and may have left again.
+            holding.epoch = 0;
+        }
         match result {
             Ok(Answered::Put(version)) => self.claim_owned(name, *version),
             // The loser of a race reads at once; the next loss waits, so that claims that are

@@ -9,6 +9,9 @@
 //!    └ engine away: served here, unannounced (provisional), Waiting until it is back
 //! ```
 //!
+//! A publisher's name of which no record is known is written without reading: the store refuses the
+//! write if there is one.
+//!
 //! A record with a higher fence ends a claim at once. A record that is gone or lower is written
 //! back with the same epoch.
 
@@ -51,6 +54,8 @@ pub(super) struct Claims {
     /// The name that was written last; a store that was rolled back lost this one first.
     newest: Option<StreamName>,
     newest_due: Option<Instant>,
+    /// The highest epoch that this process drew, for whatever name.
+    last_epoch: u64,
     /// How many records are read again in the next second.
     is_suspicious: bool,
 }
@@ -215,6 +220,10 @@ impl Node {
             return;
         };
         match &holding.phase {
+            // A notice of what stood here before may arrive after the answer to the own write.
+            Phase::Owned if found.fence() < Some(holding.fence(self.incarnation())) => {
+                self.check_at(name, self.now.at);
+            }
             Phase::Owned => self.owned_learns(name, found),
             Phase::Standby => self.consider_source(name),
             Phase::Waiting if holding.kind == Kind::Source && !holding.is_serving => {

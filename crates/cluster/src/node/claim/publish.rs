@@ -61,10 +61,13 @@ impl Node {
             super::super::Timer::Holding(name.clone()),
         );
         self.watch(name);
-        if self.presence.is_connected {
-            self.read_claim(name);
-        } else {
+        if !self.presence.is_connected {
             self.decide_without_engine(name);
+        } else if self.known(name).is_none() {
+            // Most names are free, and the store refuses the write if this one is not.
+            self.write_claim(name, None);
+        } else {
+            self.read_claim(name);
         }
     }
 
@@ -107,7 +110,6 @@ impl Node {
         let other = other.filter(|it| !self.peers.is_dead(&it.node, it.inc));
         let other = other.map(|it| it.node.clone());
         let previous = self.highest_epoch(name);
-        let fresh = previous.saturating_add(1).max(self.now.unix_ms);
         let Some(holding) = self.claims.held.get_mut(name) else {
             return;
         };
@@ -135,10 +137,13 @@ impl Node {
             return;
         }
         holding.is_serving = true;
-        if holding.epoch == 0 {
-            holding.epoch = fresh;
+        let mut epoch = holding.epoch;
+        if epoch == 0 {
+            epoch = self.draw_epoch(previous);
+            if let Some(holding) = self.claims.held.get_mut(name) {
+                holding.epoch = epoch;
+            }
         }
-        let epoch = holding.epoch;
         self.end_pulls_of(name);
         match (kind, publisher) {
             (Kind::Room, _) => self.room_is_here(name),

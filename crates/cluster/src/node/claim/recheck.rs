@@ -21,11 +21,15 @@ const EVERY: Duration = Duration::from_secs(30);
 const NEWEST_EVERY: Duration = Duration::from_secs(10);
 
 /// Most records that are read again in a second.
-const READS_PER_SECOND: usize = 4;
+const READS_PER_SECOND: usize = 2;
 
 /// Most records that are read again in a second when the store may have lost something: 50,000
 /// take 25 s.
 const READS_PER_SECOND_IN_DOUBT: usize = 2_000;
+
+/// How far epochs of one process may run ahead of the clock and of what it knows, in ms, so that none
+/// is drawn twice. A clock that leaps back by more is followed.
+const AHEAD_MS: u64 = 60_000;
 
 impl Node {
     /// Sets when a record is read again.
@@ -162,6 +166,12 @@ impl Node {
             return;
         };
         let record = self.record_of(holding);
+        // The notice of this write may be lost, and the next epoch must be higher whatever clocks say.
+        if let Some(relay) = self.relays.get_mut(name)
+            && record.fence() > relay.highest
+        {
+            (relay.highest, relay.highest_at) = (record.fence(), Some(self.now.at));
+        }
         let known = Known {
             record: Found::Record(record, version),
             read_at: self.now.at,
@@ -174,6 +184,19 @@ impl Node {
         let known = self.known(name).map_or(0, |it| it.epoch);
         let pulled = self.relays.get(name).map_or(0, |it| it.highest.epoch);
         known.max(pulled)
+    }
+
+    /// Draws an epoch above `previous`: the Unix time, or one more than the last one of this process.
+    ///
+    /// A name that was released would otherwise get its epoch again: within the same ms, or whenever
+    /// this clock is behind that of a node whose old epoch is all that is known.
+    pub(super) fn draw_epoch(&mut self, previous: u64) -> u64 {
+        let last = self.claims.last_epoch;
+        let by_clock = previous.saturating_add(1).max(self.now.unix_ms);
+        let was_drawn = by_clock <= last && last - by_clock < AHEAD_MS;
+        let epoch = if was_drawn { last + 1 } else { by_clock };
+        self.claims.last_epoch = last.max(epoch);
+        epoch
     }
 
     /// What this node holds, for `cluster status`: name, kind, epoch, and whether the claim was
