@@ -45,8 +45,8 @@ impl Registered {
             let schema = json!({ "type": "string" });
             description.answer_as(*status, media_type, (what, schema));
         }
-        for (status, describe) in &self.operation.json {
-            describe(description, *status);
+        for answer in &self.operation.json {
+            (answer.describe)(description, answer.status);
         }
         let answers = std::mem::take(&mut description.answers);
         let mut responses: Map<String, Value> = answers

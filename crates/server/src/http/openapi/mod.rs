@@ -50,10 +50,17 @@ pub(super) struct Operation {
     summary: &'static str,
     /// Answers that the handler's types do not show: status, media type and meaning.
     plain: Vec<(u16, &'static str, &'static str)>,
-    /// Answers in JSON that the handler's types do not show: status and schema.
-    json: Vec<(u16, fn(&mut Description, u16))>,
+    /// Answers in JSON that the handler's types do not show.
+    json: Vec<JsonAnswer>,
     /// Statuses of errors with their meaning.
     problems: Vec<(u16, &'static str)>,
+}
+
+/// An answer in JSON: its status, and what adds its schema to a description.
+#[derive(Debug)]
+struct JsonAnswer {
+    status: u16,
+    describe: fn(&mut Description, u16),
 }
 
 impl Operation {
@@ -82,7 +89,7 @@ impl Operation {
     /// Adds an answer in JSON, for a handler whose type does not show it.
     pub(super) fn json<T: JsonSchema>(mut self, status: u16) -> Self {
         let describe = |to: &mut Description, status| to.answer::<T>(status, "The answer");
-        self.json.push((status, describe));
+        self.json.push(JsonAnswer { status, describe });
         self
     }
 
