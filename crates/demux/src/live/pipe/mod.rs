@@ -102,6 +102,8 @@ pub struct PipeDemuxer {
     /// What is taken from the times of the pipe, so that the first is zero.
     zero_ns: i64,
     has_ended: bool,
+    /// Why the pipe ended, until the frames before that are handed out.
+    failure: Option<Fault>,
     jumps: Warnings,
 }
 
@@ -137,10 +139,14 @@ impl PipeDemuxer {
             clocks: Vec::new(),
             zero_ns: 0,
             has_ended: false,
+            failure: None,
             jumps: Warnings::default(),
         };
         while !demuxer.has_ended && !demuxer.is_settled() {
-            demuxer.has_ended = !demuxer.reader.read(&mut demuxer.waiting)?;
+            demuxer.read();
+        }
+        if let Some(fault) = demuxer.failure.take_if(|_| demuxer.waiting.is_empty()) {
+            return Err(fault);
         }
         demuxer.settle()?;
         Ok(demuxer)
@@ -174,12 +180,24 @@ impl PipeDemuxer {
                     None => continue,
                 }
             }
+            if let Some(fault) = self.failure.take() {
+                return Err(fault.of(&self.name));
+            }
             if self.has_ended {
                 return Ok(None);
             }
-            let read = self.reader.read(&mut self.waiting);
-            self.has_ended = !matches!(read, Ok(true));
-            read.map_err(|fault| fault.of(&self.name))?;
+            self.read();
+        }
+    }
+
+    /// Reads the next units, or notes the end.
+    fn read(&mut self) {
+        match self.reader.read(&mut self.waiting) {
+            Ok(more) => self.has_ended = !more,
+            Err(fault) => {
+                self.has_ended = true;
+                self.failure = Some(fault);
+            }
         }
     }
 

@@ -297,12 +297,17 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
-        if let Ok(mut demuxer) = open(&bytes, step) {
-            let mut count = 0;
-            while let Ok(Some(_)) = demuxer.next_frame() {
-                count += 1;
+        let played = |step| {
+            let mut frames = Vec::new();
+            if let Ok(mut demuxer) = open(&bytes, step) {
+                while let Ok(Some(frame)) = demuxer.next_frame() {
+                    frames.push(frame);
+                }
             }
-            prop_assert!(count <= bytes.len());
-        }
+            frames
+        };
+        let frames = played(step);
+        prop_assert!(frames.len() <= bytes.len());
+        prop_assert!(frames == played(bytes.len()), "whatever the pieces");
     }
 }
