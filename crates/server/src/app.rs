@@ -68,6 +68,8 @@ pub(crate) struct TlsParts {
     pub(crate) lan: Option<Arc<LanSource>>,
     /// The answers to the challenges of an authority, if `tls` is `acme`.
     pub(crate) challenges: Option<Arc<Challenges>>,
+    /// The certificates of all listeners within TLS.
+    pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
 }
 
 /// What handlers know of the listeners of HTTP.

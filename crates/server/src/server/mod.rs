@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
-use glassline_quic::moq::NodeClock;
 use glassline_webrtc::Certificate;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -29,7 +28,7 @@ use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, Input, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
-use crate::quic::{NodeServices, Quic};
+use crate::quic::Quic;
 use crate::reload::{Reload, Requests};
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
