@@ -50,6 +50,7 @@ pub(super) fn scrape_until(row: &str) -> String {
 }
 
 /// Answer of `/metrics` of a server with these sources and without viewers, as soon as it has `row`.
+#[expect(clippy::disallowed_methods, reason = "a real server has real time")]
 fn scrape(sources: Vec<SourceSpec>, row: &str) -> String {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let server = runtime.block_on(async {

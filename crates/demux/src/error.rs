@@ -199,15 +199,15 @@ pub enum Reason {
     #[error("the file has become shorter since it was opened")]
     Shrunk,
     /// The bytes of a pipe are no video in Annex-B form.
-    #[error(transparent)]
-    Elementary(crate::live::Error),
+    #[error("{0}")]
+    Elementary(String),
     /// The writer of a pipe closed it within a frame.
     #[error("the pipe ended within a frame")]
     PipeEnded,
     /// The bytes of a pipe are of a format that is known, but read from files only.
     #[error(
         "{found} cannot be played from a pipe{why}; write {} (ffmpeg: -f matroska)",
-        crate::live::PIPE_FORMATS
+        crate::format::PIPE_FORMATS
     )]
     NotFromPipe {
         /// Name of the format.
@@ -218,7 +218,7 @@ pub enum Reason {
     /// The bytes of a pipe are of no known format.
     #[error(
         "no known format begins here; write {} (ffmpeg: -f matroska)",
-        crate::live::PIPE_FORMATS
+        crate::format::PIPE_FORMATS
     )]
     UnknownPipe,
 }

@@ -44,6 +44,10 @@ pub enum Format {
     Flv,
 }
 
+/// Formats that a pipe may have, for error texts.
+pub(crate) const PIPE_FORMATS: &str =
+    "Matroska, FLV, Ogg, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
+
 /// Extensions in lower case, and their formats.
 const EXTENSIONS: &[(&str, Format)] = &[
     ("h264", Format::H264),

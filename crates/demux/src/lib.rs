@@ -40,6 +40,7 @@ mod length;
 pub mod live;
 mod open;
 mod parameters;
+mod pipe_reader;
 mod reader;
 mod sniff;
 mod system_clock;

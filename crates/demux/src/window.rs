@@ -3,7 +3,6 @@
 use std::io::{self, Cursor, Read, SeekFrom};
 
 use crate::Data;
-use crate::container::indexed_track::UNIT_BYTES_MAX;
 use crate::error::{Fault, Reason};
 
 /// Bytes that are read at once.
@@ -17,8 +16,8 @@ const READ_BYTES: usize = 16 * 1024;
 /// returns does not read the file again.
 const BEHIND_BYTES: u64 = 32 * 1024;
 
-/// Most bytes of a pipe in memory: a unit of the largest size, and what surrounds it.
-const PIPE_BYTES_MAX: usize = UNIT_BYTES_MAX as usize + (1 << 20);
+/// Most bytes of a pipe in memory: a unit of the largest size, 16 MiB, and what surrounds it.
+const PIPE_BYTES_MAX: usize = 17 << 20;
 
 /// A file seen through 96 KiB of memory, for readers that read it once from start to end and
 /// sometimes look ahead.

@@ -48,6 +48,12 @@ pub(crate) fn bytes_of(head: &[u8]) -> Option<u64> {
     }
 }
 
+/// Returns the length in bytes of an ID3v1 tag that begins with `head`, which stands behind all
+/// frames.
+pub(crate) fn bytes_of_id3v1(head: &[u8]) -> Option<u64> {
+    head.starts_with(b"TAG").then_some(ID3V1_BYTES)
+}
+
 /// Returns the length in bytes of the tag that ends at `end`.
 fn bytes_before(window: &mut Window, end: u64) -> Result<Option<u64>, Fault> {
     let mut at = |before: u64, bytes: usize| match end.checked_sub(before) {

@@ -7,7 +7,7 @@ use glassline_media::{Kind, Track};
 
 use super::indexed_track::{Entry, IndexedTrackBuilder};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::live::pipe::{PipeReader, PipeUnit};
+use crate::pipe_reader::{PipeReader, PipeUnit};
 use crate::window::Window;
 
 /// A container that is read from its start on, one element at a time. Files and pipes are read
@@ -95,6 +95,10 @@ impl<G: Growing + 'static> PipeReader for GrowingReader<G> {
     }
 
     fn read(&mut self, out: &mut VecDeque<PipeUnit>) -> Result<bool, Fault> {
+        let position = self.container.position();
+        if self.container.window().peek(position, 1)?.is_empty() {
+            return Ok(false);
+        }
         let read = self.container.advance().and_then(|more| {
             self.take_units(out)?;
             Ok(more)

@@ -24,7 +24,6 @@ use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
 
 use assembly::Assembly;
-pub(crate) use pipe::PIPE_FORMATS;
 pub use unit::{Error, Notes, Unit};
 use unit::{HEAD_BYTES, LEADING_BYTES_MAX, UNIT_BYTES_MAX};
 

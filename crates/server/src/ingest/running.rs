@@ -33,9 +33,11 @@ pub struct Sources {
 
 /// Says which sources run on this server, where several servers have the same.
 pub(crate) struct Permit {
-    add: Box<dyn Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync>,
+    add: Box<AddSource>,
     remove: Box<dyn Fn(&StreamName) + Send + Sync>,
 }
+
+type AddSource = dyn Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync;
 
 impl Permit {
     /// `add` returns what tells whether a source may run, or `None` for one that always runs;

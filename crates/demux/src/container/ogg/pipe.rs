@@ -11,7 +11,7 @@ use super::page::{Page, Pages};
 use super::stream::Stream;
 use crate::container::indexed_track::{Entry, UNIT_BYTES_MAX};
 use crate::error::{Fault, Reason, Warnings};
-use crate::live::pipe::{PipeReader, PipeUnit};
+use crate::pipe_reader::{PipeReader, PipeUnit};
 
 /// Reads the first stream of video and the first of audio.
 pub(crate) struct OggPipe {

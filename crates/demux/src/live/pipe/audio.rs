@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use glassline_media::{MediaTime, Track};
 
-use super::{PipeReader, PipeUnit};
 use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 use crate::audio::tags;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::pipe_reader::{PipeReader, PipeUnit};
 use crate::window::Window;
 
 /// Most bytes in a row that may belong to no frame.
@@ -51,7 +51,7 @@ impl AudioReader {
     /// Passes a tag, or a byte that belongs to nothing.
     fn pass(&mut self) -> Result<(), Fault> {
         let head = self.window.peek(self.at, tags::HEAD_BYTES)?;
-        if let Some(bytes) = tags::bytes_of(head) {
+        if let Some(bytes) = tags::bytes_of(head).or(tags::bytes_of_id3v1(head)) {
             self.at = self.at.saturating_add(bytes);
             return Ok(());
         }

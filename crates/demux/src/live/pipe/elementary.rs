@@ -6,10 +6,10 @@ use std::io::{self, Read};
 
 use glassline_media::Track;
 
-use super::{PipeReader, PipeUnit};
 use crate::FrameRate;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::live::Splitter;
+use crate::pipe_reader::{PipeReader, PipeUnit};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -67,7 +67,8 @@ impl PipeReader for ElementaryReader {
 
     fn read(&mut self, out: &mut VecDeque<PipeUnit>) -> Result<bool, Fault> {
         let at = self.offset;
-        let damaged = |error: crate::live::Error| Fault::at(at, Reason::Elementary(error));
+        let damaged =
+            |error: crate::live::Error| Fault::at(at, Reason::Elementary(error.to_string()));
         let count = match self.pipe.read(&mut self.buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),

@@ -17,7 +17,6 @@ use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
 use glassline_media::{Kind, MediaTime, Track, TrackIndex};
 
 use crate::audio::ac3::Ac3;
@@ -26,15 +25,12 @@ use crate::audio::mpeg_audio::MpegAudio;
 use crate::container::growing::GrowingReader;
 use crate::container::{flv, matroska, ogg};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::pipe_reader::{PipeReader, PipeUnit};
 use crate::sniff;
 use crate::window::Window;
 use crate::{Error, Frame, FrameRate, Warning};
 use audio::AudioReader;
 use elementary::ElementaryReader;
-
-/// Formats that a pipe may have, for error texts.
-pub(crate) const PIPE_FORMATS: &str =
-    "Matroska, FLV, Ogg, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
 
 /// How many of the first bytes are looked at, in turn: a pipe may bring few bytes a second.
 const SNIFFED_BYTES: [usize; 3] = [16, 1024, sniff::SNIFF_BYTES];
@@ -50,41 +46,6 @@ const JUMP_NS: i64 = 10_000_000_000;
 
 /// Duration in ns that is assumed for a frame until the next one tells.
 const FRAME_NS: i64 = 40_000_000;
-
-/// A unit as the reader of a format finds it.
-#[derive(Clone, Debug)]
-pub(crate) struct PipeUnit {
-    /// Place of the track in [`PipeReader::tracks`].
-    pub(crate) track: usize,
-    /// Presentation time in ns.
-    pub(crate) start_ns: i64,
-    /// Decoding time in ns; `None` if the format states none.
-    pub(crate) decode_ns: Option<i64>,
-    /// Duration in ns; `None` if it is unknown until the next unit.
-    pub(crate) duration_ns: Option<i64>,
-    pub(crate) keyframe: bool,
-    pub(crate) data: Bytes,
-}
-
-/// A reader of one format, which gets its bytes from a pipe.
-pub(crate) trait PipeReader: Send {
-    /// Returns the tracks that are known so far. None is removed, and none changes its place.
-    fn tracks(&mut self) -> Vec<Track>;
-
-    /// Returns whether all tracks are known.
-    fn has_all_tracks(&self) -> bool;
-
-    /// Waits for the next bytes, and appends the units that they complete. Returns false at the end.
-    fn read(&mut self, out: &mut VecDeque<PipeUnit>) -> Result<bool, Fault>;
-
-    /// Takes the warnings so far.
-    fn take_warnings(&mut self) -> Warnings;
-
-    /// Returns the bytes behind the end, if another file follows in the pipe.
-    fn into_rest(self: Box<Self>) -> Option<Box<dyn Read + Send>> {
-        None
-    }
-}
 
 /// The frames of a pipe as they arrive.
 ///

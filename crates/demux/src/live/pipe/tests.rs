@@ -66,13 +66,19 @@ fn open(bytes: &[u8], step: usize) -> Result<PipeDemuxer, Error> {
     PipeDemuxer::open(Path::new("pipe"), pipe(bytes, step).0, None)
 }
 
-fn frames(mut demuxer: PipeDemuxer) -> (Vec<Track>, Vec<Frame>) {
+fn frames(demuxer: PipeDemuxer) -> (Vec<Track>, Vec<Frame>) {
+    let (tracks, frames, _) = all(demuxer);
+    (tracks, frames)
+}
+
+fn all(mut demuxer: PipeDemuxer) -> (Vec<Track>, Vec<Frame>, Vec<WarningReason>) {
     let tracks = demuxer.tracks().to_vec();
     let mut frames = Vec::new();
     while let Some(frame) = demuxer.next_frame().expect("no damage") {
         frames.push(frame);
     }
-    (tracks, frames)
+    let warnings = demuxer.take_warnings().into_iter();
+    (tracks, frames, warnings.map(|it| it.reason).collect())
 }
 
 /// Reads the same bytes as a file.
@@ -105,7 +111,8 @@ fn nals(data: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Checks that the frames of a pipe are those of the file. A file leaves out what lies before its
 /// start.
 fn check_same(name: &str, bytes: &[u8], step: usize) {
-    let (tracks, piped) = frames(open(bytes, step).expect(name));
+    let (tracks, piped, warnings) = all(open(bytes, step).expect(name));
+    assert_eq!(warnings, [], "{name}");
     let (wanted_tracks, wanted) = of_file(name, bytes);
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
     assert_eq!(codecs(&tracks), codecs(&wanted_tracks), "{name}");

@@ -147,7 +147,7 @@ impl StreamReader {
         // The sort is stable: units that were published at the same time keep their order.
         past.sort_by_key(|unit| unit.stamps.published);
         for unit in past {
-            self.push(unit);
+            self.push(&unit);
         }
     }
 
@@ -164,7 +164,7 @@ impl StreamReader {
         }
         let end = self.ring.end();
         for unit in arrived.drain(..) {
-            self.push(unit);
+            self.push(&unit);
         }
         self.arrived = arrived;
         let any = self.ring.end() > end;
@@ -180,7 +180,7 @@ impl StreamReader {
         any
     }
 
-    fn push(&mut self, unit: Arc<MediaUnit>) {
+    fn push(&mut self, unit: &Arc<MediaUnit>) {
         let (Some(template), Some(counts)) = (
             self.templates.get(unit.track.get()),
             self.counts.get_mut(unit.track.get()),
@@ -192,8 +192,8 @@ impl StreamReader {
         }
         counts.next = unit.index + 1;
         counts.octets += unit.payload_bytes() as u64;
-        counts.latest = Some(Arc::clone(&unit));
-        self.ring.push_media(&unit, *template);
+        counts.latest = Some(Arc::clone(unit));
+        self.ring.push_media(unit, *template);
     }
 
     /// Records the delay of one of the server's stages.
