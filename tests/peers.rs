@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::process;
+use crate::{machine, process};
 
 /// A program of another project that tests need.
 #[derive(Clone, Copy, PartialEq)]
@@ -69,54 +69,6 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), Failed>,
 }
 
-/// Modules whose tests may run two at a time, because these tests have files, ports and programs
-/// of their own and deadlines of many seconds. Every other test observes levels, losses or delays
-/// in real time and has the machine alone.
-const SHARING: &[&str] = &[
-    "acme",
-    "aiortc",
-    "api",
-    "channels",
-    "cluster",
-    "dashboard",
-    "descriptors",
-    "doctor",
-    "files",
-    "firefox",
-    "firewalls",
-    "https",
-    "logging",
-    "messages",
-    "moq",
-    "packages",
-    "publish",
-    "publish_page",
-    "rtsp",
-    "rtsp_players",
-    "rtsp_publishers",
-    "rtsp_viewers",
-    "service",
-    "signalling",
-    "snapshots",
-    "traces",
-    "whip",
-];
-
-/// Lock of the machine: shared by the tests of [`SHARING`], exclusive for every other test.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-/// Runs `test` as soon as the lock of the machine is free for it.
-fn run_on_machine(test: Test) -> Result<(), Failed> {
-    let module = test.name.split("::").next().unwrap_or_default();
-    if SHARING.contains(&module) {
-        let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        (test.run)()
-    } else {
-        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        (test.run)()
-    }
-}
-
 /// Makes trials of the tests; with `announce`, prints the reason for each skipped one.
 pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
     tests
@@ -134,7 +86,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     });
     match missing {
         None => Trial::test(test.name, move || {
-            run_on_machine(test).map_err(|failed| point_to_logs(&failed))
+            machine::run(test).map_err(|failed| point_to_logs(&failed))
         }),
         Some((reason, true)) => {
             if announce {

@@ -80,7 +80,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("talk", &["ingest"]),
         ("snapshots", &["runtime"]),
         ("transcoding", &["runtime"]),
-        ("tls", &["outbound"]),
+        ("tls", &["outbound", "runtime"]),
         ("hooks", &["auth", "outbound", "rooms", "runtime"]),
         ("config", &["addresses", "auth", "hooks", "ingest", "messages", "runtime", "spelling", "tls"]),
         ("stored", &["config", "ingest", "runtime", "talk"]),

@@ -132,7 +132,7 @@ pub(crate) fn admin(app: App) -> Router {
         .into_router()
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
-        .layer(Extension(Arc::<dashboard::Board>::default()))
+        .layer(Extension(Arc::<dashboard::Overviews>::default()))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)

@@ -26,6 +26,7 @@ mod reach;
 pub(crate) mod rtsp;
 mod running;
 mod shared_source;
+mod source_parts;
 mod spec;
 mod stand_in;
 mod tracks;

@@ -7,18 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
-use glassline_hub::{Hub, State, Stream, StreamName};
+use glassline_hub::{Hub, State, StreamName};
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinHandle;
 
-use super::file::{self, Clip};
-use super::pipe::{self, PipeSource};
 use super::shared_source::SharedSource;
+use super::source_parts::{Parts, Ready, Surroundings, prepare};
 use super::stand_in::{self, AwayContent};
-use super::{Away, FrameCodes, Input, RtspSource, SourceSpec, StartError, camera};
-use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
+use super::{Away, FrameCodes, SourceSpec, StartError};
+use crate::runtime::{Panicked, Supervisor};
 
 /// The running sources: threads of files and tasks of cameras.
 #[derive(Debug)]
@@ -75,28 +72,6 @@ struct RunningSource {
     /// Ends the source when dropped.
     end: oneshot::Sender<()>,
     parts: Parts,
-}
-
-/// The tasks and the thread of one source.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    tasks: Vec<JoinHandle<()>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-/// What a source needs of the server while it runs.
-#[derive(Clone, Debug)]
-pub(super) struct Surroundings {
-    pub(super) codes: FrameCodes,
-    pub(super) supervisor: Arc<Supervisor>,
-}
-
-/// A source that can be started.
-pub(super) enum Ready {
-    File(Clip, Box<glassline_demux::Demuxer>),
-    Pipe(PipeSource),
-    Rtsp(Box<RtspSource>),
-    Publisher,
 }
 
 /// The reason why a running source cannot be changed.
@@ -278,7 +253,7 @@ impl Sources {
         if let Some(away) = away {
             let (stream, services) = (Arc::clone(&stream), self.services.clone());
             let standing_in = stand_in::run(stream, away, services, until.clone());
-            running.parts.tasks.push(tokio::spawn(standing_in));
+            running.parts.spawn(standing_in);
         }
         let surroundings = Surroundings {
             codes: self.codes.clone(),
@@ -297,7 +272,7 @@ impl Sources {
                     surroundings,
                     permitted,
                 };
-                parts.tasks.push(tokio::spawn(shared.run(source, until)));
+                parts.spawn(shared.run(source, until));
                 Ok(())
             }
             None => parts.start(source, stream, surroundings, until),
@@ -325,72 +300,6 @@ impl Sources {
             stop.send_replace(true);
         });
         (end, until)
-    }
-}
-
-impl Parts {
-    /// Starts a source, which ends when `stopped` becomes true or its sender is dropped.
-    pub(super) fn start(
-        &mut self,
-        source: Ready,
-        stream: Arc<Stream>,
-        surroundings: Surroundings,
-        stopped: watch::Receiver<bool>,
-    ) -> std::io::Result<()> {
-        let Surroundings { codes, supervisor } = surroundings;
-        match source {
-            // The source has a thread of its own, not one of tokio's, because it runs until the
-            // server stops.
-            Ready::File(clip, source) => {
-                let name = format!("file {}", stream.name());
-                let heartbeat = supervisor.register(Part::Source, &name);
-                let thread = thread::Builder::new().name(name);
-                let stop = file::Stop { stopped, heartbeat };
-                self.thread = Some(thread.spawn(move || {
-                    file::run(&clip, *source, &stream, &codes, &supervisor, &stop);
-                })?);
-            }
-            Ready::Pipe(source) => {
-                let name = format!("pipe {}", stream.name());
-                let heartbeat = supervisor.register(Part::Source, &name);
-                let thread = thread::Builder::new().name(name);
-                let stop = file::Stop { stopped, heartbeat };
-                self.thread = Some(thread.spawn(move || {
-                    pipe::run(&source, &stream, &supervisor, stop);
-                })?);
-            }
-            Ready::Publisher => {
-                if !stream.is_published() {
-                    let detail = "nobody publishes yet".to_owned();
-                    stream.set_state(State::Down { detail });
-                }
-            }
-            Ready::Rtsp(camera) => {
-                let life = camera::Life {
-                    supervisor,
-                    stopped,
-                };
-                let pulling = camera::run(*camera, stream, life);
-                self.tasks.push(tokio::spawn(pulling));
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until the source has ended.
-    pub(super) async fn wait(self) {
-        let thread = self.thread.map(|thread| {
-            tokio::task::spawn_blocking(|| {
-                if thread.join().is_err() {
-                    tracing::error!("a file source panicked");
-                }
-            })
-        });
-        for task in self.tasks.into_iter().chain(thread) {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a source task failed");
-            }
-        }
     }
 }
 
@@ -440,36 +349,4 @@ async fn load_image(spec: &SourceSpec) -> Result<Option<AwayContent>, StartError
             source: Panicked,
         }),
     }
-}
-
-pub(super) async fn prepare(
-    spec: SourceSpec,
-    supervisor: &Arc<Supervisor>,
-) -> Result<(StreamName, Ready), StartError> {
-    let clip = match spec.input {
-        Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(Box::new(camera)))),
-        Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
-        Input::Files(files) => match PipeSource::of(&files) {
-            Some(pipe) => return Ok((spec.name, Ready::Pipe(pipe))),
-            None => Clip::Files(files),
-        },
-        Input::Demo => Clip::Demo,
-    };
-    let name = spec.name.clone();
-    let supervisor = Arc::clone(supervisor);
-    let opening = tokio::task::spawn_blocking(move || {
-        supervisor.catch(Part::Source, || {
-            supervisor.fault_point(FaultPoint::OpenFile);
-            clip.open().map(|source| (clip, source))
-        })
-    });
-    let opened = match opening.await.unwrap_or(Err(Panicked)) {
-        Ok(opened) => opened,
-        Err(source) => return Err(StartError::Panicked { name, source }),
-    };
-    let (clip, source) = opened.map_err(|source| StartError::File {
-        name,
-        source: Box::new(source),
-    })?;
-    Ok((spec.name, Ready::File(clip, Box::new(source))))
 }

@@ -8,7 +8,7 @@ use glassline_hub::{Prospect, State, Stream};
 use tokio::sync::watch;
 
 use super::SourceSpec;
-use super::running::{Parts, Ready, Surroundings, prepare};
+use super::source_parts::{Parts, Ready, Surroundings, prepare};
 
 /// Pause before a source that cannot be opened is tried again.
 const PAUSE: Duration = Duration::from_secs(3);

@@ -112,7 +112,11 @@ impl Handle {
     pub async fn dismiss(&self, address: SocketAddr) -> Option<bool> {
         let (reply, was_there) = oneshot::channel();
         self.send(Command::Dismiss(address, reply)).ok()?;
-        was_there.await.ok()
+        let was_there = was_there.await.ok()?;
+        if was_there {
+            tracing::info!(client = %address, "RTSP session ended by an operator");
+        }
+        Some(was_there)
     }
 
     pub(super) fn send(&self, command: Command) -> Result<(), Command> {

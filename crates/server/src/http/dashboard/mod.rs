@@ -1,16 +1,16 @@
 //! The dashboard of the listener for operators: one page, which server-sent events keep up to date.
 //!
 //! ```text
-//!  hub, sessions, RTSP, QUIC, … ─► overview ─► Board: once a second ─► merge patch ─► each page
+//!  hub, sessions, RTSP, QUIC, … ─► overview ─► Overviews: once a second ─► merge patch ─► each page
 //!                       one stream ─► stages: delays and heat map ─► the page that shows it
 //! ```
 //!
 //! While no page is open nothing of this runs.
 
 mod actions;
-mod board;
 mod merge_patch;
 mod overview;
+mod overviews;
 mod rounding;
 mod stages;
 mod viewers;
@@ -28,8 +28,8 @@ use super::openapi::{Operation, Routes};
 use super::problem::Problem;
 use super::{pages, snapshot};
 use crate::app::App;
-pub(super) use board::Board;
 use overview::Overview;
+pub(super) use overviews::Overviews;
 use stages::Second;
 
 const EVENTS: &str = "text/event-stream";
@@ -106,13 +106,13 @@ fn wants_events(headers: &HeaderMap) -> bool {
 /// what has changed, as a merge patch (RFC 7396): `GET /api/v1/overview`.
 async fn overview(
     State(app): State<App>,
-    Extension(board): Extension<Arc<Board>>,
+    Extension(overviews): Extension<Arc<Overviews>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !wants_events(&headers) {
-        return Ok(Json(board.overview(&app).await).into_response());
+        return Ok(Json(overviews.latest(&app).await).into_response());
     }
-    let events = board.events(app).ok_or_else(|| {
+    let events = overviews.events(app).ok_or_else(|| {
         Problem::try_later("Too many dashboards", "close one that nobody looks at")
     })?;
     Ok(Sse::new(events).into_response())

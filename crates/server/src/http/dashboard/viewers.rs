@@ -31,7 +31,7 @@ pub(super) struct Viewers {
     listed: BTreeMap<String, ViewerRow>,
 }
 
-/// One viewer.
+/// A viewer with the figures that tell how well the stream reaches it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct ViewerRow {
     /// `webrtc`, `rtsp` or `moq`.

@@ -214,10 +214,7 @@ impl Worker {
                 // The requester may have stopped waiting; the reply is then dropped.
                 Command::Dismiss(address, reply) => {
                     let found = self.clients.with_session(address);
-                    if let Some(key) = found {
-                        tracing::info!(client = %address, "RTSP session ended by an operator");
-                        self.dismiss(key, now);
-                    }
+                    found.into_iter().for_each(|key| self.dismiss(key, now));
                     // The operator may not wait any more.
                     let _ = reply.send(found.is_some());
                 }

@@ -26,7 +26,7 @@ const DASHBOARDS_MAX: usize = 32;
 
 /// The latest overview, shared by all open dashboards.
 #[derive(Debug)]
-pub(in crate::http) struct Board {
+pub(in crate::http) struct Overviews {
     latest: Mutex<Option<Latest>>,
     places: Arc<Semaphore>,
 }
@@ -44,7 +44,7 @@ struct Latest {
 
 /// A dashboard that listens.
 struct Listener {
-    board: Arc<Board>,
+    overviews: Arc<Overviews>,
     app: App,
     ticks: Interval,
     /// Number of the overview that the dashboard shows.
@@ -52,7 +52,7 @@ struct Listener {
     _place: OwnedSemaphorePermit,
 }
 
-impl Default for Board {
+impl Default for Overviews {
     fn default() -> Self {
         Self {
             latest: Mutex::default(),
@@ -61,7 +61,7 @@ impl Default for Board {
     }
 }
 
-impl Board {
+impl Overviews {
     /// Returns the events of one dashboard: `overview` with the whole tree at first and after a gap,
     /// then `change` with a merge patch (RFC 7396) each second. `None` if too many are open.
     pub(super) fn events(
@@ -73,7 +73,7 @@ impl Board {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let listener = Listener {
-            board: self,
+            overviews: self,
             app,
             ticks,
             shown: None,
@@ -86,7 +86,7 @@ impl Board {
     }
 
     /// Returns the latest overview, or a new one if it is stale.
-    pub(super) async fn overview(&self, app: &App) -> Value {
+    pub(super) async fn latest(&self, app: &App) -> Value {
         let mut latest = self.latest.lock().await;
         let latest = refresh(app, &mut latest).await;
         Value::Object(latest.tree.clone())
@@ -129,7 +129,7 @@ impl Listener {
     /// server is there.
     async fn next(&mut self) -> Event {
         self.ticks.tick().await;
-        let mut latest = self.board.latest.lock().await;
+        let mut latest = self.overviews.latest.lock().await;
         let latest = refresh(&self.app, &mut latest).await;
         let before = self.shown.replace(latest.number);
         match before {
