@@ -159,8 +159,8 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
             "rtsp" => ("rtsp://", "streams for players and recorders"),
             "rtsps" => ("rtsps://", "the same streams inside TLS"),
             "quic" => ("moq://", "streams over QUIC (MoQ), to publish and to read"),
-            "admin" => ("http://", "metrics, health"),
-            "admin-https" => ("https://", "metrics, health inside TLS"),
+            "admin" => ("http://", "dashboard, metrics, health"),
+            "admin-https" => ("https://", "dashboard, metrics, health inside TLS"),
             _ => ("", ""),
         };
         let name = name.strip_suffix("-tcp").unwrap_or(name);
@@ -315,7 +315,7 @@ mod tests {
 http   http://127.0.0.1:8889        player pages, WHEP, API
 media  udp 127.0.0.1:8189           WebRTC media
 media  tcp 127.0.0.1:8189           the same, where UDP is blocked
-admin  http://127.0.0.1:9997        metrics, health
+admin  http://127.0.0.1:9997        dashboard, metrics, health
 watch  http://127.0.0.1:8889/demo
 ";
         assert_eq!(announcement(&listeners, None, "demo"), expected);
