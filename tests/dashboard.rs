@@ -122,6 +122,7 @@ fn axe_finds_nothing_serious_on_any_page() -> Result<(), Failed> {
     let browser = dashboard_of(&server)?;
     let pages = [
         ("dashboard", server.admin_url("/")),
+        ("API", server.admin_url("/api")),
         ("index", server.url("/")),
         ("player", server.url("/demo")),
         ("publish", server.url("/studio/publish")),

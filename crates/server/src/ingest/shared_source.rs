@@ -24,13 +24,21 @@ pub(super) struct SharedSource {
 
 impl SharedSource {
     /// Runs the source whenever it is permitted, until `stopped` becomes true. `ready` is the source
-    /// as it was opened at the server's start.
-    pub(super) async fn run(mut self, ready: Ready, mut stopped: watch::Receiver<bool>) {
+    /// as it was opened at the server's start. Requests that come before the first poll wait, too.
+    pub(super) fn run(
+        self,
+        ready: Ready,
+        stopped: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send {
         // Another server may have it, so that viewers wait.
         if self.stream.prospect() == Prospect::None {
             self.stream.set_prospect(Prospect::OnDemand);
         }
         self.stream.set_state(State::Idle);
+        self.run_whenever_permitted(ready, stopped)
+    }
+
+    async fn run_whenever_permitted(mut self, ready: Ready, mut stopped: watch::Receiver<bool>) {
         let mut ready = Some(ready);
         loop {
             let turn = async {

@@ -24,21 +24,6 @@ pub(super) fn between(before: &Map<String, Value>, after: &Map<String, Value>) -
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Removes all members that are null, since a patch cannot say them.
-pub(super) fn without_nulls(tree: &mut Map<String, Value>) {
-    tree.retain(|_, value| !value.is_null());
-    for value in tree.values_mut() {
-        match value {
-            Value::Object(members) => without_nulls(members),
-            Value::Array(items) => {
-                let members = items.iter_mut().filter_map(Value::as_object_mut);
-                members.for_each(without_nulls);
-            }
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -83,13 +68,6 @@ mod tests {
             "null is absent"
         );
         assert_eq!(patch(&json!({"a": null}), &json!({})), None);
-    }
-
-    #[test]
-    fn nulls_are_absent_at_every_depth() {
-        let mut tree = json!({"a": null, "b": {"c": null, "d": [{"e": null, "f": 1}, 2]}});
-        without_nulls(tree.as_object_mut().expect("an object"));
-        assert_eq!(tree, json!({"b": {"d": [{"f": 1}, 2]}}));
     }
 
     /// Draws trees as the overview has them: without nulls, which a patch cannot carry.

@@ -38,10 +38,13 @@ struct ServerRow {
     /// Seconds since the server began.
     now_s: u64,
     /// CPU time per wall time since the overview before, in cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
     cpu_cores: Option<f64>,
     /// Number of cores that the process may use.
     cores: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
     memory_mib: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     descriptors: Option<usize>,
     /// WebRTC sessions of every kind, and those that are not connected yet.
     sessions: usize,
@@ -55,8 +58,11 @@ struct ServerRow {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Ports {
     http: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
     https: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rtsp: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rtsps: Option<u16>,
 }
 
@@ -65,20 +71,26 @@ struct StreamRow {
     /// `live`, `hangs`, `waiting` or `unreachable`.
     status: &'static str,
     /// Why the source is away.
+    #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     /// What is published in place of the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
     stand_in: Option<String>,
     /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'static str>,
     /// Time at which the present source began.
+    #[serde(skip_serializing_if = "Option::is_none")]
     since_s: Option<u64>,
     /// Number of sources that the stream has had.
     sources: u64,
     tracks: Vec<TrackRow>,
     bitrate_bps: u64,
     /// Frames a second of the video.
+    #[serde(skip_serializing_if = "Option::is_none")]
     frame_rate: Option<f64>,
     /// Seconds between the latest two keyframes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     keyframe_interval_s: Option<f64>,
     viewers: usize,
 }
@@ -87,8 +99,11 @@ struct StreamRow {
 struct TrackRow {
     kind: &'static str,
     codec: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     channels: Option<u8>,
     /// Whether the video has B-frames.
     b_frames: bool,
@@ -104,8 +119,10 @@ struct RoomCounts {
 struct CertificateRow {
     present: bool,
     /// Days until clients no longer accept the certificate, rounded down; negative afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
     days: Option<i64>,
     /// Why the newest attempt to renew the certificate failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
@@ -117,6 +134,7 @@ struct FailureRow {
     stage: &'static str,
     source: String,
     reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
     count: u64,
     latest_s: u64,

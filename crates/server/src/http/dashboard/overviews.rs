@@ -108,11 +108,10 @@ impl Latest {
     async fn make(app: &App, before: Option<&Self>, now: Instant) -> Self {
         let usage = Usage::now(now);
         let overview = overview::of(app, usage, before.map(|it| it.usage)).await;
-        let mut tree = match serde_json::to_value(overview) {
+        let tree = match serde_json::to_value(overview) {
             Ok(Value::Object(tree)) => tree,
             other => unreachable!("an overview is an object of names and numbers: {other:?}"),
         };
-        merge_patch::without_nulls(&mut tree);
         let patch = before.and_then(|before| merge_patch::between(&before.tree, &tree));
         Self {
             number: before.map_or(0, |before| before.number + 1),

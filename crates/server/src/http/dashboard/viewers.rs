@@ -45,13 +45,17 @@ struct ViewerRow {
     transport: &'static str,
     /// Whether a TURN server relays the media.
     relayed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rtt_ms: Option<f64>,
     /// Part of the packets that were lost, of 1: as the viewer's latest reports say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
     /// Delay of the viewer behind the stream that its path causes: the time by which the round trip
     /// is longer than at its best, or the time that its media waits here.
+    #[serde(skip_serializing_if = "Option::is_none")]
     queue_ms: Option<f64>,
     /// Bytes of media that wait to be sent or acknowledged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     queue_bytes: Option<u64>,
     /// Number of times that the viewer skipped to a keyframe, or lost a group, because it was late.
     skips: u64,

@@ -54,16 +54,26 @@ enum SessionEnd {
     Unneeded,
 }
 
-/// Publishes what `camera` sends into `stream` until the server is stopped.
-pub(super) async fn run(camera: RtspSource, stream: Arc<Stream>, life: Life) {
-    let Life {
-        supervisor,
-        mut stopped,
-    } = life;
-    tokio::select! {
-        never = pull_while_needed(&camera, &stream, &supervisor) => never,
-        // A dropped sender means that the server ends.
-        _ = stopped.wait_for(|stop| *stop) => {}
+/// Publishes what `camera` sends into `stream` until the server is stopped. Requests that come before
+/// the first poll wait for a camera on demand, too.
+pub(super) fn run(
+    camera: RtspSource,
+    stream: Arc<Stream>,
+    life: Life,
+) -> impl Future<Output = ()> + Send {
+    if camera.on_demand.is_some() {
+        on_demand::begin_idle(&stream);
+    }
+    async move {
+        let Life {
+            supervisor,
+            mut stopped,
+        } = life;
+        tokio::select! {
+            never = pull_while_needed(&camera, &stream, &supervisor) => never,
+            // A dropped sender means that the server ends.
+            _ = stopped.wait_for(|stop| *stop) => {}
+        }
     }
 }
 

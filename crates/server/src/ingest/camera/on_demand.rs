@@ -15,17 +15,21 @@ pub(super) struct OnDemand<'a> {
     changed: Arc<TaskWaker>,
 }
 
+/// Makes a stream idle whose camera comes when somebody needs it, so that requests wait for it.
+pub(super) fn begin_idle(stream: &Stream) {
+    stream.set_state(State::Idle);
+    if stream.prospect() == Prospect::None {
+        stream.set_prospect(Prospect::OnDemand);
+    }
+}
+
 impl<'a> OnDemand<'a> {
-    /// Watches `stream`. With an `idle` time the stream begins idle.
+    /// Watches `stream`, which begins idle if there is an `idle` time.
     pub(super) fn new(stream: &'a Arc<Stream>, idle: Option<Duration>) -> Self {
         let changed = Arc::new(TaskWaker::default());
         if idle.is_some() {
             let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
             stream.watch(&watcher);
-            stream.set_state(State::Idle);
-            if stream.prospect() == Prospect::None {
-                stream.set_prospect(Prospect::OnDemand);
-            }
         }
         Self {
             stream,
@@ -81,6 +85,7 @@ mod tests {
     #[tokio::test]
     async fn a_camera_is_left_once_nobody_came_back_for_the_idle_time() {
         let stream = stream();
+        begin_idle(&stream);
         let on_demand = OnDemand::new(&stream, Some(IDLE));
         assert_eq!(stream.state(), State::Idle);
         let demand = stream.demand();

@@ -44,30 +44,33 @@ pub(super) struct Services {
     pub(super) encoders: Arc<Semaphore>,
 }
 
-/// Publishes in place of the source of `stream`, as `away` says, until the server stops.
-pub(super) async fn run(
+/// Publishes in place of the source of `stream`, as `away` says, until the server stops. Requests that
+/// come before the first poll wait for it, too.
+pub(super) fn run(
     stream: Arc<Stream>,
     away: AwayContent,
     services: Services,
     mut stopped: watch::Receiver<bool>,
-) {
+) -> impl Future<Output = ()> + Send {
     let AwayContent { away, image } = away;
     if away.fallback.is_some() || image.is_some() {
         stream.set_prospect(Prospect::StandIn);
     }
-    let standing_in = async {
-        loop {
-            let stand_in = StandIn::new(&stream, (&away, image.as_ref()), &services);
-            let ended = services.supervisor.catch_task(Part::Source, stand_in.run());
-            if ended.await.is_err() {
-                tracing::error!(stream = %stream.name(), "publishing in place of the source panicked");
+    async move {
+        let standing_in = async {
+            loop {
+                let stand_in = StandIn::new(&stream, (&away, image.as_ref()), &services);
+                let ended = services.supervisor.catch_task(Part::Source, stand_in.run());
+                if ended.await.is_err() {
+                    tracing::error!(stream = %stream.name(), "publishing in place of the source panicked");
+                }
+                tokio::time::sleep(PANIC_PAUSE).await;
             }
-            tokio::time::sleep(PANIC_PAUSE).await;
+        };
+        tokio::select! {
+            never = standing_in => never,
+            _ = stopped.wait_for(|stop| *stop) => {}
         }
-    };
-    tokio::select! {
-        never = standing_in => never,
-        _ = stopped.wait_for(|stop| *stop) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, Limits, State, Stream, Wake};
+use glassline_hub::{Hub, Limits, Prospect, State, Stream, Wake};
 use glassline_media::{MediaTime, MediaUnit, TrackIndex};
 use tokio::sync::watch;
 
@@ -218,6 +218,19 @@ async fn the_demo_says_when_its_frames_were_captured() {
     let codes = running.codes.clone();
     running.stop().await;
     assert!(codes.get("demo").is_none(), "nothing is captured any more");
+}
+
+#[tokio::test]
+async fn requests_wait_for_a_camera_on_demand_before_its_task_has_begun() {
+    let specs = [
+        "cam=rtsp://127.0.0.1:1/?on_demand",
+        "always=rtsp://127.0.0.1:1/",
+    ];
+    // This runtime has one thread, which has run no other task yet when this returns.
+    let running = Running::start(&specs).await.expect("cameras may be away");
+    let prospect = |name| running.hub.stream(name).expect("configured").prospect();
+    assert_eq!(prospect("cam"), Prospect::OnDemand);
+    assert_eq!(prospect("always"), Prospect::None);
 }
 
 #[tokio::test]
