@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::{machine, process};
+use crate::{process, sharing};
 
 /// A program of another project that tests need.
 #[derive(Clone, Copy, PartialEq)]
@@ -86,7 +86,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     });
     match missing {
         None => Trial::test(test.name, move || {
-            machine::run(test).map_err(|failed| point_to_logs(&failed))
+            sharing::run(test).map_err(|failed| point_to_logs(&failed))
         }),
         Some((reason, true)) => {
             if announce {

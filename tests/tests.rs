@@ -1,7 +1,7 @@
 //! The product with real peers, from the outside: the built binary, over sockets.
 //!
 //! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Two tests
-//! run at a time, or one that observes real time (see `machine::SHARING`); deadlines are long,
+//! run at a time, or one that observes real time (see `sharing::SHARING`); deadlines are long,
 //! since timings are measured by benchmarks.
 
 #![expect(
@@ -33,7 +33,6 @@ mod guest;
 mod http;
 mod https;
 mod logging;
-mod machine;
 mod marionette;
 mod messages;
 mod moq;
@@ -54,6 +53,7 @@ mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
 mod service;
+mod sharing;
 mod signalling;
 mod snapshots;
 mod sound_cards;

@@ -35,6 +35,8 @@ mod peers;
 #[path = "../../tests/process.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod process;
+#[path = "../../tests/sharing.rs"]
+mod sharing;
 #[path = "../../tests/webdriver.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod webdriver;

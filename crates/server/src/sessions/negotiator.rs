@@ -159,9 +159,11 @@ impl Negotiator {
             return self.watch_awaited(stream, offer).await;
         }
         let Some(live) = self.file(name).await? else {
-            // Other servers are not asked because of an offer that is refused in any case.
-            offer.media()?;
             let pulled = self.directory.as_ref();
+            if pulled.is_some() {
+                // Other servers are not asked because of an offer that is refused in any case.
+                offer.media()?;
+            }
             let pulled = pulled.and_then(|it| it.begin(name, offer.client()));
             let Some(stream) = pulled else {
                 return Err(OfferError::NoStream(name.to_owned()));

@@ -30,7 +30,7 @@ pub(crate) struct MemberView {
     is_draining: bool,
     pub(crate) engine: EngineView,
     pub(crate) nodes: Vec<NodeView>,
-    pub(crate) streams: Vec<StreamView>,
+    pub(crate) streams: Vec<KnownStream>,
     pub(crate) pulls: Vec<PullView>,
     #[serde(skip)]
     pub(crate) counts: Counts,
@@ -69,7 +69,7 @@ pub(crate) struct NodeView {
 
 /// A stream that a server has claimed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StreamView {
+pub(crate) struct KnownStream {
     name: String,
     /// Server that publishes it, or is connected to its source.
     pub(crate) owner: String,
@@ -94,7 +94,7 @@ impl Member {
         let engine = self.engine_view();
         let core = self.lock();
         let own = self.options.node.as_str();
-        let streams = core.node.known_streams().map(|(name, record)| StreamView {
+        let streams = core.node.known_streams().map(|(name, record)| KnownStream {
             name: name.to_string(),
             owner: record.node.to_string(),
             epoch: record.epoch,

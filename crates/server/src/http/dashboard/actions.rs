@@ -16,7 +16,7 @@ use crate::sessions::ChangeError;
 
 /// The viewer that a path names.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct ViewerPath {
+pub(super) struct NamedViewer {
     /// `webrtc`, `rtsp` or `moq`.
     protocol: String,
     /// What lists call the viewer: the first letters of a WebRTC session, the address of an RTSP
@@ -49,7 +49,7 @@ pub(super) async fn request_keyframe(
 /// `DELETE /api/v1/viewers/{protocol}/{name}[?stream=NAME]`.
 pub(super) async fn disconnect(
     State(app): State<App>,
-    Path(ViewerPath { protocol, name }): Path<ViewerPath>,
+    Path(NamedViewer { protocol, name }): Path<NamedViewer>,
     Query(Watching { stream }): Query<Watching>,
 ) -> Result<NoContent, Problem> {
     match protocol.as_str() {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rounding::{significant, thousandths};
-use super::viewers::{self, Viewers};
+use super::viewers::{self, ViewersNow};
 use crate::app::App;
 use crate::failures::FailureRecord;
 use crate::rooms;
@@ -24,7 +24,7 @@ pub(in crate::http) struct Overview {
     server: ServerRow,
     /// Streams by name, without the voices of rooms.
     streams: BTreeMap<String, StreamRow>,
-    viewers: Viewers,
+    viewers: ViewersNow,
     rooms: RoomCounts,
     /// Certificates by the section of the configuration that names them.
     certificates: BTreeMap<&'static str, CertificateRow>,

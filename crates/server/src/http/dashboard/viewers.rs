@@ -20,7 +20,7 @@ const LISTED_MAX: usize = 60;
 
 /// Counts of all viewers, and the ones whose trouble is greatest.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Viewers {
+pub(super) struct ViewersNow {
     /// Numbers of viewers by protocol.
     count: BTreeMap<&'static str, usize>,
     /// Number of viewers in trouble, listed or not.
@@ -156,7 +156,7 @@ fn queue(path: &PathView) -> Option<f64> {
 }
 
 /// Returns the viewers at `now`.
-pub(super) async fn of(app: &App, now: Instant) -> Viewers {
+pub(super) async fn of(app: &App, now: Instant) -> ViewersNow {
     let watched = app.latencies.watched(now).into_iter();
     let mut rows: Vec<ViewerRow> = watched.map(ViewerRow::of_webrtc).collect();
     let clients = api::rtsp::all(app).await.into_iter();
@@ -169,7 +169,7 @@ pub(super) async fn of(app: &App, now: Instant) -> Viewers {
 }
 
 /// Counts the viewers, and keeps the ones whose trouble is greatest.
-fn listed(mut rows: Vec<ViewerRow>) -> Viewers {
+fn listed(mut rows: Vec<ViewerRow>) -> ViewersNow {
     let mut count = BTreeMap::from(["webrtc", "rtsp", "moq"].map(|it| (it, 0)));
     for row in &rows {
         *count.entry(row.protocol).or_default() += 1;
@@ -179,7 +179,7 @@ fn listed(mut rows: Vec<ViewerRow>) -> Viewers {
     // Viewers without trouble keep their order, so that the list does not jump.
     rows.sort_unstable_by(|a, b| worst_first(a, b).then_with(|| a.name().cmp(&b.name())));
     rows.truncate(LISTED_MAX);
-    Viewers {
+    ViewersNow {
         count,
         troubled,
         relayed,
