@@ -137,7 +137,7 @@ fn axe_finds_nothing_serious_on_any_page() -> Result<(), Failed> {
             ))?;
             browser.open(&url)?;
             // What a page shows at first comes from the server.
-            std::thread::sleep(Duration::from_secs(2));
+            std::thread::sleep(Duration::from_secs(1));
             browser.run(&axe)?;
             let found = browser.run(AXE)?;
             let found = found.as_array().into_iter().flatten();
