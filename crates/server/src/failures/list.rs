@@ -69,13 +69,15 @@ impl Failures {
         let is_equal = |it: &FailureRecord| {
             (it.source, it.protocol, it.role, it.stage)
                 == (source, failure.protocol, failure.role, failure.stage)
-                && (&it.stream, &it.reason) == (&stream, &reason)
+                && it.stream == stream
+                && differ_in_numbers_alone(&it.reason, &reason)
         };
         let (mut record, must_log) = match entries.iter().position(is_equal) {
             Some(place) => {
                 let mut record = entries.remove(place);
                 record.count += 1;
                 record.latest = now;
+                record.reason = reason;
                 let must_log = now.saturating_duration_since(record.logged) >= LOGGED;
                 (record, must_log)
             }
@@ -138,6 +140,13 @@ impl Failures {
         // The list is consistent after every line, so a poisoned lock is no problem.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether two reasons are equal but for numbers: a client that tries again and again is told
+/// of other ports and counts each time.
+fn differ_in_numbers_alone(one: &str, other: &str) -> bool {
+    let words = |text| str::split(text, |it: char| it.is_ascii_digit()).filter(|it| !it.is_empty());
+    words(one).eq(words(other))
 }
 
 fn forget_old(entries: &mut Vec<FailureRecord>, now: Instant) {
@@ -220,6 +229,21 @@ mod tests {
             [(Protocol::WebRtc, Stage::Ice, 1)],
             "only `note` counts"
         );
+    }
+
+    #[test]
+    fn reasons_that_differ_in_numbers_are_one_entry_with_the_latest_numbers() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        for sent in [9, 1240, 10] {
+            let reason = format!("{sent} packets to port {}", 5000 + sent);
+            failures.note(failure(ONE, "cam", &reason), now);
+        }
+        let all = failures.all(now);
+        let [entry] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(&*entry.reason, "10 packets to port 5010");
+        assert_eq!(entry.count, 3);
+        failures.note(failure(ONE, "cam", "10 reports to port 5010"), now);
+        assert_eq!(failures.all(now).len(), 2);
     }
 
     #[test]

@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
-use glassline_rtsp::server::{Connection, Endpoints};
+use glassline_rtsp::server::{Closed, Connection, Endpoints};
 
 use super::counters::Counters;
 use super::failures::{ConnectionEnd, RequestedStream, Unfinished};
 use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
+use super::reception::Departure;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::auth::{self, Requester, Users};
@@ -219,13 +220,38 @@ impl Client {
     }
 
     /// Returns the failure that the end of the connection means; `None` if it means none.
-    pub(super) fn failure(&self, end: &ConnectionEnd<'_>) -> Option<ConnectionFailure> {
+    pub(super) fn failure(
+        &self,
+        end: &ConnectionEnd<'_>,
+        now: Instant,
+    ) -> Option<ConnectionFailure> {
         let unfinished = Unfinished {
             handshake: self.wire.is_within_handshake(),
             request: self.connection.has_partial_request(),
             answer: self.connection.has_unanswered_request(),
         };
-        self.requested.ended(end, unfinished, self.peer.ip())
+        let failure = self.requested.ended(end, unfinished, self.peer.ip());
+        failure.or_else(|| {
+            let departure = match end {
+                ConnectionEnd::ByClient | ConnectionEnd::Broken(_) => Departure::Left,
+                ConnectionEnd::Closed(Closed::SessionTimeout { after }) => {
+                    Departure::TimedOut(*after)
+                }
+                _ => return None,
+            };
+            self.play_failure(departure, now)
+        })
+    }
+
+    /// Returns the failure that the state or end of the client's session means, if it is a player and
+    /// the server does not close it.
+    pub(super) fn play_failure(
+        &self,
+        departure: Departure,
+        now: Instant,
+    ) -> Option<ConnectionFailure> {
+        let session = self.player().filter(|_| self.closing.is_none())?;
+        session.failure(departure, self.peer.ip(), now)
     }
 
     /// Takes data from the client's connection.
@@ -363,10 +389,7 @@ impl Client {
         let lag = session.lag(reader, now);
         let skipped = session.skipped();
         ClientView {
-            stream: match &session.file {
-                Some(file) => file.media_file.name().to_owned(),
-                None => session.stream.name().to_string(),
-            },
+            stream: session.name().to_owned(),
             private: session.file.as_ref().is_some_and(FilePlayback::is_private),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),

@@ -44,7 +44,7 @@ pub(super) struct Clients {
     /// Index of this thread, by which other threads know the tunnels of its clients.
     thread: usize,
     registry: Registry,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// The result of a read.
@@ -198,7 +198,7 @@ impl Clients {
     /// Notes the failure that the end of a client's connection means, if it means one.
     fn note_end(&self, key: Key, end: &ConnectionEnd<'_>, now: Instant) {
         let client = self.delivery.clients.get(key);
-        if let Some(failure) = client.and_then(|it| it.failure(end)) {
+        if let Some(failure) = client.and_then(|it| it.failure(end, now)) {
             self.shared.failures.note(failure, now);
         }
     }

@@ -308,7 +308,7 @@ impl Delivery {
             if let Some(cursor) = session.and_then(|session| session.cursor.as_mut())
                 && entry < cursor.position()
             {
-                cursor.advance(entry, &reader.ring);
+                cursor.return_to(entry, &reader.ring);
             }
         }
     }

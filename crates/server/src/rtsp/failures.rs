@@ -63,7 +63,7 @@ pub(super) struct Unfinished {
 }
 
 /// A stage, a reason, and what to change.
-type Explained = (Stage, String, Option<&'static str>);
+pub(super) type Explained = (Stage, String, Option<&'static str>);
 
 impl RequestedStream {
     /// Notes that bytes came from the client.
@@ -215,21 +215,31 @@ impl RequestedStream {
         })
     }
 
-    fn failure(&self, (stage, reason, remedy): Explained, from: IpAddr) -> ConnectionFailure {
-        ConnectionFailure {
-            stream: String::from(&*self.path),
-            protocol: Protocol::Rtsp,
-            role: match (self.path.is_empty(), self.publishes) {
-                (true, _) => ClientRole::Client,
-                (false, true) => ClientRole::Publisher,
-                (false, false) => ClientRole::Viewer,
-            },
-            stage,
-            from,
-            session: None,
-            reason,
-            remedy: remedy.map(str::to_owned),
-        }
+    fn failure(&self, explained: Explained, from: IpAddr) -> ConnectionFailure {
+        let role = match (self.path.is_empty(), self.publishes) {
+            (true, _) => ClientRole::Client,
+            (false, true) => ClientRole::Publisher,
+            (false, false) => ClientRole::Viewer,
+        };
+        failure((&self.path, role), explained, from)
+    }
+}
+
+/// Returns a failure of a client at `from` that wanted to have a role in a stream.
+pub(super) fn failure(
+    (stream, role): (&str, ClientRole),
+    (stage, reason, remedy): Explained,
+    from: IpAddr,
+) -> ConnectionFailure {
+    ConnectionFailure {
+        stream: stream.to_owned(),
+        protocol: Protocol::Rtsp,
+        role,
+        stage,
+        from,
+        session: None,
+        reason,
+        remedy: remedy.map(str::to_owned),
     }
 }
 
@@ -249,16 +259,12 @@ pub(super) fn unpublished(stream: &str, why: &Ended, from: IpAddr) -> Connection
         Ended::Publish(_) => (Stage::Stream, None),
         Ended::Create(_) => (Stage::Server, Some("raise limits.streams")),
     };
-    ConnectionFailure {
-        stream: stream.to_owned(),
-        protocol: Protocol::Rtsp,
-        role: ClientRole::Publisher,
-        stage,
+    let reason = format!("RECORD was granted, but nothing was published: {why}");
+    failure(
+        (stream, ClientRole::Publisher),
+        (stage, reason, remedy),
         from,
-        session: None,
-        reason: format!("RECORD was granted, but nothing was published: {why}"),
-        remedy: remedy.map(str::to_owned),
-    }
+    )
 }
 
 /// What to change if a client does not accept the certificate.

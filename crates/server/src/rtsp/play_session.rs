@@ -1,5 +1,6 @@
 //! A player's session: the tracks that it has set up, and its position in the stream.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,13 @@ use glassline_rtsp::range::Range;
 use glassline_rtsp::server::{Answer, SelectedTransport};
 
 use super::counters::Counters;
+use super::failures;
 use super::file_playback::FilePlayback;
+use super::reception::{Departure, Observed, Reception};
 use crate::egress::rtsp::{
     Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
 };
+use crate::failures::{ClientRole, ConnectionFailure};
 use crate::runtime::Key;
 
 /// The session of a client that plays: its stream, tracks and position.
@@ -35,6 +39,7 @@ pub(super) struct PlaySession {
     /// Bytes sent to the player, media and responses.
     pub(super) bytes: u64,
     skipped_before: SkipCounts,
+    pub(super) reception: Reception,
 }
 
 /// How often a player skipped to a keyframe, and how much it missed.
@@ -58,6 +63,7 @@ impl PlaySession {
             viewer: None,
             bytes: 0,
             skipped_before: SkipCounts::default(),
+            reception: Reception::default(),
         }
     }
 
@@ -67,6 +73,14 @@ impl PlaySession {
 
     pub(super) fn is_playing(&self) -> bool {
         self.cursor.is_some()
+    }
+
+    /// Returns the name of the stream or file.
+    pub(super) fn name(&self) -> &str {
+        match &self.file {
+            Some(file) => file.media_file.name(),
+            None => self.stream.name().as_str(),
+        }
     }
 
     /// Returns whether a track may be set up with this transport: all tracks have the same kind.
@@ -100,12 +114,20 @@ impl PlaySession {
         let transport = self.transports.get_mut(track);
         let srtp = transport.and_then(TrackTransport::srtp_mut);
         // Players send no media: an empty datagram opens a path through a NAT.
-        let Some(srtp) = srtp.filter(|_| control) else {
+        if !control {
+            return true;
+        }
+        let Some(srtp) = srtp else {
+            self.reception.note_control(bytes);
             return true;
         };
+        // Of SRTCP the header and the first SSRC are in clear, so that its blocks count unread.
         match srtp.open_control(bytes) {
-            Opened::Authentic => counters.srtcp_opened.add(1),
-            Opened::Unknown => {}
+            Opened::Authentic => {
+                counters.srtcp_opened.add(1);
+                self.reception.note_control(bytes);
+            }
+            Opened::Unknown => self.reception.note_control(bytes),
             Opened::Refused => {
                 counters.srtcp_refused.add(1);
                 return false;
@@ -118,6 +140,7 @@ impl PlaySession {
     pub(super) fn play(&mut self, reader: &StreamReader, now: Instant) -> Answer {
         let tracks = self.transports.set_up();
         let is_multicast = self.is(TransportKind::Multicast);
+        let is_resting = self.cursor.is_none();
         let cursor = self.cursor.get_or_insert_with(|| match is_multicast {
             // A client of a group gets what the group gets next, without a past.
             true => Cursor::begin_at(reader.ring.end(), tracks, now),
@@ -126,6 +149,9 @@ impl PlaySession {
                 Cursor::begin(&reader.ring, tracks, is_anchored, now)
             }
         });
+        if is_resting {
+            self.reception.begin(cursor.position(), now);
+        }
         let starts = reader.starts(&self.transports, cursor);
         if cursor.is_waiting() && (is_multicast || reader.ring.keyframe().is_none()) {
             reader.stream().request_keyframe();
@@ -144,6 +170,7 @@ impl PlaySession {
     pub(super) fn play_from(&mut self, position: u64, now: Instant) {
         let tracks = self.transports.set_up();
         self.cursor = Some(Cursor::begin_at(position, tracks, now));
+        self.reception.begin(position, now);
         self.count_viewer();
     }
 
@@ -202,5 +229,41 @@ impl PlaySession {
     /// client on a bad link skips again and again; the API has the count.
     pub(super) fn note_skip(&mut self) -> bool {
         !std::mem::replace(&mut self.has_logged_skip, true)
+    }
+    /// Notes that the network says that the port at `destination` is closed. A player may play
+    /// without a port for reports.
+    pub(super) fn note_refused(&mut self, destination: SocketAddr, now: Instant) {
+        if self
+            .transports
+            .addresses()
+            .any(|it| it.media == destination)
+        {
+            self.reception.note_refused(now);
+        }
+    }
+
+    /// Returns the failure that the session's state or end means for a client at `from`; `None` if the
+    /// session does not play, or if the client may have got media.
+    pub(super) fn failure(
+        &self,
+        departure: Departure,
+        from: IpAddr,
+        now: Instant,
+    ) -> Option<ConnectionFailure> {
+        let cursor = self.cursor.as_ref()?;
+        let seen = Observed {
+            departure,
+            by_udp: self.transports.addresses().next().map(|it| it.media),
+            is_multicast: self.is(TransportKind::Multicast),
+            position: cursor.position(),
+            packets: cursor.packets(),
+            state: self.stream.state(),
+        };
+        let explained = self.reception.explain(&seen, now)?;
+        Some(failures::failure(
+            (self.name(), ClientRole::Viewer),
+            explained,
+            from,
+        ))
     }
 }

@@ -57,6 +57,18 @@ impl UdpClients {
         shrink(&mut self.by_address);
     }
 
+    /// Returns the clients to whose ports datagrams did not get since the last call, because the port
+    /// is closed.
+    pub(super) fn take_refused(&self) -> Vec<(Key, SocketAddr)> {
+        let mut refused = Vec::new();
+        self.writer.sockets.take_refused(|destination| {
+            if let Some((client, _)) = self.by_address.get(&destination) {
+                refused.push((*client, destination));
+            }
+        });
+        refused
+    }
+
     /// Forgets all clients, and drops what was planned for them.
     pub(super) fn clear(&mut self) {
         self.writer.discard();

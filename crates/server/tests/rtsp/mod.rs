@@ -3,6 +3,7 @@
 mod panics;
 mod places;
 mod publishers;
+mod unserved;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

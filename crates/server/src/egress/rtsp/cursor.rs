@@ -74,6 +74,8 @@ pub(crate) struct Cursor {
     skips_in_a_row: u32,
     skips: u32,
     skipped: u64,
+    /// Packets of media among the entries that the client gets.
+    packets: u64,
 }
 
 /// The result of [`Cursor::check_lag`].
@@ -107,6 +109,7 @@ impl Cursor {
             skips_in_a_row: 0,
             skips: 0,
             skipped: 0,
+            packets: 0,
         }
     }
 
@@ -160,7 +163,20 @@ impl Cursor {
             }
             self.waiting.remove(track);
         }
+        self.packets += media_packets(entry);
         true
+    }
+
+    /// Moves the cursor back to `number`, because the entries from there on could not be sent.
+    pub(crate) fn return_to(&mut self, number: u64, ring: &Ring) {
+        let entries = ring.since(number).map(|(_, entry)| entry);
+        let count = usize::try_from(self.position.saturating_sub(number)).unwrap_or(usize::MAX);
+        let unsent = entries
+            .take(count)
+            .filter(|entry| self.is_begun(entry.track()));
+        let unsent: u64 = unsent.map(media_packets).sum();
+        self.packets = self.packets.saturating_sub(unsent);
+        self.advance(number, ring);
     }
 
     /// Returns the first entry of `track` that the client will get, if it is in the ring already.
@@ -221,6 +237,11 @@ impl Cursor {
         !self.waiting.is_empty()
     }
 
+    /// Returns how many packets of media the client got, or is about to get.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
     /// Returns how often the client skipped.
     pub(crate) fn skips(&self) -> u32 {
         self.skips
@@ -229,5 +250,13 @@ impl Cursor {
     /// Returns how many entries the client skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
+    }
+}
+
+/// Returns the number of packets of an entry if they are media, or 0 for reports.
+fn media_packets(entry: &RingEntry) -> u64 {
+    match entry.is_report() {
+        true => 0,
+        false => entry.packet_count(),
     }
 }

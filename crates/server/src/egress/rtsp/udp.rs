@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-use glassline_net::{Multicast, Options, ReceiveBatch, Transmit, UdpSocket};
+use glassline_net::{Multicast, Options, PathErrorKind, ReceiveBatch, Transmit, UdpSocket};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
@@ -46,6 +46,8 @@ impl UdpPair {
             send_buffer: Some(SEND_BUFFER_BYTES),
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             multicast,
+            // Groups have no port that could be closed.
+            path_errors: multicast.is_none(),
             ..Options::default()
         };
         let open = |port| {
@@ -102,9 +104,11 @@ impl UdpPair {
     ) -> bool {
         let mut is_rest = false;
         for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
-            let mut batches = 0;
-            // An error is an ICMP answer to an earlier datagram.
-            while let Ok(count @ 1..) = socket.receive_batch(batch) {
+            for batches in 1.. {
+                // An error is an ICMP answer to an earlier datagram. The poll does not report again
+                // the datagrams that wait behind it.
+                let received = socket.receive_batch(batch);
+                let is_last = received.is_ok_and(|count| count < batch.capacity());
                 for datagram in batch.iter_mut() {
                     take(Arrived {
                         source: datagram.source,
@@ -112,8 +116,7 @@ impl UdpPair {
                         bytes: datagram.bytes,
                     });
                 }
-                batches += 1;
-                if count < batch.capacity() {
+                if is_last {
                     break;
                 }
                 if batches == BATCHES_PER_TURN {
@@ -123,6 +126,18 @@ impl UdpPair {
             }
         }
         is_rest
+    }
+
+    /// Hands to `take` the addresses whose ports the network says are closed, once for each datagram
+    /// that it says so of.
+    pub(crate) fn take_refused(&self, mut take: impl FnMut(SocketAddr)) {
+        for socket in [&self.control, &self.media] {
+            while let Some(error) = socket.take_path_error() {
+                if error.kind == PathErrorKind::Refused {
+                    take(error.destination);
+                }
+            }
+        }
     }
 
     /// Sends one report, if the kernel takes it now.

@@ -284,18 +284,19 @@ impl Worker {
     }
 
     fn react(&mut self, event: &Event) {
+        let now = Instant::now();
         match EventSource::of(event.token()) {
             EventSource::Waker => {}
             EventSource::UdpMedia | EventSource::UdpControl => {
                 self.read_datagrams();
+                self.clients.take_refused(event, now);
                 if event.is_writable() {
-                    self.clients.unblock_datagrams(Instant::now());
+                    self.clients.unblock_datagrams(now);
                 }
             }
             EventSource::Listener(index) => self.accept(index),
             EventSource::Tunnel(post) => self.read_tunnel(post),
             EventSource::Client(key) => {
-                let now = Instant::now();
                 if event.is_writable()
                     && let Some(client) = self.clients.get_mut(key)
                     && (client.is_full || client.wire.holds_back())
@@ -442,7 +443,7 @@ impl Worker {
                 name,
                 description,
             } => self.background.claim(key, id, name, description),
-            Effect::Leave => self.clients.leave(key, "the publisher left"),
+            Effect::Leave => self.clients.tear_down(key, now),
             Effect::OpenTunnel { cookie } => self.clients.open_tunnel(key, cookie),
             Effect::JoinTunnel { cookie, rest } => self.clients.join_tunnel(key, &cookie, rest),
             Effect::Close(reason) => self.clients.close(key, &reason, now),
@@ -494,5 +495,6 @@ impl Worker {
         let playing = self.clients.playing();
         self.clients.delivery.counters.playing.set(playing);
         self.clients.check_streams(now);
+        self.clients.note_unserved(now);
     }
 }

@@ -294,6 +294,24 @@ fn datagrams_that_the_kernel_does_not_take_are_told_with_the_first_entry_of_each
 }
 
 #[test]
+fn packets_that_could_not_be_sent_do_not_count_and_neither_do_reports() {
+    let mut scene = Scene::new(clip());
+    let mut viewer = scene.viewer(&[VIDEO, AUDIO]);
+    assert!(scene.plan(&mut viewer, 100));
+    assert_eq!(viewer.cursor.packets(), 3);
+    scene.stop(1, SendError::WouldBlock);
+    for (_, entry) in scene.flush() {
+        if entry < viewer.cursor.position() {
+            viewer.cursor.return_to(entry, &scene.stream.ring);
+        }
+    }
+    assert_eq!((viewer.cursor.packets(), viewer.cursor.position()), (1, 1));
+    scene.writer.unblock();
+    assert!(scene.plan(&mut viewer, 100));
+    assert_eq!(viewer.cursor.packets(), 3);
+}
+
+#[test]
 fn a_unit_in_several_messages_is_told_once() {
     let mut stream = Stream::new(BOUNDS);
     let mut builder = UnitBuilder::default();
