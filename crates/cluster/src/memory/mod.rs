@@ -1,5 +1,6 @@
 //! An engine in memory for virtual time, which delays, loses, doubles, forgets and divides.
 
+mod audience;
 mod client;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +14,7 @@ use crate::engine::{
     RequestId, STORE_TIMEOUT, Version,
 };
 use crate::name::{Key, NodeId, Region};
+use audience::Audience;
 use client::Client;
 
 /// How far back [`Memory::roll_back`] can go.
@@ -27,6 +29,7 @@ pub struct Memory {
     /// What each write replaced, oldest first.
     log: VecDeque<(Instant, Key, Option<Entry>)>,
     clients: BTreeMap<NodeId, Client>,
+    audience: Audience,
     queue: BTreeMap<(Instant, u64), Step>,
     steps: u64,
     questions: BTreeMap<QuestionId, Asker>,
@@ -95,6 +98,7 @@ impl Memory {
             versions: 0,
             log: VecDeque::new(),
             clients: BTreeMap::new(),
+            audience: Audience::default(),
             queue: BTreeMap::new(),
             steps: 0,
             questions: BTreeMap::new(),
@@ -128,6 +132,7 @@ impl Memory {
         let generation = self.clients.get(node).map_or(0, |it| it.generation) + 1;
         let client = Client::new(region.clone(), generation);
         self.clients.insert(node.clone(), client);
+        self.audience.join(node, region);
         let connected = Delivery::Incoming(Incoming::Connected);
         self.deliver(now, node, connected);
     }
@@ -311,6 +316,7 @@ impl Memory {
             }
             Call::Changes { scope } => {
                 if let Some(client) = self.clients.get_mut(&node) {
+                    self.audience.set_scope(&node, &scope);
                     client.set_scope(scope);
                 }
                 self.answer(now, &node, id, Ok(Answered::Watching));
@@ -379,11 +385,12 @@ impl Memory {
             self.log.pop_front();
         }
         self.log.push_back((now, key.clone(), before));
-        let hearers = self
-            .clients
-            .iter()
-            .filter(|(_, it)| it.is_connected && it.hears(key));
-        let hearers: Vec<NodeId> = hearers.map(|(node, _)| node.clone()).collect();
+        let hears = |node: &NodeId| {
+            let client = self.clients.get(node);
+            client.is_some_and(|it| it.is_connected && it.hears(key))
+        };
+        let hearers = self.audience.of_change(key).into_iter();
+        let hearers: Vec<NodeId> = hearers.filter(|it| hears(it)).cloned().collect();
         for node in hearers {
             let (key, entry) = (key.clone(), entry.cloned());
             self.tell(now, &node, Incoming::Changed { key, entry });
@@ -407,9 +414,12 @@ impl Memory {
         let Some(region) = self.clients.get(from).map(|it| it.region.clone()) else {
             return;
         };
-        let hearers = self.clients.iter();
-        let hearers = hearers.filter(|(_, it)| it.is_connected && it.region == region);
-        let hearers: Vec<NodeId> = hearers.map(|(node, _)| node.clone()).collect();
+        let hears = |node: &NodeId| {
+            let client = self.clients.get(node);
+            client.is_some_and(|it| it.is_connected && it.region == region)
+        };
+        let hearers = self.audience.of_beat(&region);
+        let hearers: Vec<NodeId> = hearers.filter(|it| hears(it)).cloned().collect();
         for node in hearers {
             let (from, payload) = (from.clone(), payload.clone());
             let beat = Incoming::Beat {
