@@ -75,9 +75,28 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     let status = status(server.listeners());
     manager.ready(&status);
     let mut watchdog = Watchdog::new(&manager);
+    let mut is_draining = false;
     let failure = loop {
         tokio::select! {
-            _ = signals.next() => break None,
+            code = signals.next() => match is_draining {
+                true => return Ok(ExitCode::from(code)),
+                // Ctrl-C comes from a person who waits.
+                false if code != INTERRUPTED => match server.drain() {
+                    Some(within) => {
+                        manager.draining(within + GRACE);
+                        is_draining = true;
+                    }
+                    None => break None,
+                },
+                false => break None,
+            },
+            is_over = server.drained(), if is_draining => match is_over {
+                true => break None,
+                false => {
+                    manager.ready(&status);
+                    is_draining = false;
+                }
+            },
             reason = server.failed() => break Some(reason),
             () = watchdog.next() => watchdog.tell(server.stuck()),
             is_terminal_gone = hangup.next() => match is_terminal_gone {

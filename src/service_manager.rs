@@ -87,6 +87,13 @@ impl ServiceManager {
         self.send(&format!("STATUS={reason}"));
     }
 
+    /// Says that the server leaves its cluster and then ends, which takes `within` at most.
+    pub(crate) fn draining(&self, within: Duration) {
+        let usec = within.as_micros();
+        let status = "leaving the cluster: other servers take over";
+        self.send(&format!("EXTEND_TIMEOUT_USEC={usec}\nSTATUS={status}"));
+    }
+
     /// Says that the server ends, and that viewers are told.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=shutting down: viewers are told");
@@ -158,6 +165,9 @@ mod tests {
         let socket = UnixDatagram::bind_addr(&address).expect("a socket");
         let text = heard(&socket, &format!("@{name}"), ServiceManager::alive);
         assert_eq!(text, "WATCHDOG=1");
+        let minute = Duration::from_secs(60);
+        let text = heard(&socket, &format!("@{name}"), |it| it.draining(minute));
+        assert!(text.starts_with("EXTEND_TIMEOUT_USEC=60000000\n"), "{text}");
     }
 
     #[test]

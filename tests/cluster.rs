@@ -43,15 +43,23 @@ pub(crate) const TESTS: &[Test] = &[
         needs: &[Peer::Nats],
         run: a_drained_server_gives_its_streams_up_and_may_come_back,
     },
+    Test {
+        name: "cluster::a_server_that_is_told_to_end_leaves_the_cluster_first",
+        needs: &[Peer::Nats],
+        run: a_server_that_is_told_to_end_leaves_the_cluster_first,
+    },
 ];
 
 /// Long, for debug builds on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer than a test should take: a server that waits for nobody is gone long before.
+const DRAIN_S: u32 = 300;
 
 /// A server of the cluster, with more configuration.
 fn node(name: &str, nats: &Nats, more: &str) -> Result<Server, String> {
     let yaml = format!(
-        "cluster: {{name: {name}, secret: shared-by-all, nats: '{}', linger_s: 2}}\n{more}",
+        "cluster: {{name: {name}, secret: shared-by-all, nats: '{}', linger_s: 2, drain_s: {DRAIN_S}}}\n{more}",
         nats.url()
     );
     Server::configured(&yaml, &[])
@@ -71,11 +79,11 @@ fn nodes<const N: usize>(names: [&str; N], nats: &Nats) -> Result<[Server; N], S
         .map_err(|_| "as many as names".to_owned())
 }
 
-fn cluster(server: &Server) -> Result<Value, String> {
+pub(crate) fn cluster(server: &Server) -> Result<Value, String> {
     http::get_json(&server.admin_url("/api/v1/cluster"))
 }
 
-fn wait_for_engine(server: &Server, state: &str) -> Result<(), String> {
+pub(crate) fn wait_for_engine(server: &Server, state: &str) -> Result<(), String> {
     eventually(PATIENCE, || {
         let told = cluster(server)?;
         match told["engine"]["state"] == state {
@@ -86,7 +94,7 @@ fn wait_for_engine(server: &Server, state: &str) -> Result<(), String> {
 }
 
 /// Waits until `server` knows that `owner` has the stream.
-fn wait_for_owner(server: &Server, stream: &str, owner: &str) -> Result<(), String> {
+pub(crate) fn wait_for_owner(server: &Server, stream: &str, owner: &str) -> Result<(), String> {
     eventually(PATIENCE, || {
         let told = cluster(server)?;
         let streams = told["streams"].as_array().into_iter().flatten();
@@ -99,20 +107,20 @@ fn wait_for_owner(server: &Server, stream: &str, owner: &str) -> Result<(), Stri
 }
 
 /// Publishes the built-in clip.
-fn publish(server: &Server, path: &str) -> Result<Running, String> {
+pub(crate) fn publish(server: &Server, path: &str) -> Result<Running, String> {
     let command = glassline(&["publish", "demo", &server.url(path), "--log", "warn"]);
     Running::start("publish", command)
 }
 
 /// A viewer, and what it has seen so far.
-struct Watching {
-    pool: Pool,
+pub(crate) struct Watching {
+    pub(crate) pool: Pool,
     at: String,
 }
 
 impl Watching {
     /// Joins by WHEP.
-    fn join(server: &Server, stream: &str) -> Result<Self, String> {
+    pub(crate) fn join(server: &Server, stream: &str) -> Result<Self, String> {
         let at = server.url(&format!("/{stream}/whep"));
         let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
         let endpoint = Endpoint::parse(&at).map_err(|error| error.to_string())?;
@@ -120,7 +128,7 @@ impl Watching {
         Ok(Self { pool, at })
     }
 
-    fn frames(&self) -> Result<u64, String> {
+    pub(crate) fn frames(&self) -> Result<u64, String> {
         let viewers = self.pool.snapshot();
         let viewer = viewers.first().ok_or("no viewer")?;
         match viewer.state {
@@ -130,7 +138,7 @@ impl Watching {
     }
 
     /// Waits for `count` further frames.
-    fn sees(&self, count: u64) -> Result<(), String> {
+    pub(crate) fn sees(&self, count: u64) -> Result<(), String> {
         let before = self.frames()?;
         eventually(PATIENCE, || match self.frames()? {
             frames if frames >= before + count => Ok(()),
@@ -308,7 +316,7 @@ fn a_stream_that_is_awaited_here_may_be_published_elsewhere() -> Result<(), Fail
 
 fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Failed> {
     let nats = Nats::start()?;
-    let [mut a, b] = nodes(["a", "b"], &nats)?;
+    let [a, b] = nodes(["a", "b"], &nats)?;
     let _publisher = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     wait_for_owner(&b, "cam", "a")?;
@@ -332,8 +340,8 @@ fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Faile
     }
     let _door = publish(&a, "/door/whip")?;
     wait_for_owner(&b, "door", "a").map_err(|error| with_logs(&[&a, &b], &error))?;
-    // A server that stops leaves no claim behind.
-    a.stop(PATIENCE)?;
+    // A server that stops leaves no claim behind. Ctrl-C waits for nobody.
+    a.signal("-INT")?;
     eventually(PATIENCE, || {
         let told = cluster(&b)?;
         match told["streams"].as_array().map(Vec::len) {
@@ -342,4 +350,63 @@ fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Faile
         }
     })
     .map_err(|error| with_logs(&[&a, &b], &error))
+}
+
+fn wait_until_ready(server: &Server, status: u16) -> Result<(), String> {
+    eventually(PATIENCE, || {
+        let ready = http::get(&server.admin_url("/readyz"))?;
+        match ready.status == status {
+            true => Ok(()),
+            false => Err(format!("{ready:?}\n{}", server.printed())),
+        }
+    })
+}
+
+fn a_server_that_is_told_to_end_leaves_the_cluster_first() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let [mut a, mut b, mut c] = nodes(["a", "b", "c"], &nats)?;
+    let mut publisher = publish(&a, "/cam/whip")?;
+    let _other = publish(&b, "/door/whip")?;
+    for server in [&a, &c] {
+        wait_for_owner(server, "door", "b")?;
+        wait_for_owner(server, "cam", "a")?;
+    }
+    // While somebody publishes here, an operator may take the end back.
+    a.signal("-TERM")?;
+    wait_until_ready(&a, 503)?;
+    run_to_end(&["cluster", "resume", "--admin", &a.admin_url("")])?;
+    wait_until_ready(&a, 200)?;
+    publisher.terminate()?;
+    publisher.wait(PATIENCE)?;
+    let watching = Watching::join(&a, "door")?;
+    watching.sees(30)?;
+    // The viewer is sent away, and the server ends long before its deadline.
+    let status = a.stop(PATIENCE)?;
+    let printed = a.printed();
+    if status.code() != Some(0) || !printed.contains("viewers are sent to other servers") {
+        return Err(format!("{status}: {printed}").into());
+    }
+    // A second signal ends the wait for a publisher.
+    b.signal("-TERM")?;
+    wait_until_ready(&b, 503)?;
+    let status = b.stop(PATIENCE)?;
+    if status.code() != Some(1) {
+        return Err(format!("{status}: {}", b.printed()).into());
+    }
+    // Nobody is left to take over, so the last server does not wait.
+    let _last = publish(&c, "/last/whip")?;
+    c.wait_for_state("last", "live")?;
+    eventually(PATIENCE, || {
+        let told = cluster(&c)?;
+        let nodes = told["nodes"].as_array().into_iter().flatten();
+        match nodes.filter(|it| it["state"] == "serving").count() {
+            1 => Ok(()),
+            _ => Err(told.to_string()),
+        }
+    })?;
+    let status = c.stop(PATIENCE)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        _ => Err(format!("{status}: {}", c.printed()).into()),
+    }
 }

@@ -27,6 +27,7 @@ fn cluster(name: &str, origins: Vec<ClusterOrigin>) -> Option<Cluster> {
         advertise: None,
         origins,
         linger_s: 1,
+        drain_s: 0,
     })
 }
 

@@ -105,6 +105,15 @@ impl Node {
         self.presence.is_draining()
     }
 
+    /// Whether another node serves, as far as this one knows, so that its viewers and publishers have
+    /// somewhere to go.
+    pub fn has_company(&self) -> bool {
+        let own = &self.config.node;
+        let others = self.directory.nodes.iter().filter(|(node, _)| *node != own);
+        let mut serving = others.filter(|(_, it)| it.record.state == NodeState::Serving);
+        serving.any(|(node, it)| !self.peers.is_dead(node, it.record.inc))
+    }
+
     /// Nodes whose beats are heard, for `cluster status`: name, whether it is dead, and its beat.
     pub fn peers(&self) -> impl Iterator<Item = (&NodeId, bool, crate::record::Load)> {
         let peers = self.peers.iter();

@@ -17,6 +17,6 @@ mod pull;
 mod ticket;
 
 pub(crate) use identity::{Identity, Provenances};
-pub(crate) use member::{ClaimRefusal, Member, MemberSettings, MemberView, Reachable};
+pub(crate) use member::{ClaimRefusal, Draining, Member, MemberSettings, MemberView, Reachable};
 pub(crate) use origins::{Directory, Settings};
 pub(crate) use ticket::{TicketError, verify};

@@ -15,6 +15,9 @@ use super::nats::Nats;
 use super::parts;
 use crate::auth::Secret;
 
+/// Longest drain after SIGTERM, in seconds.
+const DRAIN_MAX_S: u32 = 86_400;
+
 /// This server as one of a cluster, whose servers pull streams from each other over QUIC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +56,12 @@ pub struct Cluster {
     #[serde(default = "linger_s", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub linger_s: u32,
+    /// Most seconds for which this server leaves the cluster after SIGTERM, with `nats`: its sources go
+    /// to other servers at once, then its viewers a few at a time, and its publishers at the end. 0
+    /// ends at once.
+    #[serde(default = "drain_s")]
+    #[schemars(range(max = 86400))]
+    pub drain_s: u32,
 }
 
 /// The section does not fit the rest of the configuration.
@@ -69,6 +78,9 @@ pub enum ClusterError {
         "`cluster.nats` needs a QUIC listener, by which the other servers pull: set `quic.address`"
     )]
     NoQuic,
+    /// The server would leave for longer than a day.
+    #[error("`cluster.drain_s` is at most 86400, a day: make it shorter")]
+    LongDrain,
     /// Other servers would not know where this one is.
     #[error(
         "`quic.address` listens on all addresses, and nothing says under which one the other servers \
@@ -87,6 +99,9 @@ impl Cluster {
         quic: Option<SocketAddr>,
         advertised: &[IpAddr],
     ) -> Result<(), ClusterError> {
+        if self.drain_s > DRAIN_MAX_S {
+            return Err(ClusterError::LongDrain);
+        }
         if self.nats.is_none() {
             return Ok(());
         }
@@ -205,6 +220,10 @@ const fn linger_s() -> u32 {
     10
 }
 
+const fn drain_s() -> u32 {
+    10
+}
+
 fn to_text<T: ToString, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_string())
 }
@@ -250,6 +269,9 @@ mod tests {
         );
         let edge = read("{name: a, secret: s3cret}");
         assert_eq!(edge.check(None, &[]), Ok(()));
+        assert_eq!(edge.drain_s, 10);
+        let slow = read("{name: a, secret: s3cret, drain_s: 86401}");
+        assert_eq!(slow.check(None, &[]), Err(ClusterError::LongDrain));
         assert_eq!(edge.region.as_str(), "default");
     }
 

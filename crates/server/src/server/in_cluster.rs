@@ -71,6 +71,15 @@ pub(super) fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
     )
 }
 
+/// Follows the streams of the configuration that clients publish to any server.
+pub(super) fn expect(config: &Config, member: Option<&Arc<Member>>) {
+    if let Some(member) = member {
+        config
+            .published_names()
+            .for_each(|name| member.expect(name));
+    }
+}
+
 /// Joins the cluster whose servers agree through NATS, if this server is in one. Returns the task that
 /// must end before the process does.
 pub(super) fn join(

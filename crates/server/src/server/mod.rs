@@ -1,6 +1,7 @@
 //! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
 
 mod certificates;
+mod drain;
 mod in_cluster;
 mod listeners;
 mod start_error;
@@ -41,6 +42,7 @@ use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::{Limits, TranscodingThreads};
 use certificates::Certificates;
+use drain::Leaving;
 use listeners::{AllowedConnections, HttpListeners};
 
 pub use certificates::check_certificates;
@@ -66,6 +68,7 @@ pub struct Server {
     sources: Arc<ingest::Sources>,
     supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
+    leaving: Option<Leaving>,
 }
 
 impl Server {
@@ -118,7 +121,7 @@ impl Server {
             .as_ref()
             .and_then(|it| it.directory.member())
             .cloned();
-        let awaited: Vec<_> = config.published_names().cloned().collect();
+        let leaving = Leaving::new(&config, member.as_ref());
         let sources = ingest::spawn(
             &hub,
             specs.clone(),
@@ -128,9 +131,7 @@ impl Server {
             in_cluster::permit(member.as_ref()),
         );
         let sources = Arc::new(sources.await?);
-        if let Some(member) = &member {
-            awaited.iter().for_each(|name| member.expect(name));
-        }
+        in_cluster::expect(&config, member.as_ref());
         let stored = stored_sources(&config, &specs, &sources, &loudspeakers).await?;
         let users = Arc::new(Users::new(&config.auth));
         users.load_keys().await?;
@@ -229,11 +230,12 @@ impl Server {
         let (of_rooms, until) = (app.clone(), stopped.clone());
         let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
+        let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
         let hooks = run_hooks(&app, fetched, &stopped);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
-        tasks.extend(keys.into_iter().chain(hooks));
+        tasks.extend(keys.into_iter().chain(hooks).chain(draining));
         tasks.extend(certificates.keep(&supervisor, &stopped));
         tasks.extend(joined);
         if let Some(socket) = media_tcp {
@@ -275,6 +277,7 @@ impl Server {
             sources,
             supervisor,
             tasks,
+            leaving,
         })
     }
 

@@ -250,6 +250,24 @@ impl Negotiator {
         self.leave(record).await
     }
 
+    /// Returns the sessions of viewers, without those of files.
+    pub(crate) fn viewers(&self) -> Vec<Arc<SessionRecord>> {
+        let mut records = self.shared.registry.all();
+        records.retain(|it| it.watches_stream());
+        records
+    }
+
+    /// Ends the session of a viewer that another server of the cluster is to serve.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
+    pub(crate) async fn send_elsewhere(&self, record: &SessionRecord) -> Result<(), ChangeError> {
+        let registry = &self.shared.registry;
+        registry.note_ending(&record.id, EndReason::Draining, Instant::now());
+        tracing::debug!(session = %record.id, stream = %record.stream, "viewer sent away: this server leaves the cluster");
+        self.leave(record).await
+    }
+
     /// Ends a session whose client gives it up, and notes what the client has seen. Needs a tokio
     /// runtime.
     ///

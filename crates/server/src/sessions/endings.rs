@@ -40,6 +40,9 @@ pub enum EndReason {
     /// The stream of a publisher could not be published.
     #[error("the stream could not be published; the server's log has the reason")]
     NotPublished,
+    /// The server leaves its cluster, and others serve its viewers.
+    #[error("this server is about to stop; POST a new offer, which another server answers")]
+    Draining,
     /// The token that the session was made with has expired.
     #[error("the token of this session has expired; POST a new offer with a new token")]
     TokenExpired,
@@ -57,6 +60,7 @@ impl EndReason {
             Self::Dismissed => "Ended by an operator",
             Self::NotPublished => "Not published",
             Self::TokenExpired => "The token has expired",
+            Self::Draining => "The server is about to stop",
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct SessionRecord {
     /// Name of the stream that the peer watches, publishes its voice as, or publishes messages next
     /// to.
     pub stream: StreamName,
+    /// Whether the peer watches.
+    is_viewer: bool,
     /// Name of the watched file in the session's URL; unset if a stream is watched. The stream of a
     /// file may have another name, since a stream's name has no `/`.
     file: OnceLock<Box<str>>,
@@ -64,6 +66,7 @@ impl SessionRecord {
         Self {
             id: peer.id().clone(),
             stream: peer.stream().name().clone(),
+            is_viewer: peer.is_viewer(),
             file: OnceLock::new(),
             created: now,
             until: OnceLock::new(),
@@ -83,6 +86,12 @@ impl SessionRecord {
     /// Sets the name of the file that the session watches.
     pub(super) fn set_file(&self, name: &str) {
         self.file.get_or_init(|| name.into());
+    }
+
+    /// Returns whether the peer watches a stream that other servers may have, too: files are those of
+    /// this server.
+    pub(super) fn watches_stream(&self) -> bool {
+        self.is_viewer && self.file.get().is_none()
     }
 
     /// Sets the end of the rights that the session was made with.

@@ -13,6 +13,7 @@
 
 mod carry_out;
 mod claim;
+mod drain;
 mod driver;
 mod followed;
 mod lookup;
@@ -41,6 +42,7 @@ use driver::Driver;
 use followed::Followed;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
+pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use status::{Counts, MemberView};
 
@@ -74,6 +76,8 @@ pub(crate) struct Member {
     engine: OnceLock<Engine>,
     /// Wakes the driver: the core has something to carry out.
     changed: Arc<TaskWaker>,
+    /// The drain that runs, or has come to its end.
+    draining: watch::Sender<Option<Draining>>,
 }
 
 /// The core, and what belongs to its decisions.
@@ -138,6 +142,7 @@ impl Member {
             core: Mutex::new(core),
             engine: OnceLock::new(),
             changed: Arc::default(),
+            draining: watch::channel(None).0,
         }))
     }
 
@@ -185,19 +190,6 @@ impl Member {
     /// by a path that may grow.
     pub(crate) fn announces(&self, name: &str) -> bool {
         Name::new(name).is_ok_and(|name| self.lock().node.announced(&name))
-    }
-
-    /// Takes no new publishers from now on, gives the sources of the configuration to other servers at
-    /// once, and sends publishers away that are left after `within`.
-    pub(crate) fn drain(&self, within: Duration) {
-        tracing::info!(within_s = within.as_secs(), "the server drains");
-        self.with_core(|core, now| core.node.drain(now, now.at + within));
-    }
-
-    /// Serves again as before a drain.
-    pub(crate) fn resume(&self) {
-        tracing::info!("the server does not drain any more");
-        self.with_core(|core, now| core.node.undrain(now));
     }
 
     /// Follows the stream `name` of the configuration, which clients publish to any server.

@@ -142,6 +142,11 @@ impl Peer {
         self.connecting.is_none()
     }
 
+    /// Returns whether the peer receives a stream.
+    pub(super) const fn is_viewer(&self) -> bool {
+        matches!(&self.role, Role::Viewer(_))
+    }
+
     /// Returns whether the shard reads frames of the peer's stream for it.
     pub(super) fn is_sent_to(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
