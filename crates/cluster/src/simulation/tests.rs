@@ -65,6 +65,27 @@ fn two_publishers_race_and_one_wins() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
+/// The second node may read the first one's record, and ask, before the first one has heard that its
+/// write was done.
+#[test]
+fn the_loser_of_a_race_does_not_send_the_winner_away() {
+    let mut world = running(3);
+    for (number, micros) in (0..3_000).step_by(3).enumerate() {
+        let name = stream_name(number);
+        world.publish(0, &name, Policy::Refuse).expect("up");
+        let apart = world.elapsed() + Duration::from_micros(micros);
+        world.run_until(apart);
+        world.publish(1, &name, Policy::Refuse).expect("up");
+        let next = world.elapsed() + Duration::from_millis(20);
+        world.run_until(next);
+    }
+    let end = world.elapsed() + seconds(2);
+    world.run_until(end);
+    let (admitted, _, refused) = world.history.counts();
+    let superseded = world.history.superseded_count();
+    assert_eq!((admitted, refused, superseded), (1_000, 1_000, 0));
+}
+
 #[test]
 fn a_publisher_comes_back_at_another_node_after_a_kill() {
     let mut world = running(3);

@@ -142,10 +142,13 @@ impl Claims {
         (holding.is_serving && holding.was_owned).then_some(holding.epoch)
     }
 
+    /// Whether a publisher sends here, as others are told who found this node's record. One that waits
+    /// for its decision counts: its record stands before this node hears so.
     pub(super) fn is_publishing(&self, name: &StreamName, now: Instant) -> bool {
         let holding = self.held.get(name);
         holding.is_some_and(|it| {
-            it.is_serving && (it.kind == Kind::Room || now - it.last_frame < FRAME_WITHIN)
+            let sends = it.kind == Kind::Room || now - it.last_frame < FRAME_WITHIN;
+            (it.is_serving && sends) || (it.publisher.is_some() && it.is_undecided())
         })
     }
 }
