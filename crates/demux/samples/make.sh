@@ -79,3 +79,9 @@ ffmpeg -loglevel error -y -f lavfi -i "sine=frequency=440:sample_rate=48000:dura
     -c:a flac -sample_fmt s32 -bits_per_raw_sample 24 -fflags +bitexact -flags:a +bitexact deep.flac
 pcm stereo.flac
 pcm deep.flac
+# The same FLAC in containers.
+for file in flac.mkv flac.mp4 flac.ogg; do
+    ffmpeg -loglevel error -y -i stereo.flac -c copy -map_metadata -1 -fflags +bitexact "$file"
+done
+make vp8.ivf -t 1 -c:v libvpx -b:v 60k -g 12 -an
+make av1.ivf -t 0.6 -c:v libaom-av1 -cpu-used 8 -b:v 60k -g 8 -lag-in-frames 0 -an

@@ -6,7 +6,7 @@ use glassline_media::{Kind, MediaTime, Track, TrackIndex};
 use crate::error::{Fault, Reason, Warnings};
 use crate::length::Length;
 use crate::reader::{Reader, Unit};
-use crate::{Error, Frame, FrameRate, Input, Options, Warning};
+use crate::{Error, Frame, FrameRate, Input, Options, Warning, WarningReason};
 
 /// The frames of one or more files in decoding order, in a loop.
 ///
@@ -45,6 +45,8 @@ use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 /// ```
 pub struct Demuxer {
     tracks: Vec<Track>,
+    /// For each track of the files, its index here, unless it is left out.
+    indices: Vec<Option<TrackIndex>>,
     files: Vec<FileState>,
     warnings: Vec<Warning>,
     once: bool,
@@ -60,6 +62,7 @@ impl Demuxer {
         }
         let mut demuxer = Self {
             tracks: Vec::new(),
+            indices: Vec::new(),
             files: Vec::new(),
             warnings: Vec::new(),
             once: options.once,
@@ -80,8 +83,61 @@ impl Demuxer {
             demuxer.warnings.extend(warnings.of(&name));
             demuxer.files.push(FileState::new(name, reader, first));
         }
+        demuxer.indices = TrackIndex::enumerate(&demuxer.tracks)
+            .map(|(index, _)| Some(index))
+            .collect();
         demuxer.length = demuxer.ruling_length();
         Ok(demuxer)
+    }
+
+    /// Leaves out the tracks that cannot be used, and warns of them. `refusal`: says why not, given
+    /// a track and its first frame; `None` for a track that can be used.
+    ///
+    /// # Errors
+    /// No track is left, or a file cannot be read.
+    pub fn leave_out(
+        &mut self,
+        mut refusal: impl FnMut(&Track, &Frame) -> Option<String>,
+    ) -> Result<(), Error> {
+        let mut first = self.fork(true);
+        let mut refused: Vec<Option<String>> = vec![None; self.tracks.len()];
+        let mut unseen: Vec<bool> = vec![true; self.tracks.len()];
+        for _ in 0..FIRST_FRAMES_MAX {
+            let Some(frame) = first.next_frame()? else {
+                break;
+            };
+            let place = frame.track.get();
+            if std::mem::take(&mut unseen[place]) {
+                refused[place] = refusal(&self.tracks[frame.track], &frame);
+            }
+            if !unseen.contains(&true) {
+                break;
+            }
+        }
+        let Some(why) = refused.iter().flatten().next().cloned() else {
+            return Ok(());
+        };
+        let path = self.files.first().map(|file| file.name.clone());
+        let path = path.unwrap_or_default();
+        if refused.iter().all(Option::is_some) {
+            return Err(Error::new(&path, None, Reason::NothingToPlay(why)));
+        }
+        let kept: Vec<bool> = refused.iter().map(Option::is_none).collect();
+        for index in &mut self.indices {
+            *index = index.filter(|index| kept[index.get()]).map(|index| {
+                let before = kept[..index.get()].iter().filter(|kept| **kept);
+                TrackIndex(before.count())
+            });
+        }
+        let mut keep = kept.into_iter();
+        self.tracks.retain(|_| keep.next().unwrap_or(true));
+        let warnings = refused.into_iter().flatten().map(|reason| Warning {
+            path: path.clone(),
+            offset: None,
+            reason: WarningReason::OtherTrack(reason),
+        });
+        self.warnings.extend(warnings);
+        Ok(())
     }
 
     /// Returns another demuxer of the same files, at their start, which ends after one pass if
@@ -89,6 +145,7 @@ impl Demuxer {
     pub fn fork(&self, once: bool) -> Self {
         let mut fork = Self {
             tracks: self.tracks.clone(),
+            indices: self.indices.clone(),
             files: self.files.iter().map(FileState::fork).collect(),
             warnings: Vec::new(),
             once,
@@ -150,12 +207,19 @@ impl Demuxer {
     /// This reads from the file, so it may block. After an error the demuxer has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length);
-        for file in &mut self.files {
-            file.fill(limit)?;
+        loop {
+            for file in &mut self.files {
+                file.fill(limit)?;
+            }
+            let waiting = self.files.iter_mut().filter(|file| file.next.is_some());
+            let earliest = waiting.min_by_key(|file| file.next.as_ref().map(|it| it.decode_time));
+            let Some(frame) = earliest.and_then(|file| file.next.take()) else {
+                return Ok(None);
+            };
+            if let Some(track) = self.indices.get(frame.track.get()).copied().flatten() {
+                return Ok(Some(Frame { track, ..frame }));
+            }
         }
-        let waiting = self.files.iter_mut().filter(|file| file.next.is_some());
-        let earliest = waiting.min_by_key(|file| file.next.as_ref().map(|it| it.decode_time));
-        Ok(earliest.and_then(|file| file.next.take()))
     }
 
     fn ruling_length(&self) -> Length {
@@ -310,6 +374,9 @@ impl FileState {
         rewound.map_err(|fault| fault.of(&self.name))
     }
 }
+
+/// Frames among which the first of each track is looked for.
+const FIRST_FRAMES_MAX: usize = 1_000;
 
 /// Tolerance for rounding in ns: less than a tick of any clock, and more than the sum of
 /// roundings.

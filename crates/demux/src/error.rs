@@ -79,6 +79,9 @@ pub enum Reason {
     /// The extension belongs to no known format.
     #[error("unknown extension; known extensions are {}", known_extensions())]
     UnknownExtension,
+    /// The extension belongs to a format that is known and not read.
+    #[error("{0}")]
+    Unread(crate::Unread),
     /// The bytes are of another format than the extension.
     #[error("this should be {expected}, but it looks like {found}")]
     Mislabeled {

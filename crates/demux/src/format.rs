@@ -1,5 +1,6 @@
 //! File formats by name and extension.
 
+use std::fmt;
 use std::path::Path;
 
 /// Format of a file's bytes.
@@ -42,11 +43,13 @@ pub enum Format {
     Flac,
     /// FLV, also with the codings of Enhanced RTMP.
     Flv,
+    /// IVF with VP8, VP9 or AV1, which the reference encoders write.
+    Ivf,
 }
 
 /// Formats that a pipe may have, for error texts.
 pub(crate) const PIPE_FORMATS: &str =
-    "Matroska, FLV, Ogg, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
+    "Matroska, FLV, Ogg, IVF, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
 
 /// Extensions in lower case, and their formats.
 const EXTENSIONS: &[(&str, Format)] = &[
@@ -60,9 +63,13 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("ogg", Format::Ogg),
     ("opus", Format::Ogg),
     ("ogv", Format::Ogg),
+    ("oga", Format::Ogg),
+    ("ogx", Format::Ogg),
+    ("spx", Format::Ogg),
     ("mpg", Format::MpegPs),
     ("mpeg", Format::MpegPs),
     ("vob", Format::MpegPs),
+    ("m2p", Format::MpegPs),
     ("m2v", Format::MpegVideo),
     ("mpv", Format::MpegVideo),
     ("m1v", Format::MpegVideo),
@@ -70,6 +77,8 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("mts", Format::MpegTs),
     ("m2ts", Format::MpegTs),
     ("m2t", Format::MpegTs),
+    ("tp", Format::MpegTs),
+    ("trp", Format::MpegTs),
     ("aac", Format::Aac),
     ("adts", Format::Aac),
     ("ac3", Format::Ac3),
@@ -79,20 +88,69 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("mp2", Format::MpegAudio),
     ("mpa", Format::MpegAudio),
     ("wav", Format::Wav),
+    ("wave", Format::Wav),
     ("dv", Format::Dv),
     ("dif", Format::Dv),
     ("m4e", Format::Mpeg4Visual),
     ("mp4v", Format::Mpeg4Visual),
     ("mkv", Format::Matroska),
     ("webm", Format::Matroska),
+    ("mka", Format::Matroska),
+    ("mk3d", Format::Matroska),
+    ("weba", Format::Matroska),
     ("mp4", Format::Mp4),
     ("m4v", Format::Mp4),
     ("m4a", Format::Mp4),
     ("mov", Format::Mp4),
+    ("qt", Format::Mp4),
+    ("3gp", Format::Mp4),
+    ("3g2", Format::Mp4),
+    ("f4v", Format::Mp4),
+    ("m4b", Format::Mp4),
     ("avi", Format::Avi),
     ("divx", Format::Avi),
     ("flv", Format::Flv),
     ("flac", Format::Flac),
+    ("ivf", Format::Ivf),
+];
+
+/// Extensions of media that are not read, in lower case: what such a file is, and whether it
+/// usually has video.
+const UNREAD: &[(&str, &str, bool)] = &[
+    ("aif", "AIFF", false),
+    ("aifc", "AIFF", false),
+    ("aiff", "AIFF", false),
+    ("amv", "AMV video", true),
+    ("ape", "Monkey's Audio", false),
+    ("asf", "ASF (Windows Media)", true),
+    ("au", "AU audio", false),
+    ("caf", "CAF (Core Audio)", false),
+    ("dff", "DSD audio", false),
+    ("dsf", "DSD audio", false),
+    ("dts", "DTS audio", false),
+    ("ec3", "E-AC-3", false),
+    ("eac3", "E-AC-3", false),
+    ("gif", "GIF", true),
+    ("gxf", "GXF", true),
+    ("mjpeg", "Motion JPEG without a container", true),
+    ("mjpg", "Motion JPEG without a container", true),
+    ("mlp", "Dolby TrueHD", false),
+    ("mpc", "Musepack", false),
+    ("mxf", "MXF", true),
+    ("nut", "NUT", true),
+    ("obu", "AV1 without a container", true),
+    ("ra", "RealAudio", false),
+    ("rm", "RealMedia", true),
+    ("rmvb", "RealMedia", true),
+    ("snd", "AU audio", false),
+    ("swf", "Flash", true),
+    ("thd", "Dolby TrueHD", false),
+    ("tta", "TTA", false),
+    ("wma", "Windows Media Audio", false),
+    ("wmv", "Windows Media Video", true),
+    ("wtv", "WTV", true),
+    ("wv", "WavPack", false),
+    ("y4m", "uncompressed video (Y4M)", true),
 ];
 
 impl Format {
@@ -104,6 +162,18 @@ impl Format {
             .iter()
             .find(|(known, _)| extension.eq_ignore_ascii_case(known));
         known.map(|(_, format)| *format)
+    }
+
+    /// Returns why a file of this name is not read although it holds media, and how to convert it;
+    /// `None` for names of files that are read, and of files that are no media.
+    pub fn unread(path: &Path) -> Option<Unread> {
+        let extension = path.extension()?;
+        let mut unread = UNREAD.iter();
+        let (_, kind, video) = unread.find(|(known, ..)| extension.eq_ignore_ascii_case(known))?;
+        Some(Unread {
+            kind,
+            command: conversion(path, *video),
+        })
     }
 
     /// Returns whether files of this format usually contain video.
@@ -121,6 +191,7 @@ impl Format {
                 | Self::Mp4
                 | Self::Avi
                 | Self::Flv
+                | Self::Ivf
         )
     }
 
@@ -135,5 +206,79 @@ impl Format {
             self,
             Self::Aac | Self::Ac3 | Self::Amr | Self::Flac | Self::MpegAudio
         )
+    }
+}
+
+/// A file of a format that is known and not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Name of the format.
+    pub kind: &'static str,
+    /// Command that converts the file, to be run in its folder.
+    pub command: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, command } = self;
+        write!(f, "{kind} is not read; convert it with: {command}")
+    }
+}
+
+/// Returns a command of FFmpeg that writes what every receiver plays, beside the file.
+fn conversion(path: &Path, video: bool) -> String {
+    let mut to = path.file_stem().unwrap_or_default().to_owned();
+    let codings = match video {
+        true => "-c:v libx264 -bf 0 -pix_fmt yuv420p -c:a libopus",
+        false => "-c:a libopus",
+    };
+    to.push(if video { ".mkv" } else { ".ogg" });
+    let from = quoted(&path.file_name().unwrap_or_default().to_string_lossy());
+    let to = quoted(&to.to_string_lossy());
+    format!("ffmpeg -i {from} {codings} {to}")
+}
+
+/// Quotes a name for a shell, where that is needed.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-+,".contains(c);
+    // A name with a leading hyphen would be an option.
+    let name = match name.starts_with('-') {
+        true => format!("./{name}"),
+        false => name.to_owned(),
+    };
+    match name.trim_start_matches("./").chars().all(is_plain) {
+        true => name,
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_that_is_not_read_is_named_with_a_command_to_convert_it() {
+        let told = |name: &str| Format::unread(Path::new(name)).map(|it| it.to_string());
+        assert_eq!(
+            told("/media/clip.AIFF").as_deref(),
+            Some("AIFF is not read; convert it with: ffmpeg -i clip.AIFF -c:a libopus clip.ogg")
+        );
+        assert_eq!(
+            told("it's here.wmv").as_deref(),
+            Some(
+                "Windows Media Video is not read; convert it with: ffmpeg -i 'it'\\''s here.wmv' \
+                 -c:v libx264 -bf 0 -pix_fmt yuv420p -c:a libopus 'it'\\''s here.mkv'"
+            )
+        );
+        assert_eq!(quoted("-y.gif"), "./-y.gif");
+        for none in ["a.mp4", "notes.txt", "wmv", ".wmv"] {
+            assert_eq!(told(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn no_extension_is_both_read_and_unread() {
+        let known: Vec<&str> = Format::extensions().collect();
+        assert!(UNREAD.iter().all(|(unread, ..)| !known.contains(unread)));
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! .h264 .265 .m4e .dv        start codes, DIF blocks ► frames ───┐
-//! .ogg .mkv .webm .mp4 .mpg  pages, blocks, packets ─► tracks ───┤
-//! .ts                        packets, as they are ───────────────┼─► Reader
+//! .ogg .mkv .mp4 .mpg .ts    pages, blocks, packets ─► tracks ───┼─► Reader
 //! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
 //!                                                                      ▼
 //! Frame, in decoding order, in a loop ◄─────────────────────────── Demuxer
@@ -63,7 +62,7 @@ pub use data::Data;
 pub use demuxer::Demuxer;
 pub use elementary::{annexb, frame_size};
 pub use error::{Error, Reason, Warning, WarningReason};
-pub use format::Format;
+pub use format::{Format, Unread};
 pub use frame_rate::FrameRate;
 pub use live::pipe::PipeDemuxer;
 pub use live::{reordering, y4m};
@@ -119,8 +118,8 @@ pub struct Input {
 impl Input {
     /// Opens a file, whose extension states its format ([`Format::of`]).
     pub fn file(path: &Path) -> Result<Self, Error> {
-        let format =
-            Format::of(path).ok_or_else(|| Error::new(path, None, Reason::UnknownExtension))?;
+        let unknown = || Format::unread(path).map_or(Reason::UnknownExtension, Reason::Unread);
+        let format = Format::of(path).ok_or_else(|| Error::new(path, None, unknown()))?;
         let failed = |error| Error::new(path, None, Reason::Open(error));
         // Asked before the file is opened: opening a named pipe waits until somebody writes to it.
         check_kind(&fs::metadata(path).map_err(failed)?)

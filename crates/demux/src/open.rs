@@ -8,7 +8,7 @@ use crate::audio::mpeg_audio::MpegAudio;
 use crate::audio::tags;
 use crate::container::transport::Transport;
 use crate::container::wav::Wav;
-use crate::container::{avi, flv, matroska, mp4, ogg};
+use crate::container::{avi, flv, ivf, matroska, mp4, ogg};
 use crate::elementary::grammar::Grammar as _;
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
@@ -45,6 +45,7 @@ impl Format {
             Self::Avi => (sniff::AVI, "an AVI file"),
             Self::Flv => (sniff::FLV, "an FLV file"),
             Self::Flac => (sniff::FLAC, "a FLAC file"),
+            Self::Ivf => (sniff::IVF, "an IVF file"),
         }
     }
 
@@ -79,6 +80,7 @@ impl Format {
             Self::Mp4 => Box::new(mp4::open(data, warnings)?),
             Self::Avi => Box::new(avi::open(data, warnings)?),
             Self::Flv => Box::new(flv::open(data, warnings)?),
+            Self::Ivf => Box::new(ivf::open(data, warnings)?),
             Self::Aac | Self::Ac3 | Self::Amr | Self::Flac | Self::MpegAudio => {
                 self.open_audio(data, warnings)?
             }

@@ -48,6 +48,8 @@ pub(crate) const AVI: &str = "an AVI file";
 pub(crate) const FLAC: &str = "a FLAC file";
 /// Name that [`looks_like`] returns for FLV.
 pub(crate) const FLV: &str = "an FLV file";
+/// Name that [`looks_like`] returns for IVF.
+pub(crate) const IVF: &str = "an IVF file";
 
 /// Number of bytes that are examined.
 pub(crate) const SNIFF_BYTES: usize = 4096;
@@ -107,7 +109,7 @@ pub(crate) fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) => MATROSKA,
         _ if at(0, b"RIFF") && at(8, b"AVI ") => AVI,
         _ if at(0, b"FLV\x01") => FLV,
-        _ if at(0, b"DKIF") => "an IVF file",
+        _ if at(0, b"DKIF") => IVF,
         _ if at(0, b"fLaC") => FLAC,
         _ if amr::MAGICS_OF_SEVERAL_CHANNELS
             .iter()

@@ -81,15 +81,21 @@ function detail({ state, status, silent_s: silent, detail: reason }) {
   return reason ?? '';
 }
 
+/** A file that is played, or one with the reason why not. */
+function fileItem({ name, page, refused }) {
+  if (refused) return html('li', { class: 'refused' }, html('span', {}, name), html('small', {}, refused));
+  return html('li', {}, page
+    ? html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name)
+    : html('span', { title: 'Plays by RTSP; files in folders have no page' }, name));
+}
+
 /** Lists the files of the media folder that are no stream at present. */
 function showFiles({ files, more }) {
   const idle = files.filter(({ name }) => !rows.has(name));
   const text = JSON.stringify(idle);
   if (text === listed) return;
   listed = text;
-  $('file-list').replaceChildren(...idle.map(({ name, page }) => html('li', {}, page
-    ? html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name)
-    : html('span', { title: 'Plays by RTSP; files in folders have no page' }, name))));
+  $('file-list').replaceChildren(...idle.map(fileItem));
   $('files').hidden = idle.length === 0;
   $('more-files').hidden = !more;
 }

@@ -41,12 +41,13 @@ fn a_file_plays_while_somebody_watches_it() {
     });
     let offer = |path: &str| running.request("POST", path, &[SDP], "v=0\r\n");
     offer("/none.h264/whep").problem(404);
-    let broken = offer("/broken.h264/whep").problem(500);
+    let broken = offer("/broken.h264/whep").problem(422);
     let detail = broken["detail"].as_str().expect("words").to_owned();
     assert!(
         !detail.contains(folder.0.to_str().expect("a plain path")),
         "{detail}"
     );
+    assert!(detail.starts_with("broken.h264: "), "{detail}");
     offer("/clip.h264/whep").problem(400);
     assert!(running.hub().streams().is_empty(), "only asked for");
     let mut peer = Peer::of_stream(&running, "clip.h264").expect("an answer");
@@ -114,6 +115,41 @@ fn files_are_listed_and_their_pages_answer_before_they_play() {
         assert_eq!(running.get(missing).status, 404, "{missing}");
     }
     assert_eq!(running.total("media_files_opened_total"), 0, "only listed");
+}
+
+#[test]
+fn a_file_of_a_format_that_is_not_read_is_listed_and_refused_with_the_way_out() {
+    let folder = Folder::new("unread");
+    std::fs::write(folder.0.join("a song.aiff"), "FORM").expect("a file");
+    let running = Running::with(1, |config| {
+        config.rtsp.media_folder = Some(folder.0.clone());
+    });
+    let refused = |name: &str| {
+        let listed = running.get("/api/v1/files").json();
+        let files = listed["files"].as_array().expect("a list").clone();
+        let found = files.into_iter().find(|file| file["name"] == name);
+        found.expect("the file")["refused"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let way_out = "AIFF is not read; convert it with: \
+                   ffmpeg -i 'a song.aiff' -c:a libopus 'a song.ogg'";
+    assert_eq!(refused("a song.aiff").as_deref(), Some(way_out));
+    assert_eq!(refused("broken.h264"), None, "nobody has asked for it");
+    assert_eq!(running.get("/a%20song.aiff").status, 200, "its page");
+    let offer = |path: &str, status| {
+        let problem = running
+            .request("POST", path, &[SDP], "v=0\r\n")
+            .problem(status);
+        problem["detail"].as_str().expect("words").to_owned()
+    };
+    let detail = offer("/a%20song.aiff/whep", 422);
+    assert_eq!(detail, format!("a song.aiff: {way_out}"));
+    offer("/none.aiff/whep", 404);
+    let why = offer("/broken.h264/whep", 422);
+    let why = why.strip_prefix("broken.h264: ").expect("the name");
+    assert_eq!(refused("broken.h264").as_deref(), Some(why));
+    assert_eq!(refused("clip.h264"), None);
 }
 
 #[test]

@@ -9,10 +9,11 @@ use glassline_media::{Codec, Track};
 use super::nals::Nals;
 use super::pcm::Pcm;
 use crate::audio::ac3;
+use crate::audio::flac::ContainedFlac;
 use crate::audio::mpeg_audio;
 use crate::audio::opus;
 use crate::audio::vorbis;
-use crate::error::Fault;
+use crate::error::{Fault, Reason};
 use crate::legacy::theora;
 use crate::window::Window;
 
@@ -30,6 +31,8 @@ pub(crate) enum Coding {
     Visual(Vec<u8>),
     /// PCM samples in the format that the container stores.
     Pcm(Pcm),
+    /// Frames of FLAC, which become L16.
+    Flac(ContainedFlac),
     /// Text is in UTF-8.
     Text,
 }
@@ -125,9 +128,27 @@ impl Described {
                 };
                 facts.samples = timing.samples(start);
             }
+            Coding::Flac(flac) => {
+                let start = window.peek(offset, ContainedFlac::HEAD_BYTES.min(length as usize))?;
+                facts.samples = flac.samples(start);
+                if facts.samples.is_none() {
+                    let reason = "a frame of FLAC has no valid header";
+                    return Err(Fault::at(offset, Reason::Damaged(reason)));
+                }
+            }
             Coding::Pcm(_) | Coding::Text => {}
         }
         Ok(facts)
+    }
+}
+
+impl Described {
+    /// Returns the format parameters of AV1 whose container describes nothing, from the sequence
+    /// header in the first bytes of a temporal unit; empty if there is none.
+    pub(crate) fn av1_parameters(start: &[u8]) -> String {
+        let mut headers = obus(start).filter(|(kind, _)| *kind == SEQUENCE_HEADER);
+        let first = headers.find_map(|(_, body)| body.first().copied());
+        first.map_or_else(String::new, |first| format!("profile={}", first >> 5))
     }
 }
 
@@ -160,28 +181,42 @@ impl Coding {
             Self::Visual(headers) if bare => joined(headers, bytes),
             Self::Visual(_) => bytes,
             Self::Pcm(pcm) => pcm.unit(bytes),
+            Self::Flac(flac) => flac.decode(&bytes),
             Self::Text => text(&bytes),
         })
     }
 }
 
-/// Returns whether a sequence header comes first, apart from temporal delimiters (AV1
-/// specification §5.3, §7.5).
-fn begins_with_sequence(start: &[u8]) -> bool {
-    const SEQUENCE_HEADER: u8 = 1;
-    const TEMPORAL_DELIMITER: u8 = 2;
+/// Type of the OBU that describes a sequence (AV1 specification §6.2.2).
+const SEQUENCE_HEADER: u8 = 1;
+
+/// Returns the types and bodies of the OBUs that `start`, the first bytes of a temporal unit,
+/// holds (AV1 specification §5.3). The body of the last one may be cut.
+pub(crate) fn obus(start: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = start;
-    while let Some(&header) = rest.first() {
-        match header >> 3 & 15 {
-            SEQUENCE_HEADER => return true,
-            TEMPORAL_DELIMITER => {
-                let bytes = 1 + usize::from(header >> 2 & 1) + usize::from(header >> 1 & 1);
-                rest = rest.get(bytes..).unwrap_or_default();
-            }
-            _ => return false,
-        }
-    }
-    false
+    std::iter::from_fn(move || {
+        let &header = rest.first()?;
+        let body = rest.get(1 + usize::from(header >> 2 & 1)..)?;
+        let (size, size_bytes) = match header & 2 {
+            0 => (body.len(), 0),
+            _ => leb128(body)?,
+        };
+        let body = body.get(size_bytes..)?;
+        let (body, after) = body.split_at(size.min(body.len()));
+        rest = after;
+        Some((header >> 3 & 15, body))
+    })
+}
+
+/// Returns whether a sequence header precedes all frames of the temporal unit (AV1 specification
+/// §7.5); delimiters, metadata and padding may precede the header.
+fn begins_with_sequence(start: &[u8]) -> bool {
+    const TEMPORAL_DELIMITER: u8 = 2;
+    const METADATA: u8 = 5;
+    const PADDING: u8 = 15;
+    let passed = |kind: &u8| matches!(*kind, TEMPORAL_DELIMITER | METADATA | PADDING);
+    let mut kinds = obus(start).map(|(kind, _)| kind);
+    kinds.find(|kind| !passed(kind)) == Some(SEQUENCE_HEADER)
 }
 
 /// Adds a size to the last part of a temporal unit, which containers may leave out (AV1

@@ -7,6 +7,7 @@ use glassline_media::{Codec, OpusStreams, Track};
 use super::coding::{Coding, Described, Timing};
 use super::nals::{Nals, ParameterLists};
 use super::pcm::{Pcm, SampleFormat};
+use crate::audio::flac::ContainedFlac;
 use crate::audio::opus;
 use crate::audio::vorbis;
 use crate::error::{Reason, Warnings};
@@ -142,6 +143,11 @@ pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
     Ok(described)
 }
 
+/// Describes AV1 whose sequence headers are in the stream alone.
+pub(crate) fn av1_in_stream(size: Size) -> Described {
+    video(Codec::Av1, size, Coding::Av1(Vec::new()))
+}
+
 /// Describes MPEG-4 visual; `headers` begin with the visual object sequence.
 pub(crate) fn mpeg4_visual(headers: &[u8], size: Size) -> Described {
     let coding = Coding::Visual(headers.to_vec());
@@ -210,6 +216,15 @@ pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
     let mut described = audio(Codec::Aac, channels, parsed.coded_rate, timing);
     described.track.clock_rate = parsed.rate;
     described.track.format_parameters = parameters::aac(config);
+    Ok(described)
+}
+
+/// Describes FLAC, which becomes L16, from the metadata of FLAC files.
+pub(crate) fn flac(config: &[u8]) -> Result<Described, Reason> {
+    let flac = ContainedFlac::parse(config);
+    let flac = flac.ok_or(Reason::Damaged("the FLAC configuration is damaged"))?;
+    let mut described = audio(Codec::L16, flac.channels(), flac.rate(), Timing::Container);
+    described.coding = Coding::Flac(flac);
     Ok(described)
 }
 

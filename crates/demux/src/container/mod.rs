@@ -14,6 +14,7 @@ pub(crate) mod describe;
 pub(crate) mod flv;
 pub(crate) mod growing;
 pub(crate) mod indexed_track;
+pub(crate) mod ivf;
 pub(crate) mod matroska;
 pub(crate) mod mp4;
 pub(crate) mod nals;

@@ -60,10 +60,15 @@ fn what_cannot_be_opened_is_told_apart() {
     assert!(opened(scratch.write("empty.ogg", b"")).contains("is empty"));
     std::fs::create_dir_all(scratch.0.join("dir.avc")).expect("a directory");
     assert!(opened(scratch.0.join("dir.avc")).contains("directory"));
-    for name in ["clip.wmv", "clip", "h264"] {
+    for name in ["clip.xyz", "clip", "h264"] {
         let unknown = opened(scratch.write(name, b"x"));
         assert!(unknown.contains(".h264 .264 .h26l .avc") && unknown.contains(".opus"));
     }
+    let unread = opened(scratch.write("clip.wmv", b"x"));
+    assert!(
+        unread.contains("Windows Media Video is not read"),
+        "{unread}"
+    );
     let error = failure(open(&[], &ONCE));
     assert!(matches!(error.reason, Reason::NoInput), "{error}");
     let path = scratch.write("v.264", DEMO_VIDEO);

@@ -38,6 +38,44 @@ fn samples_are_those_that_ffmpeg_decodes() {
 }
 
 #[test]
+fn flac_in_containers_has_the_samples_of_the_file() {
+    let expected = sample("stereo.flac.s16be");
+    for (name, format) in [
+        ("flac.mkv", Format::Matroska),
+        ("flac.mp4", Format::Mp4),
+        ("flac.ogg", Format::Ogg),
+    ] {
+        let demuxer = opened(format, &sample(name), &ONCE).expect("a good file");
+        assert_eq!(demuxer.warnings(), [], "{name}");
+        let track = demuxer.tracks()[0].clone();
+        assert_eq!((track.codec, track.channels), (Codec::L16, 2), "{name}");
+        assert_eq!(track.clock_rate, 44_100, "{name}");
+        let frames = all(demuxer);
+        assert_eq!(samples(&frames), expected, "{name}");
+        let mut at = 0;
+        for frame in &frames {
+            let close = (frame.time.ticks(44_100) - at).abs();
+            assert!(close <= 44, "{name}: {close} samples off");
+            at += frame.data.len() as i64 / 4;
+        }
+    }
+}
+
+#[test]
+fn flac_in_containers_comes_through_pipes() {
+    let expected = sample("stereo.flac.s16be");
+    for name in ["flac.mkv", "flac.ogg"] {
+        let pipe = Box::new(Cursor::new(sample(name)));
+        let opened = crate::PipeDemuxer::open(name.as_ref(), pipe, None);
+        let mut demuxer = opened.expect("a good pipe");
+        assert_eq!(demuxer.tracks()[0].codec, Codec::L16, "{name}");
+        let next = || demuxer.next_frame().expect("memory can be read");
+        let frames: Vec<Frame> = std::iter::from_fn(next).collect();
+        assert_eq!(samples(&frames), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_seek_goes_on_in_the_middle_of_a_frame() {
     let bytes = sample("stereo.flac");
     let mut demuxer = flac(&bytes).expect("a good file");

@@ -251,7 +251,8 @@ pub enum Refusal {
     /// 410: the tracks that were described to the client are gone; it has to ask for the
     /// description again.
     Gone,
-    /// 415: the description holds media that the server cannot receive.
+    /// 415: the description holds media that the server cannot receive, or the stream is a file
+    /// that cannot be sent.
     UnsupportedMedia,
     /// 453: the server has no capacity for one more client.
     NotEnoughBandwidth,

@@ -337,12 +337,10 @@ impl From<OfferError> for Problem {
     fn from(error: OfferError) -> Self {
         match error {
             OfferError::NoStream(name) => Self::no_stream(&name),
-            OfferError::BrokenFile(name) => Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
+            OfferError::BrokenFile { name, why } => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
                 "File cannot be played",
-                format!(
-                    "'{name}' is damaged or of an unknown kind; the server's log has the reason"
-                ),
+                format!("{name}: {why}"),
             ),
             OfferError::NotLive { stream, state } => not_live(&stream, &state),
             OfferError::NoMedia(why) => Self::try_later("No media", why),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::pace::Pace;
+use super::sendable::leave_out_unsendable;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 use super::{FileSource, FrameCode, FrameCodes};
 use crate::runtime::{Heartbeat, Panicked, Part, Supervisor};
@@ -47,7 +48,9 @@ impl Clip {
                     fps: files.fps,
                     once: files.once,
                 };
-                Demuxer::new(inputs, &options)
+                let mut source = Demuxer::new(inputs, &options)?;
+                leave_out_unsendable(&mut source)?;
+                Ok(source)
             }
         }
     }

@@ -25,6 +25,7 @@ mod publishing;
 mod reach;
 pub(crate) mod rtsp;
 mod running;
+mod sendable;
 mod shared_source;
 mod source_parts;
 mod spec;

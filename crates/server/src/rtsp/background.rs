@@ -72,10 +72,10 @@ impl Background {
             let found = library.find(&path);
             let found = shared.supervisor.catch_task(Part::Library, found).await;
             let media_file = match found.unwrap_or(Ok(None)) {
-                Ok(media_file) => media_file,
+                Ok(media_file) => media_file.ok_or(Refusal::NotFound),
                 Err(error) => {
                     tracing::warn!(%error, "a file that an RTSP client asked for cannot be played");
-                    None
+                    Err(Refusal::UnsupportedMedia)
                 }
             };
             let found = LookupResult {

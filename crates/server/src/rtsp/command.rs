@@ -50,8 +50,8 @@ pub(super) struct LookupResult {
     pub(super) client: Key,
     pub(super) id: RequestId,
     pub(super) request: PendingRequest,
-    /// The file; `None` if there is no such file, or if it cannot be played.
-    pub(super) media_file: Option<Arc<MediaFile>>,
+    /// The file, or the refusal to answer with.
+    pub(super) media_file: Result<Arc<MediaFile>, Refusal>,
 }
 
 /// The outcome of claiming the name of an announced stream among several servers.

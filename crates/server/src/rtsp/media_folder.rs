@@ -25,8 +25,9 @@ pub(super) fn answer_found(
     scope: &mut ClientScope<'_>,
     found: LookupResult,
 ) -> Answer {
-    let Some(media_file) = found.media_file else {
-        return Answer::Refused(Refusal::NotFound);
+    let media_file = match found.media_file {
+        Ok(media_file) => media_file,
+        Err(refusal) => return Answer::Refused(refusal),
     };
     let track_request = match found.request {
         PendingRequest::Describe { cipher } => {

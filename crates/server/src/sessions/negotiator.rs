@@ -208,9 +208,10 @@ impl Negotiator {
         };
         match library.find(name).await {
             Ok(media_file) => Ok(media_file.map(|media_file| media_file.live())),
-            // The log has the reason. It is not in the answer because it names paths of this
-            // machine.
-            Err(_) => Err(OfferError::BrokenFile(name.to_owned())),
+            Err(error) => Err(OfferError::BrokenFile {
+                name: name.to_owned(),
+                why: error.for_clients(),
+            }),
         }
     }
 

@@ -62,9 +62,14 @@ pub(crate) enum OfferError {
     /// No stream or file has this name.
     #[error("there is no stream called '{0}'")]
     NoStream(String),
-    /// The file of this name cannot be played; the log says why.
-    #[error("the file '{0}' cannot be played; the server's log has the reason")]
-    BrokenFile(String),
+    /// A file of the media folder cannot be played.
+    #[error("the file '{name}' cannot be played: {why}")]
+    BrokenFile {
+        /// Name of the file.
+        name: String,
+        /// The reason, without paths of this machine.
+        why: String,
+    },
     /// The stream exists but has no tracks at present.
     #[error("stream '{stream}' is {}", state.as_str())]
     NotLive {

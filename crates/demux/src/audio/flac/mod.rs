@@ -9,6 +9,7 @@
 //! the number of the next sample. A frame whose own checksum is wrong is played as silence.
 
 mod bits;
+mod contained;
 mod frame;
 
 use std::ops::Range;
@@ -21,6 +22,7 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
+pub(crate) use contained::ContainedFlac;
 use frame::{HEADER_BYTES_MAX, Header, StreamInfo};
 
 /// Units per second: 20 ms each, or less.

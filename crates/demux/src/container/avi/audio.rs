@@ -29,6 +29,7 @@ const MPEG: u16 = 0x50;
 const MP3: u16 = 0x55;
 const AAC: u16 = 0xff;
 const AC3: u16 = 0x2000;
+const FLAC: u16 = 0xf1ac;
 
 /// Builds the index; `None` if the coding is not played, or there is no frame. `parts`: the chunks
 /// that the frames lie in, if they may cut frames.
@@ -49,6 +50,11 @@ pub(super) fn index(
         MPEG | MP3 | AC3 => joined_frames(stream, chunks, window, parts, start_ns, warnings),
         AAC => {
             let described = describe::aac(stream.audio_configuration(), stream.channels());
+            let described = described.map_err(Fault::whole)?;
+            chunk_by_chunk(described, chunks, window, start_ns, warnings)
+        }
+        FLAC => {
+            let described = describe::flac(stream.audio_configuration());
             let described = described.map_err(Fault::whole)?;
             chunk_by_chunk(described, chunks, window, start_ns, warnings)
         }

@@ -161,7 +161,10 @@ impl Payload {
 
     /// Returns whether a configuration must come before the first frame.
     pub(super) fn needs_configuration(&self) -> bool {
-        matches!(self.coding.as_str(), "avc1" | "hvc1" | "av01" | "mp4a")
+        matches!(
+            self.coding.as_str(),
+            "avc1" | "hvc1" | "av01" | "mp4a" | "fLaC"
+        )
     }
 
     /// Describes the track; `None` if its coding is not played. `bytes`: the configuration at
@@ -187,6 +190,7 @@ impl Payload {
             "vp08" => describe::plain_frames(Codec::Vp8, size),
             "vp09" => describe::vp9(size),
             "mp4a" => describe::aac(bytes, 2)?,
+            "fLaC" => describe::flac(bytes)?,
             "Opus" => match opus::Head::parse(bytes) {
                 Ok(head) => describe::opus(head.channels, head.streams),
                 Err(_) => describe::opus(2, None),

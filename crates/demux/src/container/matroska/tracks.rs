@@ -303,6 +303,7 @@ impl<'a> TrackEntry<'a> {
             "A_VORBIS" => describe::vorbis(self.private)?,
             "A_AAC" => describe::aac(self.private, channels)?,
             "A_AC3" => describe::ac3(rate, channels),
+            "A_FLAC" => describe::flac(self.private)?,
             "A_MPEG/L3" | "A_MPEG/L2" | "A_MPEG/L1" => describe::mpeg_audio(rate, channels),
             "A_PCM/INT/LIT" | "A_PCM/INT/BIG" | "A_PCM/FLOAT/IEEE" | "A_MS/ACM" => {
                 return Ok(self.describe_samples(codec, rate, channels));

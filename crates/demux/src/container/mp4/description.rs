@@ -96,9 +96,9 @@ struct Audio<'a> {
 }
 
 fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
-    let known: [&[u8; 4]; 19] = [
+    let known: [&[u8; 4]; 20] = [
         b"mp4a", b".mp3", b"Opus", b"ac-3", b"samr", b"sawb", b"sowt", b"twos", b"raw ", b"in24",
-        b"in32", b"fl32", b"fl64", b"lpcm", b"ipcm", b"fpcm", b"ulaw", b"alaw", b"NONE",
+        b"in32", b"fl32", b"fl64", b"lpcm", b"ipcm", b"fpcm", b"ulaw", b"alaw", b"NONE", b"fLaC",
     ];
     if !known.contains(&&entry.kind) {
         return Ok(None);
@@ -121,6 +121,13 @@ fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
             at(opus::streams(family, channels, table).map(|it| describe::opus(channels, it)))?
         }
         b"ac-3" => describe::ac3(rate, channels),
+        b"fLaC" => {
+            // Version and flags precede the blocks of metadata ("Encapsulation of FLAC in ISO Base
+            // Media File Format", §3.3.2).
+            let found = find(&audio.boxes, b"dfLa");
+            let blocks = found.as_ref().and_then(|found| found.body.get(4..));
+            at(describe::flac(blocks.unwrap_or_default()))?
+        }
         b".mp3" => describe::mpeg_audio(rate, channels),
         b"samr" => describe::amr(false),
         b"sawb" => describe::amr(true),

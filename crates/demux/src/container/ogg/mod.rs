@@ -1,4 +1,5 @@
-//! Ogg files (RFC 3533) with Opus (RFC 7845), Vorbis and Theora, multiplexed and chained.
+//! Ogg files (RFC 3533) with Opus (RFC 7845), Vorbis, FLAC (RFC 9639 §10.1) and Theora,
+//! multiplexed and chained.
 //!
 //! A file may be a chain of links, each with its own streams and headers. In each link, the
 //! first video stream and the first audio stream are played. Times on the audio track are those
@@ -219,8 +220,7 @@ impl TrackState {
 const SKELETON: &str = "Skeleton";
 
 fn coding_name(packet: &[u8]) -> &'static str {
-    const NAMES: [(&[u8], &str); 6] = [
-        (b"\x7fFLAC", "FLAC"),
+    const NAMES: [(&[u8], &str); 5] = [
         (b"Speex   ", "Speex"),
         (b"fishead\0", SKELETON),
         (b"OVP80", "VP8 video"),

@@ -66,6 +66,18 @@ impl OggPipe {
         Some(packet)
     }
 
+    /// Converts a packet of the track of this kind to a unit.
+    fn unit(&self, kind: Kind, packet: Vec<u8>, entry: &Entry) -> Bytes {
+        let state = match kind {
+            Kind::Video => self.reading.video.as_ref(),
+            _ => self.reading.audio.as_ref(),
+        };
+        match state {
+            Some(state) => state.builder.coding.unit(packet, entry.bare()),
+            None => Bytes::from(packet),
+        }
+    }
+
     fn take_units(&mut self, out: &mut VecDeque<PipeUnit>) {
         for kind in [Kind::Video, Kind::Audio] {
             let state = match kind {
@@ -86,13 +98,14 @@ impl OggPipe {
                 let Some(packet) = self.packet(&entry) else {
                     continue;
                 };
+                let data = self.unit(kind, packet, &entry);
                 out.push_back(PipeUnit {
                     track,
                     start_ns: entry.start_ns,
                     decode_ns: None,
                     duration_ns: (kind == Kind::Audio).then_some(entry.span_ns()),
                     keyframe: entry.keyframe() || kind == Kind::Audio,
-                    data: Bytes::from(packet),
+                    data,
                 });
             }
         }

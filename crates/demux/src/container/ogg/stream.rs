@@ -3,6 +3,7 @@
 use glassline_media::MediaTime;
 
 use crate::FrameRate;
+use crate::audio::flac::ContainedFlac;
 use crate::audio::opus::{self, Head};
 use crate::audio::vorbis;
 use crate::container::coding::Described;
@@ -56,7 +57,19 @@ pub(super) enum Logical {
         identification: Vec<u8>,
         head: theora::Head,
     },
+    /// FLAC: its first packet, and how its frames are decoded (RFC 9639 §10.1).
+    Flac {
+        identification: Vec<u8>,
+        frames: ContainedFlac,
+    },
 }
+
+/// Magic number of the first packet of FLAC, behind which are a version, the number of further
+/// headers, and the beginning of a FLAC file.
+const FLAC: &[u8] = b"\x7fFLAC";
+
+/// First byte of every frame of FLAC, which is no type of metadata.
+const FLAC_FRAME: u8 = 0xff;
 
 /// A packet that may continue on the next page.
 #[derive(Default)]
@@ -106,6 +119,14 @@ impl Stream {
                 identification: header(packet),
             };
             (logical, &[theora::COMMENTS, theora::SETUP])
+        } else if packet.starts_with(FLAC) {
+            let frames = packet.get(9..).and_then(ContainedFlac::parse);
+            let damaged = Reason::Damaged("the first packet of FLAC is damaged");
+            let logical = Logical::Flac {
+                frames: frames.ok_or_else(|| fault(damaged))?,
+                identification: header(packet),
+            };
+            (logical, &[])
         } else {
             return Ok(None);
         };
@@ -143,6 +164,10 @@ impl Stream {
                 identification,
                 head,
             } => describe::theora_of(head, identification, &self.setup),
+            // The first block of metadata follows the version and the number of headers.
+            Logical::Flac { identification, .. } => {
+                describe::flac(identification.get(9..).unwrap_or_default())
+            }
         }
     }
 
@@ -153,6 +178,7 @@ impl Stream {
             Logical::Vorbis { identification, .. } | Logical::Theora { identification, .. } => {
                 vec![identification.clone(), self.setup.clone()]
             }
+            Logical::Flac { identification, .. } => vec![identification.clone()],
         }
     }
 
@@ -201,7 +227,8 @@ impl Stream {
             self.position = self.position.saturating_add(decoded);
             let played_until = start.saturating_add(played);
             // The first packet of Vorbis outputs no audio, but the second one needs it.
-            let needed = decoded == 0 && start == 0;
+            let is_vorbis = matches!(self.logical, Logical::Vorbis { .. });
+            let needed = is_vorbis && decoded == 0 && start == 0;
             let empty = packet.bytes == 0;
             if !empty && ((played > 0 && played_until > 0) || needed) {
                 self.length = played_until;
@@ -245,12 +272,22 @@ impl Stream {
                 self.open = Some(packet);
             } else if !self.expected.is_empty() {
                 self.take_header(&packet, page)?;
-            } else {
+            } else if !self.is_metadata(&packet) {
                 counts.push(self.count(&packet, page)?);
                 packets.push(packet);
             }
         }
         Ok((packets, counts))
+    }
+
+    /// Returns whether a packet is a further header of FLAC, which is not needed. Some writers state
+    /// no number of them.
+    fn is_metadata(&self, packet: &Open) -> bool {
+        matches!(self.logical, Logical::Flac { .. })
+            && packet
+                .start
+                .first()
+                .is_some_and(|&first| first != FLAC_FRAME)
     }
 
     fn take_header(&mut self, packet: &Open, page: &Page) -> Result<(), Fault> {
@@ -282,6 +319,7 @@ impl Stream {
                 self.setup.clone_from(&packet.start);
                 return Ok(());
             }
+            Logical::Flac { .. } => return Ok(()),
         };
         Err(Fault::at(page.offset, reason))
     }
@@ -302,6 +340,8 @@ impl Stream {
                 headers.1.samples(&headers.0, &packet.start).into()
             })),
             Logical::Theora { .. } => Ok(1),
+            // A damaged frame is left out, like an empty packet.
+            Logical::Flac { frames, .. } => Ok(frames.samples(&packet.start).unwrap_or(0).into()),
         }
     }
 
@@ -346,6 +386,7 @@ impl Stream {
         match &self.logical {
             Logical::Opus(_) => MediaTime::from_ticks(count, opus::RATE).nanos(),
             Logical::Vorbis { rate, .. } => MediaTime::from_ticks(count, *rate).nanos(),
+            Logical::Flac { frames, .. } => MediaTime::from_ticks(count, frames.rate()).nanos(),
             Logical::Theora { head, .. } => {
                 let halves = count.unsigned_abs().saturating_mul(2);
                 head.rate.nanos(halves)
@@ -361,6 +402,7 @@ impl Logical {
             Self::Opus(_) => "a second stream of audio (Opus)",
             Self::Vorbis { .. } => "a second stream of audio (Vorbis)",
             Self::Theora { .. } => "a second video stream (Theora)",
+            Self::Flac { .. } => "a second stream of audio (FLAC)",
         }
     }
 }

@@ -33,6 +33,10 @@ struct FileView {
     name: String,
     /// Whether the file has a page, `/NAME`: files of the folder itself do.
     page: bool,
+    /// Why the file is not played, and how to convert it: its format is not read, or it was broken
+    /// when somebody asked for it. Absent for a file against which nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 /// Returns the files that the client may read; none without `rtsp.media_folder`.
@@ -56,6 +60,7 @@ pub(super) async fn files(
     let (names, extent) = page.of(names);
     let files = names.into_iter().map(|name| FileView {
         page: !name.contains('/'),
+        refused: app.library.as_ref().and_then(|it| it.refusal(&name)),
         name,
     });
     Json(Files {

@@ -1,4 +1,7 @@
+use std::fmt;
 use std::sync::Arc;
+
+use glassline_demux as demux;
 
 /// The reason why a file cannot be played, shared by all clients that ask for the file.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -9,4 +12,21 @@ pub struct Error {
     /// What is wrong with the file, and at which byte; or that the server made a mistake with it.
     #[source]
     pub reason: Arc<dyn std::error::Error + Send + Sync>,
+}
+
+impl Error {
+    /// Returns what clients are told: the reason without paths of this machine.
+    pub fn for_clients(&self) -> String {
+        match self.reason.downcast_ref::<demux::Error>() {
+            Some(error) => told(error).to_string(),
+            None => "the server failed while reading it; its log has the reason".to_owned(),
+        }
+    }
+}
+
+fn told(error: &demux::Error) -> impl fmt::Display {
+    fmt::from_fn(|f| match error.offset {
+        Some(offset) => write!(f, "byte {offset}: {}", error.reason),
+        None => write!(f, "{}", error.reason),
+    })
 }

@@ -13,6 +13,7 @@ use super::context::LibraryContext;
 use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
+use crate::ingest::sendable::leave_out_unsendable;
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
@@ -124,6 +125,15 @@ impl FileCache {
         self.opened.load(Ordering::Relaxed)
     }
 
+    /// Returns why the file called `name` could not be played when it was last opened; `None` if it
+    /// could, or nobody has asked for it for a while. Does not read the disk.
+    pub(super) fn refusal(&self, name: &str) -> Option<String> {
+        let slot = self.lock().get(name).map(Arc::clone)?;
+        let cached = slot.try_lock().ok()?;
+        let refused = cached.as_ref()?.opened.as_ref().err()?;
+        Some(refused.for_clients())
+    }
+
     pub(super) async fn find(
         self: &Arc<Self>,
         name: &str,
@@ -193,7 +203,9 @@ impl FileCache {
         let open = move || {
             supervisor.catch(Part::Library, || {
                 supervisor.fault_point(FaultPoint::OpenFile);
-                demux::open(&[resolved.path], &demux::Options::default())
+                let mut source = demux::open(&[resolved.path], &demux::Options::default())?;
+                leave_out_unsendable(&mut source)?;
+                Ok::<_, demux::Error>(source)
             })
         };
         let opened = tokio::task::spawn_blocking(open).await;

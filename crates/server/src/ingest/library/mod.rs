@@ -35,11 +35,12 @@ mod shared_reading;
 mod timeline;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_demux::Format;
 use glassline_hub::Hub;
 
 use context::LibraryContext;
@@ -108,7 +109,7 @@ impl Library {
 
     /// Returns the file called `name`, which is its path below the folder with `/` between folders.
     /// Returns `None` if there is no such file, or if it may not be played: a name that leads out
-    /// of the folder, a hidden file, or an unknown extension.
+    /// of the folder, a hidden file, or an extension of no media.
     ///
     /// The first call for a name opens the file and reads it through on a blocking thread; further
     /// calls wait for that. A broken file is not read again until it changes or some time has
@@ -146,6 +147,13 @@ impl Library {
         let listing = Arc::new(read.unwrap_or_default());
         *listed = Some((Instant::now(), Arc::clone(&listing)));
         listing
+    }
+
+    /// Returns why the file called `name` is not played: its format is not read, or it was broken
+    /// when it was last opened. `None` if nothing is known against it. Does not read the disk.
+    pub fn refusal(&self, name: &str) -> Option<String> {
+        let unread = Format::unread(Path::new(name)).map(|reason| reason.to_string());
+        unread.or_else(|| self.cache.refusal(name))
     }
 
     /// Returns counts of what the library is doing.

@@ -4,6 +4,8 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use glassline_demux::Format;
+
 const NAME_BYTES_MAX: usize = 1024;
 
 /// A file below the library's folder.
@@ -22,13 +24,18 @@ pub(super) struct Stamp {
 }
 
 /// Returns whether `name` is a valid name of a media file: a relative path without hidden parts,
-/// with a known extension.
+/// with an extension of media. Files of some extensions are refused when they are opened, with the
+/// reason.
 pub(super) fn is_media_name(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.len() <= NAME_BYTES_MAX
         && !name.contains(['\\', '\0'])
         && name.split('/').all(is_plain)
-        && glassline_demux::Format::of(Path::new(name)).is_some()
+        && is_media(Path::new(name))
+}
+
+fn is_media(path: &Path) -> bool {
+    Format::of(path).is_some() || Format::unread(path).is_some()
 }
 
 /// Resolves `name` below `folder`. Returns `None` if there is no such file, if a link leads out of
@@ -60,7 +67,14 @@ mod tests {
 
     #[test]
     fn names_that_trick_are_no_files() {
-        for good in ["a.ogg", "films/b c.h264", "x/y/z.OGG", "ä.ogg", "a..ogg"] {
+        for good in [
+            "a.ogg",
+            "films/b c.h264",
+            "x/y/z.OGG",
+            "ä.ogg",
+            "a..ogg",
+            "a.aiff",
+        ] {
             assert!(is_media_name(good), "{good}");
         }
         let long = format!("{}.ogg", "x".repeat(NAME_BYTES_MAX));
