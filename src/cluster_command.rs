@@ -35,6 +35,14 @@ pub(crate) struct Server {
     /// Address of the server's listener for operators.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9997")]
     admin: String,
+    /// Token of an operator, where the server asks for one.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -119,7 +127,10 @@ impl Server {
                 "{url}: {error}; --admin names the server's listener for operators (`admin.address`)"
             ))
         };
-        let request = ureq::http::Request::builder().method(method).uri(&url);
+        let mut request = ureq::http::Request::builder().method(method).uri(&url);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
         let request = request.body(()).map_err(Failure::usage)?;
         let mut response = agent.run(request).map_err(|error| failed(&error))?;
         let is_good = response.status().is_success();

@@ -130,7 +130,13 @@ fn summary(config: &Config) -> String {
             &format_args!("files of {}{note}", folder.display()),
         );
     }
-    line("admin", &config.admin.address);
+    match config.useless_admin() {
+        None => line("admin", &config.admin.address),
+        Some(note) => line(
+            "admin",
+            &format_args!("{} (note: {note})", config.admin.address),
+        ),
+    }
     match config.shards {
         Some(shards) => line("shards", &shards),
         None => line("shards", &"one per core"),
@@ -140,7 +146,9 @@ fn summary(config: &Config) -> String {
         "limits",
         &format_args!("{} viewers, {} streams", limits.viewers, limits.streams),
     );
-    let reading = match (config.auth.users.len(), &config.auth.read_token) {
+    let users = config.auth.users.iter();
+    let users = users.filter(|it| it.is_of_streams()).count();
+    let reading = match (users, &config.auth.read_token) {
         (0, Some(_)) => "viewers need the read token".to_owned(),
         (0, None) => "everybody who reaches the port may watch".to_owned(),
         (users, Some(_)) => {
@@ -149,6 +157,11 @@ fn summary(config: &Config) -> String {
         (users, None) => format!("{users} users; viewers must log in as one of them"),
     };
     line("auth", &reading);
+    let operators = match config.auth.closes_admin() {
+        true => "the admin port requires a role".to_owned(),
+        false => "everybody on this machine may use the admin port".to_owned(),
+    };
+    line("auth", &operators);
     for (name, input) in &config.sources {
         line("source", &format_args!("{name} = {input}{}", notes(input)));
     }
@@ -193,6 +206,7 @@ mod tests {
             "  http     127.0.0.1:8889\n",
             "  shards   one per core\n",
             "viewers need the read token",
+            "  auth     everybody on this machine may use the admin port\n",
             "cam = rtsp://u:…@h/live\n",
             "note: /nowhere/v.h264 does not exist",
             "note: 'transpot' is sent to the camera; did you mean 'transport'?",

@@ -64,6 +64,9 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     if let Some(exposure) = guarded.exposure(server.listeners()) {
         tracing::warn!("{exposure}");
     }
+    if let Some(useless) = guarded.useless_admin() {
+        tracing::warn!("{useless}");
+    }
     if !quiet {
         let pin = server.quic_fingerprint().map(|pin| pin.to_string());
         let mut text = announcement(server.listeners(), pin.as_deref(), &page);

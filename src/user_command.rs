@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use glassline_server::auth::{Account, Name, Pattern};
+use glassline_server::auth::{Account, Name, Pattern, Role};
 use glassline_server::config::users_in;
 
 use crate::exit::Failure;
@@ -30,6 +30,10 @@ pub(crate) enum Action {
         /// Repeatable.
         #[arg(long, value_name = "PATTERN")]
         publish: Vec<Pattern>,
+        /// What the user may do on the admin port: viewer (see), operator (also disconnect viewers and
+        /// the like), or admin (also create, change and delete).
+        #[arg(long, value_name = "ROLE")]
+        role: Option<Role>,
         /// Add the user to this file (`auth.users_file`) instead of printing the entry. The file
         /// is made if it does not exist, readable by its owner only.
         #[arg(long, value_name = "PATH")]
@@ -42,11 +46,12 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
         name,
         read,
         publish,
+        role,
         file,
     } = action;
-    if read.is_empty() && publish.is_empty() {
+    if read.is_empty() && publish.is_empty() && role.is_none() {
         return Err(Failure::usage(
-            "this user would have no rights: add --read PATTERN or --publish PATTERN, '*' for all streams",
+            "this user would have no rights: add --read PATTERN or --publish PATTERN, '*' for all streams, or --role ROLE for the admin port",
         ));
     }
     let list = file.as_deref().map(UserList::open).transpose()?;
@@ -57,6 +62,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     let account = Account {
         read,
         publish,
+        role,
         ..Account::new(name, &password, &glassline_server::auth::salt())
     };
     match list {

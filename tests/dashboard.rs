@@ -25,6 +25,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: comes_back_after_a_restart_of_the_server,
     },
     Test {
+        name: "dashboard::an_operator_signs_in_and_out",
+        needs: &[Peer::Chromium],
+        run: an_operator_signs_in_and_out,
+    },
+    Test {
         name: "dashboard::axe_finds_nothing_serious_on_any_page",
         needs: &[Peer::Chromium, Peer::Axe],
         run: axe_finds_nothing_serious_on_any_page,
@@ -109,6 +114,57 @@ fn comes_back_after_a_restart_of_the_server() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Token of the operator who signs in.
+const TOKEN: &str = "0123456789abcdef-operator";
+
+/// Starts a server whose admin port requires a role.
+fn guarded() -> Result<Server, String> {
+    let token = format!("{{name: shift, role: operator, token: {TOKEN}}}");
+    Server::configured(&format!("auth: {{tokens: [{token}]}}\n"), &["demo"])
+}
+
+fn an_operator_signs_in_and_out() -> Result<(), Failed> {
+    let server = guarded()?;
+    let browser = Browser::start()?;
+    browser.open(&server.admin_url("/"))?;
+    let at = |path: &str| format!("return location.pathname === '{path}'");
+    browser.wait_until(LONG, &at("/sign-in"))?;
+    let by_token = "document.querySelector('[value=token]').click()";
+    browser.wait_until(
+        LONG,
+        &format!("{by_token}; return !document.getElementById('by-token').hidden"),
+    )?;
+    let enter = |token: &str| {
+        browser.run(&format!(
+            "const field = document.querySelector('[name=token]'); field.value = '{token}'"
+        ))?;
+        browser.click("button[type=submit]")
+    };
+    enter("wrong-0123456789")?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('This token is wrong')"))?;
+    browser.screenshot("sign-in")?;
+    enter(TOKEN)?;
+    for words in ["LIVE", "shift, operator", "Sign out"] {
+        browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
+    }
+    // The request goes by cookie, and is one of this page.
+    let keyframe = "return import('/-/api.js').then(({ request }) =>
+        request('/api/v1/streams/demo/keyframe', { method: 'POST' })).then(({ status }) => status)";
+    let status = browser.run(keyframe)?;
+    ensure(status == 204, "an operator may ask for a keyframe", &status)?;
+    let refused = "return import('/-/api.js').then(({ request }) =>
+        request('/api/v1/audit')).then(() => 200, ({ status }) => status)";
+    let status = browser.run(refused)?;
+    ensure(status == 403, "the audit log is for admins", &status)?;
+    let hidden = browser.run("return document.cookie")?;
+    ensure(hidden == "", "no script reads the cookie", &hidden)?;
+    browser.run("document.getElementById('sign-out').click()")?;
+    browser.wait_until(LONG, &at("/sign-in"))?;
+    browser.open(&server.admin_url("/"))?;
+    browser.wait_until(LONG, &at("/sign-in"))?;
+    Ok(())
+}
+
 /// Finds what axe-core calls serious or critical, by the rules of WCAG 2.2 AA.
 const AXE: &str = "return axe.run(document, {
         runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
@@ -118,11 +174,13 @@ const AXE: &str = "return axe.run(document, {
 
 fn axe_finds_nothing_serious_on_any_page() -> Result<(), Failed> {
     let server = Server::serve(&["demo", "door=rtsp://127.0.0.1:1/none"])?;
+    let guarded = guarded()?;
     let axe = peers::axe()?;
     let browser = dashboard_of(&server)?;
     let pages = [
         ("dashboard", server.admin_url("/")),
         ("API", server.admin_url("/api")),
+        ("sign in", guarded.admin_url("/sign-in")),
         ("index", server.url("/")),
         ("player", server.url("/demo")),
         ("publish", server.url("/studio/publish")),

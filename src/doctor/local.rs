@@ -42,6 +42,7 @@ pub(super) async fn examine(
     };
     let is_running = running.is_some();
     let mut findings = vec![state(running.as_deref(), &config)];
+    findings.extend(admin(&config));
     // Ports are tried before listeners of this process hold them.
     let (found, taken) = {
         let config = Arc::clone(&config);
@@ -98,17 +99,32 @@ fn state(running: Option<&str>, config: &Config) -> Finding {
     }
 }
 
-/// The version of the server at an admin port.
+/// Says that other machines cannot use the admin port, although it listens to them.
+fn admin(config: &Config) -> Option<Finding> {
+    let said = config.useless_admin()?;
+    let subject = config.admin.address.to_string();
+    Some(
+        Finding::warning("admin", subject, said)
+            .why("the dashboard, the API and the metrics are refused to them")
+            .change("auth: {tokens: [{name: ann, role: admin, token: …}]}"),
+    )
+}
+
+/// The version of the server at an admin port; words for one that tells it to operators alone.
 fn version(admin: SocketAddr) -> Option<String> {
     let url = Url::parse(&format!("http://{admin}/api/v1/server")).ok()?;
+    let token = super::admin_token();
     let ask = Ask {
         method: "GET",
         body: None,
-        token: None,
+        token: token.as_deref(),
         trust: Trust::System,
         patience: GREETING,
     };
     let answer = exchange(&url, &ask).ok()?;
+    if answer.status == 401 {
+        return Some("(GLASSLINE_ADMIN_TOKEN would let it tell its version)".to_owned());
+    }
     let told: serde_json::Value = serde_json::from_str(&answer.body).ok()?;
     told["version"].as_str().map(str::to_owned)
 }

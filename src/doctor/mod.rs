@@ -49,6 +49,9 @@ use progress::Progress;
 use remote::Target;
 use report::Report;
 
+/// Variable with the token of an operator, for servers whose admin port asks for one.
+const ADMIN_TOKEN: &str = "GLASSLINE_ADMIN_TOKEN";
+
 /// Time that everything may take together.
 const TOTAL_MAX: Duration = Duration::from_millis(9_500);
 
@@ -191,6 +194,12 @@ fn subject(options: &Options) -> Result<Subject, Failure> {
     url.set_path(&format!("{}/{text}", url.path().trim_end_matches('/')));
     let target = Target::parse(&url, token, publish_token);
     Ok(Subject::Stream(Box::new(target)))
+}
+
+/// Returns the token of an operator, if the environment has one.
+fn admin_token() -> Option<String> {
+    let token = std::env::var(ADMIN_TOKEN).ok();
+    token.filter(|it| !it.is_empty())
 }
 
 #[cfg(test)]

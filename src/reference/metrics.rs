@@ -19,7 +19,7 @@ tls: {certificate: crates/server/tests/data/localhost.pem, key: crates/server/te
 media: {address: '127.0.0.1:0'}
 rtsp: {address: '127.0.0.1:0', media_folder: '/'}
 quic: {address: '127.0.0.1:0'}
-admin: {address: '127.0.0.1:0'}
+admin: {address: '127.0.0.1:0', open_metrics: true}
 cluster: {name: a, secret: s3cret, nats: 'nats://127.0.0.1:1'}
 shards: 1
 auth: {jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}}

@@ -1,10 +1,12 @@
 // The dashboard: one connection tells what changed, and each part touches only that.
 
+import { AuditList } from './audit_list.js';
 import { html, setText } from './dom.js';
 import { EventsList } from './events_list.js';
 import { ABSENT, duration } from './format.js';
 import { LoadCharts } from './load_charts.js';
 import { Overview } from './overview.js';
+import { session, signOut } from './session.js';
 import { StreamDetail } from './stream_detail.js';
 import { StreamTable } from './stream_table.js';
 import { ViewerTable } from './viewer_table.js';
@@ -25,7 +27,9 @@ const streams = new StreamTable($('streams'), { onProblem, onSelect: (name) => s
 const viewers = new ViewerTable($('viewers'), { onProblem });
 const events = new EventsList($('events'), $('no-events'));
 const charts = new LoadCharts({ over: $('load'), against: $('scatter') });
+const audit = new AuditList($('audit'), $('no-audit'));
 let latest = null;
+let seesAudit = false;
 
 function select(name) {
   detail.show(name);
@@ -106,6 +110,7 @@ function onOverview(tree, patch) {
   }
   if (!patch || patch.certificates) showCertificates(tree.certificates);
   events.update(tree);
+  if (seesAudit) audit.refresh();
   detail.ports(tree.server.ports);
 }
 
@@ -136,4 +141,18 @@ const onLink = (state) => {
   setText($('link'), WORDS[state]);
 };
 
-new Overview({ onOverview, onLink });
+/** Shows who is here, and what they may do. */
+async function showSession() {
+  const here = await session();
+  if (!here) return;
+  seesAudit = here.may('admin');
+  $('audit-card').hidden = !seesAudit;
+  document.body.dataset.role = here.role;
+  setText($('who'), here.signedIn ? `${here.name}, ${here.role}` : '');
+  $('sign-out').hidden = !here.signedIn;
+}
+
+$('sign-out').addEventListener('click', () => signOut().catch(onProblem));
+
+showSession();
+new Overview({ onOverview, onLink, onRefused: showSession });

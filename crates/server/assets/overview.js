@@ -20,16 +20,18 @@ export function merge(target, patch) {
 
 /**
  * Follows the server. `onOverview(tree, patch)` is called with each change, and with the tree alone
- * where everything may differ; `onLink(state)` with `live` or `reconnecting`.
+ * where everything may differ; `onLink(state)` with `live` or `reconnecting`; `onRefused()` when the server
+ * ends the connection for good, as for a browser that is no longer signed in.
  */
 export class Overview {
   #tree = null;
   #source = null;
   #heard = 0;
 
-  constructor({ onOverview, onLink }) {
+  constructor({ onOverview, onLink, onRefused }) {
     this.onOverview = onOverview;
     this.onLink = onLink;
+    this.onRefused = onRefused;
     this.#open();
     setInterval(() => this.#check(), 1000);
     // A hidden page costs the server nothing.
@@ -50,7 +52,10 @@ export class Overview {
       merge(this.#tree, patch);
       this.#heardOf(patch);
     });
-    source.addEventListener('error', () => this.onLink('reconnecting'));
+    source.addEventListener('error', () => {
+      this.onLink('reconnecting');
+      if (source.readyState === EventSource.CLOSED) this.onRefused();
+    });
   }
 
   #heardOf(patch) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamName};
 
+use crate::audit::AuditLog;
 use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::failures::Failures;
@@ -79,6 +80,8 @@ pub(crate) struct HttpEndpoints {
     pub(crate) counters: ListenerCounters,
     /// The ports for viewers.
     pub(crate) ports: HttpPorts,
+    /// What operators changed by the listeners for operators.
+    pub(crate) audit: Arc<AuditLog>,
 }
 
 /// The ports of HTTP for viewers.

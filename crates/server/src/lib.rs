@@ -16,6 +16,7 @@
 
 mod addresses;
 mod app;
+mod audit;
 pub mod auth;
 mod cluster;
 pub mod config;

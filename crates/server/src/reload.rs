@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use crate::auth::Users;
+use crate::auth::{Account, Users};
 use crate::config::{self, Config, PemFiles};
 use crate::runtime::{FaultPoint, Part, Supervisor};
 use crate::tls::{CertificateStore, FilesError};
@@ -61,6 +61,8 @@ struct UserFiles {
     /// Whether a read token or an identity provider is configured, which protect streams even
     /// without users.
     has_tokens: bool,
+    /// Whether tokens close the admin port even without users that have a role.
+    has_operator_tokens: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,12 @@ enum Error {
         .0.display()
     )]
     NoUsers(PathBuf),
+    #[error(
+        "{}: no user with a role is left, which would open the admin port to everybody on this \
+         machine; restart the server if that is meant",
+        .0.display()
+    )]
+    NoOperators(PathBuf),
 }
 
 impl Reload {
@@ -98,6 +106,7 @@ impl Reload {
             config: file.clone(),
             more: config.auth.users_file.clone(),
             has_tokens: config.auth.read_token.is_some() || config.auth.jwt.is_some(),
+            has_operator_tokens: !config.auth.tokens.is_empty() || config.auth.jwt.is_some(),
         });
         let certificates = certificates.iter().cloned();
         let certificates = certificates
@@ -190,9 +199,14 @@ impl Files for UserFiles {
 
     fn read(&self) -> Result<bool, Error> {
         let accounts = Config::load(&self.config)?.auth.users;
-        if accounts.is_empty() && self.users.any() && !self.has_tokens {
-            let file = self.more.as_ref().unwrap_or(&self.config);
+        let file = self.more.as_ref().unwrap_or(&self.config);
+        let has_users = accounts.iter().any(Account::is_of_streams);
+        if !has_users && self.users.any() && !self.has_tokens {
             return Err(Error::NoUsers(file.clone()));
+        }
+        let has_operators = accounts.iter().any(|it| it.role.is_some());
+        if !has_operators && self.users.has_operators() && !self.has_operator_tokens {
+            return Err(Error::NoOperators(file.clone()));
         }
         Ok(self.users.replace(&accounts))
     }

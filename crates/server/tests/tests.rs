@@ -14,6 +14,7 @@
 )]
 
 mod abuse;
+mod admin;
 mod away;
 mod broken_connections;
 mod browsers;

@@ -111,7 +111,10 @@ impl Provider {
 
     /// Starts a server that believes this provider.
     fn guard(&self) -> Running {
-        Running::with(1, |config| config.auth.jwt = Some(self.settings()))
+        Running::with(1, |config| {
+            config.auth.jwt = Some(self.settings());
+            config.admin.open_metrics = true;
+        })
     }
 }
 
@@ -366,4 +369,45 @@ fn sessions_end_with_their_token() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(get(&stays.location).status, 204, "its token lasts");
+}
+
+#[test]
+fn a_token_gives_a_role_on_the_admin_port_and_its_browser_is_out_with_it() {
+    let provider = Provider::start();
+    let running = provider.guard();
+    let ask = |rights: &Value| {
+        let value = bearer(&provider.token(rights, HOUR));
+        running.admin_with("/api/v1/session", &[("Authorization", &value)])
+    };
+    let operator = ask(&json!({"admin": "operator"}));
+    assert_eq!(operator.status, 200, "{}", operator.body);
+    assert_eq!(operator.json()["role"], "operator");
+    assert_eq!(ask(&json!({"read": "*"})).status, 401, "it has no role");
+    assert_eq!(
+        ask(&json!({"admin": "root"})).status,
+        401,
+        "there is no such role"
+    );
+    assert_eq!(
+        running.admin("/api/v1/session").status,
+        401,
+        "nobody is in without a role"
+    );
+    let short = provider.token(&json!({"admin": "viewer"}), Duration::from_secs(3));
+    let json = [("Content-Type", "application/json")];
+    let shown = json!({ "token": short }).to_string();
+    let signed = running.admin_send("POST", "/api/v1/session", &json, &shown);
+    assert_eq!(signed.status, 200, "{}", signed.body);
+    let set = signed.header("set-cookie").expect("a cookie").to_owned();
+    let cookie = set.split(';').next().expect("a pair");
+    let end = Instant::now() + Duration::from_secs(30);
+    let status = || {
+        running
+            .admin_with("/api/v1/session", &[("Cookie", cookie)])
+            .status
+    };
+    while status() != 401 {
+        assert!(Instant::now() < end, "the browser is still in");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

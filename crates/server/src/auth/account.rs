@@ -6,7 +6,7 @@ use glassline_rtsp::auth::digest::{self, Algorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{HIDDEN, PasswordHash, Pattern, REALM};
+use super::{HIDDEN, PasswordHash, Pattern, REALM, Role};
 
 const NAME_BYTES_MAX: usize = 64;
 
@@ -31,6 +31,9 @@ pub struct Account {
     /// Streams that the user may publish: names, prefixes like `cam/*`, or `*`.
     #[serde(default)]
     pub publish: Vec<Pattern>,
+    /// What the user may do on the admin port; null for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
 }
 
 impl Account {
@@ -49,7 +52,14 @@ impl Account {
             digest_sha256: Some(DigestSecret(digest(Algorithm::Sha256))),
             read: Vec::new(),
             publish: Vec::new(),
+            role: None,
         }
+    }
+
+    /// Returns whether the entry says who may use streams: it does, even if it gives no right to any,
+    /// unless it only gives a role.
+    pub fn is_of_streams(&self) -> bool {
+        self.role.is_none() || !self.read.is_empty() || !self.publish.is_empty()
     }
 
     pub(super) fn digest_secret(&self, algorithm: Algorithm) -> Option<&str> {
@@ -79,6 +89,7 @@ impl Account {
             ("  digest_sha256", sha256.map(|text| quoted(text))),
             ("  read", Some(list(&self.read))),
             ("  publish", Some(list(&self.publish))),
+            ("  role", self.role.map(|role| role.as_str().to_owned())),
         ];
         for (key, value) in lines {
             if let Some(value) = value {

@@ -71,6 +71,8 @@ impl Users {
                 let holder = Holder {
                     read: grant.read,
                     publish: grant.publish,
+                    role: grant.role,
+                    subject: grant.subject,
                     until: until.unwrap_or_else(|| now + Duration::from_secs(1 << 30)),
                 };
                 self.holders.insert(&name, holder);

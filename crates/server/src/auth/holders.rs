@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::{Access, Pattern};
+use super::{Access, Pattern, Role};
 
 /// Begins the name of each holder. No user's name has a colon.
 const PREFIX: &str = "token:";
@@ -17,6 +17,10 @@ const HOLDERS_MAX: usize = 65_536;
 pub(super) struct Holder {
     pub(super) read: Vec<Pattern>,
     pub(super) publish: Vec<Pattern>,
+    /// What the holder may do on the admin port.
+    pub(super) role: Option<Role>,
+    /// Whom the token names (`sub`), to be shown to people.
+    pub(super) subject: Option<String>,
     /// End of the rights.
     pub(super) until: Instant,
 }
@@ -118,6 +122,8 @@ mod tests {
         Holder {
             read: vec![Pattern::parse("cam*").expect("a pattern")],
             publish: Vec::new(),
+            role: None,
+            subject: None,
             until,
         }
     }

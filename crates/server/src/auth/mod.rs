@@ -3,10 +3,11 @@
 //! ```text
 //! auth.users, users_file ─┐            ┌► is_open, open_streams: without credentials
 //! auth.*_token ───────────┤  Users     ├► verify: Basic (argon2id, remembered)
-//! auth.jwt ───────────────┴►   │ ──────┼► verify_token: those of the configuration
-//!                             │        ├► verify_bearer: those that a provider signed
+//! auth.jwt ───────────────┼►   │ ──────┼► verify_token: those of the configuration
+//! auth.tokens ────────────┘   │        ├► verify_bearer: those that a provider signed
 //!                             │        ├► verify_digest: RTSP, Digest (RFC 7616)
-//!                             │        └► may: what a name may do to a stream
+//!                             │        ├► may: what a name may do to a stream
+//!                             │        └► operator_by_…, sign_in: who uses the admin port
 //!                             └ LoginLimit: failed logins cost their address, not the server
 //! cors.origins, http.hosts ─► Sites: which pages of browsers may use the server
 //! ```
@@ -29,12 +30,18 @@ mod checked_pairs;
 mod hash_threads;
 mod holders;
 mod jwt;
+mod known_tokens;
+mod login_error;
 mod login_limit;
+mod operator;
+mod operators;
 mod password;
 mod pattern;
 mod requester;
+mod role;
 mod secret;
 mod settings;
+mod sign_ins;
 mod sites;
 
 use std::collections::BTreeMap;
@@ -53,7 +60,9 @@ use checked_pairs::CheckedPairs;
 use hash_threads::HashThreads;
 use holders::Holders;
 use jwt::TokenVerifier;
+use known_tokens::KnownTokens;
 use login_limit::LoginLimit;
+use sign_ins::SignIns;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub(crate) use bearer::query_token;
@@ -61,10 +70,14 @@ pub use glassline_rtsp::server::Access;
 #[cfg(any(test, fuzzing))]
 pub use jwt::fuzz_token;
 pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
+pub use known_tokens::NamedToken;
+pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
+pub use operator::Operator;
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
 pub use requester::{Listener, Requester};
+pub use role::Role;
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
 pub use settings::Auth;
@@ -90,6 +103,9 @@ pub struct Users {
     /// Verifies the tokens of an identity provider; `None` if none is configured.
     jwt: Option<TokenVerifier>,
     holders: Holders,
+    /// Tokens of the configuration that give a role.
+    tokens: KnownTokens,
+    sign_ins: SignIns,
     limit: LoginLimit,
     hashing: HashThreads,
     /// Hash that is checked for names that do not exist.
@@ -119,40 +135,6 @@ pub enum Readable {
     AllButRooms,
     /// The streams for which this user, or holder of a token, has the right.
     OfUser(String),
-}
-
-/// The reason why a login is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoginError {
-    /// Name, password or token is wrong.
-    #[error("wrong name, password or token")]
-    Wrong,
-    /// A token of the identity provider gives no right.
-    #[error(transparent)]
-    Token(TokenError),
-    /// The address has failed too often.
-    #[error("too many wrong logins from this address: wait {} s", .retry_after.as_secs().max(1))]
-    Limited {
-        /// Time until the next login of the address is checked.
-        retry_after: Duration,
-    },
-    /// Too many passwords wait to be hashed.
-    #[error("too many logins wait to be checked: wait {} s", .retry_after.as_secs().max(1))]
-    Busy {
-        /// Time after which the client should try again.
-        retry_after: Duration,
-    },
-}
-
-impl LoginError {
-    /// Returns the time after which the client should try again, if waiting helps.
-    pub const fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Wrong | Self::Token(_) => None,
-            Self::Limited { retry_after } | Self::Busy { retry_after } => Some(*retry_after),
-        }
-    }
 }
 
 impl Readable {
@@ -198,6 +180,8 @@ impl Users {
             publish_token: auth.publish_token.clone(),
             jwt: auth.jwt.as_ref().map(TokenVerifier::new),
             holders: Holders::default(),
+            tokens: KnownTokens::new(&auth.tokens),
+            sign_ins: SignIns::default(),
             limit: LoginLimit::new(),
             hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
@@ -234,9 +218,10 @@ impl Users {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether there are users, so that clients should be asked for name and password.
+    /// Returns whether there are users of streams, so that clients should be asked for name and
+    /// password.
     pub fn any(&self) -> bool {
-        !self.table().accounts.is_empty()
+        self.table().accounts.values().any(Account::is_of_streams)
     }
 
     /// Returns whether names get rights by logging in: those of users, or of the holders of tokens.

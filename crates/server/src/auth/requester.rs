@@ -18,11 +18,13 @@ pub enum Listener {
     Rtsp,
     /// MoQ over QUIC and WebTransport.
     Quic,
+    /// HTTP for operators: dashboard, the whole API, metrics.
+    Admin,
 }
 
 impl Listener {
     /// Every listener, in the order of metrics.
-    pub const ALL: [Self; 3] = [Self::Http, Self::Rtsp, Self::Quic];
+    pub const ALL: [Self; 4] = [Self::Http, Self::Rtsp, Self::Quic, Self::Admin];
 
     /// Returns the name in metrics and in the log.
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Listener {
             Self::Http => "http",
             Self::Rtsp => "rtsp",
             Self::Quic => "quic",
+            Self::Admin => "admin",
         }
     }
 }

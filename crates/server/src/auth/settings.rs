@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::jwt::{self, Jwt};
-use super::{Account, Secret};
+use super::{Account, NamedToken, Secret, known_tokens};
 
 /// Most users. They are looked up by name, so more cost only memory: half a kB each.
 const USERS_MAX: usize = 10_000;
@@ -22,15 +22,34 @@ pub struct Auth {
     /// Token that viewers must present; null lets everybody watch, if there are no users.
     pub read_token: Option<Secret>,
     /// Users by name and password, with their rights; `glassline user add` prints entries. With the
-    /// first user, nothing is open any more to clients without a right.
+    /// first user of streams, no stream is open any more to clients without a right. With the first
+    /// that has a role, the admin port is closed to everybody else.
     #[serde(deserialize_with = "list")]
     pub users: Vec<Account>,
     /// A file with more users: a list like `users`. Only the server should be able to read it.
     pub users_file: Option<PathBuf>,
+    /// Tokens with a role on the admin port, for operators and programs such as Prometheus. With the
+    /// first one, the admin port is closed to everybody else.
+    #[serde(deserialize_with = "known_tokens::checked")]
+    pub tokens: Vec<NamedToken>,
     /// Tokens that an identity provider signs. With them, as with users, nothing is open any more to
     /// clients without a right.
     #[serde(deserialize_with = "jwt::checked")]
     pub jwt: Option<Jwt>,
+}
+
+impl Auth {
+    /// Returns whether streams may be read only with a credential.
+    pub fn closes_reading(&self) -> bool {
+        let has_users = self.users.iter().any(Account::is_of_streams);
+        has_users || self.read_token.is_some() || self.jwt.is_some()
+    }
+
+    /// Returns whether a user or token may have a role, so that the admin port is closed to others.
+    pub fn closes_admin(&self) -> bool {
+        let has_operators = self.users.iter().any(|it| it.role.is_some());
+        has_operators || !self.tokens.is_empty() || self.jwt.is_some()
+    }
 }
 
 /// Parses a list of users, checked entry by entry so that an error points at its line.

@@ -12,7 +12,7 @@ pub struct Exposure {
 }
 
 const READING: &str = "listing and watching all streams but the voices of rooms";
-const OPERATING: &str = "metrics, addresses of clients and the names of rooms";
+const METRICS: &str = "metrics";
 
 impl Config {
     /// Returns what `listeners`, as [`Server::listeners`](crate::Server::listeners) returns them,
@@ -25,17 +25,29 @@ impl Config {
             let reached = reached.map(|(name, address)| format!("{name} {address}"));
             reached.collect::<Vec<_>>()
         };
-        let is_readable =
-            self.auth.users.is_empty() && self.auth.read_token.is_none() && self.auth.jwt.is_none();
         let mut open = Vec::new();
-        if is_readable {
+        if !self.auth.closes_reading() {
             let read = on_network(&["http", "https", "rtsp", "rtsps", "quic"]);
             open.push((READING, read));
         }
-        let admin = on_network(&["admin", "admin-https"]);
-        open.push((OPERATING, admin));
+        if self.admin.open_metrics {
+            open.push((METRICS, on_network(&["admin", "admin-https"])));
+        }
         open.retain(|(_, listeners)| !listeners.is_empty());
         (!open.is_empty()).then_some(Exposure { open })
+    }
+
+    /// Returns why the admin port is of no use to other machines although it listens to them; `None`
+    /// if it listens to this machine alone, or if somebody has a role.
+    pub fn useless_admin(&self) -> Option<String> {
+        let configured = [Some(self.admin.address), self.admin.https];
+        let mut reached = configured.into_iter().flatten();
+        let reached = reached.find(|it| !it.ip().to_canonical().is_loopback())?;
+        (!self.auth.closes_admin()).then(|| {
+            format!(
+                "the admin port at {reached} refuses all but /healthz and /readyz to other machines, since nobody has a role: set `auth.tokens`, or `role` of a user in `auth.users`"
+            )
+        })
     }
 }
 
@@ -49,6 +61,9 @@ impl std::fmt::Display for Exposure {
         f.write_str(". To close it, ")?;
         if self.open.iter().any(|(what, _)| *what == READING) {
             f.write_str("set auth.read_token or auth.users, or ")?;
+        }
+        if self.open.iter().any(|(what, _)| *what == METRICS) {
+            f.write_str("unset admin.open_metrics, or ")?;
         }
         f.write_str("listen on 127.0.0.1")
     }
@@ -97,16 +112,40 @@ mod tests {
         );
         config.auth.read_token = Secret::new("look-1234567").ok();
         assert_eq!(text(&config, &network), None);
-        let admin = text(&config, &[("admin", "0.0.0.0:9997")]).expect("it asks nobody");
+        let admin = [("admin", "0.0.0.0:9997")];
+        assert_eq!(text(&config, &admin), None, "other machines need a role");
+        config.admin.open_metrics = true;
+        let said = text(&config, &admin).expect("metrics are open");
         assert!(
-            admin.ends_with("(admin 0.0.0.0:9997). To close it, listen on 127.0.0.1"),
-            "{admin}"
+            said.ends_with("(admin 0.0.0.0:9997). To close it, unset admin.open_metrics, or listen on 127.0.0.1"),
+            "{said}"
         );
+        config.admin.open_metrics = false;
         config.auth.read_token = None;
         config.auth.publish_token = Secret::new("show-1234567").ok();
         assert!(
             text(&config, &network).is_some(),
             "publishing alone is guarded"
+        );
+    }
+
+    #[test]
+    fn an_admin_port_that_nobody_can_use_is_named() {
+        let useless = |yaml: &str| {
+            let config = Config::from_yaml(yaml, "t.yml").expect("a good file");
+            config.useless_admin()
+        };
+        assert_eq!(useless("{}"), None, "this machine needs no role");
+        let said = useless("{admin: {address: '0.0.0.0:1'}}").expect("nobody has a role");
+        assert!(
+            said.contains("0.0.0.0:1") && said.contains("auth.tokens"),
+            "{said}"
+        );
+        assert!(useless("{admin: {https: '[::]:2'}}").is_some());
+        let token = "auth: {tokens: [{name: ann, role: viewer, token: 0123456789abcdef}]}";
+        assert_eq!(
+            useless(&format!("{{admin: {{address: '0.0.0.0:1'}}, {token}}}")),
+            None
         );
     }
 }

@@ -46,7 +46,7 @@ use crate::ingest::{Input, SourceSpec};
 
 pub use crate::auth::{Algorithm, Jwt};
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
-pub use crate::auth::{Secret, SecretError};
+pub use crate::auth::{NamedToken, Role, Secret, SecretError};
 pub use crate::hooks::{EventKind, Hook};
 pub use crate::outbound::{WebUrl, WebUrlError};
 pub use crate::runtime::{Network, NetworkError};
@@ -167,6 +167,9 @@ pub struct Admin {
     pub state_file: Option<PathBuf>,
     /// What may be named over the API as a source.
     pub sources: ApiSources,
+    /// Whether everybody who reaches the port may read `/metrics`, for a Prometheus without a token
+    /// in a network of its own.
+    pub open_metrics: bool,
 }
 
 /// What may be named over the API as a source. Link-local addresses, metadata services of clouds and
@@ -335,6 +338,7 @@ impl Default for Admin {
             https: None,
             state_file: None,
             sources: ApiSources::default(),
+            open_metrics: false,
         }
     }
 }

@@ -1,19 +1,20 @@
 //! `/healthz` and `/readyz`: whether the server's threads make progress, and whether media can flow.
 //!
-//! Both answer with plain text, or with the progress of each thread as JSON if the client accepts
-//! `application/json`.
+//! Both answer everybody with plain text. An operator whose client accepts `application/json` gets the
+//! progress of each thread.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use glassline_hub::{State as StreamState, Stream};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::operators::Visitor;
 use crate::app::App;
 use crate::cluster::Member;
 use crate::runtime::ThreadProgress;
@@ -62,14 +63,22 @@ struct ThreadView {
 
 /// `GET /healthz`: 200 while every thread makes progress. A service that answers 503 for long
 /// should be started again.
-pub(super) async fn alive(State(app): State<App>, headers: HeaderMap) -> Response {
-    answer(&app, &headers, "ok", fault(&app))
+pub(super) async fn alive(
+    State(app): State<App>,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+) -> Response {
+    answer(&app, (&visitor, &headers), "ok", fault(&app))
 }
 
 /// `GET /readyz`: 200 while every thread makes progress, and a source is live, waits for
 /// viewers, or none is there. A server whose cluster agrees through NATS is ready for streams of the
 /// others, too, unless it drains.
-pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Response {
+pub(super) async fn ready(
+    State(app): State<App>,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+) -> Response {
     let streams = app.hub.streams();
     // A source that waits for viewers is as good as one that is live.
     let live = |stream: &Arc<Stream>| {
@@ -85,7 +94,7 @@ pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Respons
         false => "ready, while NATS is away: streams of other servers cannot be found",
     };
     let detail = fault(&app).or_else(draining).or_else(sourceless);
-    answer(&app, &headers, well, detail)
+    answer(&app, (&visitor, &headers), well, detail)
 }
 
 fn member(app: &App) -> Option<&Arc<Member>> {
@@ -100,7 +109,12 @@ fn fault(app: &App) -> Option<String> {
     app.supervisor.stuck(None).map(|stuck| stuck.to_string())
 }
 
-fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) -> Response {
+fn answer(
+    app: &App,
+    (visitor, headers): (&Visitor, &HeaderMap),
+    well: &str,
+    detail: Option<String>,
+) -> Response {
     let status = match detail {
         None => StatusCode::OK,
         Some(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -110,7 +124,7 @@ fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) ->
         .get(header::ACCEPT)
         .and_then(|it| it.to_str().ok())
         .is_some_and(|it| it.contains("application/json"));
-    let mut response = if accepts {
+    let mut response = if accepts && visitor.caller().is_some() {
         let threads = app.supervisor.threads();
         let health = Health {
             ok: detail.is_none(),

@@ -4,7 +4,7 @@
 //!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
-//!  admin   / · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
+//!  admin   / · /sign-in · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
 //! ```
 //!
 //! Handlers translate requests for the modules below, and hold no state between two requests.
@@ -23,6 +23,7 @@ mod forwarded;
 mod health;
 mod metrics;
 mod openapi;
+mod operators;
 mod page_guard;
 mod pages;
 mod paging;
@@ -128,18 +129,24 @@ pub(crate) fn public(app: App) -> Router {
 
 /// Returns the routes for operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
-    operators()
+    let routes = of_operators();
+    let guard = operators::Guard {
+        app: app.clone(),
+        requirements: Arc::new(routes.requirements()),
+    };
+    routes
         .into_router()
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
         .layer(Extension(Arc::<dashboard::Overviews>::default()))
+        .layer(from_fn_with_state(guard, operators::guard))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)
 }
 
 /// Returns the routes for operators with their description.
-fn operators() -> Routes {
+fn of_operators() -> Routes {
     let stuck = "A thread makes no progress";
     let routes = Routes::default();
     #[cfg(feature = "fault-injection")]
@@ -166,7 +173,8 @@ fn operators() -> Routes {
                 .plain(200, "text/plain", "Every thread makes progress")
                 .plain(503, "text/plain", stuck)
                 .json::<health::Health>(200)
-                .json::<health::Health>(503),
+                .json::<health::Health>(503)
+                .for_everybody(),
             health::alive,
         )
         .get(
@@ -179,10 +187,12 @@ fn operators() -> Routes {
                     "A thread makes no progress, or no source is live",
                 )
                 .json::<health::Health>(200)
-                .json::<health::Health>(503),
+                .json::<health::Health>(503)
+                .for_everybody(),
             health::ready,
         )
         .merge(openapi::routes())
+        .merge(operators::routes())
         .merge(dashboard::routes())
         .merge(api::operators())
         .merge(api::routes())

@@ -42,8 +42,8 @@ pub(super) async fn viewers(
     response
 }
 
-/// Refuses requests of strangers' pages to the listener for operators, which asks for no
-/// credentials.
+/// Refuses requests of strangers' pages to the listener for operators, which may ask this machine for
+/// no credentials, and knows browsers by a cookie.
 pub(super) async fn operators(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -51,10 +51,18 @@ pub(super) async fn operators(
     next: Next,
 ) -> Response {
     let page = Shown::new(connection, request.headers(), request.uri()).page();
-    match app.sites.check_own(&page) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refuse(&refusal).into_response(),
+    if let Err(refusal) = app.sites.check_own(&page) {
+        return refuse(&refusal).into_response();
     }
+    // Whatever a page of another site makes a browser send, the browser says so here, even where it
+    // sends no `Origin` (Fetch Metadata, W3C).
+    let site = request.headers().get("sec-fetch-site");
+    let is_foreign = site.is_some_and(|it| it == "cross-site" || it == "same-site");
+    if is_foreign && !request.method().is_safe() {
+        let detail = "a page of another site may not change this server";
+        return Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail).into_response();
+    }
+    next.run(request).await
 }
 
 /// Checks a request to the listener for viewers. Where reading needs a credential, a page of a

@@ -36,6 +36,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "api.css" => STYLE,
     "api.js" => SCRIPT,
     "api_page.js" => SCRIPT,
+    "audit_list.js" => SCRIPT,
     "base.css" => STYLE,
     "call.css" => STYLE,
     "call.js" => SCRIPT,
@@ -68,6 +69,9 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "publishing.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "sending.js" => SCRIPT,
+    "session.js" => SCRIPT,
+    "sign_in.css" => STYLE,
+    "sign_in.js" => SCRIPT,
     "sources.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "stream_detail.js" => SCRIPT,
@@ -125,6 +129,11 @@ pub(super) async fn api() -> Response {
 /// Serves the dashboard: `GET /` for operators.
 pub(super) async fn dashboard() -> Response {
     of_operators(include_str!("../../assets/dashboard.html"))
+}
+
+/// Serves the page on which operators sign in: `GET /sign-in`.
+pub(super) async fn sign_in() -> Response {
+    of_operators(include_str!("../../assets/sign_in.html"))
 }
 
 fn of_operators(body: &'static str) -> Response {
@@ -210,6 +219,8 @@ mod tests {
             include_str!("../../assets/publish.html"),
             include_str!("../../assets/api.html"),
             include_str!("../../assets/call.html"),
+            include_str!("../../assets/dashboard.html"),
+            include_str!("../../assets/sign_in.html"),
             include_str!("../../assets/trust.html"),
         ];
         let texts = ASSETS.iter().map(|(_, _, body)| *body).chain(pages);

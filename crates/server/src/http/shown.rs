@@ -29,9 +29,14 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn requester(&self) -> Requester {
+        self.requester_of(Listener::Http)
+    }
+
+    /// Returns the client as one of another listener than that for viewers.
+    pub(super) fn requester_of(&self, listener: Listener) -> Requester {
         let names = Requester::FORWARDING_HEADERS;
         let is_forwarded = names.iter().any(|name| self.headers.contains_key(*name));
-        Requester::direct(self.connection.peer.ip(), Listener::Http).forwarded(is_forwarded)
+        Requester::direct(self.connection.peer.ip(), listener).forwarded(is_forwarded)
     }
 
     /// Returns the headers that tell which page sent the request. A header that is not text counts
@@ -53,7 +58,13 @@ impl<'a> Shown<'a> {
     /// Returns the token in `Authorization: Bearer`, or in the query for players that cannot set
     /// headers.
     pub(super) fn token(&self) -> Option<String> {
-        bearer(self.headers).or_else(|| query_token(self.uri.query()?))
+        self.bearer().or_else(|| query_token(self.uri.query()?))
+    }
+
+    /// Returns the token in `Authorization: Bearer` alone: operators have no need to put theirs into
+    /// URLs, which end up in histories and logs.
+    pub(super) fn bearer(&self) -> Option<String> {
+        bearer(self.headers)
     }
 
     /// Returns name and password in `Authorization: Basic`.

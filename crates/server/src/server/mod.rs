@@ -219,6 +219,7 @@ impl Server {
             http: HttpEndpoints {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
+                audit: Arc::default(),
             },
             tls: TlsParts {
                 lan: certificates.lan.clone(),

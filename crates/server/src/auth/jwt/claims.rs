@@ -7,11 +7,14 @@ use serde_json::{Map, Value};
 
 use super::compact::object;
 use super::{Rules, TokenError};
-use crate::auth::Pattern;
+use crate::auth::{Pattern, Role};
 use crate::rooms;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;
+
+/// Most characters of a subject.
+const SUBJECT_CHARS_MAX: usize = 64;
 
 /// Latest time that a token may state: the year 9999, as calendars have it.
 const SECONDS_MAX: f64 = 253_402_300_799.0;
@@ -21,6 +24,10 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) read: Vec<Pattern>,
     pub(in crate::auth) publish: Vec<Pattern>,
+    /// What the holder may do on the admin port.
+    pub(in crate::auth) role: Option<Role>,
+    /// Whom the token names, in at most 64 visible characters.
+    pub(in crate::auth) subject: Option<String>,
     /// End of the rights, the leeway included.
     pub(in crate::auth) until: SystemTime,
 }
@@ -35,6 +42,8 @@ struct Claims {
     iss: Option<String>,
     #[serde(default)]
     aud: Option<OneOrMore>,
+    #[serde(default)]
+    sub: Option<Value>,
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -56,6 +65,8 @@ struct Rights {
     publish: Option<OneOrMore>,
     #[serde(default)]
     call: Option<OneOrMore>,
+    #[serde(default)]
+    admin: Option<Role>,
 }
 
 impl Grant {
@@ -94,6 +105,8 @@ impl Grant {
         Ok(Self {
             read: of_both(streams(rights.read)?),
             publish: of_both(streams(rights.publish)?),
+            role: rights.admin,
+            subject: claims.sub.as_ref().and_then(Value::as_str).map(shown),
             until,
         })
     }
@@ -128,6 +141,12 @@ fn patterns(
     };
     let patterns = list.iter().map(pattern).collect::<Result<_, _>>();
     patterns.map_err(|_| TokenError::Rights)
+}
+
+/// Returns a subject as people are shown it.
+fn shown(subject: &str) -> String {
+    let visible = subject.chars().filter(|it| !it.is_control());
+    visible.take(SUBJECT_CHARS_MAX).collect()
 }
 
 /// Returns the time of a `NumericDate` (RFC 7519 §2), whose seconds may have a fraction.

@@ -83,7 +83,8 @@ pub enum TokenError {
     Audience,
     /// The claim with the rights is malformed.
     #[error(
-        "the token's rights are malformed: write lists of patterns like {{\"read\": [\"cam/*\"]}}"
+        "the token's rights are malformed: write lists of patterns like {{\"read\": [\"cam/*\"]}}, and \
+         as `admin` one of viewer, operator, admin"
     )]
     Rights,
 }

@@ -45,7 +45,7 @@ pub struct Jwt {
     /// What a token's `aud` must be or have; null checks no audience, which `jwks_url` does not
     /// allow.
     pub audience: Option<String>,
-    /// Name of the claim with the rights, an object with `read`, `publish` and `call`.
+    /// Name of the claim with the rights, an object with `read`, `publish`, `call` and `admin`.
     pub claim: String,
     /// Seconds by which the clocks of issuer and server may differ, up to 300.
     pub leeway_s: u64,

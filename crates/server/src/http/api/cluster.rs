@@ -13,6 +13,7 @@ use super::super::extract::Query;
 use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use crate::app::App;
+use crate::auth::Role;
 use crate::cluster::{Member, MemberView};
 
 /// Longest time that a drain may take, in seconds.
@@ -40,13 +41,16 @@ pub(super) fn routes() -> Routes {
             Method::POST,
             "/api/v1/cluster/drain",
             Operation::new("drain", "Sends publishers and sources to other servers")
-                .problem(404, alone),
+                .problem(404, alone)
+                .needs(Role::Operator),
             drain,
         )
         .on(
             Method::DELETE,
             "/api/v1/cluster/drain",
-            Operation::new("resume", "Takes a drain back").problem(404, alone),
+            Operation::new("resume", "Takes a drain back")
+                .problem(404, alone)
+                .needs(Role::Operator),
             resume,
         )
 }

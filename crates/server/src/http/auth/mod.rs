@@ -333,7 +333,7 @@ async fn login(
 
 /// Returns an error if the login was not checked, or if the reason tells its owner what to do, and
 /// `Ok` if it was wrong: other credentials of the request may be right.
-fn refuse_later(error: LoginError) -> Result<(), Problem> {
+pub(super) fn refuse_later(error: LoginError) -> Result<(), Problem> {
     let (status, title) = match error {
         LoginError::Wrong => return Ok(()),
         LoginError::Token(reason) => return Err(invalid_token(reason)),

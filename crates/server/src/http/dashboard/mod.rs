@@ -21,13 +21,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response, Sse};
 use axum::{Extension, Json};
+use futures_util::StreamExt as _;
+use futures_util::future::ready;
 
 use super::api::StreamPath;
 use super::extract::{Path, Query};
 use super::openapi::{Operation, Routes};
+use super::operators::Visitor;
 use super::problem::Problem;
 use super::{pages, snapshot};
 use crate::app::App;
+use crate::auth::Role;
 use overview::Overview;
 pub(super) use overviews::Overviews;
 use stages::Second;
@@ -83,7 +87,8 @@ pub(super) fn routes() -> Routes {
             Method::POST,
             "/api/v1/streams/{name}/keyframe",
             Operation::new("requestKeyframe", "Requests a keyframe from a source")
-                .problem(404, no_stream),
+                .problem(404, no_stream)
+                .needs(Role::Operator),
             actions::request_keyframe,
         )
         .on(
@@ -91,7 +96,8 @@ pub(super) fn routes() -> Routes {
             "/api/v1/viewers/{protocol}/{name}",
             Operation::new("disconnectViewer", "Ends the session of a viewer")
                 .problem(404, "There is no such viewer")
-                .problem(409, "Several viewers have names that begin like this"),
+                .problem(409, "Several viewers have names that begin like this")
+                .needs(Role::Operator),
             actions::disconnect,
         )
 }
@@ -107,6 +113,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 async fn overview(
     State(app): State<App>,
     Extension(overviews): Extension<Arc<Overviews>>,
+    Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !wants_events(&headers) {
@@ -115,6 +122,7 @@ async fn overview(
     let events = overviews.events(app).ok_or_else(|| {
         Problem::try_later("Too many dashboards", "close one that nobody looks at")
     })?;
+    let events = events.take_while(move |_| ready(visitor.may_go_on()));
     Ok(Sse::new(events).into_response())
 }
 
@@ -123,6 +131,7 @@ async fn overview(
 async fn stages(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
+    Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let stream = app
@@ -131,7 +140,11 @@ async fn stages(
         .ok_or_else(|| Problem::no_stream(&name))?;
     let mut watch = stages::Watch::new(app, stream);
     match wants_events(&headers) {
-        true => Ok(Sse::new(watch.events()).into_response()),
+        true => {
+            let events = watch.events();
+            let events = events.take_while(move |_| ready(visitor.may_go_on()));
+            Ok(Sse::new(events).into_response())
+        }
         false => Ok(Json(watch.second()).into_response()),
     }
 }

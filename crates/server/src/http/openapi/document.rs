@@ -32,7 +32,10 @@ impl Routes {
             },
             "servers": [{ "url": "/" }],
             "paths": paths,
-            "components": { "schemas": schemas },
+            "components": { "schemas": schemas, "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "password": { "type": "http", "scheme": "basic" },
+            } },
         })
     }
 }
@@ -64,6 +67,15 @@ impl Registered {
             "operationId": self.operation.id,
             "summary": self.operation.summary,
             "tags": [self.tag()],
+            "description": match self.role() {
+                Some(role) => format!("Needs the role `{role}`."),
+                None => "For everybody who reaches the port.".to_owned(),
+            },
+            // The empty choice: a server may require nothing of this machine.
+            "security": match self.role() {
+                Some(_) => json!([{}, { "token": [] }, { "password": [] }]),
+                None => json!([]),
+            },
             "parameters": std::mem::take(&mut description.parameters),
             "responses": responses,
         });

@@ -13,6 +13,7 @@
 
 mod describe;
 mod document;
+mod requirements;
 mod served;
 
 use axum::Router;
@@ -22,7 +23,9 @@ use axum::routing::MethodFilter;
 use schemars::JsonSchema;
 
 use crate::app::App;
+use crate::auth::Role;
 pub(super) use describe::{Answer, Argument, Describe, Description};
+pub(super) use requirements::{Requirement, Requirements};
 pub(super) use served::routes;
 
 /// Routes and their description.
@@ -54,6 +57,18 @@ pub(super) struct Operation {
     json: Vec<JsonAnswer>,
     /// Statuses of errors with their meaning.
     problems: Vec<(u16, &'static str)>,
+    needs: Needs,
+}
+
+/// Who may ask for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Viewers of the server's state, for what only reads; else those with the role `admin`.
+    Usual,
+    /// Those with this role.
+    Role(Role),
+    /// Everybody who reaches the port.
+    Nothing,
 }
 
 /// An answer in JSON: its status, and what adds its schema to a description.
@@ -72,7 +87,20 @@ impl Operation {
             plain: Vec::new(),
             json: Vec::new(),
             problems: Vec::new(),
+            needs: Needs::Usual,
         }
+    }
+
+    /// Requires `role` in place of the usual one.
+    pub(super) const fn needs(mut self, role: Role) -> Self {
+        self.needs = Needs::Role(role);
+        self
+    }
+
+    /// Lets everybody ask for the operation.
+    pub(super) const fn for_everybody(mut self) -> Self {
+        self.needs = Needs::Nothing;
+        self
     }
 
     /// Adds an answer that is not JSON.
@@ -97,6 +125,18 @@ impl Operation {
     pub(super) fn problem(mut self, status: u16, what: &'static str) -> Self {
         self.problems.push((status, what));
         self
+    }
+}
+
+impl Registered {
+    /// Returns the role that the operation needs; `None` if everybody may ask for it.
+    fn role(&self) -> Option<Role> {
+        match self.operation.needs {
+            Needs::Usual if self.method.is_safe() => Some(Role::Viewer),
+            Needs::Usual => Some(Role::Admin),
+            Needs::Role(role) => Some(role),
+            Needs::Nothing => None,
+        }
     }
 }
 
@@ -138,6 +178,11 @@ impl Routes {
         self.router = self.router.merge(other.router);
         self.registered.extend(other.registered);
         self
+    }
+
+    /// Returns who may ask for which operation.
+    pub(super) fn requirements(&self) -> Requirements {
+        Requirements::of(&self.registered)
     }
 
     /// Returns the routes without their description.

@@ -38,14 +38,15 @@ pub(in super::super) fn routes() -> Routes {
                 "Returns a script, style sheet or icon of a page",
             )
             .plain(200, "*/*", "The file")
-            .problem(404, "No page has such a file"),
+            .problem(404, "No page has such a file")
+            .for_everybody(),
             pages::asset,
         )
 }
 
 async fn document() -> Response {
     static DOCUMENT: OnceLock<String> = OnceLock::new();
-    let text = DOCUMENT.get_or_init(|| super::super::operators().document().to_string());
+    let text = DOCUMENT.get_or_init(|| super::super::of_operators().document().to_string());
     let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "application/json"),
         (header::CACHE_CONTROL, "no-cache"),

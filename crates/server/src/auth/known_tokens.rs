@@ -1,0 +1,123 @@
+//! Tokens that have a name and a role.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use super::{Name, Role, Secret};
+
+/// Fewest characters of a token that opens the admin port. A random one of this length cannot be
+/// guessed.
+const CHARACTERS_MIN: usize = 16;
+
+/// Most tokens. A request is compared with each of them.
+const TOKENS_MAX: usize = 1_000;
+
+/// A token of the configuration with its role on the admin port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamedToken {
+    /// Name of the token's holder in the log and in the audit log.
+    pub name: Name,
+    /// The token itself: 16 to 1024 visible ASCII characters, like those of `openssl rand -hex 24`.
+    pub token: Secret,
+    /// What the holder may do on the admin port.
+    pub role: Role,
+}
+
+/// SHA-256 of a token. A token is random, so its hash tells nothing of it.
+pub(super) type TokenDigest = [u8; 32];
+
+/// The tokens of a configuration, as their hashes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownTokens(Vec<KnownToken>);
+
+/// One token of a configuration.
+#[derive(Clone, Debug)]
+pub(super) struct KnownToken {
+    pub(super) name: Name,
+    pub(super) role: Role,
+    digest: TokenDigest,
+}
+
+impl KnownTokens {
+    pub(super) fn new(tokens: &[NamedToken]) -> Self {
+        let known = tokens.iter().map(|it| KnownToken {
+            name: it.name.clone(),
+            role: it.role,
+            digest: digest_of(it.token.reveal()),
+        });
+        Self(known.collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the token that has this hash. The time does not depend on which one that is.
+    pub(super) fn get(&self, digest: &TokenDigest) -> Option<&KnownToken> {
+        let same = |it: &&KnownToken| bool::from(it.digest.ct_eq(digest));
+        self.0.iter().filter(same).last()
+    }
+}
+
+pub(super) fn digest_of(token: &str) -> TokenDigest {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+/// Reads the list of tokens, each of which has a name and a text of its own.
+pub(super) fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NamedToken>, D::Error> {
+    let tokens = Option::<Vec<NamedToken>>::deserialize(from)?.unwrap_or_default();
+    if tokens.len() > TOKENS_MAX {
+        let reason = format_args!("more than {TOKENS_MAX} tokens");
+        return Err(D::Error::custom(reason));
+    }
+    let (mut names, mut texts) = (BTreeSet::new(), BTreeSet::new());
+    for NamedToken { name, token, .. } in &tokens {
+        if token.reveal().len() < CHARACTERS_MIN {
+            return Err(D::Error::custom(format_args!(
+                "token '{name}' has less than {CHARACTERS_MIN} characters: draw one, like `openssl rand -hex 24`"
+            )));
+        }
+        if !names.insert(name) || !texts.insert(token.reveal()) {
+            return Err(D::Error::custom(format_args!(
+                "token '{name}' has the name or the text of another one: give each its own"
+            )));
+        }
+    }
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Auth;
+    use super::*;
+
+    fn auth(tokens: &serde_json::Value) -> Result<Auth, String> {
+        let auth = serde_json::json!({ "tokens": tokens });
+        serde_json::from_value(auth).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_token_has_a_name_and_a_text_of_its_own_that_cannot_be_guessed() {
+        let token = |name: &str, token: &str| serde_json::json!({"name": name, "token": token, "role": "viewer"});
+        let (a, b) = ("0123456789abcdef", "0123456789abcdeg");
+        let good = auth(&vec![token("ann", a), token("bob", b)].into()).expect("two tokens");
+        let known = KnownTokens::new(&good.tokens);
+        let found = known.get(&digest_of(b)).expect("it is there");
+        assert_eq!((found.name.as_str(), found.role), ("bob", Role::Viewer));
+        assert!(known.get(&digest_of("0123456789abcde")).is_none());
+        for (bad, told) in [
+            (vec![token("ann", "short")], "less than 16"),
+            (vec![token("ann", a), token("ann", b)], "'ann'"),
+            (vec![token("ann", a), token("bob", a)], "'bob'"),
+        ] {
+            let error = auth(&bad.into()).expect_err(told);
+            assert!(error.contains(told) && !error.contains(a), "{error}");
+        }
+    }
+}
