@@ -340,6 +340,15 @@ pub enum WarningReason {
         "the file's clock jumps here, as if two recordings were joined; the stream continues without a jump"
     )]
     ClockJump,
+    /// Packets of a transport stream are missing.
+    #[error("packets of the transport stream are missing at {0} places; viewers may see faults")]
+    MissingPackets(u64),
+    /// A transport stream is not taken apart.
+    #[error(
+        "the transport stream is sent as a whole, because its video is not H.264 or H.265: players \
+         of RTSP show it, browsers and MoQ do not; for those convert it (ffmpeg: -c:v libx264 -bf 0)"
+    )]
+    SentWhole,
     /// The video has no keyframe.
     #[error("no keyframe was found; viewers may see broken frames at first")]
     NoEntryPoint,

@@ -6,9 +6,8 @@ use crate::audio::flac::Flac;
 use crate::audio::frames::{Frames, Syntax as _};
 use crate::audio::mpeg_audio::MpegAudio;
 use crate::audio::tags;
-use crate::container::transport::Transport;
 use crate::container::wav::Wav;
-use crate::container::{avi, flv, ivf, matroska, mp4, ogg};
+use crate::container::{avi, flv, ivf, matroska, mp4, ogg, transport};
 use crate::elementary::grammar::Grammar as _;
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
@@ -72,7 +71,7 @@ impl Format {
             Self::Ogg => Box::new(ogg::open(data, warnings)?),
             Self::MpegPs => Box::new(Program::open(data, warnings)?),
             Self::MpegVideo => Box::new(Program::open_bare(data, warnings)?),
-            Self::MpegTs => Box::new(Transport::open(data, warnings)?),
+            Self::MpegTs => transport::open(data, warnings)?,
             Self::Wav => Box::new(Wav::open(data, warnings)?),
             Self::Dv => Box::new(Dv::open(data, warnings)?),
             Self::Mpeg4Visual => Box::new(Mpeg4Visual::open(data, warnings)?),

@@ -15,6 +15,8 @@ use crate::elementary::grammar::{Content, Grammar, Leading, Role, Set, VideoFact
 pub(super) struct Assembly<G> {
     grammar: G,
     pub(super) opening: Option<(Track, Option<FrameRate>)>,
+    /// The parameter sets of the first keyframe, with start codes.
+    pub(super) opening_sets: Vec<u8>,
     unit: Pending,
     pub(super) notes: Notes,
 }
@@ -24,6 +26,7 @@ impl<G: Grammar> Default for Assembly<G> {
         Self {
             grammar: G::default(),
             opening: None,
+            opening_sets: Vec::new(),
             unit: Pending::default(),
             notes: Notes::default(),
         }
@@ -41,15 +44,18 @@ struct Pending {
     start: Option<Vec<u8>>,
     /// Length of an access unit delimiter in bytes, which must stay first (H.264 7.4.1.2.3).
     delimiter: usize,
+    /// Where the first NAL unit begins in the stream.
+    begin: Option<u64>,
 }
 
 impl<G: Grammar> Assembly<G> {
     /// Parses the beginning of a NAL unit; of a parameter set, the whole unit. Returns false if
-    /// more bytes are needed.
+    /// more bytes are needed. `at`: where the unit begins in the stream.
     pub(super) fn announce(
         &mut self,
         nal: &[u8],
         is_whole: bool,
+        at: u64,
         out: &mut VecDeque<Unit>,
     ) -> bool {
         let cap = match G::is_parameter_set(nal[0]) {
@@ -65,8 +71,9 @@ impl<G: Grammar> Assembly<G> {
             }
         };
         if role.begins_unit {
-            self.close(out);
+            self.close(at, out);
         }
+        self.unit.begin.get_or_insert(at);
         self.note(role);
         true
     }
@@ -104,6 +111,7 @@ impl<G: Grammar> Assembly<G> {
                             let rate = opening.timing.and_then(|(n, d)| FrameRate::new(n, d));
                             (opening.track, rate)
                         });
+                        self.opening_sets = unit.start.clone().unwrap_or_default();
                     }
                 }
             }
@@ -115,8 +123,8 @@ impl<G: Grammar> Assembly<G> {
         }
     }
 
-    /// Hands out the access unit. Returns whether there was ever a keyframe.
-    pub(super) fn close(&mut self, out: &mut VecDeque<Unit>) -> bool {
+    /// Hands out the access unit, which ends at `end`. Returns whether there was ever a keyframe.
+    pub(super) fn close(&mut self, end: u64, out: &mut VecDeque<Unit>) -> bool {
         let started = self.opening.is_some();
         let mut unit = std::mem::take(&mut self.unit);
         if !unit.has_slice {
@@ -133,16 +141,20 @@ impl<G: Grammar> Assembly<G> {
             return started;
         }
         let keyframe = unit.start.is_some();
+        let mut has_inserted_sets = false;
         if let Some(sets) = unit.start.take()
             && G::SETS.iter().any(|set| !unit.sets.contains(set))
         {
             let at = unit.delimiter.min(unit.bytes.len());
             unit.bytes.splice(at..at, sets);
+            has_inserted_sets = true;
         }
         out.push_back(Unit {
             data: Bytes::from(unit.bytes),
             keyframe,
             field: unit.frame.is_some_and(|frame| frame.field),
+            span: unit.begin.unwrap_or(end)..end,
+            has_inserted_sets,
         });
         started
     }

@@ -39,6 +39,9 @@ pub struct Splitter {
     /// Whether the beginning of the incomplete NAL unit was parsed.
     announced: bool,
     leading: usize,
+    /// Where `bytes` begins in the stream, and where the start code before it does.
+    base: u64,
+    code_at: u64,
     coding: Option<Coding>,
     units: VecDeque<Unit>,
 }
@@ -55,6 +58,18 @@ impl Splitter {
         Self::default()
     }
 
+    /// Creates a splitter for a stream whose coding is known.
+    pub(crate) fn of(h265: bool) -> Self {
+        let coding = match h265 {
+            true => Coding::H265(Assembly::default()),
+            false => Coding::H264(Assembly::default()),
+        };
+        Self {
+            coding: Some(coding),
+            ..Self::default()
+        }
+    }
+
     /// Adds the next bytes of the stream.
     ///
     /// # Errors
@@ -64,6 +79,9 @@ impl Splitter {
         while let Some(at) = find_start_code(&self.bytes[self.searched..]) {
             let code = self.searched + at;
             let behind = code + START_CODE.len();
+            // A zero byte may belong to the start code (H.264 annex B.1.1).
+            let has_zero = code > 0 && self.bytes[code - 1] == 0;
+            let code_at = self.base + code as u64 - u64::from(has_zero);
             if self.begun {
                 let rest = self.bytes.split_off(behind);
                 self.bytes.truncate(code);
@@ -75,15 +93,18 @@ impl Splitter {
                 self.begun = true;
                 self.bytes.drain(..behind);
             }
+            self.base += behind as u64;
+            self.code_at = code_at;
             self.searched = 0;
         }
-        // A start code may cross the border.
-        self.searched = self.bytes.len().saturating_sub(START_CODE.len() - 1);
+        // A start code may cross the border, and so may the zero byte before it.
+        self.searched = self.bytes.len().saturating_sub(START_CODE.len());
         if self.begun {
             self.announce(HEAD_BYTES);
         }
         if !self.begun {
             self.leading += self.searched;
+            self.base += self.searched as u64;
             self.bytes.drain(..self.searched);
             self.searched = 0;
             if self.leading > LEADING_BYTES_MAX {
@@ -103,11 +124,13 @@ impl Splitter {
         if self.begun && !trim_zeros(&self.bytes).is_empty() {
             self.take_nal()?;
         }
+        self.base += self.bytes.len() as u64;
         self.bytes.clear();
+        let end = self.base;
         let started = match &mut self.coding {
             None => return Err(Error::NoStartCode),
-            Some(Coding::H264(assembly)) => assembly.close(&mut self.units),
-            Some(Coding::H265(assembly)) => assembly.close(&mut self.units),
+            Some(Coding::H264(assembly)) => assembly.close(end, &mut self.units),
+            Some(Coding::H265(assembly)) => assembly.close(end, &mut self.units),
         };
         if started {
             Ok(())
@@ -137,6 +160,15 @@ impl Splitter {
             None => Notes::default(),
             Some(Coding::H264(assembly)) => assembly.notes,
             Some(Coding::H265(assembly)) => assembly.notes,
+        }
+    }
+
+    /// Returns the parameter sets of the first unit, with start codes; empty before it.
+    pub(crate) fn opening_sets(&self) -> &[u8] {
+        match &self.coding {
+            None => &[],
+            Some(Coding::H264(assembly)) => &assembly.opening_sets,
+            Some(Coding::H265(assembly)) => &assembly.opening_sets,
         }
     }
 
@@ -174,10 +206,10 @@ impl Splitter {
                 Coding::H264(Assembly::default())
             }
         });
-        let is_whole = bytes_min < HEAD_BYTES;
+        let (is_whole, at) = (bytes_min < HEAD_BYTES, self.code_at);
         self.announced = match coding {
-            Coding::H264(assembly) => assembly.announce(nal, is_whole, &mut self.units),
-            Coding::H265(assembly) => assembly.announce(nal, is_whole, &mut self.units),
+            Coding::H264(assembly) => assembly.announce(nal, is_whole, at, &mut self.units),
+            Coding::H265(assembly) => assembly.announce(nal, is_whole, at, &mut self.units),
         };
     }
 }
@@ -253,6 +285,24 @@ mod tests {
         let (_, whole) = split(part, part.len()).expect("frames");
         for step in [1, 2, 3, 1000] {
             assert_eq!(split(part, step).expect("frames").1, whole, "{step}");
+        }
+    }
+
+    #[test]
+    fn units_name_the_bytes_that_they_are_made_of() {
+        let (_, units) = split(CLIP, 777).expect("frames");
+        assert_eq!(units[0].span.start, 0);
+        for pair in units.windows(2) {
+            assert_eq!(pair[0].span.end, pair[1].span.start);
+        }
+        assert_eq!(units.last().map(|it| it.span.end), Some(CLIP.len() as u64));
+        let nals = |bytes: &[u8]| -> Vec<Vec<u8>> {
+            let nals = crate::elementary::annexb::nals(bytes);
+            nals.map(<[u8]>::to_vec).collect()
+        };
+        for unit in units.iter().filter(|unit| !unit.has_inserted_sets) {
+            let span = unit.span.start as usize..unit.span.end as usize;
+            assert_eq!(nals(&CLIP[span]), nals(&unit.data));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Access units of a live stream, what was dropped, and why the stream ended.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 /// Longest access unit in bytes; level 6.2 at its highest bitrate stays below 7 MB.
@@ -21,6 +23,10 @@ pub struct Unit {
     pub keyframe: bool,
     /// Whether the unit is one field of an interlaced frame, which lasts half as long.
     pub field: bool,
+    /// Bytes of the stream, counted from its start, that the unit was made of.
+    pub span: Range<u64>,
+    /// Whether `data` has parameter sets that the stream has elsewhere.
+    pub has_inserted_sets: bool,
 }
 
 /// What a splitter dropped or found damaged.

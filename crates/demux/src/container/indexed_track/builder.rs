@@ -5,7 +5,7 @@ use glassline_media::{Kind, MediaTime, Track};
 use super::clock::Clock;
 use super::units::{BARE, Entry, IndexedTrack, KEYFRAME, LENGTH, UNIT_BYTES_MAX};
 use crate::FrameRate;
-use crate::container::coding::{Coding, Described, Timing};
+use crate::container::coding::{Coding, Described, Timing, UnitFacts};
 use crate::container::pcm::Pcm;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
@@ -131,6 +131,17 @@ impl IndexedTrackBuilder {
             }
             Err(fault) => return Err(fault),
         };
+        self.push_examined(sample, length, facts)
+    }
+
+    /// Adds the next unit in decoding order, which has `length` bytes. Returns the end of the unit
+    /// in ns.
+    pub(crate) fn push_examined(
+        &mut self,
+        sample: Sample,
+        length: u32,
+        facts: UnitFacts,
+    ) -> Result<i64, Fault> {
         let counted = facts.samples.map(|samples| self.samples_ns(samples.into()));
         let duration_ns = counted.or(sample.duration_ns);
         let keyframe = sample.keyframe && facts.keyframe;

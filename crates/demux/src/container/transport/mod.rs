@@ -1,5 +1,5 @@
-//! An MPEG transport stream (ISO/IEC 13818-1 §2.4), which is sent as a whole (RFC 2250 §2): its
-//! streams are not demultiplexed.
+//! An MPEG transport stream (ISO/IEC 13818-1 §2.4). Its video and its audio are taken [`apart`],
+//! so that every receiver plays them. What cannot be taken apart is sent as a whole (RFC 2250 §2):
 //!
 //! ```text
 //! file ─ packets ─► index: clock references, keyframes, tables (once)
@@ -13,6 +13,8 @@
 //! Every player handles that. Announcing a discontinuity would be less work, but players that
 //! rely on stamps alone (FFmpeg and its users) then jump or stall.
 
+mod apart;
+mod content;
 mod entry_point;
 mod index;
 mod packet;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use glassline_media::{Codec, Track};
 
 use crate::Data;
-use crate::error::{Fault, Reason, Warnings};
+use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::system_clock::stamp::clock_ns;
@@ -43,6 +45,23 @@ const UNIT_PACKETS: usize = 6;
 
 /// Bytes in which the layout of the packets is searched.
 const START_BYTES: u64 = 64 * 1024;
+
+pub(crate) use apart::TransportPipe;
+
+/// Reads and indexes a file: its video and audio apart, or all packets as they are.
+pub(crate) fn open(
+    mut data: Box<dyn Data>,
+    warnings: &mut Warnings,
+) -> Result<Box<dyn Reader>, Fault> {
+    let layout = find_layout(&mut data)?;
+    let packets = Packets::new(data.fork(), layout);
+    if let Some(container) = apart::open(packets, warnings)? {
+        return Ok(Box::new(container));
+    }
+    let whole = Transport::open(data, warnings)?;
+    warnings.add(None, WarningReason::SentWhole);
+    Ok(Box::new(whole))
+}
 
 /// A reader of the packets of a transport stream, up to six at a time.
 pub(crate) struct Transport {

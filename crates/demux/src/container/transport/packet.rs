@@ -49,7 +49,7 @@ impl Packet {
         self.0[3] & 0x10 != 0
     }
 
-    fn is_scrambled(&self) -> bool {
+    pub(super) fn is_scrambled(&self) -> bool {
         self.0[3] & 0xc0 != 0
     }
 
@@ -114,7 +114,8 @@ impl Packet {
         field[5] = (extension & 0xff) as u8;
     }
 
-    fn payload_at(&self) -> usize {
+    /// Returns where the payload begins in the packet.
+    pub(super) fn payload_at(&self) -> usize {
         let adaptation = match self.0[3] & 0x20 {
             0 => 0,
             _ => 1 + self.adaptation_bytes(),

@@ -40,6 +40,11 @@ pub(super) const SEARCH_BYTES_MAX: u64 = 1 << 20;
 const WINDOW_BYTES: usize = 64 * 1024;
 
 impl Layout {
+    /// Returns the number of bytes of each packet before its sync byte.
+    pub(super) const fn lead(self) -> usize {
+        self.lead
+    }
+
     /// Returns whether packets lie at the start of `bytes`: as many as fit, up to [`RUN`].
     fn fits(self, bytes: &[u8]) -> bool {
         let mut syncs = (0..RUN).map(|number| bytes.get(number * self.stride + self.lead));
@@ -47,7 +52,7 @@ impl Layout {
     }
 
     /// Returns whether `bytes` begin with a packet, by its sync byte.
-    fn begins(self, bytes: &[u8]) -> bool {
+    pub(super) fn begins(self, bytes: &[u8]) -> bool {
         bytes.get(self.lead) == Some(&SYNC)
     }
 }
@@ -104,11 +109,17 @@ impl Packets {
 
     /// Continues at the byte `offset`.
     pub(super) fn go_to(&mut self, offset: u64) -> io::Result<()> {
+        self.skipped = None;
+        let place = offset.checked_sub(self.base);
+        let place = place.and_then(|place| usize::try_from(place).ok());
+        if let Some(place) = place.filter(|&place| place <= self.window.len()) {
+            self.next = place;
+            return Ok(());
+        }
         self.window.clear();
         self.next = 0;
         self.base = offset;
         self.ended = false;
-        self.skipped = None;
         self.data.seek(SeekFrom::Start(offset)).map(|_| ())
     }
 

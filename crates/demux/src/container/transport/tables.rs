@@ -1,6 +1,7 @@
 //! Parses the program association and the program map (ISO/IEC 13818-1 §2.4.4), and stores
 //! their packets.
 
+use super::content::Content;
 use super::packet::{PACKET_BYTES, PAT_PID, Packet};
 
 /// Longest section in bytes; both tables have short ones.
@@ -54,6 +55,8 @@ pub(super) struct Program {
     /// Packet identifier of the clock references.
     pub(super) clock_pid: u16,
     pub(super) streams: Vec<(u16, Coding)>,
+    /// The same streams with what is needed to play them apart from each other.
+    pub(super) contents: Vec<(u16, Content)>,
 }
 
 impl Program {
@@ -193,18 +196,21 @@ fn program(section: &[u8]) -> Option<Program> {
     let (&[clock_high, clock_low, info_high, info_low], rest) = body.split_first_chunk()?;
     let info = usize::from(u16::from_be_bytes([info_high & 0x0f, info_low]));
     let mut rest = rest.get(info..)?;
-    let mut streams = Vec::new();
+    let (mut streams, mut contents) = (Vec::new(), Vec::new());
     while let Some((&[kind, pid_high, pid_low, info_high, info_low], after)) =
         rest.split_first_chunk()
     {
         let pid = u16::from_be_bytes([pid_high & 0x1f, pid_low]);
         streams.push((pid, Coding::of(kind)));
         let info = usize::from(u16::from_be_bytes([info_high & 0x0f, info_low]));
+        let descriptors = after.get(..info).unwrap_or_default();
+        contents.push((pid, Content::of(kind, descriptors)));
         rest = after.get(info..).unwrap_or_default();
     }
     Some(Program {
         clock_pid: u16::from_be_bytes([clock_high & 0x1f, clock_low]),
         streams,
+        contents,
     })
 }
 

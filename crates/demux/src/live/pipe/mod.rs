@@ -23,6 +23,7 @@ use crate::audio::ac3::Ac3;
 use crate::audio::adts::Adts;
 use crate::audio::mpeg_audio::MpegAudio;
 use crate::container::growing::GrowingReader;
+use crate::container::transport::TransportPipe;
 use crate::container::{flv, ivf, matroska, ogg};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::pipe_reader::{PipeReader, PipeUnit};
@@ -288,6 +289,7 @@ fn reader(mut pipe: Box<dyn Read + Send>, fps: Option<f64>) -> Result<Box<dyn Pi
             Box::new(GrowingReader::new(reading))
         }
         Some(sniff::FLV) => Box::new(GrowingReader::new(flv::Reading::new(window(pipe)))),
+        Some(sniff::TRANSPORT_STREAM) => Box::new(TransportPipe::new(window(pipe))),
         Some(sniff::IVF) => Box::new(GrowingReader::new(ivf::Reading::new(window(pipe)))),
         Some(sniff::OGG) => Box::new(ogg::OggPipe::new(pipe)),
         Some(sniff::H264 | sniff::H265) => Box::new(ElementaryReader::new(pipe, rate)),
