@@ -12,11 +12,25 @@ impl Session {
     /// feedback: [`budget`](Self::budget) then limits what may be sent. Returns false, without
     /// effect, if the peer agreed to transport-wide feedback for no track.
     pub fn enable_congestion_control(&mut self, algorithm: Algorithm, now: Instant) -> bool {
-        let numbered = self.senders.iter().any(Sender::is_numbered);
-        if numbered {
+        let may_number = self.senders.iter().any(Sender::may_number);
+        if may_number {
             self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
+            self.choose_numbering();
         }
-        numbered
+        may_number
+    }
+
+    /// Chooses whether packets carry transport-wide numbers, which the peer answers with feedback
+    /// ten times a second or more.
+    ///
+    /// TCP loses nothing and paces by itself, so that over TCP only our own congestion control has
+    /// a use for feedback.
+    pub(super) fn choose_numbering(&mut self) {
+        let is_tcp = self.ice.path().is_some_and(|path| path.is_tcp());
+        let numbered = self.congestion.is_some() || !is_tcp;
+        for sender in &mut self.senders {
+            sender.set_numbered(numbered);
+        }
     }
 
     /// Returns whether congestion control is enabled.

@@ -167,21 +167,39 @@ impl Session {
 
     /// Sends every report and request that is due.
     pub(super) fn send_reports(&mut self, now: Instant) {
-        for index in 0..self.senders.len() {
-            let report = self.senders[index].poll_report(now, &self.reports.wall);
-            if let Some(report) = report {
-                let mut packet = Vec::with_capacity(RTCP_BYTES);
-                report.write(&mut packet);
-                self.write_cname(report.ssrc, &mut packet);
-                self.send_rtcp(packet);
-            }
-        }
+        self.send_sender_reports(now, now);
         self.send_nacks(now);
         self.send_transport_feedback(now);
         if self.reports.at.is_some_and(|at| at <= now) {
             self.reports.at = Some(now + REPORT_INTERVAL);
             self.send_receiver_report(now);
         }
+    }
+
+    /// Queues the sender reports that are due within `early`, and returns whether there are any. A
+    /// report that leaves together with media costs no system call of its own.
+    #[inline]
+    pub fn report_early(&mut self, now: Instant, early: Duration) -> bool {
+        let until = now + early;
+        let mut due = self.senders.iter().filter_map(super::Sender::report_at);
+        due.any(|at| at <= until) && self.send_sender_reports(now, until)
+    }
+
+    /// Sends the sender reports that are due at `until`, as of `now`.
+    fn send_sender_reports(&mut self, now: Instant, until: Instant) -> bool {
+        self.timeout = None;
+        let mut is_any = false;
+        for index in 0..self.senders.len() {
+            let report = self.senders[index].poll_report(now, until, &self.reports.wall);
+            if let Some(report) = report {
+                let mut packet = Vec::with_capacity(RTCP_BYTES);
+                report.write(&mut packet);
+                self.write_cname(report.ssrc, &mut packet);
+                self.send_rtcp(packet);
+                is_any = true;
+            }
+        }
+        is_any
     }
 
     fn send_receiver_report(&mut self, now: Instant) {

@@ -57,6 +57,8 @@ pub struct Sender {
     pub timestamp_start: u32,
     header: Template,
     rtx_header: Template,
+    /// Id of the extension with the transport-wide number; `None` if it is not negotiated.
+    transport: Option<u8>,
     first: u16,
     rtx_first: u16,
     streams: Option<Streams>,
@@ -133,6 +135,7 @@ impl Sender {
             timestamp_start: secrets.timestamp,
             header: Template::new(negotiated.payload_type, transport),
             rtx_header: Template::new(negotiated.rtx_payload_type.unwrap_or(0), transport),
+            transport,
             first: secrets.sequence,
             rtx_first: secrets.rtx_sequence,
             streams: None,
@@ -310,6 +313,21 @@ impl Sender {
         next ^ self.counts.packets ^ u64::from(anchor) ^ u64::from(self.header.bytes[0])
     }
 
+    /// Returns whether packets may carry a transport-wide sequence number.
+    pub(super) fn may_number(&self) -> bool {
+        self.transport.is_some()
+    }
+
+    /// Has packets carry a transport-wide sequence number from now on, if that is negotiated, or
+    /// none.
+    pub(super) fn set_numbered(&mut self, numbered: bool) {
+        let transport = self.transport.filter(|_| numbered);
+        if transport.is_some() != self.is_numbered() {
+            self.header.set_transport(transport);
+            self.rtx_header.set_transport(transport);
+        }
+    }
+
     /// Returns whether packets carry a transport-wide sequence number.
     pub(super) fn is_numbered(&self) -> bool {
         self.header.transport.is_some()
@@ -369,13 +387,15 @@ impl Sender {
         self.report_at
     }
 
-    /// Returns the sender report if one is due, with the RTP timestamp extrapolated to `now`.
+    /// Returns the sender report if one is due at `until`, with the RTP timestamp extrapolated to
+    /// `now`.
     pub(super) fn poll_report(
         &mut self,
         now: Instant,
+        until: Instant,
         wall: &WallClock,
     ) -> Option<rtcp::SenderReport> {
-        if self.report_at.is_none_or(|at| now < at) {
+        if self.report_at.is_none_or(|at| until < at) {
             return None;
         }
         self.report_at = Some(now + REPORT_INTERVAL);

@@ -54,6 +54,12 @@ impl Template {
         }
     }
 
+    /// Has packets carry the transport-wide number in the extension with the id `transport`, or no
+    /// number.
+    pub(super) fn set_transport(&mut self, transport: Option<u8>) {
+        *self = Self::new(self.bytes[1], transport);
+    }
+
     pub(super) fn set_payload_type(&mut self, payload_type: u8) {
         self.bytes[1] = payload_type & 0x7f;
     }

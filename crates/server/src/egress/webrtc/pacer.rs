@@ -3,15 +3,20 @@
 //! A keyframe sent at line rate overruns shallow buffers on the path: media servers that did so saw
 //! some ninety times the loss of those that spread a frame over 8 ms. Small frames go out at once,
 //! so that their packets stay in one segmented send.
+//!
+//! The kernel paces TCP by itself. A frame for a connection is divided only to bound what is sealed
+//! at a time: sealed packets cannot be skipped when the path turns out to be slow.
 
 use std::time::{Duration, Instant};
+
+use glassline_webrtc::Transport;
 
 /// Usual number of packets in a chunk. Chunks are equal, and a frame is divided into the nearest
 /// number of them, so that one extra packet does not cost a timer and a system call for every
 /// viewer and frame.
 const CHUNK: usize = 12;
 
-/// Most packets that may leave together: one segmented send.
+/// Most packets that may leave together: one segmented send, or one write to a connection.
 const CHUNK_MAX: usize = 40;
 
 /// Most chunks of a frame, unless they would be larger than [`CHUNK_MAX`]; pacing thus costs no
@@ -24,22 +29,29 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Decides when one viewer's next packets may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacer {
+    /// What carries the packets.
+    transport: Transport,
     next: Option<Instant>,
 }
 
 impl Pacer {
+    /// States what carries the packets from now on.
+    pub(crate) fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+    }
+
     /// Returns how many packets may leave at `now` of a frame of `packets` packets; zero before
     /// [`deadline`](Self::deadline).
     pub(crate) fn allowance(&self, packets: usize, now: Instant) -> usize {
         if self.next.is_some_and(|next| next > now) {
             return 0;
         }
-        chunk(packets)
+        chunk(packets, self.transport)
     }
 
     /// Notes that `sent` packets of a frame of `packets` packets left at `now`.
     pub(crate) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
-        let chunk = chunk(packets);
+        let chunk = chunk(packets, self.transport);
         let share = u32::try_from(sent.min(chunk)).unwrap_or(u32::MAX);
         let whole = u32::try_from(chunk).unwrap_or(u32::MAX);
         self.next = Some(now + INTERVAL * share / whole);
@@ -52,8 +64,11 @@ impl Pacer {
 }
 
 /// Returns the number of packets in one chunk of a frame of `packets` packets, at least one.
-fn chunk(packets: usize) -> usize {
-    let nearest = (packets + CHUNK / 2) / CHUNK;
+fn chunk(packets: usize, transport: Transport) -> usize {
+    let nearest = match transport {
+        Transport::Udp => (packets + CHUNK / 2) / CHUNK,
+        Transport::Tcp => 1,
+    };
     let chunks = nearest
         .clamp(1, CHUNKS_PER_FRAME)
         .max(packets.div_ceil(CHUNK_MAX));
@@ -67,8 +82,13 @@ mod tests {
     /// Returns the number of batches of a frame of `packets` packets, and the time from the first
     /// batch to the last.
     fn spread(packets: usize) -> (usize, Duration) {
+        spread_over(Transport::Udp, packets)
+    }
+
+    fn spread_over(transport: Transport, packets: usize) -> (usize, Duration) {
         let start = Instant::now();
         let (mut pacer, mut now, mut left, mut batches) = (Pacer::default(), start, packets, 0);
+        pacer.set_transport(transport);
         while left > 0 {
             let count = pacer.allowance(packets, now).min(left);
             if count == 0 {
@@ -100,5 +120,18 @@ mod tests {
         let (batches, took) = spread(400);
         assert_eq!(batches, 10);
         assert_eq!(took, Duration::from_millis(9));
+    }
+
+    #[test]
+    fn a_connection_takes_frames_whole_up_to_what_one_write_carries() {
+        assert_eq!(spread_over(Transport::Tcp, 11), (1, Duration::ZERO));
+        assert_eq!(spread_over(Transport::Tcp, 40), (1, Duration::ZERO));
+        assert_eq!(
+            spread_over(Transport::Tcp, 65),
+            (2, Duration::from_millis(1))
+        );
+        // What is sealed at a time is bounded, so that a slow path still skips frames.
+        let (batches, took) = spread_over(Transport::Tcp, 400);
+        assert_eq!((batches, took), (10, Duration::from_millis(9)));
     }
 }

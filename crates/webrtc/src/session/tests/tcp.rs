@@ -328,3 +328,57 @@ fn the_same_seed_breaks_in_the_same_way() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn over_tcp_the_viewer_reports_every_packet_only_if_congestion_control_needs_it() {
+    let feedback = |connection: &Connection| {
+        let events = connection.server.peer.events.iter();
+        let is_feedback = |it: &&(Duration, Event)| matches!(it.1, Event::TransportFeedback { .. });
+        events.filter(is_feedback).count()
+    };
+    for seed in 0..3 {
+        let mut connection = Connection::new(seed, drawn(seed));
+        connection.connect();
+        connection.goes_on();
+        assert_eq!(feedback(&connection), 0, "seed {seed}: nothing needs it");
+        let algorithm = glassline_congestion::Algorithm::Glide;
+        let now = connection.clock.now();
+        let session = &mut connection.server.peer.session;
+        assert!(session.enable_congestion_control(algorithm, now));
+        connection.goes_on();
+        assert!(feedback(&connection) > 5, "seed {seed}");
+    }
+}
+
+#[test]
+fn reports_that_leave_early_with_media_come_once_a_second_and_are_true() {
+    let mut connection = Connection::new(1, drawn(1));
+    connection.connect();
+    let now = connection.clock.now();
+    connection.server.peer.anchor(SenderIndex(1), 0, now);
+    connection.run_for(ms(100), true);
+    let sender_time = |connection: &Connection| {
+        let receiver = &connection.viewer.peer.receivers()[1];
+        receiver
+            .sender_time()
+            .expect("a report with the first packet")
+    };
+    let (first, mut last, mut reports, mut early) = (sender_time(&connection), None, 0, 0);
+    for _ in 0..500 {
+        let now = connection.clock.now();
+        let session = &mut connection.server.peer.session;
+        if session.report_early(now, ms(40)) {
+            early += 1;
+            assert!(!session.report_early(now, ms(40)), "once");
+        }
+        connection.run_for(ms(20), true);
+        let newest = sender_time(&connection);
+        reports += u32::from(last.replace(newest.ntp) != Some(newest.ntp));
+    }
+    assert!((10..=11).contains(&early), "{early}");
+    assert!(reports <= early + 1, "{reports}: the timer sends none");
+    let last = sender_time(&connection);
+    let seconds = (last.ntp.0 - first.ntp.0) as f64 / 4_294_967_296.0;
+    let ticks = f64::from(last.rtp_timestamp.wrapping_sub(first.rtp_timestamp)) / 48e3;
+    assert!(seconds > 8.0 && (seconds - ticks).abs() < 1e-4, "{seconds}");
+}

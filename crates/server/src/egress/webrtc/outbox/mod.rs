@@ -373,6 +373,11 @@ pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
 }
 
 impl<S: Sink> Batch<'_, S> {
+    /// Returns what carries the packets.
+    pub(crate) const fn transport(&self) -> Transport {
+        self.route.destination.transport
+    }
+
     /// Adds the packet that `seal` writes into its buffer of 1500 bytes. `seal` returns the
     /// packet's length; 0 adds nothing.
     #[inline]

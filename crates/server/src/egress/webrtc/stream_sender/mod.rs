@@ -225,6 +225,7 @@ impl StreamSender {
         now: Instant,
         mut finished: impl FnMut(FrameStamps),
     ) {
+        self.pacer.set_transport(batch.transport());
         let budget = session.budget(now);
         let order = if self.ends_a_frame(budget, now) {
             [Kind::Video, Kind::Audio]

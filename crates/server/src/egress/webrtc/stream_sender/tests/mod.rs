@@ -1,6 +1,7 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
 mod scene;
+mod tcp;
 
 use glassline_congestion::Algorithm;
 use glassline_media::{Forwarded, MediaTime, Stamps, UnitBuilder};
