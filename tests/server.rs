@@ -253,6 +253,11 @@ impl Server {
         self.running.terminate()?;
         self.running.wait(timeout)
     }
+
+    /// Waits until the server has ended by itself; returns the exit status.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
+        self.running.wait(timeout)
+    }
 }
 
 fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {

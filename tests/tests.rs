@@ -20,6 +20,7 @@ mod channel_host;
 mod channels;
 mod churn;
 mod cluster;
+mod cluster_figures;
 mod commands;
 mod coturn;
 mod dashboard;
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
         absent::TESTS,
         sound_cards::TESTS,
     ];
-    let trials = peers::trials(tests.concat(), !arguments.list);
+    let mut trials = peers::trials(tests.concat(), !arguments.list);
+    trials.extend(cluster_figures::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
