@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo|test|check|reference|package|fuzz|mutants|chaos|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|check|reference|package|fuzz|mutants|chaos|bench|bench-peers`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -17,6 +17,7 @@ mod bench_peers;
 mod chaos;
 mod check;
 mod clip;
+mod cluster_demo;
 mod demo;
 mod fuzz;
 mod install;
@@ -36,6 +37,9 @@ const USAGE: &str = "\
 usage: cargo xtask RECIPE
 
   demo [ARGUMENT…]                 build the binary quickly and run `glassline demo`
+  cluster-demo [--tour] [--binary PATH]
+                                   three servers and three of NATS on this machine, and
+                                   commands that kill parts of them; --tour runs such commands
   test [--no-peers]                everything: formatting, lints, tests against real peers
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
     };
     let outcome = match recipe.as_str() {
         "demo" => demo::run(rest),
+        "cluster-demo" => cluster_demo::run(rest),
         "clip" => clip::run(rest).map_err(Failure::from),
         "test" => test::run(rest),
         "check" => check::run(rest),

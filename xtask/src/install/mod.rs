@@ -328,6 +328,14 @@ pub(crate) fn go_peer(name: &str) -> PathBuf {
     go_folder().join(name)
 }
 
+/// Builds nats-server, and returns the program.
+///
+/// # Errors There is no Go, or its module proxy does not answer.
+pub(crate) fn nats() -> Result<PathBuf, String> {
+    modules::nats_server()?;
+    Ok(go_peer("nats-server"))
+}
+
 fn go_folder() -> PathBuf {
     process::target_directory().join("peers/go")
 }
