@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::peers::{self, Peer, Test};
-use crate::ports::free_ports;
+use crate::ports::{free_port, free_ports};
 use crate::process::{Running, eventually, output_folder};
 use crate::server::{Server, write_file};
 
@@ -151,7 +151,11 @@ impl Ordering<'_> {
             }},
         });
         // JSON is YAML.
-        Server::configured_on(ports.http, &yaml.to_string(), &["demo=demo"])
+        Server::configured_on(
+            [ports.http, free_port()?],
+            &yaml.to_string(),
+            &["demo=demo"],
+        )
     }
 }
 

@@ -121,8 +121,21 @@ pub(crate) struct Watching {
 impl Watching {
     /// Joins by WHEP.
     pub(crate) fn join(server: &Server, stream: &str) -> Result<Self, String> {
+        Self::join_with(server, stream, None)
+    }
+
+    /// Joins by WHEP with a token.
+    pub(crate) fn join_with(
+        server: &Server,
+        stream: &str,
+        token: Option<&str>,
+    ) -> Result<Self, String> {
         let at = server.url(&format!("/{stream}/whep"));
-        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+        let options = Options {
+            token: token.map(str::to_owned),
+            ..Options::default()
+        };
+        let pool = Pool::start(options).map_err(|error| error.to_string())?;
         let endpoint = Endpoint::parse(&at).map_err(|error| error.to_string())?;
         pool.join(Join::new(endpoint));
         Ok(Self { pool, at })
@@ -147,7 +160,7 @@ impl Watching {
     }
 }
 
-fn with_logs(servers: &[&Server], error: &str) -> Failed {
+pub(crate) fn with_logs(servers: &[&Server], error: &str) -> Failed {
     let logs: Vec<String> = servers.iter().map(|it| it.printed()).collect();
     format!("{error}\n{}", logs.join("\n---\n")).into()
 }

@@ -19,8 +19,30 @@ pub(crate) fn request(
     headers: &[(&str, &str)],
     body: impl Into<Vec<u8>>,
 ) -> Result<Answer, String> {
+    exchange(method, url, headers, body.into(), 10)
+}
+
+/// Sends one request as [`request`] does, and returns a redirect as it is.
+pub(crate) fn request_here(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Result<Answer, String> {
+    exchange(method, url, headers, body.into(), 0)
+}
+
+fn exchange(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: Vec<u8>,
+    redirects_max: u32,
+) -> Result<Answer, String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
+        .max_redirects(redirects_max)
+        .max_redirects_will_error(false)
         .timeout_global(Some(Duration::from_secs(60)))
         .build()
         .into();
@@ -29,7 +51,7 @@ pub(crate) fn request(
         builder = builder.header(*name, *value);
     }
     let request = builder
-        .body(body.into())
+        .body(body)
         .map_err(|error| format!("{method} {url}: {error}"))?;
     let mut response = agent
         .run(request)

@@ -69,11 +69,16 @@ impl Server {
 
     /// Starts a server of `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
-        Server::configured_on(free_port()?, yaml, sources)
+        Server::configured_on([free_port()?, free_port()?], yaml, sources)
     }
 
-    /// Starts a server as [`configured`](Self::configured) with a port of HTTP that others know.
-    pub(crate) fn configured_on(http: u16, yaml: &str, sources: &[&str]) -> Result<Server, String> {
+    /// Starts a server as [`configured`](Self::configured) with ports of HTTP and RTSP that others
+    /// know.
+    pub(crate) fn configured_on(
+        known: [u16; 2],
+        yaml: &str,
+        sources: &[&str],
+    ) -> Result<Server, String> {
         // Servers of several tests, and of several runs of the tests, run at the same time.
         static CONFIGURED: AtomicU32 = AtomicU32::new(0);
         let number = CONFIGURED.fetch_add(1, Ordering::Relaxed);
@@ -81,14 +86,14 @@ impl Server {
         let path = write_file(&name, yaml.as_bytes())?;
         let mut arguments = serve_arguments(sources);
         arguments.push(&path);
-        Server::start_command(glassline(&arguments), http)
+        Server::start_command(glassline(&arguments), known)
     }
 
     /// Starts `glassline demo` with variables of the environment.
     pub(crate) fn with_variables(variables: &[(&str, &str)]) -> Result<Server, String> {
         let mut command = glassline(&["demo"]);
         command.envs(variables.iter().copied());
-        Server::start_command(command, free_port()?)
+        Server::start_command(command, [free_port()?, free_port()?])
     }
 
     /// Starts a server of `sources` that may open `descriptors` files, sockets included.
@@ -97,16 +102,16 @@ impl Server {
         let mut command = Command::new("sh");
         command.args(["-c", &limit, env!("CARGO_BIN_EXE_glassline")]);
         command.args(serve_arguments(sources)).env("NO_COLOR", "1");
-        Server::start_command(command, free_port()?)
+        Server::start_command(command, [free_port()?, free_port()?])
     }
 
     fn start(arguments: &[&str]) -> Result<Server, String> {
-        Server::start_command(glassline(arguments), free_port()?)
+        Server::start_command(glassline(arguments), [free_port()?, free_port()?])
     }
 
-    /// Starts the server with this port of HTTP, and waits until the API answers.
-    fn start_command(mut command: Command, http: u16) -> Result<Server, String> {
-        let [media, admin, rtsp] = free_ports()?;
+    /// Starts the server with these ports of HTTP and RTSP, and waits until the API answers.
+    fn start_command(mut command: Command, [http, rtsp]: [u16; 2]) -> Result<Server, String> {
+        let [media, admin] = free_ports()?;
         let places = [
             ("--http", http),
             ("--media", media),

@@ -21,6 +21,7 @@ mod channels;
 mod churn;
 mod cluster;
 mod cluster_figures;
+mod cluster_redirect;
 mod commands;
 mod coturn;
 mod dashboard;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         cluster::TESTS,
+        cluster_redirect::TESTS,
         aiortc::TESTS,
         api::TESTS,
         pion::TESTS,

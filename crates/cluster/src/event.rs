@@ -194,12 +194,32 @@ pub enum ViewDecision {
 /// How a viewer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A viewer over HTTP that follows a redirect.
+    /// A viewer over HTTP that follows a redirect to any URL.
     Http,
-    /// A viewer over RTSP that follows a redirect.
+    /// A viewer over HTTP whose page came by HTTPS: browsers let it follow a redirect to HTTPS
+    /// only.
+    Https,
+    /// A viewer over RTSP without TLS, which follows a redirect to such a URL.
     Rtsp,
+    /// A viewer over RTSP within TLS, which follows a redirect to such a URL.
+    Rtsps,
     /// A viewer that must be served here: it cannot follow, or was redirected already.
     Here,
+}
+
+impl Access {
+    /// Returns that one of a node's bases of URLs, over HTTP and over RTSP, which such a viewer can
+    /// be redirected to.
+    pub fn base<'a>(self, http: Option<&'a str>, rtsp: Option<&'a str>) -> Option<&'a str> {
+        let (base, schemes): (_, &[&str]) = match self {
+            Self::Http => (http, &["http://", "https://"]),
+            Self::Https => (http, &["https://"]),
+            Self::Rtsp => (rtsp, &["rtsp://"]),
+            Self::Rtsps => (rtsp, &["rtsps://"]),
+            Self::Here => return None,
+        };
+        base.filter(|base| schemes.iter().any(|scheme| base.starts_with(scheme)))
+    }
 }
 
 /// What stands in the catalog of a pulled stream.

@@ -26,10 +26,16 @@ const DRIFT = 20e-6;
 /** Rounding of performance.now() at both ends of an exchange. */
 const RESOLUTION_MS = globalThis.crossOriginIsolated ? 0.005 : 0.1;
 
+/** The clock of this page's server. */
+export const OWN = `${base}/api/v1/clock`;
+
 export class ServerClock {
   #samples = [];
   #serial = 0;
   #timer = null;
+
+  /** Address that is asked: of this page's server, unless another one sends the media. */
+  at = OWN;
 
   /** Exchanges so far that were answered. */
   exchanges = 0;
@@ -69,7 +75,7 @@ export class ServerClock {
   async #exchange() {
     const serial = this.#serial;
     // The serial makes the URL unique, so that its timing entry can be found.
-    const url = new URL(`${base}/api/v1/clock?n=${this.exchanges}`, location.href).href;
+    const url = new URL(`${this.at}?n=${this.exchanges}`, location.href).href;
     try {
       const before = performance.now();
       const response = await fetch(url, {

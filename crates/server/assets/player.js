@@ -17,7 +17,7 @@
 // video resumes by itself, and sooner than after a new handshake.
 
 import { Problem, base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
-import { ServerClock } from './clock.js';
+import { OWN, ServerClock } from './clock.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
@@ -165,6 +165,7 @@ async function watch() {
     return error;
   }
   session = dialled;
+  clock.at = dialled.isElsewhere ? `${dialled.resource}/clock` : OWN;
   // The answer may have been quicker than this assignment.
   if (session.connected) onConnected();
   const reason = await session.ended;

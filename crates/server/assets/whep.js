@@ -96,6 +96,11 @@ export class Session {
     return this.pc.getTransceivers().some(receives);
   }
 
+  /** Whether another server of a cluster serves the session, to which this page's server sent it. */
+  get isElsewhere() {
+    return this.resource !== null && new URL(this.resource).origin !== location.origin;
+  }
+
   /** Ends the session with a reason, for instance because the server no longer knows it. */
   lose(message, cause) {
     this.#over(new Lost(message, cause));
@@ -163,11 +168,16 @@ export class Session {
     } catch {
       await this.pc.setLocalDescription(offer);
     }
-    const response = await request(endpoint, {
+    const post = (url) => request(url, {
       method: 'POST',
       headers: { 'content-type': 'application/sdp', accept: 'application/sdp' },
       body: this.pc.localDescription.sdp,
       timeoutMs: 10000,
+    });
+    const response = await post(endpoint).catch((problem) => {
+      // The server may have named another one of its cluster that this page cannot reach.
+      if (problem.status !== 0) throw problem;
+      return post(`${endpoint}${endpoint.includes('?') ? '&' : '?'}noredirect`);
     });
     const location = response.headers.get('location');
     if (location) this.resource = new URL(location, response.url).href;

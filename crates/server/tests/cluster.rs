@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{Cluster, ClusterOrigin, Secret};
+use glassline_server::config::{Cluster, ClusterOrigin, PublicUrls, Secret};
 use serde_json::{Value, json};
 
 use crate::panics::fail_at;
@@ -28,6 +28,9 @@ fn cluster(name: &str, origins: Vec<ClusterOrigin>) -> Option<Cluster> {
         origins,
         linger_s: 1,
         drain_s: 0,
+        public: PublicUrls::default(),
+        redirect: true,
+        viewers_per_stream: 200,
     })
 }
 

@@ -128,7 +128,7 @@ impl Node {
         let relay = self.relays.get(name);
         let running = relay.and_then(|it| it.running.as_ref());
         let hops = running.map_or(1, |it| it.path.len() + 1);
-        let viewers = relay.map_or(0, |it| it.viewers);
+        let viewers = self.viewers(name);
         let children = relay.map_or(0, |it| it.children.len());
         let is_draining = self.presence.is_draining();
         let room = self.config.viewers_per_stream.saturating_sub(viewers);

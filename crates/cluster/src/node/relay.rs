@@ -15,7 +15,10 @@ pub const PATH_MAX: usize = 4;
 /// What this node knows and does about a stream of another node, or with viewers of its own.
 #[derive(Debug, Default)]
 pub(super) struct Relay {
+    /// Viewers that the core let in.
     pub(super) viewers: u32,
+    /// Viewers that the server counts.
+    pub(super) counted: u32,
     pub(super) waiting: Vec<Waiting>,
     /// The look-up or question under way.
     pub(super) request: Option<RequestId>,

@@ -28,6 +28,11 @@ impl Node {
         self.write_own_record();
     }
 
+    /// Returns the node that has the stream, as its last known record says.
+    pub fn owner(&self, name: &StreamName) -> Option<&NodeId> {
+        self.known(name).map(|record| &record.node)
+    }
+
     /// Returns the records of streams that this node knows, in the order of their names.
     pub fn known_streams(&self) -> impl Iterator<Item = (&StreamName, &StreamRecord)> {
         let known = self.directory.streams.iter();

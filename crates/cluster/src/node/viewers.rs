@@ -58,9 +58,19 @@ impl Node {
         self.consider_linger(name);
     }
 
+    /// Tells how many viewers the server counts for a stream, where it asks with [`Node::view`] for
+    /// all of them at once. Whichever count is higher holds.
+    pub fn set_viewers(&mut self, now: Moment, name: &StreamName, count: u32) {
+        self.now = now;
+        if let Some(relay) = self.relays.get_mut(name) {
+            relay.counted = count;
+        }
+    }
+
     /// Returns how many viewers of a stream are served here.
     pub fn viewers(&self, name: &StreamName) -> u32 {
-        self.relays.get(name).map_or(0, |it| it.viewers)
+        let relay = self.relays.get(name);
+        relay.map_or(0, |it| it.viewers.max(it.counted))
     }
 
     /// Decides about the viewers who wait, as far as enough is known.
@@ -114,14 +124,15 @@ impl Node {
     /// Serves the waiting viewers here up to the limit, and sends the others to a node beside.
     fn serve_here_or_beside(&mut self, name: &StreamName) {
         let most = self.config.viewers_per_stream;
+        let is_closed = self.presence.is_draining() || self.load.headroom == 0;
         let Some(relay) = self.relays.get_mut(name) else {
             return;
         };
         for waiting in std::mem::take(&mut relay.waiting) {
-            let is_full = self.viewers(name) >= most || self.presence.is_draining();
-            let beside = match waiting.access {
-                Access::Http | Access::Rtsp if is_full => self.beside(name, waiting.access),
-                _ => None,
+            let is_full = is_closed || self.viewers(name) >= most;
+            let beside = match is_full {
+                true => self.beside(name, waiting.access),
+                false => None,
             };
             let decision = beside.unwrap_or(ViewDecision::Here);
             self.decide(waiting.viewer, name, decision);
@@ -131,6 +142,9 @@ impl Node {
     /// A node that a viewer is sent to although this one has the stream: a child with room, or
     /// a node of the region that will pull.
     fn beside(&mut self, name: &StreamName, access: Access) -> Option<ViewDecision> {
+        if access == Access::Here {
+            return None;
+        }
         let relay = self.relays.get_mut(name)?;
         let region = &self.config.region;
         let children = relay
@@ -157,12 +171,8 @@ impl Node {
             other
         };
         let record = self.address(best)?;
-        let has_url = match access {
-            Access::Http => record.http.is_some(),
-            Access::Rtsp => record.rtsp.is_some(),
-            Access::Here => false,
-        };
-        has_url.then(|| ViewDecision::Redirect {
+        let base = access.base(record.http.as_deref(), record.rtsp.as_deref());
+        base.map(|_| ViewDecision::Redirect {
             node: best.clone(),
             http: record.http.clone(),
             rtsp: record.rtsp.clone(),
@@ -367,12 +377,8 @@ impl Node {
     }
 }
 
-const fn url(holder: &Holder, access: Access) -> Option<&String> {
-    match access {
-        Access::Http => holder.http.as_ref(),
-        Access::Rtsp => holder.rtsp.as_ref(),
-        Access::Here => None,
-    }
+fn url(holder: &Holder, access: Access) -> Option<&str> {
+    access.base(holder.http.as_deref(), holder.rtsp.as_deref())
 }
 
 fn redirect(holder: &Holder) -> ViewDecision {

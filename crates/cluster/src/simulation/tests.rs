@@ -280,3 +280,101 @@ fn a_crash_at_every_step_leaves_a_name_that_can_be_claimed() {
         assert!(world.is_admitted(next), "after {steps} steps");
     }
 }
+
+/// A cluster of three whose nodes take five viewers of a stream each, with a publisher at node 0.
+fn of_five_viewers_each(change: impl Fn(&mut crate::Config)) -> (World, crate::StreamName) {
+    let mut world = World::new(11, 3, 3);
+    world.configure(|config| {
+        config.viewers_per_stream = 5;
+        change(config);
+    });
+    world.start_all();
+    world.run_until(seconds(8));
+    let name = stream_name(0);
+    world.publish(0, &name, Policy::Refuse);
+    world.run_until(seconds(9));
+    (world, name)
+}
+
+fn viewers(world: &World, name: &crate::StreamName) -> [u32; 3] {
+    [0, 1, 2].map(|index| world.node(index).map_or(0, |node| node.viewers(name)))
+}
+
+/// Lets viewers come to a node, half a second apart.
+fn come(world: &mut World, index: usize, name: &crate::StreamName, access: Access, count: u32) {
+    for _ in 0..count {
+        world.view(index, name, access);
+        world.run_until(world.elapsed() + Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn viewers_fill_the_node_that_has_the_stream_before_another_one_pulls() {
+    let (mut world, name) = of_five_viewers_each(|_| {});
+    come(&mut world, 1, &name, Access::Https, 5);
+    assert_eq!(viewers(&world, &name), [5, 0, 0]);
+    assert!(
+        world
+            .node(1)
+            .is_some_and(|node| node.pulled(&name).is_none())
+    );
+    come(&mut world, 1, &name, Access::Https, 5);
+    assert_eq!(viewers(&world, &name), [5, 5, 0]);
+    assert!(
+        world
+            .node(1)
+            .is_some_and(|node| node.pulled(&name).is_some())
+    );
+    come(&mut world, 1, &name, Access::Https, 5);
+    let all = viewers(&world, &name);
+    assert_eq!(all.iter().sum::<u32>(), 15, "{all:?}");
+    assert_eq!(world.decisions.not_found + world.decisions.unavailable, 0);
+}
+
+#[test]
+fn viewers_that_cannot_follow_are_served_by_a_pull() {
+    for access in [Access::Rtsp, Access::Rtsps, Access::Here] {
+        let (mut world, name) = of_five_viewers_each(|_| {});
+        come(&mut world, 1, &name, access, 8);
+        assert_eq!(viewers(&world, &name), [0, 8, 0], "{access:?}");
+        assert_eq!(world.decisions.redirected, 0, "{access:?}");
+    }
+    let (mut world, name) = of_five_viewers_each(|config| {
+        config.record.http = Some("http://plain:8889".to_owned());
+    });
+    come(&mut world, 1, &name, Access::Https, 2);
+    assert_eq!(viewers(&world, &name), [0, 2, 0]);
+    let (mut world, name) = of_five_viewers_each(|config| config.record.http = None);
+    come(&mut world, 1, &name, Access::Http, 2);
+    assert_eq!(viewers(&world, &name), [0, 2, 0]);
+}
+
+#[test]
+fn viewers_that_the_server_counts_take_room() {
+    let (mut world, name) = of_five_viewers_each(|_| {});
+    come(&mut world, 0, &name, Access::Here, 1);
+    let moment = world.moment(0);
+    let node = world.processes[0].node.as_mut().expect("it runs");
+    node.set_viewers(moment, &name, 5);
+    come(&mut world, 1, &name, Access::Http, 1);
+    assert_eq!(viewers(&world, &name), [5, 1, 0]);
+    let node = world.processes[0].node.as_mut().expect("it runs");
+    node.set_viewers(moment, &name, 4);
+    world.run_until(world.elapsed() + seconds(5));
+    come(&mut world, 2, &name, Access::Http, 1);
+    assert_eq!(world.decisions.redirected, 1);
+}
+
+#[test]
+fn a_server_without_room_sends_viewers_to_another_one() {
+    let (mut world, name) = of_five_viewers_each(|_| {});
+    let full = crate::record::Load::default();
+    let node = world.processes[0].node.as_mut().expect("it runs");
+    node.set_load(full);
+    come(&mut world, 0, &name, Access::Http, 3);
+    assert_eq!(viewers(&world, &name)[0], 0);
+    assert_eq!(world.decisions.redirected, 3);
+    // Nowhere else to go: refusing it is for the server to decide.
+    come(&mut world, 0, &name, Access::Here, 1);
+    assert_eq!(viewers(&world, &name)[0], 1);
+}

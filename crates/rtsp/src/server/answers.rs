@@ -78,6 +78,11 @@ impl Core {
             (Stage::Describe, Answer::Described(presentation)) => {
                 self.described(&request, target, &presentation);
             }
+            (Stage::Describe, Answer::Moved { location }) => {
+                self.respond(&request, Status::FOUND, |response| {
+                    response.headers.push("Location", &location);
+                });
+            }
             (
                 Stage::SetUp {
                     track,

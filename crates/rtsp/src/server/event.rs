@@ -190,6 +190,12 @@ pub enum Answer {
     },
     /// Answers [`Event::Describe`] with the stream's description.
     Described(Box<Presentation>),
+    /// Answers [`Event::Describe`]: another server has the stream (302, RFC 2326 §11.3.3). Players
+    /// connect to its URL.
+    Moved {
+        /// The URL to ask for instead, in visible ASCII.
+        location: String,
+    },
     /// The answer to [`Event::SetUp`].
     SetUp {
         /// SSRC of the packets to come, if known.

@@ -15,8 +15,12 @@ mod member;
 mod origins;
 mod pull;
 mod ticket;
+mod viewer_ticket;
 
 pub(crate) use identity::{Identity, Provenances};
-pub(crate) use member::{ClaimRefusal, Draining, Member, MemberSettings, MemberView, Reachable};
+pub(crate) use member::{
+    ClaimRefusal, Draining, Elsewhere, Member, MemberSettings, MemberView, Reachable, by_calendar,
+};
 pub(crate) use origins::{Directory, Settings};
 pub(crate) use ticket::{TicketError, verify};
+pub(crate) use viewer_ticket::{Destination, Grant, in_query};

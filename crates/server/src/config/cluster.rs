@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::nats::Nats;
 use super::parts;
+use super::public_urls::PublicUrls;
 use crate::auth::Secret;
 
 /// Longest drain after SIGTERM, in seconds.
@@ -62,6 +63,19 @@ pub struct Cluster {
     #[serde(default = "drain_s")]
     #[schemars(range(max = 86400))]
     pub drain_s: u32,
+    /// Addresses under which viewers reach this server, with `nats`. Other servers redirect viewers
+    /// to them, and send nobody here without.
+    #[serde(default)]
+    pub public: PublicUrls,
+    /// Whether viewers that ask this server for a stream of another one are redirected there while
+    /// it has room, with `nats`. Otherwise this server pulls the stream for them.
+    #[serde(default = "redirects")]
+    pub redirect: bool,
+    /// Viewers of one stream at this server from which on other servers send none here, and this one
+    /// sends new ones to others.
+    #[serde(default = "viewers_per_stream", deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub viewers_per_stream: u32,
 }
 
 /// The section does not fit the rest of the configuration.
@@ -222,6 +236,14 @@ const fn linger_s() -> u32 {
 
 const fn drain_s() -> u32 {
     10
+}
+
+const fn redirects() -> bool {
+    true
+}
+
+const fn viewers_per_stream() -> u32 {
+    200
 }
 
 fn to_text<T: ToString, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {

@@ -29,6 +29,7 @@ mod pages;
 mod paging;
 mod panics;
 mod problem;
+mod redirect;
 mod refusals;
 mod resource;
 pub(crate) mod server;
@@ -53,6 +54,7 @@ use axum::{Extension, Router};
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 use openapi::{Operation, Routes};
+use redirect::RequestTarget;
 use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
@@ -102,6 +104,7 @@ pub(crate) fn public(app: App) -> Router {
         .route("/{stream}/talk", talk)
         .route("/{stream}/talk/{session}", session)
         .route("/{stream}/whep/{session}/report", post(api::report))
+        .route("/{stream}/whep/{session}/clock", get(api::clock))
         .route(
             "/{stream}/whip/{session}/report",
             post(api::publishing::report),
@@ -222,9 +225,16 @@ async fn readers(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     matched: Option<MatchedPath>,
     params: Result<RawPathParams, RawPathParamsRejection>,
+    target: RequestTarget,
     mut request: Request,
     next: Next,
 ) -> Response {
+    if let Some(response) = target.to_its_server(&app, &request) {
+        return response;
+    }
+    if target.has_session(&app) {
+        return next.run(request).await;
+    }
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let is_page = request.method() == Method::GET
         && matches!(
@@ -250,6 +260,11 @@ async fn readers(
             true => response,
             false => resource::without_credentials(response),
         };
+    }
+    // The handler of calls needs the user of the ticket, and looks at it itself.
+    let grant = target.grant(&app, request.uri()).filter(|_| !is_call);
+    if let Some(grant) = grant {
+        return redirect::end_with(&grant, next.run(request).await);
     }
     let is_free = route == "/-/{name}"
         || is_keyed
@@ -285,6 +300,10 @@ async fn readers(
             Ok(reader) => reader,
             Err(problem) => return problem.into_response(),
         };
+        let asked = (request.uri(), target.access(&request));
+        if let Some(response) = target.elsewhere(&app, asked, reader.user()).await {
+            return response;
+        }
         request.extensions_mut().insert(reader.clone());
         let response = next.run(request).await;
         return resource::end_with(&app.users, reader.user(), response);

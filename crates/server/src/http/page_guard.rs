@@ -6,11 +6,13 @@
 //! credential, both must be the server's own, or configured.
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
+use super::redirect::RequestTarget;
+use super::resource;
 use super::shown::Shown;
 use crate::app::App;
 use crate::auth::{Access, PageRefusal};
@@ -21,15 +23,25 @@ use crate::sessions::ConnectionAddresses;
 pub(super) async fn viewers(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    target: RequestTarget,
     request: Request,
     next: Next,
 ) -> Response {
-    if let Err(refusal) = check(&app, connection, &request) {
+    // A page of another server of the cluster, whose viewer that one sent here.
+    let is_sent = target.grant(&app, request.uri()).is_some() || target.has_session(&app);
+    if !is_sent && let Err(refusal) = check(&app, connection, &request) {
         return refuse(&refusal).into_response();
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = next.run(request).await;
-    let allowed = origin.filter(|origin| origin.to_str().is_ok_and(|it| app.sites.allows(it)));
+    let asks = request
+        .headers()
+        .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = match is_sent && asks && request.method() == Method::OPTIONS {
+        true => resource::preflight(),
+        false => next.run(request).await,
+    };
+    let allows = |origin: &HeaderValue| origin.to_str().is_ok_and(|it| app.sites.allows(it));
+    let allowed = origin.filter(|origin| is_sent || allows(origin));
     if let Some(origin) = allowed {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

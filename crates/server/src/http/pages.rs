@@ -173,10 +173,25 @@ pub(super) fn made(body: String) -> Response {
 /// takes a round trip, which a page without them does not pay.
 fn page_with_ice_servers(app: &App, status: StatusCode, body: &'static str) -> Response {
     if app.config.webrtc.ice_servers.is_empty() {
-        return page(status, body);
+        return with_other_servers(app, page(status, body));
     }
     let body = body.replacen("<html", "<html data-ice-servers", 1);
-    (status, headers(HTML), body).into_response()
+    with_other_servers(app, (status, headers(HTML), body).into_response())
+}
+
+/// Lets a page connect to the other servers of the cluster, which its media may come from.
+fn with_other_servers(app: &App, mut response: Response) -> Response {
+    let member = app.sessions.directory().and_then(|it| it.member());
+    let origins = member.map_or_else(Vec::new, |member| member.other_origins());
+    if !origins.is_empty() {
+        let others = origins.join(" ");
+        let policy = format!("{CONTENT_SECURITY_POLICY}; connect-src 'self' {others}");
+        if let Ok(policy) = HeaderValue::try_from(policy) {
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+    }
+    response
 }
 
 fn page(status: StatusCode, body: &'static str) -> Response {

@@ -125,11 +125,26 @@ pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> R
 
 /// Lets the session that `response` tells of, if it tells of one, end with the rights of `user`.
 pub(super) fn end_with(users: &Users, user: Option<&str>, response: Response) -> Response {
+    end_at(response, user.and_then(|user| users.until(user)))
+}
+
+/// Lets the session that `response` tells of, if it tells of one, end at `until`.
+pub(super) fn end_at(response: Response, until: Option<Instant>) -> Response {
     let made = response.extensions().get::<Arc<SessionRecord>>();
-    if let Some((made, until)) = made.zip(user.and_then(|user| users.until(user))) {
+    if let Some((made, until)) = made.zip(until) {
         made.end_at(until);
     }
     response
+}
+
+/// Answers a preflight of a page on another origin, which may send what the pages here send.
+pub(super) fn preflight() -> Response {
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS),
+        (header::ACCESS_CONTROL_MAX_AGE, "86400"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
 }
 
 /// Adds the configured ICE servers as `Link` headers (RFC 9725 §4.6), one header for each.
@@ -267,10 +282,7 @@ pub(super) async fn options(
         (header::HeaderName::from_static("accept-post"), SDP),
         (header::HeaderName::from_static("accept-patch"), FRAGMENT),
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-        (
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "Authorization, Content-Type, If-Match",
-        ),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS),
         (header::ACCESS_CONTROL_MAX_AGE, "86400"),
     ];
     let mut response = (StatusCode::NO_CONTENT, headers).into_response();
@@ -280,6 +292,9 @@ pub(super) async fn options(
     }
     response
 }
+
+/// Headers that pages of other origins may send.
+const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match";
 
 /// Methods of the URLs of offers and sessions.
 const METHODS: &str = "OPTIONS, GET, HEAD, POST, PATCH, DELETE";

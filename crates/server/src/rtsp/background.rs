@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use glassline_hub::{Stream, StreamName};
 use glassline_rtsp::sdp::Description;
-use glassline_rtsp::server::{Refusal, RequestId};
+use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
 use super::access;
 use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use super::pending_request::{Credentials, Login, PendingRequest};
+use super::redirect::Placing;
 use super::shared::Shared;
 use crate::auth::LoginError;
 use crate::cluster::ClaimRefusal;
@@ -116,6 +117,31 @@ impl Background {
                 claim,
             };
             shared.send(thread, Command::Claimed(Box::new(claimed)));
+        });
+    }
+
+    /// Asks which server of the cluster a client is to play from. Where that is this one, the client
+    /// waits for the stream.
+    pub(super) fn place(&self, client: Key, id: RequestId, placing: Placing) {
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let placed = placing.place(&shared);
+            let placed = shared.supervisor.catch_task(Part::Rtsp, placed).await;
+            let answer = match placed {
+                Ok(Ok(demand)) => {
+                    let awaited = AwaitedStream {
+                        client,
+                        id,
+                        request: placing.request(),
+                        demand,
+                    };
+                    return shared.send(thread, Command::Awaited(Box::new(awaited)));
+                }
+                Ok(Err(answer)) => answer,
+                Err(_) => Answer::Refused(Refusal::Internal),
+            };
+            let answer = Box::new(answer);
+            shared.send(thread, Command::Answer { client, id, answer });
         });
     }
 

@@ -34,6 +34,7 @@ mod publish_session;
 mod publishers;
 mod reception;
 mod recovery;
+mod redirect;
 mod requests;
 mod setup;
 mod shared;

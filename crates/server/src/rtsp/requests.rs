@@ -21,6 +21,7 @@ use super::file_playback::{FilePlayback, PlayRequest};
 use super::media_folder;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
 use super::publish_session::{PublishSession, announced_name};
+use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::TrackTransport;
@@ -51,6 +52,8 @@ pub(super) enum Effect {
         stream: Arc<Stream>,
         request: PendingRequest,
     },
+    /// Ask which server of the cluster the client is to play the stream from, and then answer.
+    ChooseServer(RequestId, Box<Placing>),
     /// Claim the name of the announced stream among several servers, and then answer the request.
     ClaimName {
         id: RequestId,
@@ -91,7 +94,11 @@ impl Requests {
             } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
             Event::Describe { id, path, query } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
-                Some(self.describe(scope, id, path, cipher))
+                let placing = Placing::new(&self.shared, scope, (&path, query.as_deref()), cipher);
+                Some(match placing {
+                    Some(placing) => Effect::ChooseServer(id, Box::new(placing)),
+                    None => self.describe(scope, id, path, cipher),
+                })
             }
             Event::SetUp {
                 id,
@@ -159,6 +166,11 @@ impl Requests {
         query: Option<&str>,
         credentials: Option<ClientCredentials>,
     ) -> Effect {
+        if access == Access::Read
+            && let Some(user) = redirect::admitted(&self.shared, &path, query)
+        {
+            return Effect::Answer(id, Answer::Authorized { user });
+        }
         let (users, by) = (&self.shared.users, scope.client.requester());
         match access::authorize(users, &by, access, &path, query, credentials) {
             Decision::Now(answer) => Effect::Answer(id, answer),

@@ -15,6 +15,18 @@ impl SessionId {
         Self(text.into())
     }
 
+    /// Returns the identifier that the server of a cluster called `server` gives a session, so that
+    /// others know whose it is.
+    pub fn at(server: &str, text: &str) -> Self {
+        Self(format!("{server}.{text}").into())
+    }
+
+    /// Returns the name of the server whose session this is; `None` outside of a cluster.
+    pub fn server(&self) -> Option<&str> {
+        // A server's name has no dot.
+        self.0.split_once('.').map(|(server, _)| server)
+    }
+
     /// Returns the identifier as it appears in URLs.
     pub fn as_str(&self) -> &str {
         &self.0

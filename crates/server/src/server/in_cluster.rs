@@ -41,6 +41,8 @@ pub(super) fn services(
             region: cluster.region.clone(),
             linger,
             viewers_max: config.limits.viewers,
+            viewers_per_stream: cluster.viewers_per_stream,
+            redirects: cluster.redirect,
         };
         Member::new(hub, &identity, &provenances, supervisor, settings)
     });
@@ -97,6 +99,8 @@ pub(super) fn join(
         port,
         incarnation: services.identity.incarnation,
         region: cluster.region.clone(),
+        http: cluster.public.http.clone(),
+        rtsp: cluster.public.rtsp.clone(),
     };
     tracing::info!(node = %cluster.name, host = reachable.host, port, "joining the cluster");
     let fingerprint = quic.shared().watch_fingerprint();

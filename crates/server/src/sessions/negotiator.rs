@@ -280,7 +280,7 @@ impl Negotiator {
             let offered = codec.map_or("nothing", |it| it.encoding_name());
             return Err(JoinError::NotOpus { offered });
         }
-        let session = draw_session_id();
+        let session = self.draw_session_id();
         let stream = room.stream(&newcomer.id);
         let membership = rooms.enter(room, newcomer, session.clone())?;
         let stream = self.hub.admit(stream);
@@ -318,7 +318,7 @@ impl Negotiator {
         let BrowserTracks { tracks, leases } = offered.map_err(OfferError::NotTranscoded)?;
         let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());
-        let id = draw_session_id();
+        let id = self.draw_session_id();
         let (now, lag) = (accepted.now, self.settings.lag);
         let broker = data.as_ref().map(|it| self.shared.brokers.of(&it.name));
         let publication = data
@@ -457,6 +457,17 @@ impl Negotiator {
         }
     }
 
+    /// Draws the identifier of a session, which in a cluster names this server.
+    pub(super) fn draw_session_id(&self) -> SessionId {
+        let mut bytes = [0; 16];
+        rand::rng().fill_bytes(&mut bytes);
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        match self.directory.as_ref().and_then(|it| it.member()) {
+            Some(member) => SessionId::at(member.node(), &text),
+            None => SessionId::new(&text),
+        }
+    }
+
     /// Returns the server's media addresses for a peer whose request arrived at `reached`.
     pub(super) fn candidates(&self, reached: IpAddr) -> Vec<TransportAddress> {
         let media = self.settings.media;
@@ -474,13 +485,6 @@ pub(super) fn draw_secrets() -> Secrets {
     let mut seed = [0; 32];
     rand::rng().fill_bytes(&mut seed);
     Secrets::expand(&seed)
-}
-
-pub(super) fn draw_session_id() -> SessionId {
-    let mut bytes = [0; 16];
-    rand::rng().fill_bytes(&mut bytes);
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    SessionId::new(&text)
 }
 
 fn not_live(stream: &Stream) -> OfferError {

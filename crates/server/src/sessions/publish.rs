@@ -8,7 +8,7 @@ use glassline_rtp::receive::TrackPipeline;
 use glassline_webrtc::{OpusOptions, Session};
 
 use super::endings::EndReason;
-use super::negotiator::{AnsweredOffer, Negotiator, draw_session_id};
+use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Publisher, Role};
 use crate::cluster::ClaimRefusal;
@@ -84,7 +84,7 @@ impl Negotiator {
             // A session that ended meanwhile is as good as left.
             let _ = self.leave(&record).await;
         }
-        let id = draw_session_id();
+        let id = self.draw_session_id();
         let reservation =
             self.reservations
                 .reserve(name.clone(), id.clone(), takes_over, accepted.now);

@@ -8,7 +8,7 @@ use glassline_webrtc::sdp::NegotiationError;
 use glassline_webrtc::{Kinds, Session};
 use tokio::sync::mpsc;
 
-use super::negotiator::{AnsweredOffer, Negotiator, draw_session_id};
+use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Role, Talker};
 use crate::talk::{Loudspeakers, VoicePacket};
@@ -38,7 +38,7 @@ impl Negotiator {
             return Err(unsupported(codec));
         }
         let role = |_: &Session, _: &Stream| Role::Talker(Talker::new(codec, voice));
-        Ok(self.keep(accepted, draw_session_id(), stream, role, None))
+        Ok(self.keep(accepted, self.draw_session_id(), stream, role, None))
     }
 }
 

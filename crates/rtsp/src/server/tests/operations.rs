@@ -70,7 +70,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         20 => ask,
         4 => (0u8..6).prop_map(Operation::Frame),
         1 => prop::collection::vec(any::<u8>(), 0..9).prop_map(Operation::Garbage),
-        14 => (0usize..9).prop_map(Operation::Answer),
+        14 => (0usize..10).prop_map(Operation::Answer),
         2 => (0u32..40_000).prop_map(Operation::Wait),
         4 => (0usize..4000).prop_map(Operation::Read),
     ]
@@ -85,6 +85,9 @@ fn answer(owner: &mut Owner, event: &Event, choice: usize) -> Option<(RequestId,
             6 => Answer::Refused(Refusal::Unauthorized),
             7 => Answer::Refused(Refusal::NotFound),
             8 => Answer::Recording,
+            9 => Answer::Moved {
+                location: "rtsp://192.0.2.2/cam".to_owned(),
+            },
             _ => right,
         },
     ))

@@ -262,6 +262,32 @@ fn what_the_owner_refuses_is_said_and_the_connection_kept() {
 }
 
 #[test]
+fn a_stream_of_another_server_is_asked_for_there() {
+    let mut line = Line::open();
+    let location = "rtsp://192.0.2.2:8554/cam?ticket=1.2.3";
+    let moved = || {
+        Some(Answer::Moved {
+            location: location.to_owned(),
+        })
+    };
+    // The first question is whether the client may.
+    line.owner.next = None;
+    assert_eq!(line.status(&format!("DESCRIBE {CAM}"), ""), 200);
+    line.owner.next = moved();
+    let response = line.ask(&format!("DESCRIBE {CAM}"), "");
+    assert_eq!(response.status, Status::FOUND);
+    assert_eq!(response.headers.get("Location"), Some(location));
+    line.owner.next = moved();
+    assert_eq!(
+        line.status(
+            &format!("SETUP {CAM}/trackID=0"),
+            "Transport: RTP/AVP/TCP\r\n"
+        ),
+        500
+    );
+}
+
+#[test]
 fn a_late_answer_is_nothing() {
     let mut line = Line::open();
     line.feed_unanswered(written(1, &format!("DESCRIBE {CAM}"), "", "").as_bytes());

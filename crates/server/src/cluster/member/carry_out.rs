@@ -130,6 +130,9 @@ impl Member {
     }
 
     fn on_viewers(&self, viewer: ViewerId, name: &Name, decision: &ViewDecision) {
+        if self.on_placed(viewer, name, decision) {
+            return;
+        }
         let mut core = self.lock();
         let Some(followed) = core.followed.get_mut(name) else {
             return;

@@ -128,6 +128,7 @@ impl Member {
         let load = self.load();
         self.with_core(|core, now| {
             core.node.set_load(load);
+            core.note_headroom(load.headroom);
             let mut followed = std::mem::take(&mut core.followed);
             followed.retain(|name, followed| self.look_at(core, now, name, followed));
             core.followed = followed;
@@ -167,6 +168,9 @@ impl Member {
             }
             _ => {}
         }
+        let viewers = stream.as_ref().map_or(0, |stream| stream.viewers());
+        let viewers = u32::try_from(viewers).unwrap_or(u32::MAX);
+        core.node.set_viewers(now, name, viewers);
         if let Some(own) = &followed.own
             && sends(own, stream.as_deref(), now.at)
         {

@@ -19,6 +19,7 @@ mod followed;
 mod lookup;
 mod pulled;
 mod record;
+mod redirect;
 mod status;
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,12 +27,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_cluster::{
-    Config, Moment, Node, NodeId, PublisherId, PullId, Region, StreamName as Name, ViewerId,
+    Config, Moment, Node, NodeId, PublisherId, PullId, Region, StreamName as Name, ViewDecision,
+    ViewerId,
 };
 use glassline_cluster_nats::{Engine, Options};
 use glassline_hub::{Hub, Prospect, StreamName};
 use glassline_quic::Fingerprint;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::identity::{Identity, Provenances};
@@ -40,10 +42,12 @@ use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use claim::Publishing;
 use driver::Driver;
 use followed::Followed;
+use redirect::Redirecting;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
+pub(crate) use redirect::{Elsewhere, by_calendar};
 pub(crate) use status::{Counts, MemberView};
 
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
@@ -60,6 +64,11 @@ pub(crate) struct MemberSettings {
     pub(crate) linger: Duration,
     /// Most viewers of this server, by which others see its room.
     pub(crate) viewers_max: usize,
+    /// Viewers of one stream from which on others send none here, and this server sends new ones to
+    /// others.
+    pub(crate) viewers_per_stream: u32,
+    /// Whether viewers of this server are redirected to others.
+    pub(crate) redirects: bool,
 }
 
 /// This server in its cluster.
@@ -71,6 +80,7 @@ pub(crate) struct Member {
     supervisor: Arc<Supervisor>,
     options: Options,
     viewers_max: usize,
+    redirecting: Redirecting,
     core: Mutex<Core>,
     /// The engine, once it has started.
     engine: OnceLock<Engine>,
@@ -92,6 +102,10 @@ struct Core {
     /// Whether each source of the configuration is to be connected.
     sources: HashMap<Name, watch::Sender<bool>>,
     pulls: HashMap<PullId, Pull>,
+    /// Viewers that wait until it is decided where they are served.
+    placing: HashMap<ViewerId, oneshot::Sender<ViewDecision>>,
+    /// Whether this server has as many viewers as it takes.
+    is_full: bool,
     counts: Counts,
 }
 
@@ -120,8 +134,7 @@ impl Member {
         let record = record::unreachable(identity.incarnation, settings.region.clone());
         let mut config = Config::new(node, settings.region, record, identity.incarnation);
         config.linger = settings.linger;
-        // Viewers are never sent elsewhere: every server serves its own.
-        config.viewers_per_stream = u32::MAX;
+        config.viewers_per_stream = settings.viewers_per_stream;
         let pulls = Pulls::new(hub, identity, provenances, supervisor, PULL_LINGER)?;
         let core = Core {
             node: Node::new(config, moment()),
@@ -130,6 +143,8 @@ impl Member {
             followed: BTreeMap::new(),
             sources: HashMap::new(),
             pulls: HashMap::new(),
+            placing: HashMap::new(),
+            is_full: false,
             counts: Counts::default(),
         };
         Ok(Arc::new(Self {
@@ -139,6 +154,11 @@ impl Member {
             supervisor: Arc::clone(supervisor),
             options: settings.engine,
             viewers_max: settings.viewers_max,
+            redirecting: Redirecting {
+                secret: identity.secret.clone(),
+                is_on: settings.redirects,
+                viewers_per_stream: settings.viewers_per_stream,
+            },
             core: Mutex::new(core),
             engine: OnceLock::new(),
             changed: Arc::default(),

@@ -16,6 +16,10 @@ pub(crate) struct Reachable {
     pub(crate) incarnation: u64,
     /// Region of this server.
     pub(crate) region: Region,
+    /// Base of the URLs for viewers over HTTP; `None` if there is none.
+    pub(crate) http: Option<String>,
+    /// Base of the URLs for viewers over RTSP; `None` if there is none.
+    pub(crate) rtsp: Option<String>,
 }
 
 impl Reachable {
@@ -29,6 +33,8 @@ impl Reachable {
         NodeRecord {
             quic,
             sha256: sha256.to_string(),
+            http: self.http.clone(),
+            rtsp: self.rtsp.clone(),
             ..unreachable(self.incarnation, self.region.clone())
         }
     }
@@ -75,11 +81,14 @@ mod tests {
                 port: 4443,
                 incarnation: 5,
                 region: Region::new("eu").expect("a name"),
+                http: Some("https://public".to_owned()),
+                rtsp: None,
             };
             let record = reachable.record(sha256);
             let found = address(&record).expect("an address");
             assert_eq!((found.host.as_str(), found.port), (host, 4443));
             assert_eq!(found.sha256, sha256);
+            assert_eq!(record.http.as_deref(), Some("https://public"));
             for quic in ["", ":4443", "host", "host:port", "host:99999"] {
                 let quic = quic.to_owned();
                 let malformed = NodeRecord {

@@ -18,6 +18,8 @@ pub(crate) struct Counts {
     pub(crate) superseded: u64,
     /// Pulls that began.
     pub(crate) pulls: u64,
+    /// Viewers that were sent to another server.
+    pub(crate) redirected: u64,
 }
 
 /// The cluster as this server knows it.
@@ -62,6 +64,10 @@ pub(crate) struct NodeView {
     pub(crate) state: &'static str,
     /// Address of its QUIC listener.
     quic: Option<String>,
+    /// Address for viewers over HTTP, to which other servers redirect them; null for none.
+    http: Option<String>,
+    /// Address for viewers over RTSP, to which other servers redirect them; null for none.
+    rtsp: Option<String>,
     version: Option<String>,
     viewers: Option<u32>,
     streams: Option<u32>,
@@ -169,6 +175,8 @@ fn nodes(node: &glassline_cluster::Node) -> Vec<NodeView> {
             region: Some(record.region.to_string()),
             state,
             quic: Some(record.quic.clone()),
+            http: record.http.clone(),
+            rtsp: record.rtsp.clone(),
             version: Some(record.version.clone()),
             viewers: None,
             streams: None,
@@ -181,6 +189,8 @@ fn nodes(node: &glassline_cluster::Node) -> Vec<NodeView> {
             region: None,
             state: "unheard",
             quic: None,
+            http: None,
+            rtsp: None,
             version: None,
             viewers: None,
             streams: None,

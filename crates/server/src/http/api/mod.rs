@@ -389,14 +389,17 @@ async fn frame_code(
 
 /// Two times of the server in a four-timestamp exchange (RFC 5905 §8: T2, T3), in ns.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-struct ClockTimes {
+pub(super) struct ClockTimes {
     /// When the request arrived.
     received_ns: i64,
     /// When the answer was made.
     sent_ns: i64,
 }
 
-async fn clock(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Json<ClockTimes>) {
+/// Also the clock of a session, for a page whose own server is another one of the cluster.
+pub(super) async fn clock(
+    State(app): State<App>,
+) -> ([(HeaderName, &'static str); 1], Json<ClockTimes>) {
     let received_ns = app.clock.nanos(Instant::now());
     let times = ClockTimes {
         received_ns,

@@ -54,6 +54,12 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             view.counts.pulls,
         ),
         (
+            "cluster_viewers_redirected_total",
+            "counter",
+            "Viewers that were sent to another server.",
+            view.counts.redirected,
+        ),
+        (
             "cluster_publishers_admitted_total",
             "counter",
             "Publishers that got the names of their streams.",

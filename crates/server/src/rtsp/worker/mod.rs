@@ -245,8 +245,7 @@ impl Worker {
         let key = awaited.client;
         self.clients.delivery.serving.begin(key);
         if let Some(mut scope) = self.clients.scope(key, now) {
-            let name = awaited.demand.stream().name().as_str();
-            let requests = &self.requests;
+            let (requests, name) = (&self.requests, awaited.demand.stream().name().as_str());
             let answer = requests.answer_awaited(&mut scope, name, &awaited.request);
             self.clients.delivery.answer(key, awaited.id, answer, now);
             self.serve(key, now);
@@ -438,6 +437,7 @@ impl Worker {
                 stream,
                 request,
             } => self.background.await_tracks(key, id, stream, request),
+            Effect::ChooseServer(id, placing) => self.background.place(key, id, *placing),
             Effect::ClaimName {
                 id,
                 name,

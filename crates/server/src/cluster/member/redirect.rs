@@ -1,0 +1,193 @@
+//! Viewers that another server of the cluster serves, and those that another one sent here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_cluster::{Access, StreamName as Name, ViewDecision, ViewerId};
+use glassline_hub::Stream;
+use tokio::sync::oneshot;
+
+use super::{Core, Member, moment};
+use crate::auth::Secret;
+use crate::cluster::viewer_ticket::{self, Destination, Grant};
+use crate::rooms;
+use crate::runtime::calendar;
+
+/// Time after which a viewer is served here if the driver does not run. The core decides earlier.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Keys of queries that are not passed on: what they prove to this server stands in the ticket.
+const CREDENTIALS: [&str; 3] = ["token", "jwt", viewer_ticket::QUERY_KEY];
+
+/// What this server was told about redirects at its start.
+#[derive(Debug)]
+pub(super) struct Redirecting {
+    /// Secret that all servers of the cluster share.
+    pub(super) secret: Secret,
+    /// Whether this server redirects its viewers.
+    pub(super) is_on: bool,
+    /// Viewers of a stream from which on this server sends new ones to others.
+    pub(super) viewers_per_stream: u32,
+}
+
+/// Another server, to which a viewer is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere {
+    /// Base of its URLs that the viewer can follow.
+    base: String,
+}
+
+impl Member {
+    /// Returns the server that a viewer of the stream `name` is sent to; `None` if the viewer is
+    /// served here, by a pull if need be.
+    pub(crate) async fn elsewhere(
+        self: &Arc<Self>,
+        name: &str,
+        access: Access,
+    ) -> Option<Elsewhere> {
+        if !self.may_send_away(name) {
+            return None;
+        }
+        let name = Name::new(name).ok()?;
+        let (answer, decision) = oneshot::channel();
+        let viewer = self.with_core(|core, now| {
+            let viewer = core.viewer();
+            core.placing.insert(viewer, answer);
+            core.node.view(now, viewer, &name, access);
+            viewer
+        });
+        let _forgotten = Forgotten {
+            member: self,
+            viewer,
+        };
+        let decision = tokio::time::timeout(PATIENCE, decision).await;
+        let Ok(Ok(ViewDecision::Redirect { node, http, rtsp })) = decision else {
+            return None;
+        };
+        let base = access.base(http.as_deref(), rtsp.as_deref())?.to_owned();
+        self.lock().counts.redirected += 1;
+        tracing::debug!(stream = %name, %node, "viewer is redirected");
+        Some(Elsewhere { base })
+    }
+
+    /// Returns whether a viewer of `name` might be better served by another server: one that has the
+    /// stream, or any one because this server is full or drains.
+    pub(crate) fn may_send_away(&self, name: &str) -> bool {
+        if !self.redirecting.is_on || rooms::is_voice(name) {
+            return false;
+        }
+        let Ok(known) = Name::new(name) else {
+            return false;
+        };
+        let core = self.lock();
+        let is_own = core.node.owner(&known) == Some(core.node.id());
+        let is_known = core.node.owner(&known).is_some();
+        let is_full = core.is_full || core.node.is_draining();
+        drop(core);
+        let stream = self.hub.stream(name);
+        let viewers = stream.as_deref().map_or(0, Stream::viewers);
+        let most = usize::try_from(self.redirecting.viewers_per_stream).unwrap_or(usize::MAX);
+        is_known && (!is_own || is_full || viewers >= most)
+    }
+
+    /// Hands the decision about one viewer on. Returns false if it is about all viewers of a stream.
+    pub(super) fn on_placed(&self, viewer: ViewerId, name: &Name, decision: &ViewDecision) -> bool {
+        let mut core = self.lock();
+        let Some(answer) = core.placing.remove(&viewer) else {
+            return false;
+        };
+        if *decision == ViewDecision::Here {
+            // Once served, the viewer counts among all of the stream.
+            core.node.viewer_left(moment(), name);
+        }
+        // Whoever asked may have left.
+        let _ = answer.send(decision.clone());
+        true
+    }
+
+    /// Returns the URL at the server `to` for a viewer that asked here for `path` with `query`. It has
+    /// a ticket instead of the viewer's credentials.
+    pub(crate) fn invite(
+        &self,
+        to: &Elsewhere,
+        (path, query): (&str, Option<&str>),
+        destination: Destination<'_>,
+        grant: &Grant,
+    ) -> String {
+        let secret = &self.redirecting.secret;
+        let ticket = viewer_ticket::issue(secret, destination, grant, calendar::now());
+        let is_passed_on = |pair: &&str| {
+            let key = pair.split('=').next().unwrap_or_default();
+            !pair.is_empty() && !CREDENTIALS.contains(&key)
+        };
+        let pairs = query.unwrap_or_default().split('&').filter(is_passed_on);
+        let mut url = format!("{}{path}?", to.base);
+        for pair in pairs {
+            url.push_str(pair);
+            url.push('&');
+        }
+        format!("{url}{}={ticket}", viewer_ticket::QUERY_KEY)
+    }
+
+    /// Returns what another server grants to a viewer that it sent here with `query`; `None` if there
+    /// is no ticket, or one that is not valid for `destination`.
+    pub(crate) fn admitted(&self, query: &str, destination: Destination<'_>) -> Option<Grant> {
+        let ticket = viewer_ticket::in_query(query)?;
+        let now = calendar::now();
+        viewer_ticket::redeem(&self.redirecting.secret, destination, &ticket, now)
+    }
+
+    /// Returns the address over HTTP of another server, whose session a request names; `None` if this
+    /// server is meant, or nothing is known of the other one.
+    pub(crate) fn http_of(&self, node: &str) -> Option<String> {
+        let core = self.lock();
+        let mut nodes = core.node.known_nodes();
+        let is_other = node != self.options.node.as_str();
+        let found = nodes.find(|(name, _)| is_other && name.as_str() == node);
+        found.and_then(|(_, record)| record.http.clone())
+    }
+
+    /// Returns the origins (RFC 6454) of the addresses over HTTP that other servers have.
+    pub(crate) fn other_origins(&self) -> Vec<String> {
+        let core = self.lock();
+        let nodes = core.node.known_nodes();
+        let others = nodes.filter(|(name, _)| *name != core.node.id());
+        let urls = others.filter_map(|(_, record)| url::Url::parse(record.http.as_deref()?).ok());
+        let mut origins: Vec<_> = urls.map(|url| url.origin().ascii_serialization()).collect();
+        origins.sort();
+        origins.dedup();
+        origins
+    }
+
+    /// Returns the name of this server, with which the identifiers of its sessions begin.
+    pub(crate) fn node(&self) -> &str {
+        self.options.node.as_str()
+    }
+}
+
+/// Forgets a viewer that waits for a decision when nobody waits any more.
+struct Forgotten<'a> {
+    member: &'a Member,
+    viewer: ViewerId,
+}
+
+impl Drop for Forgotten<'_> {
+    fn drop(&mut self) {
+        let Self { member, viewer } = self;
+        if member.lock().placing.remove(viewer).is_some() {
+            tracing::debug!("a viewer left before it was decided where it is served");
+        }
+    }
+}
+
+/// Returns the end of rights by the calendar.
+pub(crate) fn by_calendar(until: Instant) -> std::time::SystemTime {
+    calendar::now() + until.saturating_duration_since(Instant::now())
+}
+
+impl Core {
+    /// Notes whether this server takes further viewers.
+    pub(super) const fn note_headroom(&mut self, headroom: u32) {
+        self.is_full = headroom == 0;
+    }
+}

@@ -1,0 +1,261 @@
+//! Viewers of a cluster are sent to the server that has their stream: real processes and players.
+
+use std::process::{Command, Stdio};
+
+use libtest_mimic::Failed;
+
+use crate::browser;
+use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::http::{Answer, request, request_here};
+use crate::nats::Nats;
+use crate::peers::{Peer, Test};
+use crate::ports::free_port;
+use crate::process::eventually;
+use crate::server::Server;
+use crate::signalling::chromium_offer;
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "cluster_redirect::viewers_are_sent_to_the_server_that_has_the_stream",
+        needs: &[Peer::Nats],
+        run: viewers_are_sent_to_the_server_that_has_the_stream,
+    },
+    Test {
+        name: "cluster_redirect::a_ticket_opens_one_stream_and_its_session_is_found_from_any_server",
+        needs: &[Peer::Nats],
+        run: a_ticket_opens_one_stream_and_its_session_is_found_from_any_server,
+    },
+    Test {
+        name: "cluster_redirect::the_page_of_one_server_plays_from_another",
+        needs: &[Peer::Nats, Peer::Chromium],
+        run: the_page_of_one_server_plays_from_another,
+    },
+];
+
+const TOKEN: &str = "look-at-everything";
+
+/// How a server of these tests is reached by viewers.
+#[derive(Clone, Copy)]
+enum Public {
+    Everywhere,
+    Nowhere,
+}
+
+/// A server of the cluster that asks viewers for a token, and takes `per_stream` of a stream.
+fn node(name: &str, nats: &Nats, public: Public, per_stream: u32) -> Result<Server, String> {
+    let [http, rtsp] = [free_port()?, free_port()?];
+    let public = match public {
+        Public::Everywhere => {
+            format!("{{http: 'http://127.0.0.1:{http}', rtsp: 'rtsp://127.0.0.1:{rtsp}'}}")
+        }
+        Public::Nowhere => "{}".to_owned(),
+    };
+    let yaml = format!(
+        "auth: {{read_token: {TOKEN}}}\n\
+         cluster: {{name: {name}, secret: shared-by-all, nats: '{}', linger_s: 2, public: {public}, \
+         viewers_per_stream: {per_stream}}}\n",
+        nats.url()
+    );
+    Server::configured_on([http, rtsp], &yaml, &[])
+}
+
+fn pulls(server: &Server) -> Result<f64, String> {
+    server.metric("glassline_cluster_pulls_total")
+}
+
+fn redirected(server: &Server) -> Result<f64, String> {
+    server.metric("glassline_cluster_viewers_redirected_total")
+}
+
+fn is(found: f64, expected: u32, what: &str) -> Result<(), String> {
+    match (found - f64::from(expected)).abs() < f64::EPSILON {
+        true => Ok(()),
+        false => Err(format!("{found} {what}, not {expected}")),
+    }
+}
+
+/// Runs a player to its end, which must be a good one.
+fn plays(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("timeout");
+    command.args(["40", program]).args(arguments);
+    let ended = command.stdin(Stdio::null()).output();
+    let ended = ended.map_err(|error| format!("{program}: {error}"))?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{program}: {}\n{}{}",
+            ended.status,
+            String::from_utf8_lossy(&ended.stdout),
+            String::from_utf8_lossy(&ended.stderr)
+        )),
+    }
+}
+
+fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 3)?;
+    let b = node("b", &nats, Public::Everywhere, 3)?;
+    let hidden = node("c", &nats, Public::Nowhere, 3)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    for server in [&a, &b, &hidden] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    let _door = publish(&hidden, "/door/whip")?;
+    hidden.wait_for_state("door", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "door", "c").map_err(failed)?;
+    // The client keeps the token at the server that it was given for: the ticket has to do.
+    let watching = Watching::join_with(&b, "cam", Some(TOKEN))?;
+    watching.sees(30).map_err(failed)?;
+    let url = format!("{}?token={TOKEN}", b.rtsp_url("cam"));
+    let input = ["-loglevel", "error", "-rtsp_transport", "tcp", "-i", &url];
+    let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
+    plays("ffmpeg", &[&input[..], &output[..]].concat()).map_err(failed)?;
+    let location = format!("location={url}");
+    let pipeline = ["protocols=tcp", "!", "fakesink", "num-buffers=50"];
+    let source = ["-q", "rtspsrc", &location];
+    plays("gst-launch-1.0", &[&source[..], &pipeline[..]].concat()).map_err(failed)?;
+    is(pulls(&b)?, 0, "pulls").map_err(failed)?;
+    is(redirected(&b)?, 3, "redirects").map_err(failed)?;
+    // A server without an address for viewers is pulled from.
+    let door = Watching::join_with(&b, "door", Some(TOKEN))?;
+    door.sees(30).map_err(failed)?;
+    is(pulls(&b)?, 1, "pulls").map_err(failed)?;
+    // The other server was sent as many viewers as it takes, so these are served by a pull, too.
+    let more = Watching::join_with(&b, "cam", Some(TOKEN))?;
+    more.sees(30).map_err(failed)?;
+    watching.sees(30).map_err(failed)?;
+    is(pulls(&b)?, 2, "pulls").map_err(failed)?;
+    is(redirected(&b)?, 3, "redirects").map_err(failed)?;
+    Ok(())
+}
+
+const SDP: (&str, &str) = ("Content-Type", "application/sdp");
+
+/// A page that neither server knows.
+const PAGE: (&str, &str) = ("Origin", "https://page.example");
+
+fn expect(answer: &Answer, status: u16) -> Result<(), String> {
+    match answer.status == status {
+        true => Ok(()),
+        false => Err(format!("{answer:?}, not {status}")),
+    }
+}
+
+fn location(answer: &Answer) -> Result<String, String> {
+    let location = answer.header("location").map(str::to_owned);
+    location.ok_or_else(|| format!("no Location: {answer:?}"))
+}
+
+fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 100)?;
+    let b = node("b", &nats, Public::Everywhere, 100)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    for server in [&a, &b] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    let _door = publish(&a, "/door/whip")?;
+    a.wait_for_state("door", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "door", "a").map_err(failed)?;
+    eventually(PATIENCE, || {
+        let url = b.url(&format!("/cam/whep?transcode&token={TOKEN}"));
+        let answer = request_here("POST", &url, &[SDP], "v=0")?;
+        expect(&answer, 307)
+    })
+    .map_err(failed)?;
+    let refused = request_here("POST", &b.url("/cam/whep"), &[SDP], "v=0")?;
+    expect(&refused, 401)?;
+    let url = b.url(&format!("/cam/whep?transcode&token={TOKEN}"));
+    let sent = location(&request_here("POST", &url, &[SDP], "v=0")?)?;
+    let begin = a.url("/cam/whep?transcode&ticket=");
+    if !sent.starts_with(&begin) || sent.contains(TOKEN) {
+        return Err(failed(format!("{sent} does not begin with {begin}")));
+    }
+    // Neither for another stream, nor with another end.
+    let (_, ticket) = sent.split_once("ticket=").ok_or("no ticket")?;
+    let offer = chromium_offer()?;
+    for (path, ticket) in [
+        ("/door/whep", ticket.to_owned()),
+        ("/cam/whep", format!("9{ticket}")),
+        ("/cam/whep", String::new()),
+    ] {
+        let url = a.url(&format!("{path}?ticket={ticket}"));
+        let answer = request("POST", &url, &[SDP], offer.as_str())?;
+        if ![401, 403].contains(&answer.status) {
+            return Err(failed(format!("{url}: {answer:?}")));
+        }
+        // A wrong ticket does not make it go round either.
+        let elsewhere = format!("{}&token={TOKEN}", url.replace(&a.url(""), &b.url("")));
+        if path == "/cam/whep" {
+            let answer = request_here("POST", &elsewhere, &[SDP], offer.as_str())?;
+            expect(&answer, 201)?;
+        }
+    }
+    // A page that came here by the redirect asks first, and may read the answer.
+    let asks = [PAGE, ("Access-Control-Request-Method", "POST")];
+    let preflight = request("OPTIONS", &sent, &asks, "")?;
+    expect(&preflight, 204)?;
+    let made = request("POST", &sent, &[SDP, PAGE], offer.as_str())?;
+    expect(&made, 201)?;
+    for answer in [&preflight, &made] {
+        if answer.header("access-control-allow-origin") != Some(PAGE.1) {
+            return Err(failed(format!("{answer:?}")));
+        }
+    }
+    let session = location(&made)?;
+    if !session.starts_with("/cam/whep/a.") {
+        return Err(failed(session));
+    }
+    // A load balancer gives the session's requests to any server.
+    let report = b.url(&format!("{session}/clock"));
+    let led = location(&request_here("GET", &report, &[], "")?)?;
+    if led != a.url(&format!("{session}/clock")) {
+        return Err(failed(led));
+    }
+    expect(&request("GET", &report, &[PAGE], "")?, 200)?;
+    expect(&request("DELETE", &b.url(&session), &[], "")?, 200)?;
+    let guessed = a.url("/cam/whep/a.00000000000000000000000000000000");
+    expect(&request("DELETE", &guessed, &[], "")?, 401)?;
+    Ok(())
+}
+
+fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 100)?;
+    let b = node("b", &nats, Public::Everywhere, 100)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    for server in [&a, &b] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    let browser = Browser::start()?;
+    browser.open(&b.url(&format!("/cam?token={TOKEN}")))?;
+    // Reports and the clock are those of the server that sends the video.
+    let done = "return glassline.state === 'live' && glassline.reports >= 3 \
+                && glassline.endToEnd?.count > 0";
+    let played = browser.wait_until(browser::PATIENCE, done);
+    let page = browser.run("return glassline")?;
+    played.map_err(|error| failed(format!("{error}: {page}")))?;
+    is(pulls(&b)?, 0, "pulls").map_err(failed)?;
+    is(redirected(&b)?, 1, "redirects").map_err(failed)?;
+    // A page that is left ends its session at the other server.
+    browser.open("about:blank")?;
+    eventually(PATIENCE, || {
+        let entry = a.stream("cam")?;
+        match entry["viewers"].as_u64() {
+            Some(0) => Ok(()),
+            _ => Err(format!("{entry}")),
+        }
+    })
+    .map_err(failed)?;
+    Ok(())
+}
