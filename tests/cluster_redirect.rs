@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 
 use crate::browser;
 use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
-use crate::http::{Answer, request, request_here};
+use crate::http::{Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
@@ -135,6 +135,16 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
 
 const SDP: (&str, &str) = ("Content-Type", "application/sdp");
 
+/// Sends one request, and returns a redirect as it is.
+fn request_here(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<Answer, String> {
+    exchange(method, url, headers, body.into(), 0)
+}
+
 /// A page that neither server knows.
 const PAGE: (&str, &str) = ("Origin", "https://page.example");
 
@@ -194,7 +204,7 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
         // A wrong ticket does not make it go round either.
         let elsewhere = format!("{}&token={TOKEN}", url.replace(&a.url(""), &b.url("")));
         if path == "/cam/whep" {
-            let answer = request_here("POST", &elsewhere, &[SDP], offer.as_str())?;
+            let answer = request_here("POST", &elsewhere, &[SDP], &offer)?;
             expect(&answer, 201)?;
         }
     }

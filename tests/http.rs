@@ -22,17 +22,8 @@ pub(crate) fn request(
     exchange(method, url, headers, body.into(), 10)
 }
 
-/// Sends one request as [`request`] does, and returns a redirect as it is.
-pub(crate) fn request_here(
-    method: &str,
-    url: &str,
-    headers: &[(&str, &str)],
-    body: impl Into<Vec<u8>>,
-) -> Result<Answer, String> {
-    exchange(method, url, headers, body.into(), 0)
-}
-
-fn exchange(
+/// Sends one request, and follows up to `redirects_max` redirects; the next one is the answer.
+pub(crate) fn exchange(
     method: &str,
     url: &str,
     headers: &[(&str, &str)],
