@@ -40,13 +40,13 @@ pub(super) struct FrameSample {
 }
 
 impl FrameSample {
-    fn sum_ms(&self) -> f64 {
+    pub(super) fn sum_ms(&self) -> f64 {
         self.stages_ms.iter().sum()
     }
 
     /// Returns the delay of a stage; `None` for a stage before the arrival if the capture time is not
     /// known, and for the way between servers if there is none.
-    fn delay_ms(&self, stage: Stage) -> Option<f64> {
+    pub(super) fn delay_ms(&self, stage: Stage) -> Option<f64> {
         let is_known = match stage {
             Stage::Capture | Stage::Encode | Stage::Uplink => self.is_captured,
             Stage::Relay => self.is_relayed,
@@ -190,10 +190,11 @@ fn line(frame: &FrameSample) -> FrameLine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sample(total: f64, glass: Option<f64>) -> FrameSample {
+    /// A frame of a viewer that spent `total` ms in the network.
+    pub(in crate::latency) fn sample(total: f64, glass: Option<f64>) -> FrameSample {
         let mut stages_ms = [0.0; Stage::ALL.len()];
         stages_ms[Stage::Network.index()] = total;
         FrameSample {

@@ -12,6 +12,7 @@
 
 mod account;
 mod data;
+mod everyone;
 mod frame_stamps;
 mod path;
 mod report;
@@ -28,11 +29,12 @@ use account::STAGE_WINDOW;
 pub use account::WINDOW_S;
 pub use account::{Account, Joined};
 pub use data::DataView;
+use everyone::{Everyone, is_viewers};
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportError, join};
 pub use view::{Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageRow};
-pub use view::{StreamLatency, ViewerLatency, ViewerPath, WatchedPath, Whole};
+pub use view::{StreamDelays, StreamLatency, ViewerLatency, ViewerPath, WatchedPath, Whole};
 
 use crate::runtime::{SessionId, shrink};
 
@@ -46,6 +48,8 @@ pub struct LatencyRegistry {
 struct Accounts {
     shards: HashMap<usize, Arc<Mutex<StageTable>>>,
     viewers: HashMap<SessionId, Account>,
+    /// What all reports said, once there was one.
+    everyone: Option<Everyone>,
     paths: HashMap<SessionId, (Instant, PathView)>,
     selected: HashMap<SessionId, SelectedPath>,
     data: HashMap<SessionId, DataView>,
@@ -101,12 +105,10 @@ impl LatencyRegistry {
         now: Instant,
     ) -> ViewerLatency {
         let mut streams = self.lock();
-        let account = streams
-            .entry(stream.clone())
-            .or_default()
-            .viewers
-            .entry(viewer.clone())
-            .or_default();
+        let accounts = streams.entry(stream.clone()).or_default();
+        let everyone = accounts.everyone.get_or_insert_with(|| Everyone::new(now));
+        everyone.add(&joined.frames, now);
+        let account = accounts.viewers.entry(viewer.clone()).or_default();
         account.add(joined, now);
         account.latency(now)
     }
@@ -205,6 +207,22 @@ impl LatencyRegistry {
         self.lock().remove(stream);
     }
 
+    /// Returns the delays of `stream` in a time that does not grow with its viewers.
+    pub fn delays(&self, stream: &Stream, now: Instant) -> StreamDelays {
+        let mut stages = server_rows(&mut self.server_stages(stream, now), now);
+        let mut streams = self.lock();
+        let accounts = streams.get_mut(stream.name());
+        let mut everyone = accounts.and_then(|it| it.everyone.as_mut());
+        if let Some(everyone) = &mut everyone {
+            stages.extend(everyone.stages(now));
+        }
+        StreamDelays {
+            stages,
+            end_to_end: everyone.as_mut().and_then(|it| it.end_to_end(now)),
+            glass_to_glass: everyone.and_then(|it| it.glass_to_glass(now)),
+        }
+    }
+
     /// Returns all figures of `stream`.
     pub fn latency(&self, stream: &Stream, now: Instant) -> StreamLatency {
         let mut server = self.server_stages(stream, now);
@@ -229,23 +247,12 @@ impl LatencyRegistry {
             }));
         }
         drop(streams);
-        let mut stages: Vec<StageRow> = server
-            .summaries(now)
-            .iter()
-            .map(|(stage, summary)| StageRow::of_summary(*stage, summary))
-            .collect();
+        let mut stages = server_rows(&mut server, now);
         let seen = everyone.latency(now);
-        let beyond = |row: &StageRow| {
-            [
-                Stage::Network,
-                Stage::JitterBuffer,
-                Stage::Decode,
-                Stage::Render,
-            ]
-            .iter()
-            .any(|stage| stage.as_str() == row.stage)
-        };
-        stages.extend(seen.stages.into_iter().filter(beyond));
+        let measured = Stage::ALL.into_iter().filter(|stage| is_viewers(*stage));
+        let measured: Vec<&str> = measured.map(Stage::as_str).collect();
+        let beyond = seen.stages.into_iter();
+        stages.extend(beyond.filter(|row| measured.contains(&row.stage)));
         viewers.sort_by(|a, b| a.viewer.cmp(&b.viewer));
         paths.sort_by(|a: &NamedPath, b| a.viewer.cmp(&b.viewer));
         StreamLatency {
@@ -276,6 +283,13 @@ impl LatencyRegistry {
     fn lock(&self) -> MutexGuard<'_, HashMap<StreamName, Accounts>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn server_rows(server: &mut StageTable, now: Instant) -> Vec<StageRow> {
+    let summaries = server.summaries(now);
+    let rows = summaries.iter();
+    rows.map(|(stage, summary)| StageRow::of_summary(*stage, summary))
+        .collect()
 }
 
 /// Returns the first letters of a session's name: enough for people, without giving away the right

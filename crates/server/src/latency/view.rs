@@ -105,6 +105,17 @@ pub struct FrameLine {
     pub error_ms: f64,
 }
 
+/// The delays of a stream, of all its viewers that report together.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StreamDelays {
+    /// Stages in order, over the last seconds; those behind `send` come from the viewers.
+    pub stages: Vec<StageRow>,
+    /// Delay from a frame's origin until it is presented.
+    pub end_to_end: Option<Whole>,
+    /// Delay measured with the code drawn into frames.
+    pub glass_to_glass: Option<Whole>,
+}
+
 /// All latency figures of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StreamLatency {

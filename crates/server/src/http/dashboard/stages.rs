@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::latency::{StageRow, Whole};
+use crate::latency::StreamDelays;
 
 /// Interval between two events.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -28,10 +28,8 @@ pub(super) const BOUNDS_US: [u64; 25] = [
 /// What one event says.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Second {
-    /// Stages in order, over the last ten seconds.
-    stages: Vec<StageRow>,
-    end_to_end: Option<Whole>,
-    glass_to_glass: Option<Whole>,
+    #[serde(flatten)]
+    delays: StreamDelays,
     /// Frames of the last second by stage, in the rows of the heat map from the bottom to the top;
     /// the last row holds what is longer than the last bound. Stages without frames are missing.
     heat: BTreeMap<&'static str, Vec<u64>>,
@@ -84,11 +82,8 @@ impl Watch {
         });
         let heat = heat.collect();
         self.before = totals;
-        let latency = self.app.latencies.latency(&self.stream, now);
         Second {
-            stages: latency.stages,
-            end_to_end: latency.end_to_end,
-            glass_to_glass: latency.glass_to_glass,
+            delays: self.app.latencies.delays(&self.stream, now),
             heat,
         }
     }
