@@ -1,20 +1,23 @@
 //! Which tests run beside each other on this machine.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
 
-/// Modules whose tests may run two at a time, because these tests have files, ports and programs
-/// of their own and deadlines of many seconds. Every other test observes levels, losses or delays
-/// in real time and has the machine alone.
+/// Modules and tests that may run beside others, because they have files, ports and programs of
+/// their own and deadlines of many seconds. Every other test observes levels, losses or delays in
+/// real time and has the machine alone.
 const SHARING: &[&str] = &[
+    "absent",
     "acme",
     "aiortc",
     "api",
     "channels",
     "cluster",
+    "commands",
     "dashboard",
     "descriptors",
     "doctor",
@@ -26,8 +29,10 @@ const SHARING: &[&str] = &[
     "messages",
     "moq",
     "packages",
+    "pion",
     "publish",
     "publish_page",
+    "restarts",
     "rtsp",
     "rtsp_players",
     "rtsp_publishers",
@@ -35,21 +40,56 @@ const SHARING: &[&str] = &[
     "service",
     "signalling",
     "snapshots",
+    "talk",
     "traces",
+    "transcoding::decodes_what_ffmpeg_decodes",
+    "transcoding::every_framing_is_transcoded_and_players_get_the_original",
+    "transcoding::the_page_says_why_there_is_no_audio",
     "whip",
 ];
 
-/// Lock of the machine: shared by the tests of [`SHARING`], exclusive for every other test.
+/// Lock of the machine: shared by those of [`SHARING`], exclusive for every other test.
 static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Time that each test took so far, without what it waited for [`MACHINE`].
+static TAKEN: Mutex<Vec<(&str, Duration)>> = Mutex::new(Vec::new());
 
 /// Runs `test` as soon as the lock of the machine is free for it.
 pub(crate) fn run(test: Test) -> Result<(), Failed> {
-    let module = test.name.split("::").next().unwrap_or_default();
-    if SHARING.contains(&module) {
+    if shares(test.name) {
         let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        (test.run)()
+        timed(test)
     } else {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        (test.run)()
+        timed(test)
+    }
+}
+
+fn shares(name: &str) -> bool {
+    let module = name.split("::").next().unwrap_or_default();
+    SHARING.contains(&module) || SHARING.contains(&name)
+}
+
+fn timed(test: Test) -> Result<(), Failed> {
+    let begin = Instant::now();
+    let result = (test.run)();
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    taken.push((test.name, begin.elapsed()));
+    result
+}
+
+/// Prints the ten tests that took longest, since all of them together have to stay short. Prints
+/// nothing after a run of fewer tests.
+pub(crate) fn print_longest() {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.len() < 50 {
+        return;
+    }
+    taken.sort_by_key(|&(_, duration)| std::cmp::Reverse(duration));
+    let alone = taken.iter().filter(|(name, _)| !shares(name));
+    let alone: Duration = alone.map(|&(_, duration)| duration).sum();
+    println!("tests that had the machine alone took {alone:.0?}; the longest of all:");
+    for (name, duration) in taken.iter().take(10) {
+        println!("  {duration:5.1?}  {name}");
     }
 }

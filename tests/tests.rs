@@ -1,7 +1,7 @@
 //! The product with real peers, from the outside: the built binary, over sockets.
 //!
-//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Two tests
-//! run at a time, or one that observes real time (see `sharing::SHARING`); deadlines are long,
+//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Three
+//! tests run at a time, or one that observes real time (see `sharing::SHARING`); deadlines are long,
 //! since timings are measured by benchmarks.
 
 #![expect(
@@ -72,7 +72,8 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(2);
+    // Most of them wait for a browser or for a player, so that two cores hold three.
+    arguments.test_threads.get_or_insert(3);
     let tests = [
         commands::TESTS,
         dashboard::TESTS,
@@ -120,4 +121,8 @@ fn main() -> ExitCode {
     let mut trials = peers::trials(tests.concat(), !arguments.list);
     trials.extend(cluster_figures::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+    let trials = peers::trials(tests.concat(), !arguments.list);
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    sharing::print_longest();
+    conclusion.exit_code()
 }
