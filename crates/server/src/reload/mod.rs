@@ -8,10 +8,11 @@
 //! A broken file changes nothing: the error names the file, and the previous content stays in
 //! force. Connected clients stay connected.
 
-use std::fs;
+mod watched;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -19,6 +20,7 @@ use crate::auth::{Account, Users};
 use crate::config::{self, Config, PemFiles};
 use crate::runtime::{FaultPoint, Part, Supervisor};
 use crate::tls::{CertificateStore, FilesError};
+use watched::{Files, Watched};
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
@@ -183,14 +185,6 @@ fn look_at<T: Files>(
     }
 }
 
-/// Content that is read from files.
-trait Files {
-    fn paths(&self) -> Vec<&Path>;
-
-    /// Reads the files. Returns whether the content has changed.
-    fn read(&self) -> Result<bool, Error>;
-}
-
 impl Files for UserFiles {
     fn paths(&self) -> Vec<&Path> {
         let files = [Some(&self.config), self.more.as_ref()];
@@ -225,115 +219,5 @@ impl Files for CertificateFiles {
                 Err(error.into())
             }
         }
-    }
-}
-
-/// Modification time and length of a file; `None` if it does not exist.
-type Stamp = Option<(SystemTime, u64)>;
-
-/// Files with their stamps at the time when they were read.
-#[derive(Debug)]
-struct Watched<T> {
-    files: T,
-    read: Vec<Stamp>,
-    /// Stamps at the latest check.
-    seen: Vec<Stamp>,
-}
-
-impl<T: Files> Watched<T> {
-    fn new(files: T) -> Self {
-        let now = stamps(&files);
-        Self {
-            files,
-            read: now.clone(),
-            seen: now,
-        }
-    }
-
-    fn look(&mut self, is_asked: bool, what: &str) {
-        let now = stamps(&self.files);
-        let is_settled = now == self.seen;
-        let is_due = is_asked || (is_settled && now != self.read);
-        self.seen.clone_from(&now);
-        if !is_due {
-            return;
-        }
-        // An error is logged once, until the file changes again.
-        self.read = now;
-        match self.files.read() {
-            Ok(true) => tracing::info!("{what} read again: the new content is in force"),
-            Ok(false) if is_asked => tracing::info!("{what} read again: nothing has changed"),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::error!(%error, "{what} not read again: the previous content stays in force");
-            }
-        }
-    }
-}
-
-fn stamps(files: &impl Files) -> Vec<Stamp> {
-    let stamp = |path: &Path| {
-        let metadata = fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
-    files.paths().into_iter().map(stamp).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    /// A file whose reads are counted.
-    struct Counted {
-        path: PathBuf,
-        reads: Cell<u32>,
-    }
-
-    impl Files for Counted {
-        fn paths(&self) -> Vec<&Path> {
-            vec![&self.path]
-        }
-
-        fn read(&self) -> Result<bool, Error> {
-            self.reads.set(self.reads.get() + 1);
-            match fs::read(&self.path) {
-                Ok(_) => Ok(true),
-                Err(_) => Err(Error::NoUsers(self.path.clone())),
-            }
-        }
-    }
-
-    #[test]
-    fn a_change_is_read_once_it_has_settled_and_a_broken_file_once() {
-        let name = format!("glassline-reload-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, "a").expect("written");
-        let counted = Counted {
-            path: path.clone(),
-            reads: Cell::new(0),
-        };
-        let mut watched = Watched::new(counted);
-        let mut reads_at = |is_asked| {
-            watched.look(is_asked, "test");
-            watched.files.reads.get()
-        };
-        assert_eq!(reads_at(false), 0);
-        fs::write(&path, "ab").expect("written");
-        assert_eq!(reads_at(false), 0, "it may still be written");
-        fs::write(&path, "abc").expect("written");
-        assert_eq!(reads_at(false), 0);
-        assert_eq!(reads_at(false), 1);
-        assert_eq!(reads_at(false), 1);
-        assert_eq!(reads_at(true), 2, "as often as it is asked for");
-        fs::remove_file(&path).expect("there");
-        assert_eq!(reads_at(false), 2);
-        assert_eq!(reads_at(false), 3);
-        assert_eq!(reads_at(false), 3, "gone once");
-        fs::write(&path, "abcd").expect("written");
-        assert_eq!(reads_at(true), 4, "at once");
-        assert_eq!(reads_at(false), 4);
-        fs::remove_file(&path).expect("there");
     }
 }

@@ -1,0 +1,126 @@
+//! Files that are looked at every few seconds, and read once a change has settled.
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::Error;
+
+/// Content that is read from files.
+pub(super) trait Files {
+    fn paths(&self) -> Vec<&Path>;
+
+    /// Reads the files. Returns whether the content has changed.
+    fn read(&self) -> Result<bool, Error>;
+}
+
+/// Modification time and length of a file; `None` if it does not exist.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Files with their stamps at the time when they were read.
+#[derive(Debug)]
+pub(super) struct Watched<T> {
+    pub(super) files: T,
+    read: Vec<Stamp>,
+    /// Stamps at the latest check.
+    seen: Vec<Stamp>,
+}
+
+impl<T: Files> Watched<T> {
+    pub(super) fn new(files: T) -> Self {
+        let now = stamps(&files);
+        Self {
+            files,
+            read: now.clone(),
+            seen: now,
+        }
+    }
+
+    pub(super) fn look(&mut self, is_asked: bool, what: &str) {
+        let now = stamps(&self.files);
+        let is_settled = now == self.seen;
+        let is_due = is_asked || (is_settled && now != self.read);
+        self.seen.clone_from(&now);
+        if !is_due {
+            return;
+        }
+        // An error is logged once, until the file changes again.
+        self.read = now;
+        match self.files.read() {
+            Ok(true) => tracing::info!("{what} read again: the new content is in force"),
+            Ok(false) if is_asked => tracing::info!("{what} read again: nothing has changed"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(%error, "{what} not read again: the previous content stays in force");
+            }
+        }
+    }
+}
+
+fn stamps(files: &impl Files) -> Vec<Stamp> {
+    let stamp = |path: &Path| {
+        let metadata = fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.paths().into_iter().map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A file whose reads are counted.
+    struct Counted {
+        path: PathBuf,
+        reads: Cell<u32>,
+    }
+
+    impl Files for Counted {
+        fn paths(&self) -> Vec<&Path> {
+            vec![&self.path]
+        }
+
+        fn read(&self) -> Result<bool, Error> {
+            self.reads.set(self.reads.get() + 1);
+            match fs::read(&self.path) {
+                Ok(_) => Ok(true),
+                Err(_) => Err(Error::NoUsers(self.path.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_is_read_once_it_has_settled_and_a_broken_file_once() {
+        let name = format!("glassline-reload-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "a").expect("written");
+        let counted = Counted {
+            path: path.clone(),
+            reads: Cell::new(0),
+        };
+        let mut watched = Watched::new(counted);
+        let mut reads_at = |is_asked| {
+            watched.look(is_asked, "test");
+            watched.files.reads.get()
+        };
+        assert_eq!(reads_at(false), 0);
+        fs::write(&path, "ab").expect("written");
+        assert_eq!(reads_at(false), 0, "it may still be written");
+        fs::write(&path, "abc").expect("written");
+        assert_eq!(reads_at(false), 0);
+        assert_eq!(reads_at(false), 1);
+        assert_eq!(reads_at(false), 1);
+        assert_eq!(reads_at(true), 2, "as often as it is asked for");
+        fs::remove_file(&path).expect("there");
+        assert_eq!(reads_at(false), 2);
+        assert_eq!(reads_at(false), 3);
+        assert_eq!(reads_at(false), 3, "gone once");
+        fs::write(&path, "abcd").expect("written");
+        assert_eq!(reads_at(true), 4, "at once");
+        assert_eq!(reads_at(false), 4);
+        fs::remove_file(&path).expect("there");
+    }
+}
