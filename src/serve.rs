@@ -22,8 +22,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// up.
 const RELOAD_MAX: Duration = Duration::from_secs(10);
 
-/// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads users and certificates
-/// again. The service manager that started the process, if one did, is told of all that.
+/// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads sources, users and
+/// certificates again. The service manager that started the process, if one did, is told of all that.
 pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

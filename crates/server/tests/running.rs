@@ -91,6 +91,13 @@ impl Running {
         self.server.as_ref().expect("it runs").reload();
     }
 
+    /// Reads all files again, and waits until that is done.
+    pub(crate) fn reload_and_wait(&self) {
+        let server = self.server.as_ref().expect("it runs");
+        server.reload();
+        self.runtime.block_on(server.reloaded());
+    }
+
     /// Returns the stream called [`STREAM`], created if needed.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let name = StreamName::parse(STREAM).expect("a good name");

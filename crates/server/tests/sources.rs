@@ -18,12 +18,12 @@ use crate::running::{Response, Running, STREAM};
 use crate::source::{Film, Source};
 
 /// A server that keeps what is made over its API in a folder of its own.
-struct Kept {
+pub(crate) struct Kept {
     folder: PathBuf,
 }
 
 impl Kept {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("glassline-sources-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
@@ -35,7 +35,7 @@ impl Kept {
         self.folder.join("state/api.json")
     }
 
-    fn configure(&self, config: &mut Config) {
+    pub(crate) fn configure(&self, config: &mut Config) {
         config.admin.state_file = Some(self.file());
         config.admin.sources.loopback = true;
         config.admin.sources.folders = vec![self.folder.join("media")];
@@ -53,7 +53,7 @@ impl Drop for Kept {
 }
 
 /// A server whose stream is a camera for others: a keyframe a second.
-fn camera() -> (Running, Source) {
+pub(crate) fn camera() -> (Running, Source) {
     let running = Running::start(1);
     let film = Film {
         gop: 30,
@@ -64,11 +64,11 @@ fn camera() -> (Running, Source) {
     (running, source)
 }
 
-fn url(camera: &Running) -> String {
+pub(crate) fn url(camera: &Running) -> String {
     format!("rtsp://{}/{STREAM}", camera.rtsp())
 }
 
-fn put(running: &Running, name: &str, body: &Value) -> Response {
+pub(crate) fn put(running: &Running, name: &str, body: &Value) -> Response {
     let path = format!("/api/v1/sources/{name}");
     let json = [("Content-Type", "application/json")];
     running.admin_send("PUT", &path, &json, &body.to_string())
@@ -78,16 +78,16 @@ fn delete(running: &Running, name: &str) -> Response {
     running.admin_request("DELETE", &format!("/api/v1/sources/{name}"), &[])
 }
 
-fn source(running: &Running, name: &str) -> Value {
+pub(crate) fn source(running: &Running, name: &str) -> Value {
     running.admin(&format!("/api/v1/sources/{name}")).json()
 }
 
-fn is_live(running: &Running, name: &str) -> bool {
+pub(crate) fn is_live(running: &Running, name: &str) -> bool {
     let stream = running.hub().stream(name);
     stream.is_some_and(|it| it.is_published())
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !done() {
         assert!(Instant::now() < end, "{what}");
@@ -95,7 +95,7 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn is_closed(peer: &Peer<'_>) -> bool {
+pub(crate) fn is_closed(peer: &Peer<'_>) -> bool {
     let mut events = peer.events.iter();
     events.any(|event| matches!(event, Event::Closed(_)))
 }

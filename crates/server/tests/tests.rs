@@ -20,6 +20,7 @@ mod broken_connections;
 mod browsers;
 mod check;
 mod cluster;
+mod configured_sources;
 mod connections;
 mod data;
 mod dual_stack;

@@ -12,6 +12,7 @@
 mod base_path;
 mod cluster;
 mod data;
+mod differing;
 mod effective;
 mod environment;
 mod exposure;

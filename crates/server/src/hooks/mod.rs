@@ -15,7 +15,6 @@ mod observer;
 mod settings;
 mod webhook;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ pub use event::EventKind;
 pub use settings::Hook;
 pub(crate) use settings::checked;
 
+use crate::ingest::Sources;
 use crate::rooms;
 use crate::runtime::Supervisor;
 use delivery::Queue;
@@ -36,11 +36,11 @@ use observer::{Observed, Observer};
 /// if its stream remembers it.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Looks at the streams of `hub` and runs `hooks`, until `stopped` becomes true. `sources` are the
-/// names of the streams that the server itself fetches.
+/// Looks at the streams of `hub` and runs `hooks`, until `stopped` becomes true. `sources` know
+/// which streams the server itself fetches.
 pub(crate) async fn run(
     hooks: Arc<[Hook]>,
-    sources: Arc<BTreeSet<String>>,
+    sources: Arc<Sources>,
     hub: Arc<Hub>,
     (counters, supervisor): (Arc<HookCounters>, Arc<Supervisor>),
     mut stopped: watch::Receiver<bool>,
@@ -65,7 +65,7 @@ pub(crate) async fn run(
 }
 
 /// Returns what the streams are doing. Voices of rooms are private, and no hook is told of them.
-fn observed(hub: &Hub, sources: &BTreeSet<String>) -> Vec<Observed> {
+fn observed(hub: &Hub, sources: &Sources) -> Vec<Observed> {
     let streams = hub.streams();
     let streams = streams
         .iter()
@@ -78,7 +78,7 @@ fn observed(hub: &Hub, sources: &BTreeSet<String>) -> Vec<Observed> {
             _ => (None, None),
         };
         Observed {
-            is_source: sources.contains(&name),
+            is_source: sources.fetches(stream.name()),
             name,
             live_since,
             reason,

@@ -10,7 +10,7 @@ use crate::runtime::calendar;
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) name: String,
-    /// Whether the configuration names the source.
+    /// Whether the server fetches the stream itself.
     pub(super) is_source: bool,
     /// Since when media is published; `None` if none is.
     pub(super) live_since: Option<Instant>,
@@ -23,7 +23,7 @@ pub(super) struct Observed {
 #[derive(Debug, Default)]
 struct Reported {
     live_since: Option<Instant>,
-    /// Whether a source of the configuration was up the last time; `None` before anything was told.
+    /// Whether a source that the server fetches was up the last time; `None` before anything was told.
     is_up: Option<bool>,
     has_viewers: bool,
 }

@@ -74,6 +74,20 @@ struct RunningSource {
     parts: Parts,
 }
 
+/// A source whose files are open and whose images are read, so that it can begin at once.
+pub(crate) struct Prepared {
+    spec: SourceSpec,
+    ready: Ready,
+    away: Option<AwayContent>,
+}
+
+impl Prepared {
+    /// Returns the name and the source.
+    pub(crate) fn spec(&self) -> &SourceSpec {
+        &self.spec
+    }
+}
+
 /// The reason why a running source cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
@@ -119,18 +133,18 @@ pub(crate) async fn spawn(
         .iter()
         .filter_map(|spec| Some((spec.name.clone(), spec.input.away()?.clone())));
     check_fallbacks(&away.collect())?;
-    let mut ready = Vec::with_capacity(specs.len());
+    let mut prepared = Vec::with_capacity(specs.len());
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {
         if !names.insert(spec.name.clone()) {
             return Err(StartError::Twice { name: spec.name });
         }
         let away = load_image(&spec).await?;
-        let (_, source) = prepare(spec.clone(), supervisor).await?;
-        ready.push((spec, source, away));
+        let (_, ready) = prepare(spec.clone(), supervisor).await?;
+        prepared.push(Prepared { spec, ready, away });
     }
-    for (spec, source, away) in ready {
-        sources.begin(spec, source, away)?;
+    for source in prepared {
+        sources.begin(source)?;
     }
     Ok(sources)
 }
@@ -141,27 +155,48 @@ impl Sources {
     /// # Errors
     /// Returns [`ChangeError`] if the source cannot be started, or the stream has a publisher.
     pub(crate) async fn add(&self, spec: SourceSpec) -> Result<(), ChangeError> {
-        let (ready, away) = self.make_ready(&spec).await?;
-        let name = spec.name.clone();
-        let hub = &self.services.hub;
-        let is_published = hub
-            .stream(name.as_str())
-            .is_some_and(|it| it.is_published());
-        if is_published && !matches!(ready, Ready::Publisher) {
-            return Err(ChangeError::Published(name));
+        let prepared = self.prepare(vec![spec], &[]).await?;
+        for source in prepared {
+            self.begin(source)?;
         }
-        Ok(self.begin(spec, ready, away)?)
+        Ok(())
     }
 
-    /// Gives the stream of a running source another one. Its viewers stay, and see the new source as
-    /// soon as it is there; those who cannot show its codecs are told to join again.
+    /// Makes sources ready that are to begin, each in place of the one that its stream has now, while
+    /// those of the streams `ending` end. Nothing has changed until they [begin](Self::replace).
     ///
     /// # Errors
-    /// Returns [`StartError`] if the new source cannot be started. The old one then goes on.
-    pub(crate) async fn change(&self, spec: SourceSpec) -> Result<(), StartError> {
-        let (ready, away) = self.make_ready(&spec).await?;
-        let name = &spec.name;
-        let is_publisher = matches!(ready, Ready::Publisher);
+    /// Returns [`ChangeError`] if one of the sources cannot be started, or its stream has a publisher
+    /// whom no source of this server expects.
+    pub(crate) async fn prepare(
+        &self,
+        specs: Vec<SourceSpec>,
+        ending: &[StreamName],
+    ) -> Result<Vec<Prepared>, ChangeError> {
+        self.check_fallbacks(&specs, ending)?;
+        let mut prepared = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let away = load_image(&spec).await?;
+            let (_, ready) = prepare(spec.clone(), &self.services.supervisor).await?;
+            let stream = self.services.hub.stream(spec.name.as_str());
+            let is_published = stream.is_some_and(|it| it.is_published());
+            if is_published && !matches!(ready, Ready::Publisher) && !self.has(&spec.name) {
+                return Err(ChangeError::Published(spec.name));
+            }
+            prepared.push(Prepared { spec, ready, away });
+        }
+        Ok(prepared)
+    }
+
+    /// Gives the stream of a running source another one, or begins one whose stream has none. Viewers
+    /// stay, and see the new source as soon as it is there; those who cannot show its codecs are told
+    /// to join again.
+    ///
+    /// # Errors
+    /// Returns [`StartError`] if the stream cannot be made, or the source's thread cannot be started.
+    pub(crate) async fn replace(&self, prepared: Prepared) -> Result<(), StartError> {
+        let name = &prepared.spec.name;
+        let is_publisher = matches!(prepared.ready, Ready::Publisher);
         let old = self.lock().remove(name);
         if let Some(old) = old {
             // A stream that clients publish is another one than a stream that the server fetches.
@@ -176,7 +211,7 @@ impl Sources {
         {
             stream.set_state(State::Connecting);
         }
-        self.begin(spec, ready, away)
+        self.begin(prepared)
     }
 
     /// Ends a source and deletes its stream.
@@ -195,6 +230,12 @@ impl Sources {
         self.lock().contains_key(name)
     }
 
+    /// Returns whether this server fetches the stream `name` itself, and no client publishes it.
+    pub(crate) fn fetches(&self, name: &StreamName) -> bool {
+        let running = self.lock();
+        running.get(name).is_some_and(|source| !source.is_publisher)
+    }
+
     /// Waits until every source has ended, which they do when the server stops.
     pub async fn join(&self) {
         let running = std::mem::take(&mut *self.lock());
@@ -207,32 +248,34 @@ impl Sources {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn make_ready(
+    /// Checks that no stream falls back to itself once `specs` run and the sources of `ending` do not.
+    fn check_fallbacks(
         &self,
-        spec: &SourceSpec,
-    ) -> Result<(Ready, Option<AwayContent>), StartError> {
-        let mut fallbacks: BTreeMap<_, _> = self
+        specs: &[SourceSpec],
+        ending: &[StreamName],
+    ) -> Result<(), StartError> {
+        let mut away: BTreeMap<_, _> = self
             .lock()
             .iter()
             .filter_map(|(name, source)| Some((name.clone(), source.away.clone()?)))
             .collect();
-        fallbacks.remove(&spec.name);
-        if let Some(away) = spec.input.away() {
-            fallbacks.insert(spec.name.clone(), away.clone());
+        away.retain(|name, _| !ending.contains(name));
+        for spec in specs {
+            match spec.input.away() {
+                Some(new) => away.insert(spec.name.clone(), new.clone()),
+                None => away.remove(&spec.name),
+            };
         }
-        check_fallbacks(&fallbacks)?;
-        let away = load_image(spec).await?;
-        let (_, ready) = prepare(spec.clone(), &self.services.supervisor).await?;
-        Ok((ready, away))
+        check_fallbacks(&away)
     }
 
     /// Makes the stream, unless it is there, and starts the source.
-    fn begin(
-        &self,
-        spec: SourceSpec,
-        source: Ready,
-        away: Option<AwayContent>,
-    ) -> Result<(), StartError> {
+    fn begin(&self, prepared: Prepared) -> Result<(), StartError> {
+        let Prepared {
+            spec,
+            ready: source,
+            away,
+        } = prepared;
         let (name, hub) = (spec.name.clone(), &self.services.hub);
         let is_publisher = matches!(source, Ready::Publisher);
         let stream = match is_publisher {

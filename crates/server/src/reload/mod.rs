@@ -1,13 +1,14 @@
-//! Reads users and certificates again while the server runs.
+//! Reads the configuration, users and certificates again while the server runs.
 //!
 //! ```text
 //! SIGHUP ─► Server::reload ─┐
-//! every few seconds: stat ──┴► files that changed ─► Users, CertificateStore
+//! every few seconds: stat ──┴► files that changed ─► Users, StoredSources, CertificateStore
 //! ```
 //!
 //! A broken file changes nothing: the error names the file, and the previous content stays in
 //! force. Connected clients stay connected.
 
+mod configuration;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -16,10 +17,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::auth::{Account, Users};
-use crate::config::{self, Config, PemFiles};
+use crate::config::{self, PemFiles};
+use crate::ingest::ChangeError;
 use crate::runtime::{FaultPoint, Part, Supervisor};
 use crate::tls::{CertificateStore, FilesError};
+pub(crate) use configuration::Configuration;
 use watched::{Files, Watched};
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
@@ -50,21 +52,9 @@ impl Requests {
 /// The watched files, and the parts of the server that use their content.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    users: Option<Watched<UserFiles>>,
+    configuration: Option<Watched<Configuration>>,
     certificates: Vec<Watched<CertificateFiles>>,
     supervisor: Arc<Supervisor>,
-}
-
-#[derive(Debug)]
-struct UserFiles {
-    users: Arc<Users>,
-    config: PathBuf,
-    more: Option<PathBuf>,
-    /// Whether a read token or an identity provider is configured, which protect streams even
-    /// without users.
-    has_tokens: bool,
-    /// Whether tokens close the admin port even without users that have a role.
-    has_operator_tokens: bool,
 }
 
 #[derive(Debug)]
@@ -92,30 +82,24 @@ enum Error {
         .0.display()
     )]
     NoOperators(PathBuf),
+    #[error("{}: {}", .0.display(), .1)]
+    Source(PathBuf, ChangeError),
 }
 
 impl Reload {
-    /// Prepares to reload the files of a server that was started with `config`, and those of its
+    /// Prepares to reload the file of a server's `configuration`, if it has one, and those of its
     /// `certificates`.
     pub(crate) fn new(
-        config: &Config,
-        users: &Arc<Users>,
+        configuration: Option<Configuration>,
         certificates: &[(Arc<CertificateStore>, PemFiles)],
         supervisor: &Arc<Supervisor>,
     ) -> Self {
-        let users = config.file.as_ref().map(|file| UserFiles {
-            users: Arc::clone(users),
-            config: file.clone(),
-            more: config.auth.users_file.clone(),
-            has_tokens: config.auth.read_token.is_some() || config.auth.jwt.is_some(),
-            has_operator_tokens: !config.auth.tokens.is_empty() || config.auth.jwt.is_some(),
-        });
         let certificates = certificates.iter().cloned();
         let certificates = certificates
             .map(|(store, files)| Watched::new(CertificateFiles { store, files }))
             .collect();
         Self {
-            users: users.map(Watched::new),
+            configuration: configuration.map(Watched::new),
             certificates,
             supervisor: Arc::clone(supervisor),
         }
@@ -158,8 +142,8 @@ impl Reload {
     /// Reads the files that have changed, or all of them if `is_asked`.
     fn look(&mut self, is_asked: bool) {
         let supervisor = &self.supervisor;
-        if let Some(users) = &mut self.users {
-            look_at(users, is_asked, "users", supervisor);
+        if let Some(configuration) = &mut self.configuration {
+            look_at(configuration, is_asked, "users and sources", supervisor);
         }
         for watched in &mut self.certificates {
             let what = format!("certificate of {}", watched.files.files.section);
@@ -185,33 +169,12 @@ fn look_at<T: Files>(
     }
 }
 
-impl Files for UserFiles {
-    fn paths(&self) -> Vec<&Path> {
-        let files = [Some(&self.config), self.more.as_ref()];
-        files.into_iter().flatten().map(PathBuf::as_path).collect()
-    }
-
-    fn read(&self) -> Result<bool, Error> {
-        let accounts = Config::load(&self.config)?.auth.users;
-        let file = self.more.as_ref().unwrap_or(&self.config);
-        let has_users = accounts.iter().any(Account::is_of_streams);
-        if !has_users && self.users.any() && !self.has_tokens {
-            return Err(Error::NoUsers(file.clone()));
-        }
-        let has_operators = accounts.iter().any(|it| it.role.is_some());
-        if !has_operators && self.users.has_operators() && !self.has_operator_tokens {
-            return Err(Error::NoOperators(file.clone()));
-        }
-        Ok(self.users.replace(&accounts))
-    }
-}
-
 impl Files for CertificateFiles {
     fn paths(&self) -> Vec<&Path> {
         vec![&self.files.certificate, &self.files.key]
     }
 
-    fn read(&self) -> Result<bool, Error> {
+    fn read(&mut self) -> Result<bool, Error> {
         match self.files.load() {
             Ok(certificate) => Ok(self.store.replace(certificate)),
             Err(error) => {

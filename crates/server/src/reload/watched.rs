@@ -11,7 +11,7 @@ pub(super) trait Files {
     fn paths(&self) -> Vec<&Path>;
 
     /// Reads the files. Returns whether the content has changed.
-    fn read(&self) -> Result<bool, Error>;
+    fn read(&mut self) -> Result<bool, Error>;
 }
 
 /// Modification time and length of a file; `None` if it does not exist.
@@ -83,7 +83,7 @@ mod tests {
             vec![&self.path]
         }
 
-        fn read(&self) -> Result<bool, Error> {
+        fn read(&mut self) -> Result<bool, Error> {
             self.reads.set(self.reads.get() + 1);
             match fs::read(&self.path) {
                 Ok(_) => Ok(true),

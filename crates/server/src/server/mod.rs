@@ -7,7 +7,6 @@ mod listeners;
 mod start_error;
 mod trial;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +25,11 @@ use crate::failures::Failures;
 use crate::hooks::{self, HookCounters};
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
-use crate::ingest::{self, FrameCodes, Input, SourceSpec};
+use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 use crate::quic::Quic;
-use crate::reload::{Reload, Requests};
+use crate::reload::{Configuration, Reload, Requests};
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
@@ -115,7 +114,6 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
         let hooks = Arc::<HookCounters>::default();
-        let fetched = fetched(&specs);
         let cluster = in_cluster::services(&config, &hub, clock, &supervisor)?;
         let member = cluster
             .as_ref()
@@ -138,7 +136,8 @@ impl Server {
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
-        let reload = Reload::new(&config, &users, &certificates.files, &supervisor);
+        let configuration = Configuration::new(&config, &specs, &users, &stored);
+        let reload = Reload::new(configuration, &certificates.files, &supervisor);
         let asked = Arc::<Requests>::default();
         let rtsp_listeners = listeners
             .iter()
@@ -233,7 +232,7 @@ impl Server {
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
-        let hooks = run_hooks(&app, fetched, &stopped);
+        let hooks = run_hooks(&app, &sources, &stopped);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
         tasks.extend(keys.into_iter().chain(hooks).chain(draining));
@@ -288,7 +287,7 @@ impl Server {
         &self.listeners
     }
 
-    /// Reads users and certificates again, soon. Errors are logged; the previous
+    /// Reads the configuration, users and certificates again, soon. Errors are logged; the previous
     /// content then stays in force.
     pub fn reload(&self) {
         self.reload.ask();
@@ -386,28 +385,21 @@ async fn stored_sources(
     Ok(Arc::new(stored))
 }
 
-/// Returns the names of the streams that the server itself fetches.
-fn fetched(specs: &[SourceSpec]) -> BTreeSet<String> {
-    let fetched = specs.iter();
-    let fetched = fetched.filter(|spec| !matches!(spec.input, Input::Publisher(_)));
-    fetched.map(|spec| spec.name.to_string()).collect()
-}
-
 /// Runs the hooks; does nothing without any.
 fn run_hooks(
     app: &App,
-    fetched: BTreeSet<String>,
+    sources: &Arc<ingest::Sources>,
     stopped: &watch::Receiver<bool>,
 ) -> Option<JoinHandle<()>> {
     if app.config.hooks.is_empty() {
         return None;
     }
-    let (app, fetched, until) = (app.clone(), Arc::new(fetched), stopped.clone());
+    let (app, sources, until) = (app.clone(), Arc::clone(sources), stopped.clone());
     let supervisor = Arc::clone(&app.supervisor);
     let run = move || {
         hooks::run(
             Arc::from(app.config.hooks.clone()),
-            Arc::clone(&fetched),
+            Arc::clone(&sources),
             Arc::clone(&app.hub),
             (Arc::clone(&app.hooks), Arc::clone(&app.supervisor)),
             until.clone(),

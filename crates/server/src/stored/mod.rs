@@ -3,11 +3,13 @@
 //! ```text
 //! PUT, DELETE ─► Permitted: may a caller name this? ─► StateFile ─► ingest::Sources ─► hub
 //! start       ─► StateFile ─► Permitted ─► ingest::Sources
+//! configure   ─► what the operator's file has now ─► ingest::Sources
 //! ```
 //!
 //! The operator's configuration is never written, and its names win. What runs is in the file: the
 //! file is written first, and again as it was if the source cannot be started.
 
+mod configured;
 mod permitted;
 mod state_file;
 
@@ -28,7 +30,7 @@ pub use state_file::StateFileError;
 /// All sources of streams: those of the configuration, and those that were made over the API.
 #[derive(Debug)]
 pub(crate) struct StoredSources {
-    configured: BTreeMap<StreamName, Input>,
+    configured: Mutex<BTreeMap<StreamName, Input>>,
     permitted: Permitted,
     running: Arc<Sources>,
     loudspeakers: Arc<Loudspeakers>,
@@ -81,7 +83,7 @@ pub(crate) enum Put {
 pub(crate) enum StoredError {
     /// The configuration has a source of this name.
     #[error(
-        "the configuration has the source '{0}', and only its file can change it: choose another name, or remove the source there and restart the server"
+        "the configuration has the source '{0}', and only its file can change it: choose another name, or remove the source there"
     )]
     Configured(StreamName),
     /// There is no such source.
@@ -128,7 +130,7 @@ impl StoredSources {
             .iter()
             .map(|spec| (spec.name.clone(), spec.input.clone()));
         let sources = Self {
-            configured: configured.collect(),
+            configured: Mutex::new(configured.collect()),
             permitted: Permitted::new(limits),
             running: services.running,
             loudspeakers: services.loudspeakers,
@@ -156,14 +158,7 @@ impl StoredSources {
     /// Returns all sources by name. A stored source whose name the configuration took has its entry
     /// besides that of the configuration, with the problem.
     pub(crate) fn list(&self) -> Vec<NamedSource> {
-        let configured = self.configured.iter().map(|(name, input)| NamedSource {
-            name: name.clone(),
-            source: input.to_string(),
-            input: Some(input.clone()),
-            is_configured: true,
-            problem: None,
-        });
-        let mut all: Vec<_> = configured.collect();
+        let mut all = self.configured_sources();
         all.extend(self.lock().iter().map(|(name, stored)| stored.named(name)));
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
@@ -191,12 +186,12 @@ impl StoredSources {
         keys: SourceKeys,
         expected: Expected,
     ) -> Result<Put, StoredError> {
-        if self.configured.contains_key(name) {
-            return Err(StoredError::Configured(name.clone()));
-        }
         // What takes long, and changes nothing, is done before others have to wait.
         let input = self.permitted.check(keys.input()?).await?;
         let mut file = self.file.lock().await;
+        if self.is_configured(name) {
+            return Err(StoredError::Configured(name.clone()));
+        }
         let before = self.lock().get(name).cloned();
         match (&before, expected) {
             (Some(_), Expected::Absent) => return Err(StoredError::Present(name.clone())),
@@ -234,7 +229,7 @@ impl StoredSources {
     pub(crate) async fn delete(&self, name: &StreamName) -> Result<(), StoredError> {
         let mut file = self.file.lock().await;
         let stored = self.lock().get(name).cloned();
-        let is_configured = self.configured.contains_key(name);
+        let is_configured = self.is_configured(name);
         let Some(stored) = stored else {
             return Err(match is_configured {
                 true => StoredError::Configured(name.clone()),
@@ -269,7 +264,7 @@ impl StoredSources {
 
     /// Starts a source that the file has.
     async fn start(&self, name: &StreamName, keys: &SourceKeys) -> Result<(), StoredError> {
-        if self.configured.contains_key(name) {
+        if self.is_configured(name) {
             return Err(StoredError::Configured(name.clone()));
         }
         let input = self.permitted.limit(keys.input()?).await?;
@@ -288,10 +283,10 @@ impl StoredSources {
             input: input.clone(),
         };
         if is_running {
-            self.running
-                .change(spec)
-                .await
-                .map_err(ChangeError::Start)?;
+            for source in self.running.prepare(vec![spec], &[]).await? {
+                let replaced = self.running.replace(source).await;
+                replaced.map_err(ChangeError::Start)?;
+            }
         } else {
             self.running.add(spec).await?;
         }

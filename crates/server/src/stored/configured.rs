@@ -1,0 +1,176 @@
+//! The sources of the operator's configuration, which may change while the server runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{MutexGuard, PoisonError};
+
+use glassline_hub::StreamName;
+
+use super::{NamedSource, StoredError, StoredSources};
+use crate::ingest::{ChangeError, Input, SourceSpec};
+
+/// How the sources of a configuration differ from those before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Differences {
+    added: Vec<StreamName>,
+    changed: Vec<StreamName>,
+    removed: Vec<StreamName>,
+}
+
+impl Differences {
+    fn between(before: &BTreeMap<StreamName, Input>, after: &BTreeMap<StreamName, Input>) -> Self {
+        let named = |names: Vec<&StreamName>| names.into_iter().cloned().collect();
+        let is_new = |name: &&StreamName| !before.contains_key(*name);
+        let is_other = |(name, input): &(&StreamName, &Input)| {
+            before.get(*name).is_some_and(|before| before != *input)
+        };
+        let is_gone = |name: &&StreamName| !after.contains_key(*name);
+        Self {
+            added: named(after.keys().filter(is_new).collect()),
+            changed: named(
+                after
+                    .iter()
+                    .filter(is_other)
+                    .map(|(name, _)| name)
+                    .collect(),
+            ),
+            removed: named(before.keys().filter(is_gone).collect()),
+        }
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            ("added", &self.added),
+            ("changed", &self.changed),
+            ("removed", &self.removed),
+        ];
+        let mut separator = "";
+        for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
+            let names: Vec<&str> = names.iter().map(StreamName::as_str).collect();
+            write!(f, "{separator}{kind} {}", names.join(", "))?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl StoredSources {
+    /// Makes the sources of the configuration those of `wanted`. All are made ready before the first
+    /// one ends; viewers of a source that is changed stay. A source that was made over the API gives
+    /// way to one of its name, and runs again once the configuration has none.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if one of the new sources cannot be started; then nothing has changed.
+    /// (A thread that the system refuses is found later, and leaves that source and those after it as
+    /// they were.)
+    pub(crate) async fn configure(
+        &self,
+        wanted: BTreeMap<StreamName, Input>,
+    ) -> Result<Differences, ChangeError> {
+        // Held for the time of the change, as for every other one.
+        let _file = self.file.lock().await;
+        let differences = Differences::between(&self.configured(), &wanted);
+        let new = differences.added.iter().chain(&differences.changed);
+        let specs = new.filter_map(|name| {
+            let input = wanted.get(name)?.clone();
+            let name = name.clone();
+            Some(SourceSpec { name, input })
+        });
+        let prepared = self
+            .running
+            .prepare(specs.collect(), &differences.removed)
+            .await?;
+        for name in &differences.removed {
+            self.configured().remove(name);
+            self.loudspeakers.set(name, None);
+            self.running.remove(name).await;
+            self.run_stored(name).await;
+        }
+        for source in prepared {
+            let spec = source.spec().clone();
+            self.running.replace(source).await?;
+            self.loudspeakers.set(&spec.name, Some(&spec.input));
+            if let Some(stored) = self.lock().get_mut(&spec.name) {
+                stored.problem = Some(StoredError::Configured(spec.name.clone()).to_string());
+            }
+            self.configured().insert(spec.name, spec.input);
+        }
+        Ok(differences)
+    }
+
+    /// Starts the source that was made over the API under `name`, if there is one, since the
+    /// configuration no longer has the name.
+    async fn run_stored(&self, name: &StreamName) {
+        let Some(keys) = self.lock().get(name).map(|it| it.keys.clone()) else {
+            return;
+        };
+        let problem = self.start(name, &keys).await.err();
+        let problem = problem.map(|error| error.to_string());
+        if let Some(problem) = &problem {
+            tracing::error!(stream = %name, "the source that was made over the API does not run: {problem}");
+        }
+        if let Some(stored) = self.lock().get_mut(name) {
+            stored.problem = problem;
+        }
+    }
+
+    /// Returns whether the configuration has a source of this name.
+    pub(super) fn is_configured(&self, name: &StreamName) -> bool {
+        self.configured().contains_key(name)
+    }
+
+    /// Returns the sources of the configuration as operators see them.
+    pub(super) fn configured_sources(&self) -> Vec<NamedSource> {
+        let configured = self.configured();
+        let sources = configured.iter().map(|(name, input)| NamedSource {
+            name: name.clone(),
+            source: input.to_string(),
+            input: Some(input.clone()),
+            is_configured: true,
+            problem: None,
+        });
+        sources.collect()
+    }
+
+    fn configured(&self) -> MutexGuard<'_, BTreeMap<StreamName, Input>> {
+        self.configured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(all: &[(&str, &str)]) -> BTreeMap<StreamName, Input> {
+        let all = all.iter().map(|(name, input)| {
+            let name = StreamName::parse(name).expect("a name");
+            (name, Input::parse(input).expect("a source"))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let before = sources(&[
+            ("gate", "rtsp://10.0.0.1/"),
+            ("film", "a.h264"),
+            ("door", "demo"),
+        ]);
+        let after = sources(&[("film", "b.h264"), ("door", "demo"), ("yard", "publisher")]);
+        let differences = Differences::between(&before, &after);
+        assert_eq!(
+            differences.to_string(),
+            "added yard; changed film; removed gate"
+        );
+        assert!(Differences::between(&after, &after).is_empty());
+    }
+}
