@@ -30,8 +30,11 @@ const VIEWERS: usize = 200;
 /// Between two looks at what takes a part of a second.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Measures one event; returns its figures for people.
+type Measure = fn() -> Result<String, String>;
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let figures: [(&'static str, fn() -> Result<String, String>); 9] = [
+    let figures: [(&'static str, Measure); 9] = [
         ("owner_killed", owner_killed),
         ("camera_owner_killed", camera_owner_killed),
         ("nats_away_for_30_s", nats_away),
@@ -42,7 +45,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("camera_handed_over", camera_handed_over),
         ("owner_stopped_and_continued", owner_stopped),
     ];
-    let trial = |(name, run): (&'static str, fn() -> Result<String, String>)| {
+    let trial = |(name, run): (&'static str, Measure)| {
         let measured = move || -> Result<(), Failed> {
             let machine = glassline_lab::machine::describe();
             let load = machine.load_1m.unwrap_or_default();
