@@ -138,7 +138,14 @@ impl Server {
     }
 
     fn wait_until_it_serves(&self) -> Result<(), String> {
-        let answer = || http::get_json(&self.admin_url("/api/v1/streams")).map(drop);
+        // Health is told to everybody, also where the admin port requires a role.
+        let answer = || {
+            let answer = http::request("GET", &self.admin_url("/healthz"), &[], "")?;
+            match answer.status {
+                200 => Ok(()),
+                status => Err(format!("status {status}")),
+            }
+        };
         eventually(START_TIMEOUT, answer).map_err(|reason| format!("{reason}\n{}", self.printed()))
     }
 
