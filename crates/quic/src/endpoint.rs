@@ -140,6 +140,16 @@ pub(crate) struct Listener {
     protocols: Vec<Vec<u8>>,
 }
 
+/// A connection that a client begins.
+pub(crate) struct Arrived {
+    pub(crate) peer: SocketAddr,
+    /// Whether the client has proven that it receives what is sent to its address.
+    pub(crate) is_validated: bool,
+    /// The handshake; an error if its first datagram alone is unacceptable.
+    pub(crate) connecting: Result<noq::Connecting, noq::ConnectionError>,
+    pub(crate) monitor: CongestionMonitor,
+}
+
 impl Listener {
     /// Binds `address` for clients that support one of the ALPN `protocols`. Must be called
     /// within tokio.
@@ -191,7 +201,7 @@ impl Listener {
         &self,
         mut new_congestion: impl FnMut() -> CongestionControl,
         must_prove: impl Fn(IpAddr) -> bool,
-    ) -> Option<(noq::Connecting, CongestionMonitor)> {
+    ) -> Option<Arrived> {
         loop {
             let incoming = self.endpoint.accept().await?;
             let is_busy = self.endpoint.open_connections() > UNVALIDATED_CONNECTIONS_MAX;
@@ -210,9 +220,12 @@ impl Listener {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
             config.transport_config(Arc::new(transport(congestion, UNAUTHORIZED_RECEIVE_WINDOW)));
-            if let Ok(connecting) = incoming.accept_with(Arc::new(config)) {
-                return Some((connecting, monitor));
-            }
+            return Some(Arrived {
+                peer: incoming.remote_address(),
+                is_validated: incoming.remote_address_validated(),
+                connecting: incoming.accept_with(Arc::new(config)),
+                monitor,
+            });
         }
     }
 
@@ -344,7 +357,8 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         runtime.spawn(async move {
             let mut connections = Vec::new();
-            while let Some((connecting, _)) = listener.next(congestion, |_| false).await {
+            while let Some(arrived) = listener.next(congestion, |_| false).await {
+                let connecting = arrived.connecting.expect("a good first datagram");
                 connections.extend(connecting.await.ok());
             }
         });

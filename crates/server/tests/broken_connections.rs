@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use glassline_quic::moq::Role;
 use serde_json::{Value, json};
 
 use crate::failures::failures;
@@ -153,4 +154,28 @@ fn a_publisher_over_quic_that_may_not_have_its_stream_is_among_the_failures() {
         (&json!("publisher"), &json!("quic"))
     );
     assert_eq!(all[0]["source"], json!(Ipv4Addr::LOCALHOST));
+}
+
+#[test]
+fn a_reader_over_quic_of_a_stream_that_is_not_there_is_among_the_failures() {
+    let running = Running::start(1);
+    let runtime = quic::runtime();
+    runtime.block_on(async {
+        let hasty = quic::open(&running, "nobody", Role::Subscriber).await;
+        let hasty = hasty.expect("reading is open");
+        let end = Instant::now() + SOON;
+        while running.total("quic_accepted_total") == 0 {
+            assert!(Instant::now() < end, "it is granted");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        hasty.close().await;
+        let session = quic::open(&running, "nobody", Role::Subscriber).await;
+        let session = session.expect("reading is open");
+        tokio::time::sleep(Duration::from_millis(5_500)).await;
+        session.close().await;
+    });
+    let all = await_failures(&running, 1);
+    let reason = "within 5 s the client subscribed to nothing";
+    assert_is(&all[0], "stream", reason, "/api/v1/streams");
+    assert_eq!(all[0]["role"], "viewer");
 }

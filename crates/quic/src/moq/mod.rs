@@ -45,6 +45,7 @@ mod origin;
 mod refusal;
 mod server;
 mod session;
+mod session_stats;
 mod stream;
 mod track_config;
 mod transport;
@@ -74,10 +75,9 @@ pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_
 pub use node_session::{NodeAddress, connect_node};
 pub use origin::Origin;
 pub use refusal::Refusal;
-pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
-pub use session::{
-    Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
-};
+pub use server::{Grant, HandshakeFault, Incoming, RequestError, Server, SessionRequest};
+pub use session::{Announced, Announcement, ConnectError, Options, Role, Session, connect};
+pub use session_stats::SessionStats;
 pub use track_config::TrackConfig;
 pub use unchecked::{StreamKind, UncheckedStream};
 pub use web::{HandshakeError, Page};

@@ -15,8 +15,8 @@ use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
 use super::version::{alpns, versions};
 use super::web::{ALPN, HandshakeError, Page, Request};
-use crate::endpoint::{ListenError, Listener, NODE_REQUESTS, RECEIVE_WINDOW};
-use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
+use crate::endpoint::{Arrived, ListenError, Listener, NODE_REQUESTS, RECEIVE_WINDOW};
+use crate::{CongestionControl, Identity, IdentityError};
 
 /// Time that a client has for the handshake and its request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,12 +69,8 @@ impl Server {
         new_congestion: impl FnMut() -> CongestionControl,
         must_prove: impl Fn(IpAddr) -> bool,
     ) -> Option<Incoming> {
-        let (connecting, monitor) = self.listener.next(new_congestion, must_prove).await?;
-        Some(Incoming {
-            peer: connecting.remote_address(),
-            connecting,
-            monitor,
-        })
+        let arrived = self.listener.next(new_congestion, must_prove).await?;
+        Some(Incoming(arrived))
     }
 
     /// Ends all sessions and accepts no more.
@@ -89,16 +85,18 @@ impl Server {
 }
 
 /// An incoming connection before its handshake.
-pub struct Incoming {
-    connecting: noq::Connecting,
-    peer: SocketAddr,
-    monitor: CongestionMonitor,
-}
+pub struct Incoming(Arrived);
 
 impl Incoming {
     /// Returns the client's address.
     pub const fn peer(&self) -> SocketAddr {
-        self.peer
+        self.0.peer
+    }
+
+    /// Returns whether the client has proven that it receives what is sent to its address. Without
+    /// that, anybody may have sent the datagram in another's name.
+    pub const fn is_validated(&self) -> bool {
+        self.0.is_validated
     }
 
     /// Completes the handshake and reads the client's request. No media is read.
@@ -111,7 +109,14 @@ impl Incoming {
     }
 
     async fn handshake(self) -> Result<SessionRequest, RequestError> {
-        let connection = self.connecting.await.map_err(RequestError::Connection)?;
+        let Self(Arrived {
+            peer,
+            connecting,
+            monitor,
+            ..
+        }) = self;
+        let connecting = connecting.map_err(RequestError::Refused)?;
+        let connection = connecting.await.map_err(RequestError::Connection)?;
         let protocol = negotiated(&connection).ok_or(RequestError::NoVersion)?;
         let (transport, web) = if protocol.as_bytes() == ALPN {
             let request = Request::accept(connection.clone()).await?;
@@ -124,11 +129,10 @@ impl Incoming {
             };
             let (target, page) = (request.target(), request.page());
             let web = request.accept_with(&word).await?;
-            let monitor = self.monitor;
             let session = transport::Session::new(connection, Some(web), word, monitor);
             (session, Some((target, page)))
         } else {
-            let session = transport::Session::new(connection, None, protocol, self.monitor);
+            let session = transport::Session::new(connection, None, protocol, monitor);
             (session, None)
         };
         let link = transport.link();
@@ -157,7 +161,7 @@ impl Incoming {
             path: Path::new(path).as_str().to_owned(),
             query: query.to_owned(),
             role,
-            peer: self.peer,
+            peer,
             page,
             link,
             handshake,
@@ -168,7 +172,7 @@ impl Incoming {
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming")
-            .field("peer", &self.peer)
+            .field("peer", &self.0.peer)
             .finish_non_exhaustive()
     }
 }
@@ -295,6 +299,10 @@ impl fmt::Debug for SessionRequest {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
+    /// The client's first datagram is unacceptable: it has no protocol in common with this server, or
+    /// its TLS is broken.
+    #[error(transparent)]
+    Refused(noq::ConnectionError),
     /// The QUIC handshake failed.
     #[error(transparent)]
     Connection(noq::ConnectionError),
@@ -316,4 +324,67 @@ pub enum RequestError {
     /// The client sent no request in time.
     #[error("the client sent no request within {} s", HANDSHAKE_TIMEOUT.as_secs())]
     Slow,
+}
+
+/// What made a handshake fail, as far as that tells what to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandshakeFault {
+    /// Both ends have no protocol or version in common.
+    NothingInCommon,
+    /// The client refuses the server's certificate.
+    CertificateRefused,
+    /// The client fell silent.
+    Silent,
+    /// The client ended the connection.
+    LeftByClient,
+    /// Any other reason.
+    Other,
+}
+
+impl RequestError {
+    /// Returns what made the handshake fail.
+    pub fn fault(&self) -> HandshakeFault {
+        match self {
+            Self::Refused(error)
+            | Self::Connection(error)
+            | Self::Handshake(HandshakeError::Connection(error)) => fault(error),
+            Self::NoVersion
+            | Self::Handshake(HandshakeError::NoProtocol | HandshakeError::NoWebTransport) => {
+                HandshakeFault::NothingInCommon
+            }
+            Self::Slow | Self::Handshake(HandshakeError::Slow) => HandshakeFault::Silent,
+            _ => HandshakeFault::Other,
+        }
+    }
+
+    /// Returns whether the error may be about a datagram that was sent in another's name: the client
+    /// has not proven by an answer that its address is its own.
+    pub const fn may_be_forged(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_) | Self::Connection(noq::ConnectionError::TimedOut)
+        )
+    }
+}
+
+/// First error code of QUIC for an alert of TLS (RFC 9001 §4.8).
+const ALERTS: u64 = 0x100;
+
+fn fault(error: &noq::ConnectionError) -> HandshakeFault {
+    use noq::ConnectionError::{ApplicationClosed, ConnectionClosed, TimedOut, TransportError};
+    let alert = match error {
+        TransportError(error) => u64::from(error.code).checked_sub(ALERTS),
+        ConnectionClosed(close) => u64::from(close.error_code).checked_sub(ALERTS),
+        _ => None,
+    };
+    match (error, alert) {
+        // no_application_protocol (RFC 7301 §3.2), protocol_version (RFC 8446 §6.2).
+        (_, Some(70 | 120)) => HandshakeFault::NothingInCommon,
+        // From bad_certificate to certificate_unknown, and unknown_ca (RFC 8446 §6.2).
+        (ConnectionClosed(_), Some(42..=46 | 48)) => HandshakeFault::CertificateRefused,
+        (TimedOut, _) => HandshakeFault::Silent,
+        (ApplicationClosed(_), _) => HandshakeFault::LeftByClient,
+        _ => HandshakeFault::Other,
+    }
 }

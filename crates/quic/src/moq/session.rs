@@ -11,10 +11,11 @@ use tokio::task::AbortHandle;
 use super::address::{Address, AddressError};
 use super::broadcast::Broadcast;
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
-use super::control_datagrams::{self, Report, RoundTrips};
+use super::control_datagrams::{self, Report};
 use super::ended::Ended;
 use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
+use super::session_stats::{SessionStats, session_stats};
 use super::track_config::TrackConfig;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
@@ -374,52 +375,6 @@ async fn maintain(
 fn send_window(seen: &CongestionStats) -> u64 {
     let held = seen.window.saturating_mul(WINDOWS_HELD) + (64 << 10);
     held.clamp(SEND_WINDOW.min(128 << 10), SEND_WINDOW_MAX)
-}
-
-fn session_stats(link: &Link, stats: &stats::Registry) -> SessionStats {
-    let congestion = link.monitor().get();
-    let (mut sent, mut received) = (stats::Traffic::default(), stats::Traffic::default());
-    for (_, role, traffic) in stats.snapshot().traffic() {
-        match role {
-            stats::Role::Publisher => sent.add(traffic),
-            stats::Role::Subscriber => received.add(traffic),
-        }
-    }
-    let waiting = link.queue.waiting(sent.bytes + sent.stale.bytes);
-    SessionStats {
-        congestion,
-        round_trips: link.control.round_trips(Instant::now()),
-        peer_report: link.control.report(),
-        sent: sent.bytes,
-        received: received.bytes,
-        late_groups: sent.stale.groups,
-        backlog: congestion.in_flight + waiting,
-        unsent: sent.stale.bytes,
-    }
-}
-
-/// Statistics of a session.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct SessionStats {
-    /// State of congestion control.
-    pub congestion: CongestionStats,
-    /// Round trips of the application.
-    pub round_trips: RoundTrips,
-    /// The peer's last report about its sending, and when it came.
-    pub peer_report: Option<(Report, Instant)>,
-    /// Bytes of frames that were handed to QUIC.
-    pub sent: u64,
-    /// Bytes of frames that were received.
-    pub received: u64,
-    /// Number of own groups that were dropped because they were late.
-    pub late_groups: u64,
-    /// Bytes of dropped groups that were never sent.
-    pub unsent: u64,
-    /// Bytes of frames that wait to be sent, and of packets that wait to be acknowledged.
-    /// QUIC's own buffer between the two, at most about two congestion windows, is not
-    /// included.
-    pub backlog: u64,
 }
 
 /// Announcements of the peer, in the order in which they arrive.

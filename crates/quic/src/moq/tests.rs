@@ -8,6 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_media::{Codec, MediaTime, Track, TrackIndex};
 
 use super::*;
+use crate::endpoint::Limits;
 use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
 
 /// Timeout of every wait, longer than any of them takes.
@@ -328,6 +329,36 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     assert!(matches!(error, ConnectError::Dial { .. }), "{error}");
     let unknown = soon(open(address, Role::Subscriber)).await;
     assert!(unknown.is_err(), "no authority vouches for it");
+}
+
+/// What a server learns of a client that dials with these protocols and this trust.
+async fn refused(protocols: &[&[u8]], trust: Trust) -> RequestError {
+    let identity = Identity::self_signed(vec!["localhost".to_owned()], SystemTime::now());
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    let server = Server::bind(any, &identity.expect("a certificate")).expect("a free port");
+    let at = server.local_addr().expect("bound");
+    let endpoint = ClientEndpoint::new().expect("a socket");
+    let protocols = protocols.iter().map(|it| it.to_vec()).collect();
+    let congestion = || CongestionControl::new(Algorithm::Cubic);
+    let limits = (congestion(), Limits::Client);
+    let dialing = endpoint.dial(at, "localhost", &trust, protocols, limits);
+    let accepting = async {
+        let incoming = server.accept(congestion, |_| false).await;
+        incoming.expect("it listens").request().await.err()
+    };
+    let (dialed, error) = tokio::join!(soon(dialing), soon(accepting));
+    assert!(dialed.is_err());
+    error.expect("no request")
+}
+
+#[tokio::test]
+async fn a_server_learns_why_a_handshake_failed() {
+    let error = refused(&[b"other"], Trust::Anyone).await;
+    assert_eq!(error.fault(), HandshakeFault::NothingInCommon, "{error}");
+    let untrusted = refused(&[b"h3"], Trust::System).await;
+    let fault = untrusted.fault();
+    assert_eq!(fault, HandshakeFault::CertificateRefused, "{untrusted}");
+    assert!(!untrusted.may_be_forged(), "the client has answered");
 }
 
 /// A publisher that writes its catalog by hand.

@@ -23,6 +23,8 @@ const ENTRIES_PER_SOURCE: usize = 32;
 const REASON_BYTES_MAX: usize = 512;
 const REMEDY_BYTES_MAX: usize = 384;
 const STREAM_BYTES_MAX: usize = 96;
+/// Most entries of sources that may be forged. Beyond that the oldest of them gives way.
+const UNPROVEN_ENTRIES_MAX: usize = 64;
 /// Most sessions that are known by an entry.
 const SESSIONS_MAX: usize = 4;
 
@@ -38,10 +40,20 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Notes a failure and logs it.
+    /// Notes a failure and logs it. The client has proven its address.
     pub(crate) fn note(&self, failure: ConnectionFailure, now: Instant) {
+        self.note_of(failure, true, now);
+    }
+
+    /// Notes a failure, and logs it, of a client whose address anybody may have forged. Such failures
+    /// push each other out, and few others.
+    pub(crate) fn note_unproven(&self, failure: ConnectionFailure, now: Instant) {
+        self.note_of(failure, false, now);
+    }
+
+    fn note_of(&self, failure: ConnectionFailure, is_proven: bool, now: Instant) {
         self.counters.note(failure.protocol, failure.stage);
-        let (record, must_log) = self.enter(failure, now);
+        let (record, must_log) = self.enter(failure, is_proven, now);
         if must_log {
             let FailureRecord {
                 stream,
@@ -60,7 +72,12 @@ impl Failures {
 
     /// Enters a failure into the list. Returns its entry, and whether the log shall have a line of
     /// it.
-    fn enter(&self, failure: ConnectionFailure, now: Instant) -> (FailureRecord, bool) {
+    fn enter(
+        &self,
+        failure: ConnectionFailure,
+        is_proven: bool,
+        now: Instant,
+    ) -> (FailureRecord, bool) {
         let source = SourcePrefix::from(failure.from);
         let stream = shown(&failure.stream, STREAM_BYTES_MAX);
         let reason = shown(&failure.reason, REASON_BYTES_MAX);
@@ -78,10 +95,14 @@ impl Failures {
                 record.count += 1;
                 record.latest = now;
                 record.reason = reason;
+                record.is_proven |= is_proven;
                 let must_log = now.saturating_duration_since(record.logged) >= LOGGED;
                 (record, must_log)
             }
             None => {
+                if !is_proven {
+                    forget_unproven(&mut entries);
+                }
                 make_room(&mut entries, source);
                 let remedy = failure.remedy.as_deref();
                 let record = FailureRecord {
@@ -90,6 +111,7 @@ impl Failures {
                     role: failure.role,
                     stage: failure.stage,
                     source,
+                    is_proven,
                     reason,
                     remedy: remedy.map(|it| shown(it, REMEDY_BYTES_MAX)),
                     sessions: Vec::new(),
@@ -158,6 +180,15 @@ fn forget_old(entries: &mut Vec<FailureRecord>, now: Instant) {
     }
 }
 
+/// Removes the oldest entry whose source may be forged, if one more would exceed their limit.
+fn forget_unproven(entries: &mut Vec<FailureRecord>) {
+    let count = entries.iter().filter(|it| !it.is_proven).count();
+    let oldest = entries.iter().position(|it| !it.is_proven);
+    if let Some(oldest) = oldest.filter(|_| count >= UNPROVEN_ENTRIES_MAX) {
+        entries.remove(oldest);
+    }
+}
+
 /// Removes an entry if one more of `source` would exceed a limit: the oldest of the source, or the
 /// oldest of the source that has most.
 fn make_room(entries: &mut Vec<FailureRecord>, source: SourcePrefix) {
@@ -214,7 +245,9 @@ mod tests {
         let (failures, start) = (Failures::default(), Instant::now());
         let logged = (0..60).filter(|second| {
             let now = start + Duration::from_secs(second * 2);
-            failures.enter(failure(ONE, "cam", "no checks"), now).1
+            failures
+                .enter(failure(ONE, "cam", "no checks"), true, now)
+                .1
         });
         assert_eq!(logged.count(), 2);
         let all = failures.all(start + Duration::from_secs(120));
@@ -284,6 +317,24 @@ mod tests {
         let all = failures.all(now);
         assert_eq!(all.len(), ENTRIES_MAX);
         assert_eq!(all[0].source.to_string(), "10.0.7.207");
+    }
+
+    #[test]
+    fn forged_addresses_push_out_each_other() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        for number in 0..400_u32 {
+            let [.., third, fourth] = number.to_be_bytes();
+            failures.note(failure([10, 0, third, fourth], "cam", "innocent"), now);
+        }
+        for number in 0..5_000_u32 {
+            let [.., third, fourth] = number.to_be_bytes();
+            let forged = failure([198, 18, third, fourth], "", "no answer");
+            failures.note_unproven(forged, now);
+        }
+        let all = failures.all(now);
+        let count = |reason: &str| all.iter().filter(|it| &*it.reason == reason).count();
+        assert_eq!(count("innocent"), 400);
+        assert_eq!(count("no answer"), UNPROVEN_ENTRIES_MAX);
     }
 
     #[test]

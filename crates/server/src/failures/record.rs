@@ -129,6 +129,8 @@ pub(crate) struct FailureRecord {
     pub(crate) role: ClientRole,
     pub(crate) stage: Stage,
     pub(crate) source: SourcePrefix,
+    /// Whether some client of the source has proven its address.
+    pub(super) is_proven: bool,
     pub(crate) reason: Box<str>,
     pub(crate) remedy: Option<Box<str>>,
     /// The latest sessions that failed so, the latest last.

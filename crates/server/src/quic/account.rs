@@ -51,6 +51,11 @@ impl Account {
         &self.received
     }
 
+    /// Returns when the session was opened.
+    pub(super) const fn opened(&self) -> Instant {
+        self.opened
+    }
+
     /// Notes that the session begins to publish `stream`, or ends.
     pub(super) fn publishes(&self, stream: &str, begins: bool) {
         let mut state = self.lock();

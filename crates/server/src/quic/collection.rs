@@ -95,3 +95,13 @@ impl Collection {
         }
     }
 }
+
+/// Waits until the origin that a session reads is replaced. Waits forever if the session reads none.
+pub(super) async fn replaced(collection: &mut Option<watch::Receiver<Origin>>) {
+    if let Some(origin) = collection
+        && origin.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}

@@ -1,15 +1,15 @@
 //! Notes QUIC sessions that were not granted among the failed connections.
 
-use std::error::Error;
+use std::fmt::Display;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_quic::moq::Role;
+use glassline_quic::moq::{HandshakeFault, RequestError, Role};
 
-use super::SessionContext;
 use super::access::Denied;
 use super::broadcasts::Fault;
 use super::counters::Reason;
+use super::{OpenedSession, SessionContext};
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 
 /// What to raise where there are too many sessions.
@@ -18,32 +18,95 @@ const LIMITS: &str = "raise quic.clients or quic.clients_per_address";
 /// What to change where a client has sent an alert of TLS.
 const UNTRUSTED: &str = "the client may not trust the certificate: pin its fingerprint, or give quic.certificate one that the client knows";
 
+/// What to change where both ends have no protocol in common.
+const NOTHING_IN_COMMON: &str = "the client needs a version of MoQ that the documentation lists, or WebTransport over HTTP/3 (ALPN h3), at this port";
+
+/// What to change where a client does not answer.
+const SILENT: &str = "let UDP from the server's port out to the client, and look for a tunnel with an MTU below 1280";
+
+/// Time that a reader may go without a frame and leave, without that its session counts as failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How to show a right.
 const TOKEN: &str = "give the client a token or a user with this right: ?token=… in its URL";
 
 impl SessionContext {
-    /// Counts and notes that a handshake ended because another one needed its place.
-    pub(super) fn note_eviction(&self, peer: SocketAddr) {
+    /// Counts and notes that a handshake ended because another one needed its place. `is_validated`:
+    /// the client has proven its address.
+    pub(super) fn note_eviction(&self, peer: SocketAddr, is_validated: bool) {
         self.counters.refuse(Reason::Full);
         let reason =
             "another connection needed the place of this one, whose handshake was not done";
-        self.note_failure(peer, None, (Stage::Server, reason.to_owned()), Some(LIMITS));
+        let explained = (Stage::Server, reason.to_owned(), Some(LIMITS));
+        self.note_failure((peer, is_validated), None, explained);
     }
 
-    /// Counts and notes that a handshake failed.
-    pub(super) fn note_handshake(&self, peer: SocketAddr, error: &dyn Error) {
+    /// Counts and notes that a handshake failed. `is_validated`: the client has proven its address.
+    pub(super) fn note_handshake(
+        &self,
+        peer: SocketAddr,
+        is_validated: bool,
+        error: &RequestError,
+    ) {
         self.counters.refuse(Reason::Handshake);
+        let remedy = match error.fault() {
+            HandshakeFault::NothingInCommon => Some(NOTHING_IN_COMMON),
+            HandshakeFault::CertificateRefused => Some(UNTRUSTED),
+            HandshakeFault::Silent => Some(SILENT),
+            _ => None,
+        };
         let reason = format!("the QUIC handshake failed: {error}");
-        let is_of_tls = reason.contains("cryptographic handshake");
-        let remedy = is_of_tls.then_some(UNTRUSTED);
-        self.note_failure(peer, None, (Stage::Handshake, reason), remedy);
+        let is_proven = is_validated || !error.may_be_forged();
+        self.note_failure((peer, is_proven), None, (Stage::Handshake, reason, remedy));
     }
 
-    /// Counts and notes that there was no place for a client.
-    pub(super) fn note_full(&self, peer: SocketAddr) {
+    /// Counts and notes that a connection ended when its session was granted.
+    pub(super) fn note_lost(&self, peer: SocketAddr, error: &dyn Display) {
+        self.counters.refuse(Reason::Handshake);
+        let reason = format!("the session was granted, but the connection ended: {error}");
+        self.note_failure((peer, true), None, (Stage::Handshake, reason, None));
+    }
+
+    /// Counts and notes that there was no place for a client. `is_validated`: the client has proven
+    /// its address.
+    pub(super) fn note_full(&self, peer: SocketAddr, is_validated: bool) {
         self.counters.refuse(Reason::Full);
         let reason = "the server has as many QUIC sessions as allowed, of all or of this address";
-        self.note_failure(peer, None, (Stage::Server, reason.to_owned()), Some(LIMITS));
+        let explained = (Stage::Server, reason.to_owned(), Some(LIMITS));
+        self.note_failure((peer, is_validated), None, explained);
+    }
+
+    /// Notes that a reader left that was sent no frame.
+    pub(super) fn note_unread(&self, peer: SocketAddr, opened: &OpenedSession) {
+        let span = opened.account.opened().elapsed();
+        let stats = opened.session.stats();
+        let has_media = stats.sent > 0 || stats.received > 0 || opened.account.broadcasts() > 0;
+        if opened.rights.read.is_none() || opened.role == Role::Publisher || has_media {
+            return;
+        }
+        if span < PATIENCE {
+            return;
+        }
+        let seconds = span.as_secs();
+        let explained = match stats.subscriptions {
+            0 => (
+                Stage::Stream,
+                format!(
+                    "the session was granted, but within {seconds} s the client subscribed to nothing: the \
+                     stream that it waits for is not here"
+                ),
+                Some("GET /api/v1/streams lists the streams; the last part of the URL is the name"),
+            ),
+            count => (
+                Stage::Media,
+                format!(
+                    "the client subscribed to {count} tracks, and none sent a frame within {seconds} s"
+                ),
+                Some("look at the source, and set the encoder's keyframe interval to 2 s or less"),
+            ),
+        };
+        let asked = (opened.folder.as_str(), Role::Subscriber);
+        self.note_failure((peer, true), Some(asked), explained);
     }
 
     /// Notes why a publisher that was granted its session could not publish.
@@ -68,7 +131,7 @@ impl SessionContext {
         };
         if let Some(why) = &fault.why {
             let asked = (fault.stream.as_str(), Role::Publisher);
-            self.note_failure(peer, Some(asked), (stage, why.clone()), remedy);
+            self.note_failure((peer, true), Some(asked), (stage, why.clone(), remedy));
         }
     }
 
@@ -78,16 +141,17 @@ impl SessionContext {
             Denied::Page(_) => None,
             Denied::NoRight | Denied::Login(_) => Some(TOKEN),
         };
-        self.note_failure(peer, Some(asked), (Stage::Rights, why.to_string()), remedy);
+        let explained = (Stage::Rights, why.to_string(), remedy);
+        self.note_failure((peer, true), Some(asked), explained);
     }
 
-    /// Notes why a session failed. `asked`: path and role of its request, if there was one.
+    /// Notes why a session failed, of a client whose address is proven or not. `asked`: path and role
+    /// of its request, if there was one.
     fn note_failure(
         &self,
-        peer: SocketAddr,
+        (peer, is_proven): (SocketAddr, bool),
         asked: Option<(&str, Role)>,
-        (stage, reason): (Stage, String),
-        remedy: Option<&str>,
+        (stage, reason, remedy): (Stage, String, Option<&str>),
     ) {
         let (path, role) = asked.unzip();
         let failure = ConnectionFailure {
@@ -104,6 +168,9 @@ impl SessionContext {
             reason,
             remedy: remedy.map(str::to_owned),
         };
-        self.failures.note(failure, Instant::now());
+        match is_proven {
+            true => self.failures.note(failure, Instant::now()),
+            false => self.failures.note_unproven(failure, Instant::now()),
+        }
     }
 }

@@ -47,7 +47,7 @@ use crate::tls::CertificateStore;
 use access::{Rights, rights};
 use account::{Accounts, SessionEntry};
 use certificate_source::CertificateSource;
-use collection::Collection;
+use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
 use nodes::Nodes;
@@ -306,7 +306,8 @@ impl Acceptor {
             };
             let Some(incoming) = incoming else { return };
             let Some(handshake) = self.places.admit(incoming.peer().ip()) else {
-                self.context.note_full(incoming.peer());
+                self.context
+                    .note_full(incoming.peer(), incoming.is_validated());
                 // A connection that is dropped here is refused by QUIC.
                 continue;
             };
@@ -325,18 +326,18 @@ async fn serve(
     mut stopped: watch::Receiver<bool>,
 ) {
     let entry = context.accounts.enter();
-    let peer = incoming.peer();
+    let (peer, is_validated) = (incoming.peer(), incoming.is_validated());
     let opening = open(incoming, &entry, &context);
     let opened = tokio::select! {
         opened = opening => opened,
         () = handshake.evicted() => {
-            context.note_eviction(peer);
+            context.note_eviction(peer, is_validated);
             None
         }
     };
     let Some(mut opened) = opened else { return };
     let Some(_permit) = handshake.establish() else {
-        context.note_full(peer);
+        context.note_full(peer, true);
         return opened.session.abort(Refusal::Full);
     };
     context.counters.accept();
@@ -357,7 +358,10 @@ async fn serve(
         &mut opened.replaced,
     );
     tokio::select! {
-        ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
+        ended = session.ended() => {
+            tracing::debug!(%peer, %ended, "QUIC session ended");
+            context.note_unread(peer, &opened);
+        }
         () = taking => {}
         _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
         () = lost => {
@@ -369,16 +373,6 @@ async fn serve(
             session.abort(Refusal::Restart);
         }
     }
-}
-
-/// Waits until the origin that a session reads is replaced. Waits forever if the session reads none.
-async fn replaced(collection: &mut Option<watch::Receiver<Origin>>) {
-    if let Some(origin) = collection
-        && origin.changed().await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 /// A session whose client was granted what it asked for.
@@ -394,6 +388,7 @@ struct OpenedSession {
     collection: Option<watch::Receiver<Origin>>,
     /// Path that the names of its broadcasts are relative to.
     folder: String,
+    role: Role,
 }
 
 /// Completes the handshake, reads the client's request and grants it. `None` if the client has no
@@ -403,11 +398,11 @@ async fn open(
     entry: &SessionEntry,
     context: &SessionContext,
 ) -> Option<OpenedSession> {
-    let peer = incoming.peer();
+    let (peer, is_validated) = (incoming.peer(), incoming.is_validated());
     let request = match incoming.request().await {
         Ok(request) => request,
         Err(error) => {
-            context.note_handshake(peer, &error);
+            context.note_handshake(peer, is_validated, &error);
             return None;
         }
     };
@@ -434,15 +429,15 @@ async fn open(
             return None;
         }
     };
-    let folder = request.path().to_owned();
+    let (folder, role) = (request.path().to_owned(), request.role());
     let (grant, collection) = grant(&rights, context);
-    let collection = collection.filter(|_| request.role() != Role::Publisher);
+    let collection = collection.filter(|_| role != Role::Publisher);
     let only = grant.only.clone();
     let reads = grant.read.is_some();
     let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
         Err(error) => {
-            context.note_handshake(peer, &error);
+            context.note_lost(peer, &error);
             return None;
         }
     };
@@ -455,6 +450,7 @@ async fn open(
         replaced,
         collection,
         folder,
+        role,
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
-use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, SessionRequest};
+use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, Role, SessionRequest};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -137,5 +137,6 @@ pub(super) async fn open(
         replaced,
         collection: None,
         folder,
+        role: Role::Both,
     })
 }
