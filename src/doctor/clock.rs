@@ -1,17 +1,22 @@
-//! The calendar clock: of this machine, and of a server by the Date of its answers.
+//! The calendar clock: of this machine, and of a server by the Date of its answers and by its sender
+//! reports.
 
 use std::time::{Duration, SystemTime};
 
 use glassline_client::probe::http::Exchange;
 use glassline_client::probe::ntp;
+use glassline_client::probe::rtsp::SenderClock;
 use glassline_net::ClockDiscipline;
 
-use super::finding::Finding;
+use super::finding::{Finding, Severity};
 
 const CHECK: &str = "clock";
 
 /// Difference between two clocks that is a fault, in seconds.
 const DIFFERENCE_S_MAX: f64 = 1.0;
+
+/// Difference from which on a sender report counts from another time than 1900, in seconds.
+const CALENDAR_S_MAX: f64 = 86_400.0;
 
 const WHY: &str = "certificates, tokens with an end and TURN credentials are judged by the clock, and \
                    delays between machines are computed from it";
@@ -83,6 +88,33 @@ fn ahead(date: SystemTime, asked: SystemTime, answered: SystemTime) -> (f64, f64
     (seconds(date, answered), seconds(date, asked) + 1.0)
 }
 
+/// Compares the time of an RTCP sender report with this machine's clock. Its way takes at most a round
+/// trip, which is the error of the comparison.
+pub(super) fn of_sender_report(subject: &str, seen: &SenderClock) -> Finding {
+    let round_trip = seen.round_trip.as_secs_f64();
+    let subject = format!("{subject} by RTCP");
+    if seen.ahead_s.abs() > CALENDAR_S_MAX {
+        let what = "its sender reports have no calendar time";
+        return Finding::notice(CHECK, subject, what)
+            .why("delays cannot be measured, and recordings of several cameras not be aligned")
+            .change("let the camera set its clock by NTP");
+    }
+    let finding = compared(CHECK, subject, (seen.ahead_s, seen.ahead_s + round_trip));
+    if finding.severity != Severity::Ok {
+        return finding;
+    }
+    let (ahead, error) = (seen.ahead_s + round_trip / 2.0, round_trip / 2.0);
+    let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
+    let ms = ahead.abs() * 1e3;
+    Finding {
+        what: format!(
+            "{ms:.0} ms {direction} this machine's clock, ± {:.1} ms",
+            error * 1e3
+        ),
+        ..finding
+    }
+}
+
 fn compared(check: &'static str, subject: String, (least, most): (f64, f64)) -> Finding {
     let is_right = least <= DIFFERENCE_S_MAX && most >= -DIFFERENCE_S_MAX;
     if is_right {
@@ -126,7 +158,6 @@ fn http_date(text: &str) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Severity;
 
     fn at(seconds: f64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds)
@@ -160,6 +191,30 @@ mod tests {
         let behind = judge(995.0, 1000.4, 1000.5);
         assert_eq!(behind.what, "5 s behind this machine's clock");
         assert!(behind.change.contains("timedatectl"));
+    }
+
+    #[test]
+    fn a_sender_report_tells_the_clock_within_a_round_trip() {
+        let judge = |ahead_s: f64, round_trip_ms: u64| {
+            let round_trip = Duration::from_millis(round_trip_ms);
+            of_sender_report(
+                "camera",
+                &SenderClock {
+                    ahead_s,
+                    round_trip,
+                },
+            )
+        };
+        let right = judge(-0.010, 30);
+        assert_eq!(right.severity, Severity::Ok);
+        assert_eq!(right.what, "5 ms ahead of this machine's clock, ± 15.0 ms");
+        // A slow way is no wrong clock.
+        assert_eq!(judge(-1.5, 600).severity, Severity::Ok);
+        assert_eq!(judge(-5.0, 600).severity, Severity::Failure);
+        assert_eq!(judge(5.0, 1).what, "5 s ahead of this machine's clock");
+        let booted = judge(-3_900_000_000.0, 1);
+        assert_eq!(booted.severity, Severity::Notice);
+        assert!(booted.what.contains("no calendar time"), "{booted:?}");
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn version(admin: SocketAddr) -> Option<String> {
         method: "GET",
         body: None,
         token: token.as_deref(),
+        headers: &[],
         trust: Trust::System,
         patience: GREETING,
     };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! CONFIG, none ─► local:  ports, certificates, kernel, clock, disk, sources, publish and play
-//! URL          ─► remote: name, TCP, TLS, HTTP, candidates, TURN, RTSP, QUIC, play
+//! URL          ─► remote: name, TCP, TLS, HTTP, candidates, TURN, CORS, RTSP, QUIC, play
 //! STREAM       ─► remote, and what the API says about the stream
 //!                    └─► Vec<Finding> ─► Report ─► lines or JSON
 //! ```
@@ -18,10 +18,12 @@
 mod addresses;
 mod certificates;
 mod clock;
+mod cross_origin;
 mod disk;
 mod finding;
 mod group;
 mod kernel;
+mod listeners;
 mod local;
 mod media;
 mod offer;
@@ -45,6 +47,7 @@ use url::Url;
 use crate::exit::{CHECK_FAILED, Failure};
 use crate::{logging, output};
 use finding::Finding;
+use listeners::NamedPorts;
 use progress::Progress;
 use remote::Target;
 use report::Report;
@@ -84,6 +87,16 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     publish_token: Option<String>,
+    /// Port of RTSP at URL. Without it, the one that the server's API names, or else 8554.
+    #[arg(long, value_name = "PORT")]
+    rtsp_port: Option<u16>,
+    /// UDP port of MoQ at URL. Without it, the one that the server's API names, or else 4443.
+    #[arg(long, value_name = "PORT")]
+    quic_port: Option<u16>,
+    /// Site whose pages shall play the streams of URL, like `https://site.example`: whether a browser
+    /// lets them is tried.
+    #[arg(long, value_name = "SITE")]
+    origin: Option<String>,
     /// Compare this machine's clock with an NTP server. None is asked otherwise.
     #[arg(long, value_name = "HOST")]
     ntp: Option<String>,
@@ -162,6 +175,19 @@ async fn examine(subject: Subject, options: &Options, progress: &Arc<Progress>) 
 /// Tells a file from a URL and from the name of a stream.
 fn subject(options: &Options) -> Result<Subject, Failure> {
     let (token, publish_token) = (options.token.as_deref(), options.publish_token.as_deref());
+    let site = options.origin.as_deref().map(origin).transpose()?;
+    let target = |url: &Url| {
+        let ports = NamedPorts {
+            rtsp: options.rtsp_port,
+            quic: options.quic_port,
+        };
+        let site = site.clone();
+        Box::new(Target {
+            ports,
+            site,
+            ..Target::parse(url, token, publish_token)
+        })
+    };
     let Some(text) = &options.target else {
         return Ok(Subject::Local(Box::default()));
     };
@@ -175,8 +201,7 @@ fn subject(options: &Options) -> Result<Subject, Failure> {
                 "{error}; doctor takes the URL of the page, and finds the other ports"
             ))
         })?;
-        let target = Target::parse(&url, token, publish_token);
-        return Ok(Subject::Server(Box::new(target)));
+        return Ok(Subject::Server(target(&url)));
     }
     if path.is_file() || is_yaml {
         let config = Config::load(path).map_err(Failure::usage)?;
@@ -192,8 +217,19 @@ fn subject(options: &Options) -> Result<Subject, Failure> {
     }
     let mut url = options.url.clone();
     url.set_path(&format!("{}/{text}", url.path().trim_end_matches('/')));
-    let target = Target::parse(&url, token, publish_token);
-    Ok(Subject::Stream(Box::new(target)))
+    Ok(Subject::Stream(target(&url)))
+}
+
+/// Reads the origin of a site as browsers write it (RFC 6454 §6.2).
+fn origin(text: &str) -> Result<String, Failure> {
+    let url = Url::parse(text).ok();
+    let url = url.filter(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
+    let url = url.ok_or_else(|| {
+        Failure::usage(format_args!(
+            "--origin {text}: a site is written https://site.example"
+        ))
+    })?;
+    Ok(url.origin().ascii_serialization())
 }
 
 /// Returns the token of an operator, if the environment has one.
@@ -231,6 +267,8 @@ mod tests {
         assert!(missing.contains("nowhere.yml"), "{missing}");
         let host = kind(&["media.test:8889"]).expect_err("no scheme");
         assert!(host.contains("http://media.test:8889"), "{host}");
+        let site = kind(&["http://media.test", "--origin", "site.test"]).expect_err("no scheme");
+        assert!(site.contains("https://site.example"), "{site}");
         let rtsp = kind(&["rtsp://media.test/cam"]).expect_err("not HTTP");
         assert!(rtsp.contains("the URL of the page"), "{rtsp}");
     }

@@ -10,16 +10,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_client::probe::http::{Ask, Exchange, exchange};
-use glassline_client::probe::{self, quic, rtsp, tls};
+use glassline_client::probe::{self, tls};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::IceTransport;
+use serde_json::Value;
 use url::Url;
 
 use super::finding::Finding;
 use super::group::{Group, blocking};
+use super::listeners::{self, NamedPorts, TriedPort};
 use super::media::{self, Play, Publication};
 use super::progress::Progress;
-use super::{certificates, clock, offer, stream};
+use super::{certificates, clock, cross_origin, offer, stream};
 
 /// Time that the resolver, a connection, or a request may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,10 +32,6 @@ const PLAY: Duration = Duration::from_secs(4);
 /// Time for the publisher's goodbye.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Default ports of RTSP and of MoQ.
-const RTSP_PORT: u16 = 8554;
-const QUIC_PORT: u16 = 4443;
-
 /// A server to be examined.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -43,6 +41,10 @@ pub(super) struct Target {
     pub(super) stream: Option<String>,
     pub(super) token: Option<String>,
     pub(super) publish_token: Option<String>,
+    /// Ports that the operator names.
+    pub(super) ports: NamedPorts,
+    /// Site whose pages shall play, like `https://site.example`.
+    pub(super) site: Option<String>,
 }
 
 impl Target {
@@ -66,6 +68,8 @@ impl Target {
             stream: (!name.is_empty()).then(|| name.to_owned()),
             token: token.map(str::to_owned).or(in_query),
             publish_token: publish_token.map(str::to_owned),
+            ports: NamedPorts::default(),
+            site: None,
         }
     }
 
@@ -87,6 +91,7 @@ fn ask<'a>(method: &'static str, token: Option<&'a str>, trust: Trust) -> Ask<'a
         method,
         body: None,
         token,
+        headers: &[],
         trust,
         patience: PATIENCE,
     }
@@ -127,13 +132,13 @@ pub(super) async fn examine(
     };
     let page = reached[0].ip();
     let target = Arc::new(target);
-    let (answered, streams) = {
+    let (answered, live, told) = {
         let target = Arc::clone(&target);
         let asked = blocking(move || pages(&target, trust)).await;
         asked.unwrap_or_default()
     };
     findings.extend(answered);
-    let name = target.stream.clone().or(streams);
+    let name = target.stream.clone().or(live);
     let mut group = Group::new(progress);
     match &name {
         Some(name) => add_stream(&mut group, &target, name, (trust, page)),
@@ -149,10 +154,7 @@ pub(super) async fn examine(
             published(&target, &token, (trust, page)).await
         });
     }
-    let at = SocketAddr::new(page, RTSP_PORT);
-    group.add_blocking("rtsp", move || vec![rtsp_options(at)]);
-    let of_host = host.clone();
-    group.add("quic", async move { vec![quic_session(&of_host).await] });
+    add_listeners(&mut group, &target, name.as_deref(), (page, told.as_ref()));
     if let (true, Some(name)) = (with_stream, name) {
         let target = Arc::clone(&target);
         group.add_blocking("stream", move || {
@@ -265,8 +267,9 @@ async fn certificate(
     }
 }
 
-/// Asks for the page and for the streams; returns the first live stream.
-fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>) {
+/// Asks for the page, the streams and the server; returns the first live stream, and what the API says
+/// of the server.
+fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>, Option<Value>) {
     // A certificate that nobody vouches for gets no token.
     let token = match trust {
         Trust::System => target.token.as_deref(),
@@ -284,18 +287,19 @@ fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>) {
                 .why("the page cannot be opened")
                 .change("see that a web server listens at this port, with or without TLS as the URL says");
             findings.push(finding);
-            return (findings, None);
+            return (findings, None, None);
         }
     }
-    let listed = target.url("api/v1/streams").and_then(|url| {
-        let answer = exchange(&url, &ask("GET", token, trust)).ok()?;
-        serde_json::from_str::<serde_json::Value>(&answer.body).ok()
-    });
+    let get = |path| {
+        let answer = exchange(&target.url(path)?, &ask("GET", token, trust)).ok()?;
+        serde_json::from_str::<Value>(&answer.body).ok()
+    };
+    let listed = get("api/v1/streams");
     let streams = listed.as_ref().and_then(|it| it["streams"].as_array());
     let mut live = streams.into_iter().flatten();
     let live = live.find(|stream| stream["state"] == "live");
     let live = live.and_then(|stream| stream["name"].as_str());
-    (findings, live.map(str::to_owned))
+    (findings, live.map(str::to_owned), get("api/v1/server"))
 }
 
 fn page(subject: &str, answer: &Exchange) -> Finding {
@@ -327,6 +331,15 @@ fn add_stream(group: &mut Group, target: &Arc<Target>, name: &str, way: (Trust, 
     group.add_blocking("candidates", move || {
         offer::check(&at, of_token.as_deref(), trust, (page, &[]))
     });
+    let (at, of_token, site) = (url.clone(), token.clone(), target.site.clone());
+    group.add_blocking("cors", move || {
+        vec![cross_origin::check(
+            &at,
+            of_token.as_deref(),
+            trust,
+            site.as_deref(),
+        )]
+    });
     let play = |transport| Play {
         endpoint: media::whep(url.clone(), transport),
         token: token.clone(),
@@ -348,6 +361,28 @@ fn add_stream(group: &mut Group, target: &Arc<Target>, name: &str, way: (Trust, 
             .then(|| media::played("whep", &over_tcp, &outcome));
         finding.into_iter().collect()
     });
+}
+
+/// Adds the checks of RTSP and of MoQ, at the address of the page. `told`: what the API says of the
+/// server.
+fn add_listeners(
+    group: &mut Group,
+    target: &Target,
+    name: Option<&str>,
+    (page, told): (IpAddr, Option<&Value>),
+) {
+    let host = target.host().to_owned();
+    let port = TriedPort::of_rtsp(target.ports, told);
+    // What goes by TLS to the page must not go without it here.
+    let token = target.token.as_deref();
+    let token = token.filter(|_| target.base.scheme() == "http");
+    let url = name.and_then(|name| listeners::rtsp_url(&host, port, name, token));
+    group.add_blocking("rtsp", move || listeners::rtsp(page, port, url));
+    let port = TriedPort::of_quic(target.ports, told);
+    group.add(
+        "quic",
+        async move { vec![listeners::quic(&host, port).await] },
+    );
 }
 
 /// Publishes the built-in clip, and plays it.
@@ -384,36 +419,6 @@ async fn published(target: &Target, token: &str, way: (Trust, IpAddr)) -> Vec<Fi
     )];
     findings.extend(outcome.map(|outcome| media::played("whep", &name, &outcome)));
     findings
-}
-
-fn rtsp_options(address: SocketAddr) -> Finding {
-    match rtsp::options(address, PATIENCE) {
-        Ok(line) => Finding::ok("rtsp", address.to_string(), format!("answers {line}")),
-        Err(error) => Finding::notice(
-            "rtsp",
-            address.to_string(),
-            format!("no RTSP at the usual port: {error}"),
-        )
-        .why("players such as VLC and recorders would use it")
-        .change("`rtsp: {address: \"0.0.0.0:8554\"}`, if it is wanted"),
-    }
-}
-
-async fn quic_session(host: &str) -> Finding {
-    let subject = format!("{host}:{QUIC_PORT}");
-    match quic::session(host, QUIC_PORT, PATIENCE).await {
-        Ok(span) => {
-            let ms = span.as_millis();
-            Finding::ok("quic", subject, format!("a session in {ms} ms"))
-        }
-        Err(error) => Finding::notice(
-            "quic",
-            subject,
-            format!("no MoQ at the usual port: {error}"),
-        )
-        .why("publishers and players over MoQ would use it")
-        .change("`quic: {address: \"0.0.0.0:4443\"}`, if it is wanted"),
-    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ fn get(base: &Url, path: &str, token: Option<&str>, trust: Trust) -> Option<Valu
         method: "GET",
         body: None,
         token,
+        headers: &[],
         trust,
         patience: PATIENCE,
     };

@@ -22,6 +22,8 @@ pub struct Ask<'a> {
     pub body: Option<(&'static str, &'a str)>,
     /// Token that the header `Authorization: Bearer` carries.
     pub token: Option<&'a str>,
+    /// Further headers of the request, such as `Origin`.
+    pub headers: &'a [(&'static str, &'a str)],
     /// Which certificates are accepted.
     pub trust: Trust,
     /// Bound of the whole exchange.
@@ -73,6 +75,9 @@ pub fn exchange(url: &Url, ask: &Ask<'_>) -> Result<Exchange, Error> {
     }
     if let Some((kind, _)) = ask.body {
         request = request.header("content-type", kind);
+    }
+    for (name, value) in ask.headers {
+        request = request.header(*name, *value);
     }
     let body = ask.body.map_or("", |(_, body)| body).to_owned();
     let request = request.body(body);

@@ -47,6 +47,21 @@ pub fn negotiate(
     trust: Trust,
     patience: Duration,
 ) -> Result<Negotiated, Error> {
+    negotiate_as(url, token, trust, patience, &[])
+}
+
+/// Posts an offer to the WHEP endpoint `url` with further `headers`, as a page of another site does
+/// with `Origin`, and reads the answer.
+///
+/// # Errors
+/// The server cannot be reached, refuses, or sends something else.
+pub fn negotiate_as(
+    url: &Url,
+    token: Option<&str>,
+    trust: Trust,
+    patience: Duration,
+    headers: &[(&'static str, &str)],
+) -> Result<Negotiated, Error> {
     let no_answer = |reason: String| Error::NoAnswer {
         url: url.clone(),
         reason,
@@ -56,6 +71,7 @@ pub fn negotiate(
         method: "POST",
         body: Some(("application/sdp", &offer)),
         token,
+        headers,
         trust,
         patience,
     };

@@ -15,6 +15,7 @@ mod advice;
 mod cluster;
 pub(crate) mod failures;
 mod files;
+mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
 pub(crate) mod rtsp;
@@ -34,6 +35,7 @@ use crate::latency::{self, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
 use crate::transcoding::BrowserView;
+use media_ports::MediaPorts;
 use publishing::SourceView;
 
 /// Returns the routes of the API that both listeners have.
@@ -419,6 +421,7 @@ struct ServerView {
     rss_bytes: Option<u64>,
     open_fds: Option<usize>,
     cpu_s: f64,
+    ports: MediaPorts,
 }
 
 async fn server(State(app): State<App>) -> Json<ServerView> {
@@ -433,6 +436,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
         rss_bytes: glassline_net::rss_bytes(),
         open_fds: glassline_net::open_fds(),
         cpu_s: glassline_net::process_cpu().as_secs_f64(),
+        ports: MediaPorts::of(&app.config),
     })
 }
 
