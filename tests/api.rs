@@ -6,8 +6,9 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::http;
 use crate::peers::{self, Peer, Test};
-use crate::process::Running;
+use crate::process::{Running, eventually};
 use crate::server::{Server, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -59,12 +60,23 @@ impl Drop for Folder {
 
 fn schemathesis_finds_what_the_document_says() -> Result<(), Failed> {
     let folder = Folder::new("schemathesis")?;
-    let server = Server::configured(&folder.yaml(), &["demo"])?;
-    server.wait_for_state("demo", "live")?;
+    // Users and tokens that the walk makes close the port to everybody else.
+    let token = "0123456789abcdef-walk";
+    let auth = format!("auth: {{tokens: [{{name: walk, role: admin, token: {token}}}]}}\n");
+    let server = Server::configured(&(folder.yaml() + &auth), &["demo"])?;
+    eventually(Duration::from_secs(60), || {
+        // The port for viewers asks for nothing.
+        let demo = http::get_json(&server.url("/api/v1/streams/demo"))?;
+        match demo["state"] == "live" {
+            true => Ok(()),
+            false => Err(format!("not live: {demo}")),
+        }
+    })?;
     std::fs::write(folder.0.join("schemathesis.toml"), SETTINGS)?;
     let mut command = Command::new(peers::schemathesis()?);
     command.current_dir(&folder.0).env("NO_COLOR", "1");
     command.args(["run", &server.admin_url("/openapi.json")]);
+    command.args(["--header", &format!("Authorization: Bearer {token}")]);
     command.args(["--phases", "examples,coverage,fuzzing", "--checks", CHECKS]);
     command.args([
         "--max-examples",
@@ -120,5 +132,10 @@ fn a_shell_makes_a_stream_that_survives_a_kill() -> Result<(), Failed> {
     }
     expect(&["delete", "studio"], 0, "studio: deleted")?;
     expect(&["show", "studio"], 1, "no stream called 'studio'")?;
+    expect(&["token", "set", "look", "--role", "viewer"], 1, "admin")?;
+    let (_, token) = api(&["token", "set", "ci", "--role", "admin"])?;
+    expect(&["list", "streams"], 1, "requires a role")?;
+    let with_token = ["list", "tokens", "--token", token.trim()];
+    expect(&with_token, 0, "ci    admin")?;
     Ok(())
 }

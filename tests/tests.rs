@@ -120,8 +120,6 @@ fn main() -> ExitCode {
     ];
     let mut trials = peers::trials(tests.concat(), !arguments.list);
     trials.extend(cluster_figures::trials());
-    libtest_mimic::run(&arguments, trials).exit_code()
-    let trials = peers::trials(tests.concat(), !arguments.list);
     let conclusion = libtest_mimic::run(&arguments, trials);
     sharing::print_longest();
     conclusion.exit_code()

@@ -19,7 +19,7 @@ use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
 use crate::snapshots::Snapshots;
-use crate::stored::StoredSources;
+use crate::stored::Stored;
 use crate::tls::{CertificateStore, Challenges, LanSource};
 use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
@@ -45,8 +45,8 @@ pub(crate) struct App {
     pub(crate) transcoders: Arc<Transcoders>,
     /// The newest keyframes of streams as JPEG images.
     pub(crate) snapshots: Arc<Snapshots>,
-    /// The sources of streams.
-    pub(crate) sources: Arc<StoredSources>,
+    /// The sources of streams, and the users and tokens that are made over the API.
+    pub(crate) stored: Stored,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
     /// State of the RTSP threads; `None` if RTSP is turned off.

@@ -33,6 +33,7 @@ mod ice_tcp;
 mod isolation;
 mod kernel;
 mod latency;
+mod logins;
 mod loss;
 mod media;
 mod moq_keyframes;

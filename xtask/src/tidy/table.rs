@@ -84,7 +84,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("tls", &["outbound", "runtime"]),
         ("hooks", &["auth", "ingest", "outbound", "rooms", "runtime"]),
         ("config", &["addresses", "auth", "hooks", "ingest", "messages", "runtime", "spelling", "tls"]),
-        ("stored", &["config", "ingest", "runtime", "talk"]),
+        ("stored", &["auth", "config", "ingest", "runtime", "talk"]),
         ("latency", &["ingest", "messages", "runtime"]),
         ("egress", &["latency", "runtime"]),
         ("quic", &["auth", "cluster", "config", "egress", "failures", "ingest", "rooms", "runtime", "tls"]),

@@ -188,6 +188,13 @@ pub enum NameError {
 #[schemars(with = "String")]
 pub struct DigestSecret<const DIGITS: usize>(String);
 
+impl<const DIGITS: usize> DigestSecret<DIGITS> {
+    /// Returns the hash as text, to be written into a file that only the server reads.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
 impl<const DIGITS: usize> fmt::Debug for DigestSecret<DIGITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HIDDEN)

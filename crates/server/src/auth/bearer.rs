@@ -1,4 +1,4 @@
-//! Logins by a token that an identity provider signed.
+//! Logins by a token that an identity provider signed, or that was made over the API.
 //!
 //! Its holder is a user for as long as the token lasts, with a name that no user has: all that asks
 //! for the rights of a name serves both.
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::holders::{self, Holder};
-use super::{Access, KeyRing, KeyRingError, LoginError, Requester, TokenError, Users, jwt};
+use super::{
+    Access, KeyRing, KeyRingError, LoginError, Requester, TokenError, Users, jwt, known_tokens,
+};
 use crate::runtime::{SourcePrefix, calendar};
 
 /// Stands for the name in the pairs that are remembered. No user's name has a colon.
@@ -18,20 +20,21 @@ const SIGNED: &str = ":signed";
 const KEYS_RETRY: Duration = Duration::from_secs(5);
 
 impl Users {
-    /// Returns whether `token` has the form of a token that an identity provider signs, and one is
-    /// configured.
+    /// Returns whether `token` has the form of a token whose holder has a name: one that an identity
+    /// provider signs, or that was made over the API, and there are such tokens.
     pub fn is_signed(&self, token: &str) -> bool {
         self.jwt.is_some() && jwt::has_form(token)
+            || known_tokens::is_drawn(token) && self.has_made_tokens()
     }
 
     /// Returns whether `token` gives `access` to every stream, or has to be asked for with
     /// [`verify_bearer`](Self::verify_bearer).
     pub fn may_be_token(&self, access: Access) -> bool {
-        self.has_token(access) || self.jwt.is_some()
+        self.has_token(access) || self.jwt.is_some() || self.has_made_tokens()
     }
 
-    /// Checks a token that an identity provider signed, and returns the name of its holder, whose
-    /// rights [`may`](Self::may) tells until the token ends.
+    /// Checks a token that an identity provider signed, or that was made over the API, and returns the
+    /// name of its holder, whose rights [`may`](Self::may) tells until the token ends.
     ///
     /// A token that names an unknown key waits up to 5 s for newer keys.
     ///
@@ -39,9 +42,6 @@ impl Users {
     /// Returns [`LoginError`]; a wrong token is counted. The reason is
     /// [`LoginError::Busy`] while there are no keys at all.
     pub async fn verify_bearer(&self, by: &Requester, token: &str) -> Result<String, LoginError> {
-        let Some(verifier) = &self.jwt else {
-            return Err(LoginError::Wrong);
-        };
         let (table, now) = (self.table(), Instant::now());
         let name = holders::name_of(token);
         let from = SourcePrefix::from(by.address());
@@ -49,6 +49,15 @@ impl Users {
         if table.verified.has(&pair, now) && self.holders.get(&name, now).is_some() {
             return Ok(name);
         }
+        if let Some(known) = table.tokens.get(&known_tokens::digest_of(token)) {
+            self.check(&table, by, None, pair, now, || true)?;
+            self.holders.insert(&name, Holder::of_known(known, now));
+            return Ok(name);
+        }
+        let Some(verifier) = self.jwt.as_ref().filter(|_| jwt::has_form(token)) else {
+            let wrong = self.check(&table, by, None, pair, now, || false);
+            return Err(wrong.err().unwrap_or(LoginError::Wrong));
+        };
         // A player repeats the token that it has: that is no guess.
         let attempt = match table.refused.has(&pair, now) {
             true => None,
@@ -73,6 +82,7 @@ impl Users {
                     publish: grant.publish,
                     role: grant.role,
                     subject: grant.subject,
+                    is_known: false,
                     until: until.unwrap_or_else(|| now + Duration::from_secs(1 << 30)),
                 };
                 self.holders.insert(&name, holder);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::known_tokens::{KnownToken, KnownTokens, TokenDigest, digest_of};
 use super::{Access, Pattern, Role};
 
 /// Begins the name of each holder. No user's name has a colon.
@@ -21,11 +22,28 @@ pub(super) struct Holder {
     pub(super) role: Option<Role>,
     /// Whom the token names (`sub`), to be shown to people.
     pub(super) subject: Option<String>,
+    /// Whether the token is one that the server knows, and that ends when it is deleted.
+    pub(super) is_known: bool,
     /// End of the rights.
     pub(super) until: Instant,
 }
 
+/// Time for which a known token is remembered: as good as forever.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
 impl Holder {
+    /// Creates the holder of a token that the server knows.
+    pub(super) fn of_known(token: &KnownToken, now: Instant) -> Self {
+        Self {
+            read: token.read.clone(),
+            publish: token.publish.clone(),
+            role: token.role,
+            subject: Some(token.name.to_string()),
+            is_known: true,
+            until: now + FOREVER,
+        }
+    }
+
     pub(super) fn patterns(&self, access: Access) -> &[Pattern] {
         match access {
             Access::Read => &self.read,
@@ -50,8 +68,11 @@ struct Table {
 /// Returns the name of the holder of `token`, which is different for each token and tells nothing of
 /// it.
 pub(super) fn name_of(token: &str) -> String {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
-    let half = digest.as_ref().iter().take(16);
+    name_of_digest(&digest_of(token))
+}
+
+fn name_of_digest(digest: &TokenDigest) -> String {
+    let half = digest.iter().take(16);
     half.fold(PREFIX.to_owned(), |name, byte| format!("{name}{byte:02x}"))
 }
 
@@ -84,6 +105,25 @@ impl Holders {
             .insert(name.to_owned(), (login, Arc::new(holder)));
     }
 
+    /// Gives the holders of known tokens the rights that `tokens` have now, and removes those whose
+    /// token is gone.
+    pub(super) fn renew(&self, tokens: &KnownTokens) {
+        let now = Instant::now();
+        let named = tokens.iter().map(|it| (name_of_digest(&it.digest), it));
+        let named: HashMap<_, _> = named.collect();
+        let mut table = self.lock();
+        table.by_name.retain(|name, (_, holder)| {
+            if !holder.is_known {
+                return true;
+            }
+            let Some(token) = named.get(name) else {
+                return false;
+            };
+            *holder = Arc::new(Holder::of_known(token, now));
+            true
+        });
+    }
+
     /// Removes those whose rights have ended. Returns whether there were any.
     pub(super) fn expire(&self, now: Instant) -> bool {
         let mut table = self.lock();
@@ -114,8 +154,6 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn holder(until: Instant) -> Holder {
@@ -124,6 +162,7 @@ mod tests {
             publish: Vec::new(),
             role: None,
             subject: None,
+            is_known: false,
             until,
         }
     }

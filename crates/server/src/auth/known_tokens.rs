@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use rand::RngCore as _;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::{Name, Role, Secret};
+use super::{Name, Pattern, Role, Secret};
 
 /// Fewest characters of a token that opens the admin port. A random one of this length cannot be
 /// guessed.
@@ -29,32 +30,56 @@ pub struct NamedToken {
 }
 
 /// SHA-256 of a token. A token is random, so its hash tells nothing of it.
-pub(super) type TokenDigest = [u8; 32];
+pub(crate) type TokenDigest = [u8; 32];
 
-/// The tokens of a configuration, as their hashes.
-#[derive(Clone, Debug, Default)]
+/// Beginning of the tokens that the server draws, by which they are told from passwords.
+const DRAWN: &str = "glt_";
+
+/// The tokens that the server knows, as their hashes.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct KnownTokens(Vec<KnownToken>);
 
-/// One token of a configuration.
-#[derive(Clone, Debug)]
-pub(super) struct KnownToken {
-    pub(super) name: Name,
-    pub(super) role: Role,
-    digest: TokenDigest,
+/// One token that the server knows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KnownToken {
+    pub(crate) name: Name,
+    pub(crate) digest: TokenDigest,
+    /// What the holder may do on the admin port.
+    pub(crate) role: Option<Role>,
+    /// Streams that the holder may read.
+    pub(crate) read: Vec<Pattern>,
+    /// Streams that the holder may publish.
+    pub(crate) publish: Vec<Pattern>,
+}
+
+impl KnownToken {
+    /// Returns whether the token has rights to streams.
+    pub(crate) fn is_of_streams(&self) -> bool {
+        !self.read.is_empty() || !self.publish.is_empty()
+    }
 }
 
 impl KnownTokens {
     pub(super) fn new(tokens: &[NamedToken]) -> Self {
         let known = tokens.iter().map(|it| KnownToken {
             name: it.name.clone(),
-            role: it.role,
             digest: digest_of(it.token.reveal()),
+            role: Some(it.role),
+            read: Vec::new(),
+            publish: Vec::new(),
         });
         Self(known.collect())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns these tokens and those of `made` whose names are not among these.
+    pub(super) fn with(&self, made: &[KnownToken]) -> Self {
+        let is_new = |it: &&KnownToken| !self.0.iter().any(|own| own.name == it.name);
+        let made = made.iter().filter(is_new);
+        Self(self.0.iter().chain(made).cloned().collect())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KnownToken> {
+        self.0.iter()
     }
 
     /// Returns the token that has this hash. The time does not depend on which one that is.
@@ -64,9 +89,22 @@ impl KnownTokens {
     }
 }
 
-pub(super) fn digest_of(token: &str) -> TokenDigest {
+pub(crate) fn digest_of(token: &str) -> TokenDigest {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+/// Draws a new token of 192 random bits.
+pub(crate) fn draw_token() -> String {
+    let mut bytes = [0_u8; 24];
+    rand::rng().fill_bytes(&mut bytes);
+    let digits = bytes.iter();
+    digits.fold(DRAWN.to_owned(), |token, byte| format!("{token}{byte:02x}"))
+}
+
+/// Returns whether `token` has the form of those that the server draws.
+pub(super) fn is_drawn(token: &str) -> bool {
+    token.starts_with(DRAWN)
 }
 
 /// Reads the list of tokens, each of which has a name and a text of its own.
@@ -109,7 +147,10 @@ mod tests {
         let good = auth(&vec![token("ann", a), token("bob", b)].into()).expect("two tokens");
         let known = KnownTokens::new(&good.tokens);
         let found = known.get(&digest_of(b)).expect("it is there");
-        assert_eq!((found.name.as_str(), found.role), ("bob", Role::Viewer));
+        assert_eq!(
+            (found.name.as_str(), found.role),
+            ("bob", Some(Role::Viewer))
+        );
         assert!(known.get(&digest_of("0123456789abcde")).is_none());
         for (bad, told) in [
             (vec![token("ann", "short")], "less than 16"),

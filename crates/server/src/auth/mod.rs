@@ -43,10 +43,10 @@ mod secret;
 mod settings;
 mod sign_ins;
 mod sites;
+mod user_table;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use glassline_rtsp::auth::{User, digest, same_secret};
@@ -56,13 +56,12 @@ use tokio::sync::watch;
 
 use crate::rooms;
 use crate::runtime::SourcePrefix;
-use checked_pairs::CheckedPairs;
 use hash_threads::HashThreads;
 use holders::Holders;
 use jwt::TokenVerifier;
-use known_tokens::KnownTokens;
 use login_limit::LoginLimit;
 use sign_ins::SignIns;
+use user_table::{Layers, UserTable};
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub(crate) use bearer::query_token;
@@ -71,6 +70,7 @@ pub use glassline_rtsp::server::Access;
 pub use jwt::fuzz_token;
 pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
 pub use known_tokens::NamedToken;
+pub(crate) use known_tokens::{KnownToken, TokenDigest, digest_of, draw_token};
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use operator::Operator;
@@ -83,6 +83,7 @@ pub use secret::{Secret, SecretError};
 pub use settings::Auth;
 pub(crate) use settings::list;
 pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
+pub(crate) use user_table::Made;
 
 /// The authentication realm that clients are told. It is part of what Digest hashes, so it must
 /// never change.
@@ -94,6 +95,8 @@ const BUSY_RETRY: Duration = Duration::from_secs(1);
 /// Users, tokens and their rights.
 #[derive(Debug)]
 pub struct Users {
+    /// What the table is made of.
+    layers: Mutex<Layers>,
     table: RwLock<Arc<UserTable>>,
     /// Number of times that the users were replaced.
     generation: AtomicU64,
@@ -103,8 +106,6 @@ pub struct Users {
     /// Verifies the tokens of an identity provider; `None` if none is configured.
     jwt: Option<TokenVerifier>,
     holders: Holders,
-    /// Tokens of the configuration that give a role.
-    tokens: KnownTokens,
     sign_ins: SignIns,
     limit: LoginLimit,
     hashing: HashThreads,
@@ -112,18 +113,6 @@ pub struct Users {
     nobody: PasswordHash,
     /// Digest secret of names that do not exist: drawn at start, so no response is ever right.
     nobody_secret: String,
-}
-
-/// The users until they are replaced.
-#[derive(Debug)]
-struct UserTable {
-    accounts: BTreeMap<Name, Account>,
-    /// Passwords and tokens that were right; they are dropped together with the accounts.
-    verified: CheckedPairs,
-    /// Passwords and tokens that were wrong: a player that repeats the same one guesses nothing.
-    refused: CheckedPairs,
-    /// Whether every account has the fast hash that is compared before argon2id.
-    has_fast_hashes: bool,
 }
 
 /// The streams that a request may read.
@@ -148,59 +137,27 @@ impl Readable {
     }
 }
 
-impl UserTable {
-    fn new(accounts: &[Account]) -> Self {
-        let accounts = accounts.iter();
-        let accounts = accounts.map(|account| (account.name.clone(), account.clone()));
-        let accounts: BTreeMap<_, _> = accounts.collect();
-        let pairs = || {
-            let mut key = [0; 32];
-            rand::rng().fill_bytes(&mut key);
-            CheckedPairs::new(key)
-        };
-        Self {
-            has_fast_hashes: accounts.values().all(|it| it.digest_sha256.is_some()),
-            accounts,
-            verified: pairs(),
-            refused: pairs(),
-        }
-    }
-}
-
 impl Users {
     /// Creates the store of a configuration's users and tokens. Draws the keys of this run.
     pub fn new(auth: &Auth) -> Self {
         let mut nobody = [0u8; 32];
         rand::rng().fill_bytes(&mut nobody);
+        let layers = Layers::of(auth);
         Self {
-            table: RwLock::new(Arc::new(UserTable::new(&auth.users))),
+            table: RwLock::new(Arc::new(UserTable::new(&layers))),
+            layers: Mutex::new(layers),
             generation: AtomicU64::new(0),
             replaced: watch::Sender::new(()),
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
             jwt: auth.jwt.as_ref().map(TokenVerifier::new),
             holders: Holders::default(),
-            tokens: KnownTokens::new(&auth.tokens),
             sign_ins: SignIns::default(),
             limit: LoginLimit::new(),
             hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
             nobody_secret: nobody.iter().map(|byte| format!("{byte:02x}")).collect(),
         }
-    }
-
-    /// Replaces all users. Returns false if they are the same. What was granted before must be
-    /// checked again, since [`generation`](Self::generation) has changed.
-    pub fn replace(&self, accounts: &[Account]) -> bool {
-        let table = UserTable::new(accounts);
-        let is_new = table.accounts != self.table().accounts;
-        if is_new {
-            let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
-            *current = Arc::new(table);
-            self.generation.fetch_add(1, Ordering::Release);
-            self.replaced.send_replace(());
-        }
-        is_new
     }
 
     /// Returns the number of times that the users were replaced. A right that was granted at
@@ -214,19 +171,16 @@ impl Users {
         self.replaced.subscribe()
     }
 
-    fn table(&self) -> Arc<UserTable> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Returns whether there are users of streams, so that clients should be asked for name and
     /// password.
     pub fn any(&self) -> bool {
         self.table().accounts.values().any(Account::is_of_streams)
     }
 
-    /// Returns whether names get rights by logging in: those of users, or of the holders of tokens.
+    /// Returns whether names get rights to streams by logging in: those of users, or of the holders of
+    /// tokens.
     pub fn has_logins(&self) -> bool {
-        self.any() || self.jwt.is_some()
+        self.any() || self.jwt.is_some() || self.has_made_tokens()
     }
 
     /// Returns whether there is a token that gives `access`.

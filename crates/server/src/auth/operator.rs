@@ -17,7 +17,7 @@ pub(super) enum Proof {
     Nothing,
     /// The password of the user `name`, which had this hash.
     Password { name: String, hash: PasswordHash },
-    /// A token of the configuration.
+    /// A token of the configuration, or one that was made over the API.
     Token(TokenDigest),
     /// A token of the identity provider, whose holder has this name.
     Signed(String),

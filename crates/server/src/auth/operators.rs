@@ -18,7 +18,8 @@ impl Users {
     /// Returns whether the admin port is closed to everybody without a role: as soon as a user, a
     /// token, or one of an identity provider may have one.
     pub fn guards_admin(&self) -> bool {
-        !self.tokens.is_empty() || self.jwt.is_some() || self.has_operators()
+        let has_tokens = || self.table().tokens.iter().any(|it| it.role.is_some());
+        self.jwt.is_some() || self.has_operators() || has_tokens()
     }
 
     /// Returns whether a user has a role.
@@ -57,7 +58,7 @@ impl Users {
         })
     }
 
-    /// Checks a token of the configuration, or one that an identity provider signed.
+    /// Checks a token that the server knows, or one that an identity provider signed.
     ///
     /// # Errors
     /// Returns [`LoginError`]; a wrong token is counted.
@@ -66,12 +67,12 @@ impl Users {
         by: &Requester,
         token: &str,
     ) -> Result<Operator, LoginError> {
+        let (table, now) = (self.table(), Instant::now());
         let digest = known_tokens::digest_of(token);
-        let found = self.tokens.get(&digest);
+        let found = table.tokens.get(&digest);
         if found.is_none() && self.is_signed(token) {
             return self.operator_by_signature(by, token).await;
         }
-        let (table, now) = (self.table(), Instant::now());
         let from = SourcePrefix::from(by.address());
         let pair = table.verified.key(from, OPERATOR, token);
         let is_remembered = table.verified.has(&pair, now);
@@ -114,7 +115,7 @@ impl Users {
                 let account = table.accounts.get(name.as_str())?;
                 account.role.filter(|_| account.password == *hash)
             }
-            Proof::Token(digest) => self.tokens.get(digest).map(|it| it.role),
+            Proof::Token(digest) => self.table().tokens.get(digest)?.role,
             Proof::Signed(name) => self.holders.get(name, Instant::now())?.role,
         }
     }

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::Error;
 use super::watched::Files;
-use crate::auth::{Account, Users};
+use crate::auth::Users;
 use crate::config::Config;
 use crate::ingest::SourceSpec;
 use crate::stored::StoredSources;
@@ -88,12 +88,10 @@ impl Files for Configuration {
         let config = Config::load(&self.file)?;
         let accounts = &config.auth.users;
         let file = config.auth.users_file.as_ref().unwrap_or(&self.file);
-        let has_users = accounts.iter().any(Account::is_of_streams);
-        if !has_users && self.users.any() && !self.has_tokens {
+        if !self.has_tokens && self.users.would_open_streams(accounts) {
             return Err(Error::NoUsers(file.clone()));
         }
-        let has_operators = accounts.iter().any(|it| it.role.is_some());
-        if !has_operators && self.users.has_operators() && !self.has_operator_tokens {
+        if !self.has_operator_tokens && self.users.would_open_admin(accounts) {
             return Err(Error::NoOperators(file.clone()));
         }
         let mut wanted = config.sources.clone();

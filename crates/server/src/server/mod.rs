@@ -35,7 +35,7 @@ use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
-use crate::stored::{self, StoredSources};
+use crate::stored::{self, Stored};
 use crate::sweep::{end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
@@ -130,13 +130,14 @@ impl Server {
         );
         let sources = Arc::new(sources.await?);
         in_cluster::expect(&config, member.as_ref());
-        let stored = stored_sources(&config, &specs, &sources, &loudspeakers).await?;
         let users = Arc::new(Users::new(&config.auth));
         users.load_keys().await?;
+        let running = (&sources, &loudspeakers);
+        let stored = stored(&config, &specs, running, &users).await?;
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
-        let configuration = Configuration::new(&config, &specs, &users, &stored);
+        let configuration = Configuration::new(&config, &specs, &users, &stored.sources);
         let reload = Reload::new(configuration, &certificates.files, &supervisor);
         let asked = Arc::<Requests>::default();
         let rtsp_listeners = listeners
@@ -208,7 +209,7 @@ impl Server {
             sessions: Arc::new(sessions),
             transcoders,
             snapshots: Arc::default(),
-            sources: stored,
+            stored,
             supervisor: Arc::clone(&supervisor),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
@@ -369,20 +370,19 @@ impl Server {
     }
 }
 
-/// Reads and starts the sources that were made over the API.
-async fn stored_sources(
+/// Reads what was made over the API: starts its sources, and adds its users and tokens to `users`.
+async fn stored(
     config: &Config,
     specs: &[SourceSpec],
-    sources: &Arc<ingest::Sources>,
-    loudspeakers: &Arc<Loudspeakers>,
-) -> Result<Arc<StoredSources>, StartError> {
+    (sources, loudspeakers): (&Arc<ingest::Sources>, &Arc<Loudspeakers>),
+    users: &Arc<Users>,
+) -> Result<Stored, StartError> {
     let services = stored::Services {
         running: Arc::clone(sources),
         loudspeakers: Arc::clone(loudspeakers),
     };
     let path = config.admin.state_file.clone();
-    let stored = StoredSources::load(path, &config.admin.sources, specs, services).await?;
-    Ok(Arc::new(stored))
+    Ok(Stored::load(path, &config.admin.sources, specs, services, users).await?)
 }
 
 /// Runs the hooks; does nothing without any.

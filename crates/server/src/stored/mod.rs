@@ -1,15 +1,18 @@
-//! Sources that were made over the API, and are kept in a file of the server's own.
+//! Sources, users and tokens that were made over the API, and are kept in a file of the server's own.
 //!
 //! ```text
 //! PUT, DELETE ─► Permitted: may a caller name this? ─► StateFile ─► ingest::Sources ─► hub
 //! start       ─► StateFile ─► Permitted ─► ingest::Sources
 //! configure   ─► what the operator's file has now ─► ingest::Sources
+//! users, tokens ◄► StateFile ─► auth::Users
 //! ```
 //!
 //! The operator's configuration is never written, and its names win. What runs is in the file: the
 //! file is written first, and again as it was if the source cannot be started.
 
 mod configured;
+mod kept_logins;
+mod logins;
 mod permitted;
 mod state_file;
 
@@ -19,13 +22,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
 
+use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
 use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
-use state_file::{Content, StateFile};
+use state_file::StateFile;
 
+pub(crate) use logins::{LoginsError, Rights, StoredLogins, UserChange};
 pub use state_file::StateFileError;
+
+/// The file of everything that was made over the API, held by the one change that is made at a time.
+type SharedFile = Arc<tokio::sync::Mutex<StateFile>>;
+
+/// What was made over the API.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) sources: Arc<StoredSources>,
+    pub(crate) logins: Arc<StoredLogins>,
+}
+
+impl Stored {
+    /// Reads the file at `path`, starts the sources that are in it, and gives its users and tokens to
+    /// `users`.
+    ///
+    /// # Errors
+    /// Returns [`StateFileError`] if the file cannot be read.
+    pub(crate) async fn load(
+        path: Option<PathBuf>,
+        limits: &ApiSources,
+        configured: &[SourceSpec],
+        services: Services,
+        users: &Arc<Users>,
+    ) -> Result<Self, StateFileError> {
+        let file = StateFile::open(path)?;
+        let content = file.content().clone();
+        let file = Arc::new(tokio::sync::Mutex::new(file));
+        let logins = StoredLogins::load(Arc::clone(&file), &content, users);
+        let sources = (file, content.sources);
+        let sources = StoredSources::load(sources, limits, configured, services).await;
+        Ok(Self {
+            sources: Arc::new(sources),
+            logins: Arc::new(logins),
+        })
+    }
+}
 
 /// All sources of streams: those of the configuration, and those that were made over the API.
 #[derive(Debug)]
@@ -34,14 +75,13 @@ pub(crate) struct StoredSources {
     permitted: Permitted,
     running: Arc<Sources>,
     loudspeakers: Arc<Loudspeakers>,
-    stored: Mutex<BTreeMap<StreamName, Stored>>,
-    /// The file, held by the one change that is made at a time.
-    file: tokio::sync::Mutex<StateFile>,
+    stored: Mutex<BTreeMap<StreamName, StoredSource>>,
+    file: SharedFile,
 }
 
 /// One source that was made over the API.
 #[derive(Clone, Debug)]
-struct Stored {
+struct StoredSource {
     keys: SourceKeys,
     /// Why the source does not run, although it is kept.
     problem: Option<String>,
@@ -114,18 +154,14 @@ pub(crate) struct Services {
 }
 
 impl StoredSources {
-    /// Reads the file at `path`, and starts what is in it. A source that cannot be started is kept and
-    /// shown with its problem.
-    ///
-    /// # Errors
-    /// Returns [`StateFileError`] if the file cannot be read.
-    pub(crate) async fn load(
-        path: Option<PathBuf>,
+    /// Starts the sources of the file. A source that cannot be started is kept and shown with its
+    /// problem.
+    async fn load(
+        (file, kept): (SharedFile, BTreeMap<String, SourceKeys>),
         limits: &ApiSources,
         configured: &[SourceSpec],
         services: Services,
-    ) -> Result<Self, StateFileError> {
-        let (file, content) = StateFile::open(path)?;
+    ) -> Self {
         let configured = configured
             .iter()
             .map(|spec| (spec.name.clone(), spec.input.clone()));
@@ -135,9 +171,9 @@ impl StoredSources {
             running: services.running,
             loudspeakers: services.loudspeakers,
             stored: Mutex::default(),
-            file: tokio::sync::Mutex::new(file),
+            file,
         };
-        for (name, keys) in content.sources {
+        for (name, keys) in kept {
             let name = match StreamName::parse(&name) {
                 Ok(name) => name,
                 Err(error) => {
@@ -150,9 +186,9 @@ impl StoredSources {
             if let Some(problem) = &problem {
                 tracing::error!(stream = %name, "the source that was made over the API does not run: {problem}");
             }
-            sources.lock().insert(name, Stored { keys, problem });
+            sources.lock().insert(name, StoredSource { keys, problem });
         }
-        Ok(sources)
+        sources
     }
 
     /// Returns all sources by name. A stored source whose name the configuration took has its entry
@@ -198,7 +234,7 @@ impl StoredSources {
             (None, Expected::Present) => return Err(StoredError::Absent(name.clone())),
             _ => {}
         }
-        let content = self.content();
+        let content = file.content().clone();
         let mut changed = content.clone();
         changed.sources.insert(name.to_string(), keys.clone());
         file.write(&changed)?;
@@ -215,7 +251,8 @@ impl StoredSources {
             return Err(error);
         }
         let problem = None;
-        self.lock().insert(name.clone(), Stored { keys, problem });
+        self.lock()
+            .insert(name.clone(), StoredSource { keys, problem });
         Ok(match before {
             Some(_) => Put::Changed,
             None => Put::Created,
@@ -236,7 +273,7 @@ impl StoredSources {
                 false => StoredError::Absent(name.clone()),
             });
         };
-        let mut content = self.content();
+        let mut content = file.content().clone();
         content.sources.remove(name.as_str());
         file.write(&content)?;
         self.lock().remove(name);
@@ -248,18 +285,8 @@ impl StoredSources {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Stored>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, StoredSource>> {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns what the file has now.
-    fn content(&self) -> Content {
-        let stored = self.lock();
-        let sources = stored.iter();
-        let sources = sources.map(|(name, stored)| (name.to_string(), stored.keys.clone()));
-        Content {
-            sources: sources.collect(),
-        }
     }
 
     /// Starts a source that the file has.
@@ -295,7 +322,7 @@ impl StoredSources {
     }
 }
 
-impl Stored {
+impl StoredSource {
     fn named(&self, name: &StreamName) -> NamedSource {
         let input = self.keys.input();
         NamedSource {

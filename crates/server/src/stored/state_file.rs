@@ -2,7 +2,7 @@
 //!
 //! The file is the server's own: the operator's configuration is never written. It has a version, is
 //! replaced as a whole, and can be read by the server's user only, since URLs of cameras have
-//! passwords.
+//! passwords, and users have Digest secrets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::kept_logins::{KeptToken, KeptUser};
+use crate::auth::Name;
 use crate::config::SourceKeys;
 use crate::runtime::private_file;
 
@@ -27,6 +29,12 @@ pub(super) struct Content {
     /// Sources by the names of their streams.
     #[serde(default)]
     pub(super) sources: BTreeMap<String, SourceKeys>,
+    /// Users by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) users: BTreeMap<Name, KeptUser>,
+    /// Tokens by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tokens: BTreeMap<Name, KeptToken>,
 }
 
 /// The content with the version of its form, as it is written.
@@ -97,6 +105,7 @@ pub(super) struct StateFile {
     path: Option<PathBuf>,
     /// The text that was read or written last; `None` without a file.
     known: Option<String>,
+    content: Content,
 }
 
 impl StateFile {
@@ -104,16 +113,28 @@ impl StateFile {
     ///
     /// # Errors
     /// Returns [`StateFileError`] if the file cannot be read, or has something else.
-    pub(super) fn open(path: Option<PathBuf>) -> Result<(Self, Content), StateFileError> {
+    pub(super) fn open(path: Option<PathBuf>) -> Result<Self, StateFileError> {
         let Some(path) = path else {
-            let known = None;
-            return Ok((Self { path: None, known }, Content::default()));
+            return Ok(Self {
+                path: None,
+                known: None,
+                content: Content::default(),
+            });
         };
         let known = read(&path)?;
         let content = known.as_deref().map(|text| parse(&path, text));
         let content = content.transpose()?.unwrap_or_default();
         let path = Some(path);
-        Ok((Self { path, known }, content))
+        Ok(Self {
+            path,
+            known,
+            content,
+        })
+    }
+
+    /// Returns what the file has.
+    pub(super) fn content(&self) -> &Content {
+        &self.content
     }
 
     /// Writes `content`.
@@ -140,6 +161,7 @@ impl StateFile {
         }
         private_file::replace(path, &text).map_err(unusable)?;
         self.known = Some(text);
+        self.content = content.clone();
         Ok(())
     }
 }
@@ -196,21 +218,22 @@ mod tests {
         let keys = serde_json::from_value(keys).expect("a source");
         Content {
             sources: BTreeMap::from([("cam".to_owned(), keys)]),
+            ..Content::default()
         }
     }
 
     #[test]
     fn what_is_written_is_read_again_and_only_this_user_reads_it() {
         let path = file("again");
-        let (mut state, empty) = StateFile::open(Some(path.clone())).expect("no file yet");
-        assert_eq!(empty, Content::default());
+        let mut state = StateFile::open(Some(path.clone())).expect("no file yet");
+        assert_eq!(*state.content(), Content::default());
         for source in [
             "rtsp://admin:secret@10.0.0.1/a",
             "rtsp://admin:secret@10.0.0.1/b",
         ] {
             state.write(&content(source)).expect("written");
-            let (_, read) = StateFile::open(Some(path.clone())).expect("whole");
-            assert_eq!(read, content(source));
+            let read = StateFile::open(Some(path.clone())).expect("whole");
+            assert_eq!(*read.content(), content(source));
         }
         #[cfg(unix)]
         {
@@ -252,22 +275,22 @@ mod tests {
     #[test]
     fn what_somebody_else_wrote_is_not_overwritten() {
         let path = file("changed");
-        let (mut first, _) = StateFile::open(Some(path.clone())).expect("no file yet");
-        let (mut second, _) = StateFile::open(Some(path.clone())).expect("no file yet");
+        let mut first = StateFile::open(Some(path.clone())).expect("no file yet");
+        let mut second = StateFile::open(Some(path.clone())).expect("no file yet");
         first.write(&content("rtsp://a/")).expect("written");
         let refused = second.write(&content("rtsp://b/")).expect_err("refused");
         assert!(
             matches!(refused, StateFileError::Changed { .. }),
             "{refused}"
         );
-        let (_, read) = StateFile::open(Some(path.clone())).expect("whole");
-        assert_eq!(read, content("rtsp://a/"));
+        let read = StateFile::open(Some(path.clone())).expect("whole");
+        assert_eq!(*read.content(), content("rtsp://a/"));
         fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
     }
 
     #[test]
     fn without_a_path_nothing_is_kept_and_that_is_told() {
-        let (mut state, _) = StateFile::open(None).expect("nothing to read");
+        let mut state = StateFile::open(None).expect("nothing to read");
         let refused = state.write(&Content::default()).expect_err("no file");
         assert!(
             refused.to_string().contains("admin.state_file"),

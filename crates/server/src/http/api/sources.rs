@@ -150,7 +150,7 @@ async fn list(
     Query(filter): Query<SourceFilter>,
     page: Page,
 ) -> Json<SourceList> {
-    let sources = app.sources.list().into_iter().map(SourceEntry::from);
+    let sources = app.stored.sources.list().into_iter().map(SourceEntry::from);
     let sources = sources.filter(|it| {
         let name = filter.name.as_ref();
         name.is_none_or(|wanted| wanted.matches(&it.name))
@@ -165,7 +165,7 @@ async fn get(
     Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<SourceEntry>, Problem> {
     let name = parse(&name)?;
-    Ok(Json(app.sources.get(&name)?.into()))
+    Ok(Json(app.stored.sources.get(&name)?.into()))
 }
 
 async fn put(
@@ -175,11 +175,11 @@ async fn put(
     JsonBody(keys): JsonBody<SourceKeys>,
 ) -> Result<PutSource, Problem> {
     let name = parse(&name)?;
-    let (sources, of) = (app.sources.clone(), name.clone());
+    let (sources, of) = (app.stored.sources.clone(), name.clone());
     // A client that goes away must not leave half of a change.
     let putting = tokio::spawn(async move { sources.put(&of, keys, expected).await });
     let put = putting.await.map_err(|_| panicked())??;
-    let view = app.sources.get(&name)?.into();
+    let view = app.stored.sources.get(&name)?.into();
     Ok(match put {
         Put::Changed => PutSource::Changed(view),
         Put::Created => PutSource::Created(Created {
@@ -194,7 +194,7 @@ async fn delete(
     Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<NoContent, Problem> {
     let name = parse(&name)?;
-    let sources = app.sources.clone();
+    let sources = app.stored.sources.clone();
     let deleting = tokio::spawn(async move { sources.delete(&name).await });
     deleting.await.map_err(|_| panicked())??;
     Ok(NoContent)

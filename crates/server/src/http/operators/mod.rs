@@ -15,6 +15,7 @@
 
 mod audit;
 mod cookie;
+mod logins;
 mod session;
 
 use std::sync::Arc;
@@ -43,9 +44,10 @@ pub(super) const REQUEST_HEADER: &str = "x-glassline-request";
 /// Path of the page on which operators sign in.
 const SIGN_IN: &str = "/sign-in";
 
-/// Returns the routes of signing in, and of the audit log.
+/// Returns the routes of signing in, of the audit log, and of users and tokens.
 pub(super) fn routes() -> Routes {
-    session::routes().merge(audit::routes())
+    let signing = session::routes().merge(audit::routes());
+    signing.merge(logins::routes())
 }
 
 /// What the guard and its layer know.

@@ -5,6 +5,8 @@
 //!                                     └► problem ─► exit code 1
 //! ```
 
+mod logins;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ const PAGE: usize = 1_000;
 
 /// Where the server is, and the form of the output.
 #[derive(Debug, Args)]
-struct Target {
+pub(crate) struct Target {
     /// URL of the server's admin port.
     #[arg(
         long,
@@ -46,7 +48,7 @@ struct Target {
     token: Option<String>,
     /// Print the server's JSON in place of text.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What a server has lists of.
@@ -70,6 +72,12 @@ enum Kind {
     Transcodings,
     /// Connections that failed lately.
     Failures,
+    /// Users with their rights.
+    Users,
+    /// Tokens with their rights.
+    Tokens,
+    /// What operators changed.
+    Audit,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,13 +92,19 @@ pub(crate) enum Action {
     Change(Source),
     /// Delete a stream that was made over the API. Its viewers end.
     Delete(Named),
+    /// Make, change and delete users.
+    #[command(subcommand)]
+    User(logins::UserAction),
+    /// Make, change and delete tokens.
+    #[command(subcommand)]
+    Token(logins::TokenAction),
 }
 
 /// A list, and what of it is wanted.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// What to list: streams, sources, files, viewers, publishers, rtsp-clients, quic-sessions,
-    /// transcodings or failures.
+    /// transcodings, failures, users, tokens or audit.
     #[arg(value_enum, hide_possible_values = true)]
     kind: Kind,
     /// Filter as the API has it, like 'status=live' or 'name=cam*'. Repeatable.
@@ -156,6 +170,8 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
                 false => format!("{name}: deleted\n"),
             }
         }
+        Action::User(action) => logins::of_user(action, quiet)?,
+        Action::Token(action) => logins::of_token(action, quiet)?,
     };
     output::print(&shown)?;
     Ok(ExitCode::SUCCESS)
@@ -203,13 +219,13 @@ fn show(api: &Api<'_>, name: &str, json: bool) -> Result<String, Failure> {
 }
 
 /// Client of a server's API for operators.
-struct Api<'a> {
+pub(crate) struct Api<'a> {
     agent: ureq::Agent,
     target: &'a Target,
 }
 
 impl<'a> Api<'a> {
-    fn new(target: &'a Target) -> Self {
+    pub(crate) fn new(target: &'a Target) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
@@ -275,22 +291,28 @@ impl<'a> Api<'a> {
             keys.insert(key.clone(), value);
         }
         let body = Value::Object(keys).to_string();
-        self.send(
-            "PUT",
-            &["sources", &source.name],
-            &[],
-            Some((&body, condition)),
-        )
+        let path = ["sources", source.name.as_str()];
+        self.send("PUT", &path, &[], Some((&body, Some(condition))))
     }
 
-    /// Sends a request, and returns the JSON of the answer. A body has a condition, whose value is
-    /// `*`.
-    fn send(
+    /// Sends JSON without a condition, and returns that of the answer.
+    pub(crate) fn send_json(
+        &self,
+        method: &str,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<Value, Failure> {
+        self.send(method, path, &[], Some((&body.to_string(), None)))
+    }
+
+    /// Sends a request, and returns the JSON of the answer. A body may have a condition, whose value
+    /// is `*`.
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &[&str],
         query: &[(String, String)],
-        body: Option<(&str, &'static str)>,
+        body: Option<(&str, Option<&'static str>)>,
     ) -> Result<Value, Failure> {
         let server = &self.target.url;
         let mut url = server.clone();
@@ -309,9 +331,10 @@ impl<'a> Api<'a> {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         if let Some((_, condition)) = body {
-            request = request
-                .header("content-type", "application/json")
-                .header(condition, "*");
+            request = request.header("content-type", "application/json");
+            if let Some(condition) = condition {
+                request = request.header(condition, "*");
+            }
         }
         let unreachable = |error: ureq::Error| {
             let hint = "is `glassline serve` running there, and is that its admin port?";
@@ -356,6 +379,9 @@ impl Kind {
             Self::QuicSessions => (&["quic", "sessions"], "sessions"),
             Self::Transcodings => (&["transcodings"], "transcodings"),
             Self::Failures => (&["failures"], "failures"),
+            Self::Users => (&["users"], "users"),
+            Self::Tokens => (&["tokens"], "tokens"),
+            Self::Audit => (&["audit"], "changes"),
         }
     }
 
@@ -371,6 +397,10 @@ impl Kind {
             Self::QuicSessions => &["id", "peer", "publishes", "reads", "open_s"],
             Self::Transcodings => &["stream", "from", "to", "viewers", "cpu_ratio", "trouble"],
             Self::Failures => &["stream", "protocol", "stage", "source", "count", "reason"],
+            Self::Users | Self::Tokens => &["name", "role", "read", "publish", "origin"],
+            Self::Audit => &[
+                "number", "who", "role", "from", "status", "target", "reason",
+            ],
         }
     }
 }
@@ -401,7 +431,7 @@ fn table(kind: Kind, list: &Map<String, Value>) -> String {
 }
 
 /// Returns a value as a cell of a table. Control characters of names do not reach the terminal.
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -425,7 +455,7 @@ fn tracks(stream: &Value) -> String {
     }
 }
 
-fn pretty(json: &Value) -> String {
+pub(crate) fn pretty(json: &Value) -> String {
     serde_json::to_string_pretty(json).expect("JSON is plain data") + "\n"
 }
 

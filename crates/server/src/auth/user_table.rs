@@ -1,0 +1,171 @@
+//! The users and tokens of the present moment: those of the configuration, which files replace, and
+//! those that were made over the API. A name of the configuration wins.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use rand::RngCore as _;
+
+use super::checked_pairs::CheckedPairs;
+use super::known_tokens::{KnownToken, KnownTokens};
+use super::{Account, Auth, Name, Role, Users};
+
+/// Users and tokens that were made over the API.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Made {
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) tokens: Vec<KnownToken>,
+}
+
+/// Users and tokens by where they come from.
+#[derive(Debug)]
+pub(super) struct Layers {
+    configured: Vec<Account>,
+    tokens: KnownTokens,
+    made: Made,
+}
+
+/// The users until they are replaced.
+#[derive(Debug)]
+pub(super) struct UserTable {
+    pub(super) accounts: BTreeMap<Name, Account>,
+    /// Tokens of the configuration, and those that were made over the API.
+    pub(super) tokens: KnownTokens,
+    /// Passwords and tokens that were right; they are dropped together with the accounts.
+    pub(super) verified: CheckedPairs,
+    /// Passwords and tokens that were wrong: a player that repeats the same one guesses nothing.
+    pub(super) refused: CheckedPairs,
+    /// Whether every account has the fast hash that is compared before argon2id.
+    pub(super) has_fast_hashes: bool,
+}
+
+impl Layers {
+    pub(super) fn of(auth: &Auth) -> Self {
+        Self {
+            configured: auth.users.clone(),
+            tokens: KnownTokens::new(&auth.tokens),
+            made: Made::default(),
+        }
+    }
+
+    /// Returns the users with the names that are in force.
+    fn accounts(&self) -> BTreeMap<Name, Account> {
+        let all = self.made.accounts.iter().chain(&self.configured);
+        all.map(|it| (it.name.clone(), it.clone())).collect()
+    }
+}
+
+impl UserTable {
+    pub(super) fn new(layers: &Layers) -> Self {
+        let accounts = layers.accounts();
+        let pairs = || {
+            let mut key = [0; 32];
+            rand::rng().fill_bytes(&mut key);
+            CheckedPairs::new(key)
+        };
+        Self {
+            has_fast_hashes: accounts.values().all(|it| it.digest_sha256.is_some()),
+            accounts,
+            tokens: layers.tokens.with(&layers.made.tokens),
+            verified: pairs(),
+            refused: pairs(),
+        }
+    }
+}
+
+impl Users {
+    /// Replaces all users of the configuration. Returns false if they are the same. What was granted
+    /// before must be checked again, since [`generation`](Self::generation) has changed.
+    pub fn replace(&self, accounts: &[Account]) -> bool {
+        self.change(|layers| layers.configured = accounts.to_vec())
+    }
+
+    /// Replaces all users and tokens that were made over the API, as [`replace`](Self::replace) does
+    /// those of the configuration.
+    pub(crate) fn replace_made(&self, made: Made) -> bool {
+        self.change(|layers| layers.made = made)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Layers)) -> bool {
+        let mut layers = self.layers();
+        change(&mut layers);
+        let table = Arc::new(UserTable::new(&layers));
+        let before = self.table();
+        let is_new = table.accounts != before.accounts || table.tokens != before.tokens;
+        if is_new {
+            let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            *current = Arc::clone(&table);
+            drop(current);
+            self.holders.renew(&table.tokens);
+            self.generation.fetch_add(1, Ordering::Release);
+            self.replaced.send_replace(());
+        }
+        is_new
+    }
+
+    pub(super) fn table(&self) -> Arc<UserTable> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn layers(&self) -> MutexGuard<'_, Layers> {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the users of the configuration.
+    pub(crate) fn configured_accounts(&self) -> Vec<Account> {
+        self.layers().configured.clone()
+    }
+
+    /// Returns the tokens of the configuration.
+    pub(crate) fn configured_tokens(&self) -> Vec<KnownToken> {
+        self.layers().tokens.iter().cloned().collect()
+    }
+
+    /// Returns what was made over the API.
+    pub(crate) fn made(&self) -> Made {
+        self.layers().made.clone()
+    }
+
+    /// Returns whether `accounts` in place of the configuration's users would open streams that need
+    /// a user now.
+    pub(crate) fn would_open_streams(&self, accounts: &[Account]) -> bool {
+        let layers = self.layers();
+        let mut left = accounts.iter().chain(&layers.made.accounts);
+        let is_left = left.any(Account::is_of_streams);
+        let has_tokens = layers.made.tokens.iter().any(KnownToken::is_of_streams);
+        drop(layers);
+        self.any() && !is_left && !has_tokens
+    }
+
+    /// Returns whether `accounts` in place of the configuration's users would leave nobody with a
+    /// role although somebody has one now.
+    pub(crate) fn would_open_admin(&self, accounts: &[Account]) -> bool {
+        let layers = self.layers();
+        let mut left = accounts.iter().chain(&layers.made.accounts);
+        let is_left = left.any(|it| it.role.is_some());
+        drop(layers);
+        let has_tokens = self.table().tokens.iter().any(|it| it.role.is_some());
+        self.has_operators() && !is_left && !has_tokens
+    }
+
+    /// Returns whether somebody can administer the server with `made` in place of what was made over
+    /// the API: an admin is left, or nobody has a role and nobody had one, or an identity provider may
+    /// name an admin.
+    pub(crate) fn keeps_an_admin(&self, made: &Made) -> bool {
+        let layers = self.layers();
+        let roles_with = |made: &Made| {
+            let of_accounts = made.accounts.iter().chain(&layers.configured);
+            let of_tokens = made.tokens.iter().chain(layers.tokens.iter());
+            let roles = of_accounts.filter_map(|it| it.role);
+            roles.chain(of_tokens.filter_map(|it| it.role)).max()
+        };
+        let (before, after) = (roles_with(&layers.made), roles_with(made));
+        self.jwt.is_some() || after == Some(Role::Admin) || before.is_none() && after.is_none()
+    }
+
+    /// Returns whether a token that was made over the API may have rights to streams.
+    pub(super) fn has_made_tokens(&self) -> bool {
+        self.table().tokens.iter().any(KnownToken::is_of_streams)
+    }
+}
