@@ -36,6 +36,7 @@ mod peers;
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod process;
 #[path = "../../tests/sharing.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sharing;
 #[path = "../../tests/webdriver.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]

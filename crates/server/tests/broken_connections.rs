@@ -160,17 +160,16 @@ fn a_publisher_over_quic_that_may_not_have_its_stream_is_among_the_failures() {
 fn a_reader_over_quic_of_a_stream_that_is_not_there_is_among_the_failures() {
     let running = Running::start(1);
     let runtime = quic::runtime();
+    let open = || runtime.block_on(quic::open(&running, "nobody", Role::Subscriber));
+    let hasty = open().expect("reading is open");
+    let end = Instant::now() + SOON;
+    while running.total("quic_accepted_total") == 0 {
+        assert!(Instant::now() < end, "it is granted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    runtime.block_on(hasty.close());
+    let session = open().expect("reading is open");
     runtime.block_on(async {
-        let hasty = quic::open(&running, "nobody", Role::Subscriber).await;
-        let hasty = hasty.expect("reading is open");
-        let end = Instant::now() + SOON;
-        while running.total("quic_accepted_total") == 0 {
-            assert!(Instant::now() < end, "it is granted");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        hasty.close().await;
-        let session = quic::open(&running, "nobody", Role::Subscriber).await;
-        let session = session.expect("reading is open");
         tokio::time::sleep(Duration::from_millis(5_500)).await;
         session.close().await;
     });

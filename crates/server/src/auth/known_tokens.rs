@@ -84,8 +84,11 @@ impl KnownTokens {
 
     /// Returns the token that has this hash. The time does not depend on which one that is.
     pub(super) fn get(&self, digest: &TokenDigest) -> Option<&KnownToken> {
-        let same = |it: &&KnownToken| bool::from(it.digest.ct_eq(digest));
-        self.0.iter().filter(same).last()
+        let same = |it: &KnownToken| bool::from(it.digest.ct_eq(digest));
+        self.0.iter().fold(None, |found, it| match same(it) {
+            true => Some(it),
+            false => found,
+        })
     }
 }
 

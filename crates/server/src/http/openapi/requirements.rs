@@ -40,8 +40,8 @@ impl Requirements {
             Method::HEAD => &Method::GET,
             _ => method,
         };
-        let of_path = self.0.get(route).into_iter().flatten();
-        let found = of_path.filter(|(it, _)| it == method).last();
+        let mut of_path = self.0.get(route).into_iter().flatten();
+        let found = of_path.rfind(|(it, _)| it == method);
         let unknown = Requirement {
             action: "unknown",
             role: Some(Role::Viewer),

@@ -125,7 +125,7 @@ pub(super) async fn guard(
     let change = RequestedChange::of(&request, required);
     if !is_free && let Err(refusal) = allow(&app.users, &visitor, required, &request) {
         change.note(&app, &visitor, &refusal);
-        return refusal;
+        return *refusal;
     }
     request.extensions_mut().insert(visitor.clone());
     let mut response = next.run(request).await;
@@ -242,9 +242,9 @@ fn allow(
     visitor: &Visitor,
     required: Requirement,
     request: &Request,
-) -> Result<(), Response> {
+) -> Result<(), Box<Response>> {
     let Some(caller) = &visitor.caller else {
-        return Err(stranger(users, visitor, request));
+        return Err(Box::new(stranger(users, visitor, request)));
     };
     if caller.secret.is_some() && !request.method().is_safe() {
         let headers = request.headers();
@@ -255,7 +255,7 @@ fn allow(
                  server's own pages send; programs send `Authorization` instead of the cookie"
             );
             let problem = Problem::new(StatusCode::FORBIDDEN, "Not of this page", detail);
-            return Err(problem.into_response());
+            return Err(Box::new(problem.into_response()));
         }
     }
     match required.role {
@@ -266,7 +266,7 @@ fn allow(
                 caller.role
             );
             let problem = Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail);
-            Err(problem.into_response())
+            Err(Box::new(problem.into_response()))
         }
         _ => Ok(()),
     }

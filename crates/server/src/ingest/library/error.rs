@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use glassline_demux as demux;
@@ -18,15 +17,15 @@ impl Error {
     /// Returns what clients are told: the reason without paths of this machine.
     pub fn for_clients(&self) -> String {
         match self.reason.downcast_ref::<demux::Error>() {
-            Some(error) => told(error).to_string(),
+            Some(error) => told(error),
             None => "the server failed while reading it; its log has the reason".to_owned(),
         }
     }
 }
 
-fn told(error: &demux::Error) -> impl fmt::Display {
-    fmt::from_fn(|f| match error.offset {
-        Some(offset) => write!(f, "byte {offset}: {}", error.reason),
-        None => write!(f, "{}", error.reason),
-    })
+fn told(error: &demux::Error) -> String {
+    match error.offset {
+        Some(offset) => format!("byte {offset}: {}", error.reason),
+        None => error.reason.to_string(),
+    }
 }
