@@ -230,7 +230,8 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
         return Err(failed(led));
     }
     expect(&request("GET", &report, &[PAGE], "")?, 200)?;
-    expect(&request("DELETE", &b.url(&session), &[], "")?, 200)?;
+    let led = location(&request_here("DELETE", &b.url(&session), &[], "")?)?;
+    expect(&request("DELETE", &led, &[], "")?, 200)?;
     let guessed = a.url("/cam/whep/a.00000000000000000000000000000000");
     expect(&request("DELETE", &guessed, &[], "")?, 401)?;
     Ok(())
