@@ -49,9 +49,6 @@ export class Problem extends Error {
   }
 }
 
-/** What a page of another origin cannot send unasked: operators' changes by cookie need it. */
-const OF_THIS_PAGE = { 'x-glassline-request': '1' };
-
 /** `fetch` with the token, a deadline and a `Problem` for anything but success. */
 export async function request(url, { timeoutMs = 5000, headers = {}, ...options } = {}) {
   let response;
@@ -60,7 +57,7 @@ export async function request(url, { timeoutMs = 5000, headers = {}, ...options 
       cache: 'no-store',
       signal: AbortSignal.timeout(timeoutMs),
       ...options,
-      headers: { ...authorization, ...(options.method ? OF_THIS_PAGE : {}), ...headers },
+      headers: { ...authorization, ...headers },
     });
   } catch (error) {
     const late = error.name === 'TimeoutError';
@@ -68,6 +65,12 @@ export async function request(url, { timeoutMs = 5000, headers = {}, ...options 
   }
   if (!response.ok) throw await Problem.from(response);
   return response;
+}
+
+/** A request by which an operator changes something: it has the header that changes by cookie need,
+ * which no page of another origin can send unasked. */
+export function change(url, { headers = {}, ...options }) {
+  return request(url, { ...options, headers: { ...headers, 'x-glassline-request': '1' } });
 }
 
 /** The JSON body of a GET. */

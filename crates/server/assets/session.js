@@ -1,6 +1,6 @@
 // Who uses the admin port, and with which role: asked once, and again when the connection breaks.
 
-import { Problem, base, getJson, request } from './api.js';
+import { Problem, base, change, getJson } from './api.js';
 
 const ROLES = ['viewer', 'operator', 'admin'];
 
@@ -27,7 +27,7 @@ export async function session() {
 /** Signs this browser out, and leads to the sign-in page. */
 export async function signOut() {
   try {
-    await request(`${base}/api/v1/session`, { method: 'DELETE' });
+    await change(`${base}/api/v1/session`, { method: 'DELETE' });
   } catch (error) {
     // Whoever is not known any more is out already.
     if (error.status !== 401) throw error;

@@ -1,6 +1,6 @@
 // The page on which operators sign in: by a user's name and password, or by a token.
 
-import { base, request } from './api.js';
+import { base, change, request } from './api.js';
 import { setText } from './dom.js';
 
 const form = document.getElementById('form');
@@ -29,7 +29,7 @@ async function signIn() {
   const button = form.querySelector('button');
   button.disabled = true;
   try {
-    await request(`${base}/api/v1/session`, {
+    await change(`${base}/api/v1/session`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(shown),

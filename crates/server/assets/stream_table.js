@@ -1,6 +1,6 @@
 // The streams: one row each, of which only the changed ones are touched.
 
-import { request, streamUrl } from './api.js';
+import { change, streamUrl } from './api.js';
 import { html, setText } from './dom.js';
 import { ABSENT, PROTOCOLS, bitrate, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
@@ -115,7 +115,7 @@ export class StreamTable {
     parts.name.addEventListener('click', () => this.onSelect(name));
     parts.keyframe.addEventListener('click', async () => {
       try {
-        await request(streamUrl(name, '/keyframe'), { method: 'POST' });
+        await change(streamUrl(name, '/keyframe'), { method: 'POST' });
       } catch (error) {
         this.onProblem(error);
       }

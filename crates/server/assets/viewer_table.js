@@ -1,6 +1,6 @@
 // The viewers of all protocols, those in trouble first.
 
-import { base, request } from './api.js';
+import { base, change } from './api.js';
 import { html, setText } from './dom.js';
 import { ABSENT, PROTOCOLS } from './format.js';
 
@@ -81,7 +81,7 @@ export class ViewerTable {
     const of = protocol === 'webrtc' ? `?stream=${encodeURIComponent(stream)}` : '';
     button.disabled = true;
     try {
-      await request(`${base}/api/v1/viewers/${protocol}/${encodeURIComponent(viewer)}${of}`, { method: 'DELETE' });
+      await change(`${base}/api/v1/viewers/${protocol}/${encodeURIComponent(viewer)}${of}`, { method: 'DELETE' });
     } catch (error) {
       button.disabled = false;
       this.onProblem(error);
