@@ -148,8 +148,8 @@ fn an_operator_signs_in_and_out() -> Result<(), Failed> {
         browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
     }
     // The request goes by cookie, and is one of this page.
-    let keyframe = "return import('/-/api.js').then(({ request }) =>
-        request('/api/v1/streams/demo/keyframe', { method: 'POST' })).then(({ status }) => status)";
+    let keyframe = "return import('/-/api.js').then(({ change }) =>
+        change('/api/v1/streams/demo/keyframe', { method: 'POST' })).then(({ status }) => status)";
     let status = browser.run(keyframe)?;
     ensure(status == 204, "an operator may ask for a keyframe", &status)?;
     let refused = "return import('/-/api.js').then(({ request }) =>
