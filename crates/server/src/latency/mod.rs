@@ -144,7 +144,7 @@ impl LatencyRegistry {
                 .filter(|(_, data)| data.is_publishers());
             publishing.map(move |(session, data)| DataPublisher {
                 stream: stream.to_string(),
-                publisher: short(session),
+                publisher: session.beginning().to_owned(),
                 data: *data,
             })
         });
@@ -161,7 +161,7 @@ impl LatencyRegistry {
             let selected = accounts.selected.iter();
             selected.map(move |(session, path)| ViewerPath {
                 stream: stream.to_string(),
-                viewer: short(session),
+                viewer: session.beginning().to_owned(),
                 path: path.clone(),
                 data: accounts.data.get(session).copied(),
             })
@@ -179,7 +179,7 @@ impl LatencyRegistry {
             let selected = accounts.selected.iter();
             selected.map(move |(session, path)| WatchedPath {
                 stream: stream.clone(),
-                viewer: short(session),
+                viewer: session.beginning().to_owned(),
                 selected: path.clone(),
                 congestion: accounts.path(session, now).cloned(),
             })
@@ -234,14 +234,14 @@ impl LatencyRegistry {
             for (session, account) in &mut accounts.viewers {
                 let latency = account.latency(now);
                 if latency.end_to_end.is_some() {
-                    let viewer = short(session);
+                    let viewer = session.beginning().to_owned();
                     viewers.push(NamedLatency { viewer, latency });
                 }
                 everyone.merge(account);
             }
             paths.extend(accounts.paths.keys().filter_map(|session| {
                 Some(NamedPath {
-                    viewer: short(session),
+                    viewer: session.beginning().to_owned(),
                     path: accounts.path(session, now)?.clone(),
                 })
             }));
@@ -290,12 +290,6 @@ fn server_rows(server: &mut StageTable, now: Instant) -> Vec<StageRow> {
     let rows = summaries.iter();
     rows.map(|(stage, summary)| StageRow::of_summary(*stage, summary))
         .collect()
-}
-
-/// Returns the first letters of a session's name: enough for people, without giving away the right
-/// to change the session.
-pub(crate) fn short(session: &SessionId) -> String {
-    session.as_str().chars().take(6).collect()
 }
 
 #[cfg(test)]

@@ -27,22 +27,36 @@ impl SessionId {
         self.0.split_once('.').map(|(server, _)| server)
     }
 
+    /// Returns the beginning of the identifier, for lists and logs: the name of its server, if there
+    /// is one, and letters enough to tell sessions apart, but too few to change one.
+    pub fn beginning(&self) -> &str {
+        let server = self.server().map_or(0, |server| server.len() + 1);
+        let letters = self.0[server..].char_indices().nth(SHOWN_CHARS);
+        match letters {
+            Some((end, _)) => &self.0[..server + end],
+            None => &self.0,
+        }
+    }
+
     /// Returns the identifier as it appears in URLs.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Characters of an identifier that logs show: enough to tell sessions apart, too few to use one.
+/// Characters of an identifier that lists and logs show.
 const SHOWN_CHARS: usize = 6;
 
 impl fmt::Display for SessionId {
     /// Writes the beginning, for logs. Whoever reads a log must not be able to end the session.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(SHOWN_CHARS) {
-            Some((end, _)) => write!(f, "{}…", &self.0[..end]),
-            None => f.write_str(&self.0),
-        }
+        let beginning = self.beginning();
+        let rest = if beginning.len() < self.0.len() {
+            "…"
+        } else {
+            ""
+        };
+        write!(f, "{beginning}{rest}")
     }
 }
 
@@ -63,5 +77,13 @@ mod tests {
         assert_eq!(format!("{id:?}"), "SessionId(012345…)");
         assert_eq!(id.as_str().len(), 32);
         assert_eq!(SessionId::new("short").to_string(), "short");
+    }
+
+    #[test]
+    fn sessions_of_a_server_with_a_long_name_are_told_apart() {
+        let id = SessionId::at("frankfurt-12", "0123456789abcdef");
+        assert_eq!(id.beginning(), "frankfurt-12.012345");
+        assert_eq!(id.to_string(), "frankfurt-12.012345…");
+        assert_eq!(SessionId::at("a", "").to_string(), "a.");
     }
 }

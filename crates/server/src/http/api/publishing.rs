@@ -279,7 +279,7 @@ async fn whip_publisher(app: &App, record: &SessionRecord) -> Option<WhipPublish
     let arrivals = app.sessions.arrivals(record).ok()?;
     let arrivals = tokio::time::timeout(ANSWER, arrivals).await.ok()?.ok()?;
     Some(WhipPublisher {
-        publisher: crate::latency::short(&record.id),
+        publisher: record.id.beginning().to_owned(),
         arrivals,
     })
 }
