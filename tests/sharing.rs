@@ -17,7 +17,6 @@ const SHARING: &[&str] = &[
     "api",
     "channels",
     "cluster",
-    "commands",
     "dashboard",
     "descriptors",
     "doctor",
