@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
-const WATCH: Duration = Duration::from_secs(30);
+const WATCH: Duration = Duration::from_secs(10);
 
 /// Half of the time that a viewer's queue may wait before the server skips frames.
 const STALL_MAX: Duration = Duration::from_millis(100);
