@@ -117,6 +117,11 @@ impl Publisher {
         self.stream.set_note(self.number, note);
     }
 
+    /// Counts frames that the source sent and that were dropped because they were too large.
+    pub fn count_oversized(&self, frames: u64) {
+        self.stream.count_oversized(self.number, frames);
+    }
+
     /// Returns whether a keyframe was requested of this publisher since the last call.
     pub fn keyframe_wanted(&self) -> bool {
         self.stream.take_keyframe_request(self.number)
@@ -188,6 +193,28 @@ mod tests {
     }
 
     #[test]
+    fn oversized_frames_are_counted_for_the_stream_and_for_its_present_source() {
+        let stream = stream();
+        let first = stream.publish(tracks(), Instant::now()).expect("free");
+        first.count_oversized(2);
+        assert_eq!(
+            (stream.source_oversized(), stream.totals().oversized),
+            (2, 2)
+        );
+        let second = stream.take_over(tracks(), Instant::now()).expect("free");
+        assert_eq!(
+            (stream.source_oversized(), stream.totals().oversized),
+            (0, 2)
+        );
+        first.count_oversized(5);
+        second.count_oversized(1);
+        assert_eq!(
+            (stream.source_oversized(), stream.totals().oversized),
+            (1, 3)
+        );
+    }
+
+    #[test]
     fn units_are_counted_stamped_and_kept() {
         let (stream, start) = (stream(), Instant::now());
         let mut publisher = stream.publish(tracks(), start).expect("free");
@@ -209,6 +236,7 @@ mod tests {
             packets: 3,
             bytes: 11,
             sources: 1,
+            oversized: 0,
         };
         assert_eq!(stream.totals(), totals);
         let found = stream.find(TrackIndex(1), 2).expect("kept");

@@ -52,6 +52,8 @@ pub struct Totals {
     pub bytes: u64,
     /// Sources that published the stream, one after the other.
     pub sources: u64,
+    /// Frames that sources dropped because they were too large.
+    pub oversized: u64,
 }
 
 /// One named stream: its tracks, recent units, timeline and state.
@@ -313,6 +315,24 @@ impl Stream {
     /// Returns what the present or latest source says of itself; `None` if it says nothing.
     pub fn source_note(&self) -> Option<Arc<SourceNote>> {
         self.lock().note.clone()
+    }
+
+    /// Returns how many frames the present source dropped because they were too large; 0 without a
+    /// source.
+    pub fn source_oversized(&self) -> u64 {
+        self.lock().source.as_ref().map_or(0, |it| it.oversized)
+    }
+
+    /// Counts frames that publisher `number` dropped because they were too large, if it is the source.
+    pub(crate) fn count_oversized(&self, number: u64, frames: u64) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        if inner.is_source(number)
+            && let Some(source) = &mut inner.source
+        {
+            source.oversized += frames;
+            inner.totals.oversized += frames;
+        }
     }
 
     /// Keeps what publisher `number` says of itself, if it is the source.

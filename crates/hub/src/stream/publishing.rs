@@ -41,6 +41,8 @@ pub(super) struct PublishingSource {
     latest: Instant,
     /// When a keyframe was last requested of the source so that it can go on.
     resumption_requested: Option<Instant>,
+    /// Number of its frames that were dropped because they were too large.
+    pub(super) oversized: u64,
 }
 
 /// What is published in place of a source.
@@ -161,6 +163,7 @@ impl Stream {
                 tracks: Arc::clone(&tracks),
                 latest: now,
                 resumption_requested: None,
+                oversized: 0,
             });
             inner.stand_in = None;
             inner.parting = None;

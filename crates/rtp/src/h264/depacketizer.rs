@@ -206,9 +206,9 @@ impl Depacketizer {
     }
 }
 
-/// Default size limit of a unit, in bytes. Frames of 8 MiB at 30 frames/s are 2 Gbit/s, which
-/// no camera sends, but an attacker may.
-const UNIT_BYTES_MAX: usize = 8 << 20;
+/// Default size limit of an access unit that is received, in bytes. Frames of 8 MiB at 30 frames/s
+/// are 2 Gbit/s, which no camera sends, but an attacker may.
+pub const UNIT_BYTES_MAX: usize = 8 << 20;
 /// Most complete units that are kept until they are polled.
 const READY_MAX: usize = 8;
 

@@ -10,7 +10,7 @@ mod depacketizer;
 mod packetizer;
 
 pub use access_unit::AccessUnit;
-pub use depacketizer::{Counters, Depacketizer};
+pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX};
 pub use packetizer::packetize;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).

@@ -36,7 +36,7 @@ mod vp8;
 mod vp9;
 mod xiph;
 
-pub use crate::h264::Counters;
+pub use crate::h264::{Counters, UNIT_BYTES_MAX};
 use picture_id::PictureId;
 use xiph::Identifier;
 

@@ -47,6 +47,8 @@ pub struct TimedUnit {
 pub struct UnitAssembler {
     states: Vec<TrackState>,
     clock: SourceClock,
+    /// Number of oversized units that [`Self::take_oversized`] has returned.
+    oversized_taken: u64,
 }
 
 /// The state of one track between its packets and its access units.
@@ -72,6 +74,7 @@ impl UnitAssembler {
                 .map(TrackState::new)
                 .collect::<Result<_, _>>()?,
             clock: SourceClock::new(&rates, TrackIndex(audio.unwrap_or(0))),
+            oversized_taken: 0,
         })
     }
 
@@ -101,6 +104,14 @@ impl UnitAssembler {
                 received,
             });
         }
+    }
+
+    /// Returns how many access units of all tracks were dropped since the last call because they have
+    /// more than [`UNIT_BYTES_MAX`](crate::payload::UNIT_BYTES_MAX) bytes.
+    pub fn take_oversized(&mut self) -> u64 {
+        let counters = self.states.iter().map(|it| it.depacketizer.counters());
+        let all: u64 = counters.map(|it| it.oversized).sum();
+        all - std::mem::replace(&mut self.oversized_taken, all)
     }
 
     /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`

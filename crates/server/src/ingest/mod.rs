@@ -19,6 +19,7 @@ mod file;
 mod frame_codes;
 pub mod library;
 pub(crate) mod moq;
+pub(crate) mod oversized;
 mod pace;
 mod pipe;
 mod publishing;

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, StreamName};
 use glassline_media::Track;
 
+use super::oversized::FRAME_MIB_MAX;
+
 /// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
 pub(super) const KEYFRAME: Duration = Duration::from_secs(20);
 
@@ -26,12 +28,32 @@ pub(crate) enum Ended {
     /// No keyframe came that viewers could begin with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
+    /// No keyframe came that viewers could begin with, and frames were too large to be received.
+    #[error(
+        "no keyframe of at most {FRAME_MIB_MAX} MiB within {} s: {dropped} larger frames were \
+         dropped",
+        KEYFRAME.as_secs()
+    )]
+    FramesTooLarge {
+        /// Frames that were dropped because they are too large.
+        dropped: u64,
+    },
     /// The stream has another publisher, or the tracks changed.
     #[error(transparent)]
     Publish(#[from] PublishError),
     /// The hub got as many streams as configured since the offer or announcement.
     #[error(transparent)]
     Create(#[from] CreateError),
+}
+
+impl Ended {
+    /// Returns why a publisher of which `dropped` frames were too large never began.
+    pub(super) const fn without_keyframe(dropped: u64) -> Self {
+        match dropped {
+            0 => Self::NoKeyframe,
+            dropped => Self::FramesTooLarge { dropped },
+        }
+    }
 }
 
 /// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher. One

@@ -82,7 +82,7 @@ pub(crate) fn streams(
     stand_ins(streams, text);
     let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
     let streams: Vec<_> = streams.iter().filter(|it| !is_voice(it)).collect();
-    let plain: [(&str, &str, ReadStream); 2] = [
+    let plain: [(&str, &str, ReadStream); 3] = [
         (
             "ingest_bytes_total",
             "RTP payload bytes published; voices of rooms are left out.",
@@ -92,6 +92,11 @@ pub(crate) fn streams(
             "ingest_packets_total",
             "RTP packets published; voices of rooms are left out.",
             |it| it.totals().packets,
+        ),
+        (
+            "ingest_oversized_frames_total",
+            "Frames of live sources that were dropped because they have more than 8 MiB; voices of rooms are left out.",
+            |it| it.totals().oversized,
         ),
     ];
     for (name, help, value) in plain {

@@ -9,6 +9,7 @@ use glassline_rtsp::server::{Access, Answered, Closed, Event};
 use crate::auth::query_token;
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::ingest::Ended;
+use crate::ingest::oversized::SMALLER_FRAMES;
 
 /// Most characters of a path that are kept.
 const PATH_CHARS_MAX: usize = 128;
@@ -256,6 +257,7 @@ pub(super) fn unpublished(stream: &str, why: &Ended, from: IpAddr) -> Connection
                 "set the encoder's keyframe interval to 2 s (ffmpeg: -g 60 at 30 frames a second)",
             ),
         ),
+        Ended::FramesTooLarge { .. } => (Stage::Media, Some(SMALLER_FRAMES)),
         Ended::Publish(_) => (Stage::Stream, None),
         Ended::Create(_) => (Stage::Server, Some("raise limits.streams")),
     };

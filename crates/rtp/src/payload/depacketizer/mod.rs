@@ -19,7 +19,7 @@ use super::{
     aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual,
     multiopus, vp8, vp9, xiph,
 };
-use crate::h264::{self, Counters};
+use crate::h264::{self, Counters, UNIT_BYTES_MAX};
 
 use super::assembly::{AudioFormat, DropReason, FrameFormat, OneUnitPerPacket, UnsupportedFormat};
 use audio::AudioUnits;
@@ -59,10 +59,6 @@ enum Format {
     Frames(Box<Frames>),
     Audio(Box<AudioUnits>),
 }
-
-/// Default size limit of a unit, in bytes. Frames of 8 MiB at 30 frames/s are 2 Gbit/s, which
-/// no camera sends, but an attacker may.
-const UNIT_BYTES_MAX: usize = 8 << 20;
 
 impl Depacketizer {
     /// Creates a depacketizer for `track`, whose format parameters state how its packets are

@@ -7,6 +7,8 @@ use glassline_media::{Codec, Kind, Track};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::ingest::oversized::FRAME_MIB_MAX;
+
 /// Longest interval between keyframes that new viewers should wait for.
 const KEYFRAME_INTERVAL_MAX: Duration = Duration::from_secs(4);
 
@@ -16,7 +18,7 @@ const KEYFRAME_INTERVAL_S: f64 = 2.0;
 /// Something that the publisher should change.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Advice {
-    /// Name of the problem: `b_frames` or `keyframe_interval`.
+    /// Name of the problem: `b_frames`, `keyframe_interval` or `frame_size`.
     problem: &'static str,
     /// What viewers notice of the problem.
     detail: String,
@@ -34,8 +36,8 @@ pub(crate) struct Setting {
 }
 
 /// Returns the advice for a publisher of tracks with these figures. `heeds` is set if it makes
-/// keyframes when asked.
-pub(super) fn of(tracks: &[(Track, LayerFigures)], heeds: bool) -> Vec<Advice> {
+/// keyframes when asked; `oversized` of its frames were dropped because they are too large.
+pub(super) fn of(tracks: &[(Track, LayerFigures)], heeds: bool, oversized: u64) -> Vec<Advice> {
     let mut videos = tracks.iter().filter(|(it, _)| it.kind() == Kind::Video);
     let Some((track, figures)) = videos.next() else {
         return Vec::new();
@@ -46,6 +48,9 @@ pub(super) fn of(tracks: &[(Track, LayerFigures)], heeds: bool) -> Vec<Advice> {
     }
     if !heeds && let Some(interval) = long_interval(figures) {
         advice.push(with_keyframes(interval, figures.frame_rate));
+    }
+    if oversized > 0 {
+        advice.push(with_smaller_frames(oversized));
     }
     advice
 }
@@ -116,6 +121,28 @@ fn with_keyframes(interval: LongInterval, frame_rate: f64) -> Advice {
     }
 }
 
+fn with_smaller_frames(dropped: u64) -> Advice {
+    let settings = [
+        (
+            "OBS",
+            "Output → Streaming: lower Bitrate, or Rate Control CBR",
+        ),
+        ("FFmpeg", "-maxrate 20M -bufsize 20M, or a higher -crf"),
+        ("GStreamer", "x264enc bitrate=20000 vbv-buf-capacity=1000"),
+        ("camera", "lower maximum bitrate or resolution"),
+    ];
+    Advice {
+        problem: "frame_size",
+        detail: format!(
+            "{dropped} frames of more than {FRAME_MIB_MAX} MiB were dropped. Viewers waited for the \
+             next keyframe."
+        ),
+        settings: settings
+            .map(|(program, text)| setting((program, text.to_owned())))
+            .into(),
+    }
+}
+
 fn setting((program, setting): (&'static str, String)) -> Setting {
     Setting { program, setting }
 }
@@ -149,7 +176,7 @@ mod tests {
     }
 
     fn problems(tracks: &[(Track, LayerFigures)], heeds: bool) -> Vec<&'static str> {
-        of(tracks, heeds).iter().map(|it| it.problem).collect()
+        of(tracks, heeds, 0).iter().map(|it| it.problem).collect()
     }
 
     #[test]
@@ -157,8 +184,8 @@ mod tests {
         let mut track = Track::new(Codec::H264);
         let audio = (Track::audio(Codec::Opus, 2), figures(60, 60));
         let good = [audio.clone(), (track.clone(), figures(4, 1))];
-        assert!(of(&good, false).is_empty());
-        assert!(of(&[audio], false).is_empty(), "audio has no keyframes");
+        assert!(of(&good, false, 0).is_empty());
+        assert!(of(&[audio], false, 0).is_empty(), "audio has no keyframes");
         track.video.reordered = true;
         let bad = [(track.clone(), figures(10, 1))];
         assert_eq!(problems(&bad, false), ["b_frames", "keyframe_interval"]);
@@ -167,7 +194,7 @@ mod tests {
             ["b_frames"],
             "it makes them when asked"
         );
-        let all = of(&bad, false);
+        let all = of(&bad, false, 0);
         let of_program = |problem: &Advice, program| {
             let mut settings = problem.settings.iter();
             let found = settings.find(|it| it.program == program);
@@ -180,10 +207,20 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_were_too_large_are_named_with_their_number() {
+        let good = [(Track::new(Codec::H264), figures(2, 1))];
+        let advice = of(&good, false, 3);
+        assert_eq!(advice[0].problem, "frame_size");
+        let detail = &advice[0].detail;
+        assert!(detail.contains("3 frames of more than 8 MiB"), "{detail}");
+        assert_eq!(advice[0].settings.len(), 4);
+    }
+
+    #[test]
     fn an_interval_that_has_not_ended_counts_as_far_as_it_goes() {
         let track = Track::new(Codec::H264);
         let late = [(track, figures(2, 9))];
-        let advice = of(&late, false);
+        let advice = of(&late, false, 0);
         assert!(advice[0].detail.contains("more than 9.0 s"), "{advice:?}");
     }
 }

@@ -229,7 +229,7 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
         .as_ref()
         .and_then(|it| it.arrivals.keyframes_on_request);
     let advice = match since {
-        Some(_) => advice::of(&figures, heeds.unwrap_or(false)),
+        Some(_) => advice::of(&figures, heeds.unwrap_or(false), stream.source_oversized()),
         None => Vec::new(),
     };
     Publishing {

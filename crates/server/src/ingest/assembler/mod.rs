@@ -81,6 +81,11 @@ impl Assembler {
         self.units.take_redescribed()
     }
 
+    /// Returns how many frames since the last call were dropped because they are too large.
+    pub(crate) fn take_oversized(&mut self) -> u64 {
+        self.assembler.take_oversized()
+    }
+
     /// Returns whether frames since the last call depend on a lost one, which only a keyframe
     /// repairs.
     pub(crate) fn take_damage(&mut self) -> bool {

@@ -6,6 +6,7 @@ use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::client::Closed;
 
 use super::limits::{KEYFRAME, STEP};
+use crate::ingest::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
 
 /// Most characters of an error that a camera's text may take.
 const REASON_CHARS_MAX: usize = 200;
@@ -50,6 +51,13 @@ pub(crate) enum Failure {
     /// Frames arrive, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
+    /// Frames arrive, but those that a decoder could start with are too large to be received.
+    #[error(
+        "no keyframe of at most {FRAME_MIB_MAX} MiB within {} s, and {dropped} larger frames were \
+         dropped: {SMALLER_FRAMES}",
+        KEYFRAME.as_secs()
+    )]
+    FramesTooLarge { dropped: u64 },
     /// The payload format of a track is not supported. Tracks are checked before, so this means
     /// that the check and the depacketizer disagree.
     #[error(transparent)]

@@ -7,6 +7,7 @@ use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
 
 use crate::ingest::Assembler;
+use crate::ingest::oversized::OversizedFrames;
 
 /// Publishes the packets of a playing camera.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(super) struct Receiver<'a> {
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
     assembler: Assembler,
+    oversized: OversizedFrames,
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     /// Arrival of the first track's latest packet. The first track decides: a microphone may be
@@ -47,6 +49,7 @@ impl<'a> Receiver<'a> {
             described,
             packets,
             assembler: Assembler::new(tracks)?,
+            oversized: OversizedFrames::default(),
             media_units: Vec::new(),
             publisher: None,
             last_received: now,
@@ -55,6 +58,11 @@ impl<'a> Receiver<'a> {
 
     pub(super) fn is_live(&self) -> bool {
         self.publisher.is_some()
+    }
+
+    /// Returns the number of frames that were dropped because they are too large.
+    pub(super) const fn oversized(&self) -> u64 {
+        self.oversized.dropped()
     }
 
     /// Ends publishing, because nobody needs the stream.
@@ -127,6 +135,9 @@ impl<'a> Receiver<'a> {
                 *live_since = Some(now);
             }
         }
+        let dropped = self.assembler.take_oversized();
+        let (name, publisher) = (self.stream.name(), self.publisher.as_ref());
+        self.oversized.note(dropped, name, publisher, now);
         Ok(())
     }
 }

@@ -246,7 +246,10 @@ impl<'a> CameraSession<'a> {
             return Err(Failure::Silent { timeout });
         }
         if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
-            return Err(Failure::NoKeyframe);
+            return Err(match receiver.oversized() {
+                0 => Failure::NoKeyframe,
+                dropped => Failure::FramesTooLarge { dropped },
+            });
         }
         Ok(())
     }

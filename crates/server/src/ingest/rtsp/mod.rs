@@ -22,6 +22,7 @@ use glassline_rtsp::sdp::{Description, Format};
 use glassline_rtsp::server::Refusal;
 
 use crate::ingest::Assembler;
+use crate::ingest::oversized::OversizedFrames;
 use crate::ingest::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
 use crate::runtime::Counter;
 use feedback::Feedback;
@@ -64,6 +65,7 @@ pub(crate) struct Recording {
     packets: SourceReceiver,
     feedback: Feedback,
     assembler: Assembler,
+    oversized: OversizedFrames,
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     began: Instant,
@@ -137,6 +139,7 @@ impl Recording {
             packets,
             feedback,
             assembler,
+            oversized: OversizedFrames::default(),
             media_units: Vec::new(),
             publisher: None,
             began: now,
@@ -290,6 +293,9 @@ impl Recording {
             }
             publisher.push(media_unit, now)?;
         }
+        let dropped = self.assembler.take_oversized();
+        let publisher = self.publisher.as_ref();
+        self.oversized.note(dropped, &self.name, publisher, now);
         Ok(())
     }
 
@@ -313,7 +319,7 @@ impl Recording {
             return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
-            return Err(Ended::NoKeyframe);
+            return Err(Ended::without_keyframe(self.oversized.dropped()));
         }
         Ok(())
     }

@@ -52,19 +52,24 @@ impl Encoder {
     /// Returns the packets of frame `number`, each with the time at which it is sent. The first
     /// frame is a keyframe.
     fn frame(&mut self, number: u32) -> Vec<(Duration, Vec<u8>)> {
+        self.frame_of(number, number == 0, 6000)
+    }
+
+    /// Returns the packets of frame `number`, whose slice has this many bytes.
+    fn frame_of(&mut self, number: u32, keyframe: bool, bytes: usize) -> Vec<(Duration, Vec<u8>)> {
         let slice = |header: u8| {
-            let body = (0..6000).map(|place| 1 + (place % 250) as u8);
+            let body = (0..bytes).map(|place| 1 + (place % 250) as u8);
             [header, 0x88].into_iter().chain(body).collect::<Vec<_>>()
         };
         let mut builder = UnitBuilder::default();
-        if number == 0 {
+        if keyframe {
             let nals = [SPS, PPS, &slice(0x65)];
             h264::packetize(nals.into_iter(), 1200, &mut builder);
         } else {
             h264::packetize([&slice(0x41)[..]].into_iter(), 1200, &mut builder);
         }
         let stamps = Stamps::arrived(self.start);
-        let media_unit = builder.build(TrackIndex(0), MediaTime::ZERO, number == 0, stamps);
+        let media_unit = builder.build(TrackIndex(0), MediaTime::ZERO, keyframe, stamps);
         let media_unit = media_unit.expect("packets");
         let mut packets = Vec::new();
         for (place, payload) in media_unit.payloads().enumerate() {
@@ -79,7 +84,9 @@ impl Encoder {
             let mut packet = vec![0; HEADER_BYTES];
             glassline_rtp::write_header(&mut packet, &header, &[]);
             packet.extend_from_slice(payload);
-            packets.push((number * 40 * MS + place as u32 * MS, packet));
+            // A frame of many packets takes no longer than the interval of frames.
+            let spread = Duration::from_micros(place as u64 % 30 * 1000);
+            packets.push((number * 40 * MS + spread, packet));
         }
         packets
     }
@@ -324,4 +331,43 @@ fn a_publisher_that_falls_silent_or_sends_no_keyframe_is_disconnected() {
     }
     encoder.send(551..552);
     assert!(check(&encoder, KEYFRAME + 2000 * MS).is_ok());
+}
+
+/// An encoder at full quality sent keyframes of 9 MB; nobody got a picture, and nothing said why.
+#[test]
+fn keyframes_above_the_limit_are_named_and_the_stream_goes_on_at_the_next_one() {
+    let mut encoder = Encoder::new("");
+    let send = |encoder: &mut Encoder, number, keyframe, bytes| {
+        for (at, packet) in encoder.frame_of(number, keyframe, bytes) {
+            encoder.arrives(at, &packet);
+        }
+    };
+    send(&mut encoder, 0, true, 9 << 20);
+    send(&mut encoder, 1, false, 3000);
+    assert!(!encoder.recording.is_live());
+    let ended = encoder
+        .recording
+        .check(encoder.start + Duration::from_secs(21));
+    let ended = ended.expect_err("it has silence and no keyframe");
+    assert!(matches!(ended, Ended::Silent { .. }), "{ended}");
+    encoder.recording.last_received = encoder.start + Duration::from_secs(20);
+    let ended = encoder
+        .recording
+        .check(encoder.start + Duration::from_secs(21));
+    let ended = ended.expect_err("no keyframe").to_string();
+    assert!(
+        ended.contains("8 MiB") && ended.contains("1 larger"),
+        "{ended}"
+    );
+    send(&mut encoder, 2, true, 7 << 20);
+    let stream = encoder.stream();
+    let counts = |stream: &Stream| (stream.totals().units, stream.source_oversized());
+    assert_eq!(
+        counts(&stream),
+        (1, 1),
+        "the one before it was live counts, too"
+    );
+    send(&mut encoder, 3, true, 9 << 20);
+    send(&mut encoder, 4, true, 100_000);
+    assert_eq!(counts(&stream), (2, 2));
 }

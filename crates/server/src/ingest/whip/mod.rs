@@ -33,6 +33,7 @@ use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
+use super::oversized::OversizedFrames;
 use super::publishing::{Ended, KEYFRAME, go_live, take_over};
 use crate::runtime::{Counter, TokenBucket, calendar};
 
@@ -78,6 +79,7 @@ pub(crate) struct Contribution {
     takes_over: bool,
     reception: Reception,
     keyframes: KeyframeRequests,
+    oversized: OversizedFrames,
     /// Media units on their way; kept for the capacity.
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
@@ -110,6 +112,7 @@ impl Contribution {
             takes_over,
             reception: Reception::new(session, Receiver::likely_payload_type, now)?,
             keyframes: KeyframeRequests::default(),
+            oversized: OversizedFrames::default(),
             media_units: Vec::new(),
             publisher: None,
             codec_changes: TokenBucket::new(CODEC_CHANGES_PER_S, CODEC_CHANGES_AT_ONCE),
@@ -209,6 +212,9 @@ impl Contribution {
         self.select_layer(session, now);
         self.assemble();
         self.publish(now)?;
+        let dropped = self.reception.assembler.take_oversized();
+        let (name, publisher) = (self.reservation.name(), self.publisher.as_ref());
+        self.oversized.note(dropped, name, publisher, now);
         self.request_keyframe(session, now, counters);
         if now >= self.check_at {
             self.check_at = now + CHECK;
@@ -379,7 +385,7 @@ impl Contribution {
             return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
-            return Err(Ended::NoKeyframe);
+            return Err(Ended::without_keyframe(self.oversized.dropped()));
         }
         let name = self.reservation.name();
         if !self.reservation.is_current() {

@@ -59,7 +59,9 @@ impl Publisher {
         tracing::warn!(stream = %self.contribution.name(), %ended, "publisher disconnected");
         self.contribution.leave(ended.to_string());
         Some(match ended {
-            Ended::Silent { .. } | Ended::NoKeyframe => EndReason::NoMedia,
+            Ended::Silent { .. } | Ended::NoKeyframe | Ended::FramesTooLarge { .. } => {
+                EndReason::NoMedia
+            }
             Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,
             Ended::Publish(PublishError::Deleted { .. }) => EndReason::Deleted,
             Ended::Publish(_) | Ended::Create(_) => EndReason::NotPublished,
