@@ -90,6 +90,8 @@ pub(crate) enum Action {
     Create(Source),
     /// Give a stream that was made over the API another source. Its viewers stay.
     Change(Source),
+    /// End the source of a stream and begin it anew. Its viewers stay.
+    Restart(Named),
     /// Delete a stream that was made over the API. Its viewers end.
     Delete(Named),
     /// Make, change and delete users.
@@ -162,6 +164,13 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
         Action::Change(source) => {
             let changed = Api::new(&source.target).put(source, "if-match")?;
             done(&changed, source.target.json, quiet, "changed")
+        }
+        Action::Restart(Named { name, target }) => {
+            Api::new(target).send("POST", &["sources", name, "restart"], &[], None)?;
+            match quiet || target.json {
+                true => String::new(),
+                false => format!("{name}: restarted\n"),
+            }
         }
         Action::Delete(Named { name, target }) => {
             Api::new(target).send("DELETE", &["sources", name], &[], None)?;

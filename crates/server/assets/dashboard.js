@@ -1,5 +1,6 @@
 // The dashboard: one connection tells what changed, and each part touches only that.
 
+import { AddSource } from './add_source.js';
 import { AuditList } from './audit_list.js';
 import { html, setText } from './dom.js';
 import { EventsList } from './events_list.js';
@@ -30,6 +31,14 @@ const charts = new LoadCharts({ over: $('load'), against: $('scatter') });
 const audit = new AuditList($('audit'), $('no-audit'));
 let latest = null;
 let seesAudit = false;
+
+/** A stream that was just added, until its row is there to be shown. */
+let added = null;
+
+new AddSource($('add-form'), {
+  has: (name) => latest?.streams?.[name] !== undefined,
+  onAdded: (name) => { added = name; },
+});
 
 function select(name) {
   detail.show(name);
@@ -96,6 +105,10 @@ function onOverview(tree, patch) {
     $('stream-filter-field').hidden = names.length < FILTER_FROM;
     const isGone = detail.name !== null && !all[detail.name];
     if (isGone || detail.name === null) select(streams.names[0] ?? null);
+    if (added !== null && all[added]) {
+      select(added);
+      added = null;
+    }
   }
   streams.refreshThumbnails();
   if (!patch || patch.viewers) {

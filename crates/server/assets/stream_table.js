@@ -1,6 +1,6 @@
 // The streams: one row each, of which only the changed ones are touched.
 
-import { change, streamUrl } from './api.js';
+import { base, change, streamUrl } from './api.js';
 import { html, setText } from './dom.js';
 import { ABSENT, PROTOCOLS, bitrate, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
@@ -111,6 +111,7 @@ export class StreamTable {
       bitrate: number('bitrate'),
       viewers: number('viewers'),
       keyframe: html('button', { class: 'small', type: 'button', title: 'Ask the source for a keyframe' }, 'Keyframe', html('span', { class: 'unseen' }, ` of ${name}`)),
+      restart: html('button', { class: 'small', type: 'button', title: 'End the source and begin it anew; viewers stay', hidden: '' }, 'Restart', html('span', { class: 'unseen' }, ` the source of ${name}`)),
     };
     parts.name.addEventListener('click', () => this.onSelect(name));
     parts.keyframe.addEventListener('click', async () => {
@@ -120,12 +121,21 @@ export class StreamTable {
         this.onProblem(error);
       }
     });
+    parts.restart.addEventListener('click', async () => {
+      parts.restart.disabled = true;
+      try {
+        await change(`${base}/api/v1/sources/${encodeURIComponent(name)}/restart`, { method: 'POST', timeoutMs: 60_000 });
+      } catch (error) {
+        this.onProblem(error);
+      }
+      parts.restart.disabled = false;
+    });
     parts.row = html('tr', { 'data-name': name },
       html('td', { class: 'picture' }, parts.thumbnail.image),
       html('th', { scope: 'row' }, parts.name),
       html('td', { class: 'state' }, parts.pill, parts.detail),
       parts.tracksCell, parts.rate, parts.bitrate, parts.viewers,
-      html('td', { class: 'act' }, parts.keyframe));
+      html('td', { class: 'act' }, parts.keyframe, ' ', parts.restart));
     this.#seen.observe(parts.row);
     return parts;
   }
@@ -145,5 +155,6 @@ export class StreamTable {
     setText(parts.rate, stream.frame_rate ? String(stream.frame_rate) : ABSENT);
     setText(parts.bitrate, bitrate(stream.bitrate_bps));
     setText(parts.viewers, String(stream.viewers));
+    parts.restart.hidden = !stream.fetched;
   }
 }

@@ -59,6 +59,7 @@ mod rtsps;
 mod running;
 mod shards;
 mod source;
+mod source_actions;
 mod sources;
 mod srtp;
 mod start;

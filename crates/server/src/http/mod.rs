@@ -37,6 +37,7 @@ mod shown;
 mod signaling;
 mod snapshot;
 mod talk;
+mod track_row;
 mod trust;
 mod whep;
 mod whip;

@@ -33,6 +33,7 @@ macro_rules! assets {
 /// The static files under `/-/`.
 const ASSETS: &[(&str, &str, &str)] = assets! {
     "accounts.js" => SCRIPT,
+    "add_source.js" => SCRIPT,
     "api.css" => STYLE,
     "api.js" => SCRIPT,
     "api_page.js" => SCRIPT,

@@ -32,6 +32,7 @@ mod source_parts;
 mod spec;
 mod stand_in;
 mod tracks;
+mod trial;
 mod unit_packetizer;
 mod units;
 mod voice;
@@ -49,6 +50,7 @@ pub(crate) use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub(crate) use pace::{Pace, Rate};
 pub(crate) use publishing::{Ended, NameClaim};
 pub(crate) use tracks::with_sets;
+pub(crate) use trial::{TrialError, Tried, try_source};
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;
 

@@ -225,6 +225,11 @@ impl Sources {
         }
     }
 
+    /// Returns what watches the threads of sources.
+    pub(super) fn supervisor(&self) -> &Arc<Supervisor> {
+        &self.services.supervisor
+    }
+
     /// Returns whether the stream `name` has a running source.
     pub(crate) fn has(&self, name: &StreamName) -> bool {
         self.lock().contains_key(name)

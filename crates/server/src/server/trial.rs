@@ -6,22 +6,18 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use glassline_hub::{Hub, State};
-use tokio::sync::watch;
+use glassline_hub::Hub;
 use url::Url;
 
 use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
 use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
-use crate::ingest::{self, FrameCodes, Input, SourceSpec};
+use crate::ingest::{self, SourceSpec};
 use crate::runtime::Supervisor;
 
 /// Time that a camera or an authority has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Interval at which sources are looked at.
-const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The outcome of trying one part of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,7 +275,7 @@ pub async fn advertised_ips(
     found
 }
 
-/// Starts the source in a hub of its own, and waits until it is live or says why not.
+/// Tries one source in `hub`.
 async fn source(
     spec: SourceSpec,
     hub: Arc<Hub>,
@@ -287,42 +283,14 @@ async fn source(
     patience: Duration,
 ) -> Tried {
     let key = format!("sources.{}", spec.name);
-    let (name, text) = (spec.name.clone(), spec.input.to_string());
-    if matches!(spec.input, Input::Publisher(_)) {
-        return of(key, Ok("waits for a publisher".to_owned()));
-    }
-    let (stop, stopped) = watch::channel(false);
-    let codes = FrameCodes::default();
-    let permit = ingest::Permit::default();
-    let started = ingest::spawn(&hub, vec![spec], &codes, &supervisor, stopped, permit).await;
-    let sources = match started {
-        Ok(sources) => sources,
-        Err(error) => return of(key, Err(error.to_string().into())),
+    let text = spec.input.to_string();
+    let outcome = match ingest::try_source(spec, hub, &supervisor, patience).await {
+        Ok(ingest::Tried::Plays(_)) => Ok(format!("{text} plays")),
+        Ok(ingest::Tried::AwaitsPublisher) => Ok("waits for a publisher".to_owned()),
+        Err(error) => Err(Fault {
+            wrong: error.to_string(),
+            remedy: error.remedy().unwrap_or_default().to_owned(),
+        }),
     };
-    // A source on demand comes, too.
-    let demand = hub.stream(name.as_str()).map(|stream| stream.demand());
-    let looking = async {
-        loop {
-            let state = hub.stream(name.as_str()).map(|stream| stream.state());
-            match state {
-                Some(State::Live { .. } | State::Ended { .. }) => {
-                    return Ok(format!("{text} plays"));
-                }
-                Some(State::Down { detail }) => return Err(format!("{text}: {detail}").into()),
-                _ => tokio::time::sleep(INTERVAL).await,
-            }
-        }
-    };
-    let outcome = tokio::time::timeout(patience, looking).await;
-    let seconds = patience.as_secs();
-    let outcome = outcome.unwrap_or_else(|_| {
-        Err(Fault {
-            wrong: format!("{text}: no media within {seconds} s"),
-            remedy: "the address may be wrong, or a firewall drops packets".to_owned(),
-        })
-    });
-    drop(demand);
-    stop.send_replace(true);
-    sources.join().await;
     of(key, outcome)
 }

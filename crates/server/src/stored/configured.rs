@@ -139,7 +139,7 @@ impl StoredSources {
         sources.collect()
     }
 
-    fn configured(&self) -> MutexGuard<'_, BTreeMap<StreamName, Input>> {
+    pub(super) fn configured(&self) -> MutexGuard<'_, BTreeMap<StreamName, Input>> {
         self.configured
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

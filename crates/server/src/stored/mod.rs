@@ -14,13 +14,16 @@ mod configured;
 mod kept_logins;
 mod logins;
 mod permitted;
+mod restart;
 mod state_file;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
+use tokio::sync::Semaphore;
 
 use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
@@ -31,6 +34,7 @@ use state_file::StateFile;
 
 pub(crate) use logins::{LoginsError, Rights, StoredLogins, UserChange};
 pub use state_file::StateFileError;
+pub(crate) use trial::TrialRefusal;
 
 /// The file of everything that was made over the API, held by the one change that is made at a time.
 type SharedFile = Arc<tokio::sync::Mutex<StateFile>>;
@@ -77,6 +81,8 @@ pub(crate) struct StoredSources {
     loudspeakers: Arc<Loudspeakers>,
     stored: Mutex<BTreeMap<StreamName, StoredSource>>,
     file: SharedFile,
+    /// Holds the trials of sources that run at the same time.
+    trials: Arc<Semaphore>,
 }
 
 /// One source that was made over the API.
@@ -141,6 +147,16 @@ pub(crate) enum StoredError {
     /// The source cannot be started.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// The source is kept, and does not run.
+    #[error(
+        "the source '{0}' does not run: GET /api/v1/sources/{0} says why; change it, or delete it"
+    )]
+    Stopped(StreamName),
+    /// A client publishes the stream, so that the server has nothing to dial.
+    #[error(
+        "clients publish '{0}', and the server cannot dial them: end the publisher's session, and it may publish again"
+    )]
+    NotFetched(StreamName),
     /// The file cannot be written.
     #[error("not kept: {0}")]
     File(#[from] StateFileError),
@@ -172,6 +188,7 @@ impl StoredSources {
             loudspeakers: services.loudspeakers,
             stored: Mutex::default(),
             file,
+            trials: Arc::new(Semaphore::new(trial::TRIALS_MAX)),
         };
         for (name, keys) in kept {
             let name = match StreamName::parse(&name) {

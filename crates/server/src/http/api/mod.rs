@@ -19,6 +19,7 @@ mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
 pub(crate) mod rtsp;
+mod source_trials;
 mod sources;
 pub(crate) mod transcoding;
 pub(crate) mod webrtc;
@@ -92,6 +93,7 @@ pub(super) fn routes() -> Routes {
 /// Returns the routes of the API for operators alone.
 pub(super) fn operators() -> Routes {
     sources::routes()
+        .merge(source_trials::routes())
         .merge(cluster::routes())
         .get(
             "/api/v1/rtsp/clients",

@@ -16,7 +16,7 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use super::StreamPath;
 use crate::app::App;
-use crate::auth::Pattern;
+use crate::auth::{Pattern, Role};
 use crate::config::SourceKeys;
 use crate::ingest::{ChangeError, Input};
 use crate::stored::{Expected, NamedSource, Put, StoredError};
@@ -63,6 +63,22 @@ pub(super) fn routes() -> Routes {
             .problem(404, absent)
             .problem(409, configured),
             delete,
+        )
+        .on(
+            axum::http::Method::POST,
+            "/api/v1/sources/{name}/restart",
+            Operation::new(
+                "restartSource",
+                "Ends the source of a stream and begins it anew; viewers stay",
+            )
+            .needs(Role::Operator)
+            .problem(404, absent)
+            .problem(
+                409,
+                "The source does not run, or clients publish the stream",
+            )
+            .problem(422, wrong),
+            restart,
         )
 }
 
@@ -200,11 +216,22 @@ async fn delete(
     Ok(NoContent)
 }
 
+async fn restart(
+    State(app): State<App>,
+    Path(StreamPath { name }): Path<StreamPath>,
+) -> Result<NoContent, Problem> {
+    let name = parse(&name)?;
+    let sources = app.stored.sources.clone();
+    let restarting = tokio::spawn(async move { sources.restart(&name).await });
+    restarting.await.map_err(|_| panicked())??;
+    Ok(NoContent)
+}
+
 fn parse(name: &str) -> Result<StreamName, Problem> {
     StreamName::parse(name).map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-fn panicked() -> Problem {
+pub(super) fn panicked() -> Problem {
     let detail = "the server made a mistake; its log has the place in the code";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Server error", detail)
 }
@@ -290,6 +317,8 @@ impl From<StoredError> for Problem {
         let (status, title) = match &error {
             StoredError::Configured(_) => (StatusCode::CONFLICT, "Part of the configuration"),
             StoredError::Change(ChangeError::Published(_)) => (StatusCode::CONFLICT, "Published"),
+            StoredError::Stopped(_) => (StatusCode::CONFLICT, "Does not run"),
+            StoredError::NotFetched(_) => (StatusCode::CONFLICT, "Not fetched"),
             StoredError::Absent(_) => (StatusCode::NOT_FOUND, "No such source"),
             StoredError::Present(_) => (StatusCode::PRECONDITION_FAILED, "There already"),
             StoredError::NotPermitted(_) => (StatusCode::FORBIDDEN, "Not allowed"),

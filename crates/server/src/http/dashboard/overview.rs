@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_hub::{State as StreamState, Stream};
-use glassline_media::{Kind, Track, TrackIndex};
+use glassline_media::{Kind, TrackIndex};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,6 +13,7 @@ use super::rounding::{significant, thousandths};
 use super::viewers::{self, ViewersNow};
 use crate::app::App;
 use crate::failures::FailureRecord;
+use crate::http::track_row::TrackRow;
 use crate::rooms;
 
 /// Most failed connections that are listed, the latest ones.
@@ -82,6 +83,8 @@ struct StreamRow {
     /// Time at which the present source began.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_s: Option<u64>,
+    /// Whether the server fetches the stream itself, so that its source can be restarted.
+    fetched: bool,
     /// Number of sources that the stream has had.
     sources: u64,
     tracks: Vec<TrackRow>,
@@ -93,20 +96,6 @@ struct StreamRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     keyframe_interval_s: Option<f64>,
     viewers: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct TrackRow {
-    kind: &'static str,
-    codec: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    width: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    height: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channels: Option<u8>,
-    /// Whether the video has B-frames.
-    b_frames: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -230,24 +219,13 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
             StreamState::Live { since } => Some(since_start(app, since)),
             _ => None,
         },
+        fetched: app.stored.sources.fetches(stream.name()),
         sources: stream.totals().sources,
-        tracks: tracks.iter().map(track).collect(),
+        tracks: tracks.iter().map(TrackRow::from).collect(),
         bitrate_bps: significant(stream.bitrate(now).bps()),
         frame_rate: frame_rate.filter(|rate| *rate > 0.0).map(f64::round),
         keyframe_interval_s: interval.map(|it| (it.as_secs_f64() * 10.0).round() / 10.0),
         viewers: stream.viewers(),
-    }
-}
-
-fn track(track: &Track) -> TrackRow {
-    let known = |pixels| (pixels > 0).then_some(pixels);
-    TrackRow {
-        kind: track.kind().as_str(),
-        codec: track.codec.encoding_name(),
-        width: known(track.video.width),
-        height: known(track.video.height),
-        channels: (track.kind() == Kind::Audio).then_some(track.channels),
-        b_frames: track.video.reordered,
     }
 }
 

@@ -1,0 +1,120 @@
+//! A trial of one source: it runs in a hub of its own, until it plays or says why it does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::{Hub, Limits, State};
+use glassline_media::Track;
+use tokio::sync::watch;
+
+use super::{FrameCodes, Input, Permit, SourceSpec, Sources, StartError, spawn};
+use crate::runtime::Supervisor;
+
+/// Interval at which the source is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a trial found.
+#[derive(Clone, Debug)]
+pub(crate) enum Tried {
+    /// The source published media with these tracks.
+    Plays(Vec<Track>),
+    /// The source is a publisher, so that there is nothing to dial.
+    AwaitsPublisher,
+}
+
+/// Why a source does not play.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrialError {
+    /// The source can never work.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The source says why it is down.
+    #[error("{input}: {detail}")]
+    Down { input: String, detail: String },
+    /// The source neither played nor failed in time.
+    #[error("{input}: no media within {} s", .patience.as_secs())]
+    Silent { input: String, patience: Duration },
+}
+
+impl TrialError {
+    /// Returns what to do about it; `None` if the error says so itself.
+    pub(crate) fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Silent { .. } => Some("the address may be wrong, or a firewall drops packets"),
+            Self::Start(_) | Self::Down { .. } => None,
+        }
+    }
+}
+
+impl Sources {
+    /// Tries `input` beside the sources that run, whose streams learn nothing of it.
+    ///
+    /// # Errors
+    /// Returns [`TrialError`] if no media came within `patience`.
+    pub(crate) async fn try_input(
+        &self,
+        input: Input,
+        patience: Duration,
+    ) -> Result<Tried, TrialError> {
+        let name = glassline_hub::StreamName::parse("trial").expect("a valid name");
+        let hub = Arc::new(Hub::new(Limits::default()));
+        try_source(SourceSpec { name, input }, hub, self.supervisor(), patience).await
+    }
+}
+
+/// Starts the source in `hub`, in which it is alone, and waits at most `patience` until it plays or
+/// says why it does not. The source has ended when this returns. Needs a tokio runtime.
+///
+/// # Errors
+/// Returns [`TrialError`] if no media came.
+pub(crate) async fn try_source(
+    spec: SourceSpec,
+    hub: Arc<Hub>,
+    supervisor: &Arc<Supervisor>,
+    patience: Duration,
+) -> Result<Tried, TrialError> {
+    if matches!(spec.input, Input::Publisher(_)) {
+        return Ok(Tried::AwaitsPublisher);
+    }
+    let (name, input) = (spec.name.clone(), spec.input.to_string());
+    let (stop, stopped) = watch::channel(false);
+    let codes = FrameCodes::default();
+    let sources = spawn(
+        &hub,
+        vec![spec],
+        &codes,
+        supervisor,
+        stopped,
+        Permit::default(),
+    )
+    .await?;
+    // A source on demand comes, too.
+    let demand = hub.stream(name.as_str()).map(|stream| stream.demand());
+    let looking = async {
+        loop {
+            let stream = hub.stream(name.as_str());
+            match stream
+                .as_ref()
+                .map(|stream| (stream.state(), stream.tracks()))
+            {
+                Some((State::Live { .. } | State::Ended { .. }, tracks)) => {
+                    return Ok(Tried::Plays(tracks.to_vec()));
+                }
+                Some((State::Down { detail }, _)) => return Err(detail),
+                _ => tokio::time::sleep(INTERVAL).await,
+            }
+        }
+    };
+    let outcome = tokio::time::timeout(patience, looking).await;
+    drop(demand);
+    stop.send_replace(true);
+    sources.join().await;
+    match outcome {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(detail)) => Err(TrialError::Down {
+            input,
+            detail: detail.to_string(),
+        }),
+        Err(_) => Err(TrialError::Silent { input, patience }),
+    }
+}
