@@ -13,6 +13,8 @@ make $(pictures 25 2.4) $(sine 48000 2.4) -c:v libx264 -preset fast -g 20 -bf 2 
     -threads 1 -c:a mp2 -b:a 32k -ac 1 -f mpegts h264-mp2.ts
 make $(pictures 25 1.2) -c:v libx265 -preset fast -x265-params "keyint=10:$x265" \
     -f mpegts h265.ts
+make -f lavfi -i "sine=frequency=440:sample_rate=48000:duration=1" -c:a libopus -b:a 24k -ac 2 \
+    -f mpegts opus.ts
 make $(pictures 25 1.2) -c:v mpeg2video -q:v 20 -g 10 -bf 2 -threads 1 -f mpegts mpeg2.ts
 make $(pictures 25 2) -c:v libx264 -preset slow -g 20 -bf 3 -b_strategy 0 \
     -x264-params b-pyramid=normal:scenecut=0 -qp 36 -threads 1 \

@@ -345,16 +345,46 @@ pub enum WarningReason {
     MissingPackets(u64),
     /// A transport stream is not taken apart.
     #[error(
-        "the transport stream is sent as a whole, because its video is not H.264 or H.265: players \
-         of RTSP show it, browsers and MoQ do not; for those convert it (ffmpeg: -c:v libx264 -bf 0)"
+        "the transport stream is sent as a whole to players of RTSP, and not to browsers and MoQ: \
+         {0}"
     )]
-    SentWhole,
+    SentWhole(NotApart),
+    /// A stream of a transport stream is scrambled.
+    #[error(
+        "the stream with packet identifier {pid} is scrambled and not played: have the receiver \
+         descramble it"
+    )]
+    Scrambled {
+        /// Packet identifier of the stream.
+        pid: u16,
+    },
     /// The video has no keyframe.
     #[error("no keyframe was found; viewers may see broken frames at first")]
     NoEntryPoint,
     /// OpusHead asks for a gain, for which WebRTC has no field.
     #[error("the file asks for a gain of {0}/256 dB, which players of the stream will not apply")]
     OutputGain(i16),
+}
+
+/// Why a transport stream is not taken apart into its video and audio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotApart {
+    /// Its video is of another coding.
+    #[error("its video is {0}, not H.264 or H.265; convert it (ffmpeg: -c:v libx264 -bf 0)")]
+    OtherVideo(&'static str),
+    /// Its audio is of another coding, and it has no video.
+    #[error("its audio is {0}; convert it (ffmpeg: -c:a aac)")]
+    OtherAudio(&'static str),
+    /// Its packets are scrambled.
+    #[error("it is scrambled; have the receiver descramble it")]
+    Scrambled,
+    /// No program map was found.
+    #[error("it has no program map, which says what its packets are")]
+    NoTables,
+    /// Nothing is wrong with its codings, but no frame was found.
+    #[error("no frame of video or audio was found in it")]
+    NoFrames,
 }
 
 /// An error and its location, before the file's path is known.

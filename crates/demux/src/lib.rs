@@ -61,7 +61,7 @@ use glassline_media::{MediaTime, TrackIndex};
 pub use data::Data;
 pub use demuxer::Demuxer;
 pub use elementary::{annexb, frame_size};
-pub use error::{Error, Reason, Warning, WarningReason};
+pub use error::{Error, NotApart, Reason, Warning, WarningReason};
 pub use format::{Format, Unread};
 pub use frame_rate::FrameRate;
 pub use live::pipe::PipeDemuxer;

@@ -9,6 +9,7 @@ pub(crate) mod flac;
 pub(crate) mod frames;
 pub(crate) mod mpeg_audio;
 pub(crate) mod opus;
+pub(crate) mod opus_control;
 pub(crate) mod pcm;
 pub(crate) mod tags;
 pub(crate) mod vorbis;

@@ -10,6 +10,8 @@ pub(super) enum Content {
     Aac,
     MpegAudio,
     Ac3,
+    /// Opus of one or two channels.
+    Opus,
     /// Video that is not taken out of the stream: its name.
     OtherVideo(&'static str),
     /// Audio that is not taken out of the stream: its name.
@@ -23,6 +25,10 @@ const REGISTRATION: u8 = 0x05;
 const DVB_AC3: u8 = 0x6a;
 const DVB_EAC3: u8 = 0x7a;
 const DVB_DTS: u8 = 0x7b;
+const EXTENSION: u8 = 0x7f;
+
+/// Extension of the descriptor that has the channels of Opus.
+const OPUS_CHANNELS: u8 = 0x80;
 
 impl Content {
     /// Returns the content of a stream of this type with these descriptors.
@@ -58,7 +64,7 @@ impl Content {
                     Self::OtherAudio("E-AC-3")
                 }
                 (DVB_DTS, _) | (REGISTRATION, [b'D', b'T', b'S', _, ..]) => Self::OtherAudio("DTS"),
-                (REGISTRATION, [b'O', b'p', b'u', b's', ..]) => Self::OtherAudio("Opus"),
+                (REGISTRATION, [b'O', b'p', b'u', b's', ..]) => Self::of_opus(descriptors),
                 (REGISTRATION, [b'H', b'E', b'V', b'C', ..]) => Self::H265,
                 (REGISTRATION, [b'A', b'V', b'0', b'1', ..]) => Self::OtherVideo("AV1"),
                 _ => continue,
@@ -66,6 +72,17 @@ impl Content {
             return found;
         }
         Self::Other
+    }
+
+    /// Returns the content of a stream of Opus, whose channels a descriptor has.
+    fn of_opus(descriptors: &[u8]) -> Self {
+        let is_stereo = |(tag, body): (u8, &[u8])| {
+            tag == EXTENSION && matches!(body, [OPUS_CHANNELS, 1 | 2, ..])
+        };
+        match each(descriptors).any(is_stereo) {
+            true => Self::Opus,
+            false => Self::OtherAudio("Opus of more than two channels"),
+        }
     }
 
     /// Returns the name of content that is left out; `None` if it is played, or neither video nor
@@ -84,7 +101,7 @@ impl Content {
 
     /// Returns whether the content is audio that is played.
     pub(super) const fn is_audio(self) -> bool {
-        matches!(self, Self::Aac | Self::MpegAudio | Self::Ac3)
+        matches!(self, Self::Aac | Self::MpegAudio | Self::Ac3 | Self::Opus)
     }
 }
 
@@ -103,13 +120,17 @@ fn each(descriptors: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 mod tests {
     use super::*;
 
+    const SURROUND: Content = Content::OtherAudio("Opus of more than two channels");
+
     #[test]
     fn private_streams_are_named_by_their_descriptors() {
         for (descriptors, expected) in [
             (b"\x05\x04AC-3".as_slice(), Content::Ac3),
             (b"\x0a\x04eng\0\x6a\x01\0", Content::Ac3),
             (b"\x7a\x01\0", Content::OtherAudio("E-AC-3")),
-            (b"\x05\x04Opus\x7f\x02\x80\x02", Content::OtherAudio("Opus")),
+            (b"\x05\x04Opus\x7f\x02\x80\x02", Content::Opus),
+            (b"\x05\x04Opus\x7f\x02\x80\x06", SURROUND),
+            (b"\x05\x04Opus", SURROUND),
             (b"\x59\x08engxxxxx", Content::Other),
             (b"\x05\x09AC-3", Content::Other),
             (b"", Content::Other),

@@ -55,11 +55,12 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Reader>, Fault> {
     let layout = find_layout(&mut data)?;
     let packets = Packets::new(data.fork(), layout);
-    if let Some(container) = apart::open(packets, warnings)? {
-        return Ok(Box::new(container));
-    }
+    let reason = match apart::open(packets, warnings)? {
+        Ok(container) => return Ok(Box::new(container)),
+        Err(reason) => reason,
+    };
     let whole = Transport::open(data, warnings)?;
-    warnings.add(None, WarningReason::SentWhole);
+    warnings.add(None, WarningReason::SentWhole(reason));
     Ok(Box::new(whole))
 }
 

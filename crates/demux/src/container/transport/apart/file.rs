@@ -10,7 +10,7 @@ use crate::container::coding::UnitFacts;
 use crate::container::indexed_track::{IndexedTrackBuilder, Sample, UNIT_BYTES_MAX};
 use crate::container::transport::packets::{Packets, SEARCH_BYTES_MAX};
 use crate::container::{Container, Primed};
-use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::error::{Fault, NotApart, Reason, WarningReason, Warnings};
 
 /// Largest rounding error of stamps: many writers round to milliseconds.
 const TICK_NS: i64 = 1_000_000;
@@ -18,12 +18,12 @@ const TICK_NS: i64 = 1_000_000;
 /// Packets in which the program map must be found.
 const TABLE_PACKETS_MAX: usize = 1 << 16;
 
-/// Reads and indexes a file; `None` if its video, or all of it, is of codings that are not taken
-/// out. `packets`: the file from its start on.
+/// Reads and indexes a file. Returns why it is not taken apart if its video, or all of it, is of
+/// codings that are not taken out, or scrambled. `packets`: the file from its start on.
 pub(in super::super) fn open(
     mut packets: Packets,
     warnings: &mut Warnings,
-) -> Result<Option<Container>, Fault> {
+) -> Result<Result<Container, NotApart>, Fault> {
     let mut reading = Reading::default();
     for number in 0.. {
         if !reading.advance(&mut packets)? {
@@ -33,7 +33,7 @@ pub(in super::super) fn open(
             continue;
         }
         if !reading.can_play_all_video() {
-            return Ok(None);
+            return Ok(Err(reading.streams.not_apart()));
         }
     }
     reading.streams.finish();
@@ -48,8 +48,8 @@ pub(in super::super) fn open(
         }));
     }
     match primed.is_empty() {
-        true => Ok(None),
-        false => Container::new(Box::new(Scattered(packets)), primed).map(Some),
+        true => Ok(Err(reading.streams.not_apart())),
+        false => Container::new(Box::new(Scattered(packets)), primed).map(Ok),
     }
 }
 

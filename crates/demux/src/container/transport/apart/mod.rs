@@ -9,8 +9,8 @@
 //!             pipe: PipeUnit, handed out as it arrives ◄─────────────────────────────┘
 //! ```
 //!
-//! The first program's first stream of H.264 or H.265 and its first stream of AAC, MPEG audio or
-//! AC-3 are played. A file with other video, or with nothing of these, is sent as a whole.
+//! The first program's first stream of H.264 or H.265 and its first stream of AAC, MPEG audio,
+//! AC-3 or Opus are played. A file with other video, or with nothing of these, is sent as a whole.
 //!
 //! Sources: ISO/IEC 13818-1 §2.4.3 (packets, PES), §2.4.4 (tables), §2.7 (stamps).
 
@@ -35,8 +35,9 @@ use crate::audio::ac3::Ac3;
 use crate::audio::adts::Adts;
 use crate::audio::frames::Syntax;
 use crate::audio::mpeg_audio::MpegAudio;
+use crate::audio::opus_control::OpusControl;
 use crate::container::coding::Described;
-use crate::error::{WarningReason, Warnings};
+use crate::error::{NotApart, WarningReason, Warnings};
 use audio::AudioStream;
 use pes::{Part, Pes};
 use places::{ByteLocation, Places};
@@ -120,6 +121,30 @@ impl Streams {
         self.chosen.as_ref().map(Vec::len)
     }
 
+    /// Returns the number of scrambled packets of the streams that are played.
+    fn scrambled(&self) -> u64 {
+        let chosen = self.chosen.iter().flatten();
+        chosen.map(|stream| stream.pes.scrambled).sum()
+    }
+
+    /// Returns why nothing, or no video, is taken out of the streams.
+    fn not_apart(&self) -> NotApart {
+        let Some(program) = self.tables.program() else {
+            return NotApart::NoTables;
+        };
+        let contents = || program.contents.iter().map(|(_, content)| *content);
+        let is_playable = contents().any(|it| it.is_video() || it.is_audio());
+        let other = contents().find(|it| matches!(it, Content::OtherVideo(_)));
+        match other.or_else(|| contents().find(|it| matches!(it, Content::OtherAudio(_)))) {
+            _ if self.scrambled() > 0 => NotApart::Scrambled,
+            Some(Content::OtherVideo(name)) if !contents().any(Content::is_video) => {
+                NotApart::OtherVideo(name)
+            }
+            Some(Content::OtherAudio(name)) if !is_playable => NotApart::OtherAudio(name),
+            _ => NotApart::NoFrames,
+        }
+    }
+
     /// Takes the warnings so far.
     fn take_warnings(&mut self) -> Warnings {
         let mut warnings = std::mem::take(&mut self.warnings);
@@ -141,6 +166,7 @@ impl Stream {
             Content::Aac => audio(&Adts),
             Content::MpegAudio => audio(&MpegAudio),
             Content::Ac3 => audio(&Ac3),
+            Content::Opus => audio(&OpusControl),
             Content::OtherVideo(_) | Content::OtherAudio(_) | Content::Other => None,
         };
         Some(Self {
@@ -197,12 +223,11 @@ impl Stream {
             warnings.add(None, WarningReason::MissingPackets(gaps));
         }
         if self.pes.scrambled > 0 {
-            let what = format!("packets of stream {} are scrambled", self.pid);
-            warnings.add(None, WarningReason::OtherTrack(what));
+            warnings.add(None, WarningReason::Scrambled { pid: self.pid });
         }
         match &mut self.elementary {
             Elementary::Video(video) => {
-                if let Some(why) = video.failure() {
+                if let Some(why) = video.failure().filter(|_| self.pes.scrambled == 0) {
                     let why = format!("video: {why}");
                     warnings.add(None, WarningReason::OtherTrack(why));
                 }

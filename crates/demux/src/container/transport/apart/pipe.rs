@@ -8,7 +8,7 @@ use super::Streams;
 use super::stamps::ns;
 use crate::container::transport::packet::{PACKET_BYTES, Packet};
 use crate::container::transport::packets::{self, Layout, SEARCH_BYTES_MAX};
-use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::error::{Fault, NotApart, Reason, WarningReason, Warnings};
 use crate::pipe_reader::{PipeReader, PipeUnit};
 use crate::window::Window;
 
@@ -17,6 +17,9 @@ const START_BYTES: [usize; 3] = [1024, 4096, 32 * 1024];
 
 /// Packets in which the program map must be found.
 const TABLE_PACKETS_MAX: u64 = 1 << 16;
+
+/// Scrambled packets in which a stream that is not scrambled must have begun.
+const SCRAMBLED_PACKETS_MAX: u64 = 1 << 12;
 
 /// Reads the first video and the first audio of a pipe.
 pub(crate) struct TransportPipe {
@@ -91,9 +94,16 @@ impl TransportPipe {
     fn check(&self) -> Result<(), Fault> {
         let nothing = |what: &str| Err(Fault::whole(Reason::NothingToPlay(what.to_owned())));
         match self.streams.count() {
-            Some(0) => nothing(
-                "the transport stream has neither H.264 nor H.265 nor AAC, MPEG audio or AC-3",
-            ),
+            Some(0) => nothing(&format!(
+                "the transport stream has neither H.264 nor H.265 nor AAC, MPEG audio, AC-3 or \
+                 Opus: {}",
+                self.streams.not_apart()
+            )),
+            Some(_)
+                if self.order.is_empty() && self.streams.scrambled() > SCRAMBLED_PACKETS_MAX =>
+            {
+                nothing(&NotApart::Scrambled.to_string())
+            }
             None if self.packets > TABLE_PACKETS_MAX => nothing("no program map (PAT and PMT)"),
             _ => Ok(()),
         }

@@ -4,10 +4,12 @@ use glassline_media::Codec;
 use proptest::prelude::*;
 
 use crate::container::transport::packet::PACKET_BYTES;
+use crate::error::NotApart;
 use crate::{Demuxer, Error, Format, Frame, Input, MediaTime, Options, PipeDemuxer, WarningReason};
 
 const CLIP: &[u8] = include_bytes!("../../../../samples/h264-mp2.ts");
 const H265: &[u8] = include_bytes!("../../../../samples/h265.ts");
+const OPUS: &[u8] = include_bytes!("../../../../samples/opus.ts");
 const MPEG2: &[u8] = include_bytes!("../../../../samples/mpeg2.ts");
 
 fn opened(bytes: &[u8], once: bool) -> Result<Demuxer, Error> {
@@ -115,9 +117,64 @@ fn other_video_is_sent_as_a_whole() {
     let demuxer = opened(MPEG2, true).expect("a good file");
     assert_eq!(codecs(&demuxer), [Codec::MpegTs]);
     let warned = demuxer.warnings().iter().map(|it| it.reason.clone());
-    assert!(warned.into_iter().any(|it| it == WarningReason::SentWhole));
+    let reason = WarningReason::SentWhole(NotApart::OtherVideo("MPEG-1/2 video"));
+    assert!(warned.into_iter().any(|it| it == reason));
     let error = piped(MPEG2).map(drop).expect_err("nothing that is played");
     assert!(error.to_string().contains("H.264"), "{error}");
+}
+
+/// Sets the scrambling bits of all packets of streams, not of tables.
+fn scramble(bytes: &[u8], pid: impl Fn(u16) -> bool) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for packet in bytes.chunks_mut(PACKET_BYTES) {
+        if pid(u16::from_be_bytes([packet[1] & 0x1f, packet[2]])) {
+            packet[3] |= 0x80;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_scrambled_stream_says_that_it_is_scrambled() {
+    let is_media = |pid| (0x100..0x200).contains(&pid);
+    let all = scramble(CLIP, is_media);
+    let told = |demuxer: &Demuxer| {
+        let warned = demuxer.warnings().iter();
+        warned.map(|it| it.reason.clone()).collect::<Vec<_>>()
+    };
+    let demuxer = opened(&all, true).expect("it is sent as a whole");
+    assert_eq!(codecs(&demuxer), [Codec::MpegTs]);
+    let whole = WarningReason::SentWhole(NotApart::Scrambled);
+    assert!(told(&demuxer).contains(&whole), "{:?}", told(&demuxer));
+    let repeated: Vec<u8> = std::iter::repeat_n(all, 20).flatten().collect();
+    let error = piped(&repeated)
+        .map(drop)
+        .expect_err("nothing can be played");
+    assert!(error.to_string().contains("scrambled"), "{error}");
+    let video = scramble(CLIP, |pid| pid == 0x100);
+    let demuxer = opened(&video, true).expect("its audio can be heard");
+    assert_eq!(codecs(&demuxer), [Codec::MpegAudio]);
+    let reason = WarningReason::Scrambled { pid: 0x100 };
+    assert!(told(&demuxer).contains(&reason), "{:?}", told(&demuxer));
+}
+
+#[test]
+fn opus_is_taken_out_behind_its_control_headers() {
+    let mut demuxer = opened(OPUS, true).expect("a good file");
+    assert_eq!(codecs(&demuxer), [Codec::Opus]);
+    let all = frames(&mut demuxer, usize::MAX);
+    assert_eq!(all.len(), 51, "as many packets as ffprobe counts");
+    for pair in all.windows(2) {
+        let between = pair[1].time.nanos() - pair[0].time.nanos();
+        assert!((between - 20_000_000).abs() < 1_000_000, "{between}");
+    }
+    let piped = piped(OPUS).expect("a good pipe");
+    assert!(
+        piped
+            .iter()
+            .map(|it| &it.data)
+            .eq(all.iter().map(|it| &it.data))
+    );
 }
 
 #[test]
