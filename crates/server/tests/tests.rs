@@ -32,6 +32,7 @@ mod https;
 mod ice_tcp;
 mod isolation;
 mod kernel;
+mod large_keyframes;
 mod latency;
 mod logins;
 mod loss;

@@ -71,6 +71,12 @@ impl UdpSocket {
         self.local
     }
 
+    /// Returns the socket of the operating system, which keeps its options, for callers that wait for
+    /// it with a runtime of their own.
+    pub fn into_std(self) -> StdSocket {
+        self.socket
+    }
+
     /// Returns the size of the receive buffer in bytes. Linux includes its own overhead and
     /// reports twice what was requested.
     pub fn receive_buffer_bytes(&self) -> io::Result<usize> {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 use glassline_media::TrackIndex;
+use glassline_net::Options;
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
@@ -12,6 +13,10 @@ const ATTEMPTS: usize = 64;
 
 /// Longest datagram that is read, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+
+/// Receive buffer to request from the system for media, in bytes. Cameras send a keyframe of megabytes
+/// at the rate of their link, and the system's default holds about a hundred packets.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// The UDP ports that a camera sends to: for each track an even one for RTP and the next one for
 /// RTCP (RFC 3550 §11). There are none if packets come within the connection.
@@ -35,10 +40,10 @@ impl Ports {
         self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
         let mut failure = None;
         for _ in 0..ATTEMPTS {
-            let first = std::net::UdpSocket::bind((local, 0))?;
+            let first = open(local, 0)?;
             let port = first.local_addr()?.port();
             // The neighbor below an odd port makes a pair as well.
-            let second = match std::net::UdpSocket::bind((local, port ^ 1)) {
+            let second = match open(local, port ^ 1) {
                 Ok(second) => second,
                 Err(error) => {
                     failure = Some(error);
@@ -105,6 +110,18 @@ impl Ports {
     }
 }
 
+/// Opens a port; any free one if `port` is 0. It is not known yet whether it will be one for media.
+fn open(local: IpAddr, port: u16) -> io::Result<std::net::UdpSocket> {
+    let options = Options {
+        receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+        segmentation: false,
+        ..Options::default()
+    };
+    let socket = glassline_net::UdpSocket::bind(SocketAddr::new(local, port), &options);
+    let socket = socket.map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(socket.into_std())
+}
+
 fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)
@@ -125,6 +142,25 @@ mod tests {
         socket.set_read_timeout(deadline).expect("a deadline");
         let port = socket.local_addr().expect("bound").port();
         (socket, port)
+    }
+
+    /// A camera sent a keyframe of a megabyte at once, and the system kept a hundred packets of it.
+    #[tokio::test]
+    async fn a_burst_of_packets_waits_for_its_reader() {
+        // With twice the default of 208 KiB, which is the limit of systems that were not tuned, 180
+        // packets have room.
+        const PACKETS: usize = 150;
+        let mut ports = Ports::default();
+        let (port, _) = ports.bind(TrackIndex(0), LOCAL).expect("a pair");
+        let (camera, _) = socket();
+        for _ in 0..PACKETS {
+            let sent = camera.send_to(&[7; 1200], (LOCAL, port));
+            assert_eq!(sent.expect("there is room"), 1200);
+        }
+        for number in 0..PACKETS {
+            let next = tokio::time::timeout(Duration::from_secs(5), ports.receive(LOCAL)).await;
+            assert!(next.is_ok(), "only {number} packets of {PACKETS} were kept");
+        }
     }
 
     #[tokio::test]
