@@ -23,6 +23,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_healthy_configuration_publishes_and_plays,
     },
     Test {
+        name: "doctor::a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions",
+        needs: &[Peer::Ipv6],
+        run: a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions,
+    },
+    Test {
         name: FAULTS,
         needs: &[Peer::Namespaces],
         run: || namespace::inside(FAULTS, LONG, each_fault_is_found),
@@ -143,6 +148,41 @@ fn a_healthy_configuration_publishes_and_plays() -> Result<(), Failed> {
             return Err(format!("{status}: no word of {words:?} in:\n{printed}").into());
         }
     }
+    Ok(())
+}
+
+/// The pages, media, RTSP and MoQ of a server on every address; its API names the ports.
+fn a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions() -> Result<(), Failed> {
+    let yaml = "http: {address: '[::]:0'}\nmedia: {address: '[::]:0'}\nrtsp: {address: '[::]:0'}\n\
+                quic: {address: '[::]:0'}\ncors: {origins: ['https://site.test']}\n";
+    let server = Server::configured(yaml, &["demo=demo"])?;
+    for host in ["[::1]", "localhost"] {
+        let url = server.url("/demo").replace("127.0.0.1", host);
+        let mut command = glassline(&["doctor", "--json", "--origin", "https://site.test"]);
+        command.arg(url);
+        let findings = Findings::read(command)?;
+        findings.is_healthy()?;
+        for check in ["tcp", "media", "whep", "rtsp", "quic", "cors", "clock"] {
+            if findings.all(check, "ok").is_empty() {
+                return Err(format!("{host}: nothing of {check}: {:#}", findings.report).into());
+            }
+        }
+        let clocks = findings.all("clock", "ok");
+        if !clocks.iter().any(|it| it.to_string().contains("by RTCP")) {
+            return Err(format!("{host}: {:#}", findings.report).into());
+        }
+    }
+    let mut command = glassline(&["doctor", "--json", "--origin", "https://other.test"]);
+    command.args(["--rtsp-port", &free_port()?.to_string()]);
+    command.arg(server.url("/demo"));
+    let findings = Findings::read(command)?;
+    let failed = findings.has_failed()?;
+    failed.has(
+        "cors",
+        "failure",
+        &["origins: [\\\"https://other.test\\\"]"],
+    )?;
+    failed.has("rtsp", "failure", &["no RTSP at this port", "/tcp"])?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! failed where `CI=true`.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -59,6 +60,8 @@ pub(crate) enum Peer {
     /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
     /// sound devices.
     PulseAudio,
+    /// IPv6, at least of this machine with itself, which no installation brings.
+    Ipv6,
 }
 
 /// A test with its name and the peers that it needs.
@@ -130,6 +133,7 @@ impl Peer {
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
+            Peer::Ipv6 => true,
             _ => false,
         }
     }
@@ -159,6 +163,10 @@ impl Peer {
             Peer::Ffmpeg80 => ffmpeg_8_0().err()?,
             Peer::GstreamerWhip => gstreamer_whip_check().err()?,
             Peer::Namespaces => return namespaces().err(),
+            Peer::Ipv6 => {
+                let bound = UdpSocket::bind("[::1]:0");
+                format!("this machine has no IPv6: {}", bound.err()?)
+            }
             Peer::Packaging if find("dpkg").is_none() => {
                 return Some("this is no Debian, whose packages are tried".to_owned());
             }
