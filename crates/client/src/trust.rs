@@ -1,5 +1,6 @@
 //! Which certificates are accepted, over HTTP and RTSP alike.
 
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
@@ -62,7 +63,7 @@ fn config(trust: Trust) -> Arc<ClientConfig> {
         }
         Trust::Anybody => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate::new(provider, ()))),
     };
     Arc::new(builder.with_no_client_auth())
 }
@@ -91,19 +92,54 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
+/// What a server shows in a handshake for a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShownCertificate<'a> {
+    pub(crate) own: &'a CertificateDer<'a>,
+    pub(crate) others: &'a [CertificateDer<'a>],
+    pub(crate) name: &'a ServerName<'a>,
+    pub(crate) ocsp: &'a [u8],
+    pub(crate) now: UnixTime,
+}
+
+/// Looks at certificates that are accepted whatever they are.
+pub(crate) trait CertificateObserver: Debug + Send + Sync {
+    fn observe(&self, shown: ShownCertificate<'_>);
+}
+
+impl CertificateObserver for () {
+    fn observe(&self, _: ShownCertificate<'_>) {}
+}
+
 /// Accepts any certificate, but checks that the server has its key.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+pub(crate) struct AnyCertificate<O> {
+    provider: Arc<CryptoProvider>,
+    observer: O,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl<O> AnyCertificate<O> {
+    pub(crate) const fn new(provider: Arc<CryptoProvider>, observer: O) -> Self {
+        Self { provider, observer }
+    }
+}
+
+impl<O: CertificateObserver> ServerCertVerifier for AnyCertificate<O> {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        self.observer.observe(ShownCertificate {
+            own,
+            others,
+            name,
+            ocsp,
+            now,
+        });
         Ok(ServerCertVerified::assertion())
     }
 
@@ -113,7 +149,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         crypto::verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -123,11 +159,13 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

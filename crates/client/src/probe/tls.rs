@@ -6,15 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 
-use crate::trust::ROOTS;
+use crate::trust::{AnyCertificate, CertificateObserver, ROOTS, ShownCertificate};
 
 /// The certificate of a server, and what a browser with the system's authorities says about it.
 #[derive(Clone, Debug)]
@@ -51,12 +48,14 @@ pub enum CertificateFault {
 pub fn present(host: &str, address: SocketAddr, patience: Duration) -> io::Result<Presented> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let witness = Arc::new(Witness::new());
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&witness.provider))
+    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    let witness = Arc::new(Witness::new(&provider));
+    let verifier = AnyCertificate::new(Arc::clone(&provider), Arc::clone(&witness));
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(&witness) as Arc<dyn ServerCertVerifier>)
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
@@ -92,27 +91,25 @@ pub fn fault_of(chain: &[Vec<u8>], host: &str, now: SystemTime) -> Option<Certif
     };
     let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let now = UnixTime::since_unix_epoch(now);
-    Witness::new().judge(own, others, &name, &[], now)
+    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    Witness::new(&provider).judge(own, others, &name, &[], now)
 }
 
-/// Accepts every certificate, and keeps it with the judgement of the system's authorities.
+/// Keeps the certificate of a server with the judgement of the system's authorities.
 #[derive(Debug)]
 struct Witness {
-    provider: Arc<CryptoProvider>,
     /// `None` on a machine without authorities.
     verifier: Option<Arc<WebPkiServerVerifier>>,
     seen: Mutex<Option<Presented>>,
 }
 
 impl Witness {
-    fn new() -> Self {
-        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    fn new(provider: &Arc<CryptoProvider>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(ROOTS.iter().cloned());
         let builder =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
         Self {
-            provider,
             verifier: builder.build().ok(),
             seen: Mutex::default(),
         }
@@ -158,15 +155,15 @@ fn fault(error: CertificateError) -> CertificateFault {
     }
 }
 
-impl ServerCertVerifier for Witness {
-    fn verify_server_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+impl CertificateObserver for Arc<Witness> {
+    fn observe(&self, shown: ShownCertificate<'_>) {
+        let ShownCertificate {
+            own,
+            others,
+            name,
+            ocsp,
+            now,
+        } = shown;
         let presented = Presented {
             chain: std::iter::once(own)
                 .chain(others)
@@ -175,32 +172,5 @@ impl ServerCertVerifier for Witness {
             fault: self.judge(own, others, name, ocsp, now),
         };
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(presented);
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }
