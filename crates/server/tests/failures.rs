@@ -25,7 +25,7 @@ pub(crate) fn failures(running: &Running) -> Vec<Value> {
 /// Returns the reason with the remedy that the session's own address tells, which must be of this
 /// stage.
 #[track_caller]
-fn told(response: &Response, stage: &str) -> (String, String) {
+pub(crate) fn told(response: &Response, stage: &str) -> (String, String) {
     let problem = response.problem(410);
     assert_eq!(problem["stage"], stage, "{problem}");
     let text = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
@@ -33,7 +33,7 @@ fn told(response: &Response, stage: &str) -> (String, String) {
 }
 
 /// Gives the session up, as the player page does.
-fn give_up(peer: &Peer<'_>, view: &Value) -> Response {
+pub(crate) fn give_up(peer: &Peer<'_>, view: &Value) -> Response {
     let path = format!("{}/failure", peer.location);
     peer.running
         .request("POST", &path, &[JSON], &view.to_string())

@@ -68,7 +68,7 @@ pub(crate) fn you(peer: &Peer<'_>) -> String {
 }
 
 /// Opens a leg on which `peer` receives the voice of `id`.
-fn open_leg<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
+pub(crate) fn open_leg<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
     let path = format!("{}/hear/{id}", peer.location);
     let audio = (Vec::new(), Kinds::AUDIO);
     Peer::asking(peer.running, &path, &[], socket(), audio, str::to_owned)

@@ -49,6 +49,7 @@ mod proxies;
 mod publishing;
 mod pull_cost;
 mod quic;
+mod refused_connections;
 mod reload;
 mod reordered;
 mod restart;

@@ -45,7 +45,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Sends one frame of video and one packet of audio.
-    fn send(&mut self) {
+    pub(crate) fn send(&mut self) {
         let asks = |event: &Event| matches!(event, Event::KeyframeRequest { .. });
         let is_asked = self.peer.events.iter().any(asks);
         if is_asked {

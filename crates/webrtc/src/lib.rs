@@ -123,7 +123,10 @@ pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::{Certificate, Cipher, CipherChoice, Flight, HandshakeTrace};
-pub use ice::{binding_request, is_stun_response, mapped_address, stun_check, stun_is_authentic};
+pub use ice::{
+    StatedCandidates, binding_request, is_stun_response, mapped_address, stun_check,
+    stun_is_authentic,
+};
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, ConnectionReport, Counts, DataConfig, DataCounts,

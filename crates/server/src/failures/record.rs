@@ -64,7 +64,7 @@ pub(crate) enum Stage {
     Ice,
     /// The handshake of the encryption: DTLS, TLS or QUIC.
     Handshake,
-    /// The connection stood, but no media came.
+    /// The connection stood, but no media came, or no messages could.
     Media,
 }
 

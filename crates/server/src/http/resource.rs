@@ -21,8 +21,8 @@ use crate::app::App;
 use crate::auth::Users;
 use crate::runtime::SessionId;
 use crate::sessions::{
-    AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, Expected, Full, Negotiator,
-    OfferError, SessionRecord,
+    AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
+    Negotiator, OfferError, SessionRecord,
 };
 use crate::transcoding::WITHOUT_B_FRAMES;
 
@@ -70,13 +70,14 @@ pub(super) fn find_keyed(
 /// Returns why a session ended or failed, of `stream` if its URL names one, with status 410; `None` if
 /// its client ended it, or if that is too long ago.
 pub(super) fn gone(sessions: &Negotiator, stream: Option<&str>, session: &str) -> Option<Problem> {
-    if let Some(reason) = sessions.ending(stream, session) {
-        let problem = Problem::new(StatusCode::GONE, reason.title(), reason.to_string());
-        return Some(problem);
-    }
-    let failure = sessions.failure(stream, session)?;
+    let ending = sessions.ending(stream, session);
+    // A failure tells more than the kind of end: what arrived, or who has the stream.
+    let Some(failure) = sessions.failure(stream, session) else {
+        return ending.map(|it| Problem::new(StatusCode::GONE, it.title(), it.to_string()));
+    };
+    let title = ending.map_or("The connection failed", EndReason::title);
     let reason: String = failure.reason.into();
-    let problem = Problem::new(StatusCode::GONE, "The connection failed", reason);
+    let problem = Problem::new(StatusCode::GONE, title, reason);
     let problem = problem.with("stage", failure.stage.as_str());
     Some(match failure.remedy {
         Some(remedy) => problem.with("remedy", String::from(remedy)),

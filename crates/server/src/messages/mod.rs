@@ -28,7 +28,7 @@ use glassline_sctp::channel::{Init, Message};
 
 pub(crate) use counters::DataCounters;
 pub(crate) use publication::Publication;
-pub(crate) use session::Messages;
+pub(crate) use session::{Association, Messages};
 pub(crate) use stats::{DataStats, MessageCounts};
 
 use crate::runtime::SessionId;

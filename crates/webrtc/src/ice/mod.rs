@@ -11,6 +11,7 @@ mod integrity;
 mod lite;
 mod mapped;
 mod priority;
+mod stated;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use integrity::HMAC_SHA1;
 pub use integrity::stun_is_authentic;
 use lite::HandshakePath;
 pub use mapped::{binding_request, mapped_address};
+pub use stated::StatedCandidates;
 
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {
@@ -88,6 +90,7 @@ pub(crate) struct Agent {
     relayed: Vec<TransportAddress>,
     /// The peer's addresses with the candidate types that the peer stated.
     described: Vec<(TransportAddress, CandidateKind)>,
+    stated: StatedCandidates,
     /// Addresses from which authentic STUN arrived since the last restart.
     validated: Vec<TransportAddress>,
     remote_candidates: usize,
@@ -158,6 +161,7 @@ impl Agent {
             local: Vec::with_capacity(addresses.len()),
             relayed: Vec::new(),
             described: Vec::new(),
+            stated: StatedCandidates::default(),
             validated: Vec::new(),
             remote_candidates: 0,
             received: 0,
@@ -202,11 +206,17 @@ impl Agent {
 
     /// Records a candidate's type as the peer stated it, for [`kind_of`](Self::kind_of).
     pub(crate) fn describe_remote(&mut self, candidate: &sdp::Candidate) {
+        self.stated.add(candidate);
         let known = self.described.len() < CANDIDATES_MAX;
         if let (true, Some(candidate)) = (known, translate(candidate)) {
             let address = transport_address(candidate.proto(), candidate.addr());
             self.described.push((address, candidate.kind()));
         }
+    }
+
+    /// Returns which kinds of candidates the peer stated so far.
+    pub(crate) const fn stated(&self) -> StatedCandidates {
+        self.stated
     }
 
     /// Returns the candidate type of a remote address as the peer stated it; peer-reflexive if

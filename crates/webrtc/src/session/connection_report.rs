@@ -3,6 +3,7 @@
 use super::Session;
 use crate::TransportAddress;
 use crate::dtls::HandshakeTrace;
+use crate::ice::StatedCandidates;
 use crate::srtp::Role;
 
 /// What this end has seen of a session's ICE and DTLS.
@@ -10,6 +11,8 @@ use crate::srtp::Role;
 pub struct ConnectionReport {
     /// Addresses that this end offers as candidates.
     pub candidates: Vec<TransportAddress>,
+    /// Kinds of candidates that the peer stated.
+    pub stated: StatedCandidates,
     /// Number of authentic connectivity checks that arrived.
     pub checks: u32,
     /// Addresses that those checks came from since the last ICE restart, at most 24, the latest
@@ -24,6 +27,8 @@ pub struct ConnectionReport {
     pub is_dtls_client: bool,
     /// What was sent and received of the DTLS handshake.
     pub handshake: HandshakeTrace,
+    /// Number of RTP packets whose SSRC and payload type were not negotiated.
+    pub unnegotiated_packets: u64,
 }
 
 impl Session {
@@ -34,12 +39,14 @@ impl Session {
         let dtls = self.dtls.as_ref();
         ConnectionReport {
             candidates: self.ice.local().to_vec(),
+            stated: self.ice.stated(),
             checks,
             sources: sources.to_vec(),
             own_checks,
             own_checks_answered,
             is_dtls_client: dtls.is_some_and(|it| it.role() == Role::Client),
             handshake: dtls.map(|it| it.trace().clone()).unwrap_or_default(),
+            unnegotiated_packets: self.reports.unnegotiated_packets,
         }
     }
 }

@@ -18,6 +18,7 @@ impl Session {
         let counts_only = self.mode == ReceiveMode::CountOnly;
         let found = self.find(&header, counts_only);
         if found.is_none() && !self.has_payload_type(&header) {
+            self.reports.unnegotiated_packets += 1;
             return Err(Dropped::UnknownStream);
         }
         let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;

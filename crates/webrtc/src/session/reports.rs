@@ -20,6 +20,8 @@ pub(super) struct Reports {
     /// Whether the peer is a publisher that agreed to RTCP packets without a leading report
     /// (RFC 5506).
     pub(super) are_lone: bool,
+    /// RTP packets whose SSRC and payload type were not negotiated, so that no report counts them.
+    pub(super) unnegotiated_packets: u64,
     /// Relation of `now` to the calendar, for sender reports.
     pub(super) wall: WallClock,
     /// RTCP canonical name, which does not change.
@@ -34,6 +36,7 @@ impl Reports {
             at: None,
             nacked: 0,
             are_lone: false,
+            unnegotiated_packets: 0,
             wall,
             cname,
         }

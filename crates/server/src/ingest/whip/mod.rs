@@ -20,6 +20,7 @@ pub(crate) mod fuzzing;
 mod keyframes;
 mod reception;
 mod reservations;
+mod shortfall;
 mod simulcast;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub(crate) use captures::{CaptureLog, PublisherClock};
 use keyframes::KeyframeRequests;
 use reception::Reception;
 pub(crate) use reservations::{Reservation, Reservations};
+pub(crate) use shortfall::Shortfall;
 
 /// Time without packets after which a publisher counts as gone, although its connection is kept.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -83,6 +85,8 @@ pub(crate) struct Contribution {
     /// Media units on their way; kept for the capacity.
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
+    /// Whether the stream has ever been live by this publisher.
+    was_live: bool,
     /// How often the publisher may change its codecs.
     codec_changes: TokenBucket,
     began: Instant,
@@ -115,6 +119,7 @@ impl Contribution {
             oversized: OversizedFrames::default(),
             media_units: Vec::new(),
             publisher: None,
+            was_live: false,
             codec_changes: TokenBucket::new(CODEC_CHANGES_PER_S, CODEC_CHANGES_AT_ONCE),
             began: now,
             last_received: now,
@@ -238,6 +243,14 @@ impl Contribution {
         }
     }
 
+    /// Returns why the stream never went live, and what to change; `None` if it did.
+    pub(crate) fn shortfall(&self, session: &Session, now: Instant) -> Option<Shortfall> {
+        let arrived = session.receivers().iter().map(|it| it.totals().received);
+        let waited = now.saturating_duration_since(self.began);
+        let unnegotiated = session.connection_report().unnegotiated_packets;
+        (!self.was_live).then(|| Shortfall::of(arrived.sum(), unnegotiated, waited))
+    }
+
     /// Returns the name of the stream that is published.
     pub(crate) fn name(&self) -> &StreamName {
         self.reservation.name()
@@ -318,6 +331,7 @@ impl Contribution {
                         protocol: "whip",
                         left_out: Vec::new(),
                     });
+                    self.was_live = true;
                     self.publisher.insert(publisher)
                 }
                 None => continue,

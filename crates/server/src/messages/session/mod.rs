@@ -39,6 +39,32 @@ const NAMES_BYTES_MAX: usize = 4 << 10;
 /// dropped.
 const READER_MESSAGE_BYTES: usize = 16 << 10;
 
+/// How far the SCTP association of a session has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Association {
+    /// The handshake is not done.
+    Opening,
+    /// Messages can be sent.
+    Established,
+    /// The association ended before it was established, for this reason.
+    Refused(Box<str>),
+    /// The association ended after it had been established.
+    Ended,
+}
+
+impl Association {
+    /// Notes the end. One that this end made, or the session's, tells nothing new of an association
+    /// that was not established.
+    fn end(&mut self, reason: &sctp::CloseReason) {
+        use sctp::CloseReason::{Aborted, Disconnected};
+        *self = match self {
+            Self::Opening if matches!(reason, Aborted | Disconnected) => Self::Opening,
+            Self::Opening => Self::Refused(reason.to_string().into()),
+            _ => Self::Ended,
+        };
+    }
+}
+
 /// The data channels of one session, as its shard has them.
 #[derive(Debug)]
 pub(crate) struct Messages {
@@ -46,8 +72,7 @@ pub(crate) struct Messages {
     /// Whether messages from the peer are passed on.
     may_send: bool,
     broker: Arc<MessageBroker>,
-    /// Whether the SCTP association is established.
-    is_up: bool,
+    association: Association,
     /// Number of the next posted message, once one has come.
     expected: Option<u64>,
     queues: ChannelQueues,
@@ -72,7 +97,7 @@ impl Messages {
             side,
             may_send,
             broker,
-            is_up: false,
+            association: Association::Opening,
             expected: None,
             queues: ChannelQueues::new(session, bounds),
             allowance: {
@@ -109,6 +134,11 @@ impl Messages {
             },
             ..glassline_webrtc::DataConfig::default()
         }
+    }
+
+    /// Returns whether the SCTP association is or was established, or else how it ended, if it has.
+    pub(crate) fn association(&self) -> &Association {
+        &self.association
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -150,7 +180,7 @@ impl Messages {
         while let Some(event) = channels.poll_event(now) {
             match event {
                 Event::Connected => {
-                    self.is_up = true;
+                    self.association = Association::Established;
                     self.expected = None;
                 }
                 Event::Opened {
@@ -166,7 +196,7 @@ impl Messages {
                     tracing::info!(session = %self.queues.session, stream, %why, "data channel refused");
                 }
                 Event::Ended(reason) => {
-                    self.is_up = false;
+                    self.association.end(&reason);
                     self.queues.clear();
                     tracing::info!(session = %self.queues.session, %reason, "data channels ended");
                 }
@@ -235,7 +265,7 @@ impl Messages {
         now: Instant,
         counters: &DataCounters,
     ) {
-        if !self.is_up {
+        if self.association != Association::Established {
             return;
         }
         let expected = self.expected.replace(posted.number + 1);

@@ -44,10 +44,56 @@ pub(super) fn nothing_arrived(evidence: &Evidence<'_>) -> Diagnosis {
             "the address leads elsewhere: correct media.advertise, or the forwarding of the port",
         );
     }
-    match cause(evidence) {
-        Some((cause, remedy)) => Diagnosis::new(Stage::Ice, format!("{seen}: {cause}"), remedy),
-        None => Diagnosis::new(Stage::Ice, seen, way_remedy(evidence)),
+    let unusable = Some(sent).filter(|sent| *sent == 0);
+    let unusable = unusable.and_then(|_| unusable_candidates(evidence));
+    if let Some((cause, remedy)) = unusable.or_else(|| cause(evidence)) {
+        return Diagnosis::new(Stage::Ice, format!("{seen}: {cause}"), remedy);
     }
+    let remedy = way_remedy(evidence);
+    if sent == 0 && evidence.report.stated.is_empty() {
+        return Diagnosis::new(
+            Stage::Ice,
+            format!("{seen}, and the client named no candidate of its own"),
+            format!(
+                "see whether the client has a network for WebRTC, which a privacy setting, an extension or \
+                 a VPN may forbid; if it has, {remedy}"
+            ),
+        );
+    }
+    Diagnosis::new(Stage::Ice, seen, remedy)
+}
+
+/// Returns why none of the client's candidates can reach any of the server's, and the remedy; `None`
+/// if one may, or if the client named none: checks may come from addresses that nobody named.
+fn unusable_candidates(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
+    let (offered, stated) = (&evidence.report.candidates, evidence.report.stated);
+    if stated.is_empty() || offered.iter().any(|it| stated.reach(*it)) {
+        return None;
+    }
+    if stated.is_tcp_alone() && !offered.iter().any(TransportAddress::is_tcp) {
+        return Some((
+            "the client has candidates of TCP alone, and this server offers UDP alone",
+            "set media.tcp to true, or let the client send UDP".to_owned(),
+        ));
+    }
+    let has_ipv4 = offered
+        .iter()
+        .any(|it| it.socket.ip().to_canonical().is_ipv4());
+    let (theirs, ours) = match has_ipv4 {
+        true => (
+            "IPv6",
+            "the client has candidates of IPv6 alone, and this server offers IPv4 alone",
+        ),
+        false => (
+            "IPv4",
+            "the client has candidates of IPv4 alone, and this server offers IPv6 alone",
+        ),
+    };
+    let remedy = format!(
+        "let media.address listen on {theirs}, too ('[::]:PORT' is both), and add an {theirs} address of the \
+         server to media.advertise if that is set"
+    );
+    Some((ours, remedy))
 }
 
 /// Returns what is wrong with the addresses that the server offers, and the remedy; `None` if

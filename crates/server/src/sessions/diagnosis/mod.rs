@@ -5,6 +5,7 @@
 //! offered, what arrived from where, and which of its own datagrams got no answer.
 
 mod address;
+mod channels;
 mod client_view;
 mod handshake;
 mod ice;
@@ -18,6 +19,7 @@ use glassline_webrtc::{CloseReason, ConnectionReport, TransportAddress};
 
 use super::offer::ConnectionAddresses;
 use crate::failures::Stage;
+pub(super) use channels::never_opened;
 pub(crate) use client_view::ClientView;
 
 /// What is known of a connection that failed.
@@ -55,7 +57,7 @@ pub(super) struct Diagnosis {
 }
 
 impl Diagnosis {
-    fn new(stage: Stage, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn new(stage: Stage, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             stage,
             reason: reason.into(),

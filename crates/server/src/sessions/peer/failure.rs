@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
-use super::{Peer, Role};
+use super::{Peer, Publisher, Role, Viewer};
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
+use crate::messages::Association;
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
 
@@ -27,10 +28,8 @@ impl Peer {
         let waited = now.saturating_duration_since(self.created);
         let is_left_soon =
             self.dismissal == Some(Dismissal::Left) && waited < PATIENCE && view.is_none();
-        // The server stops, or the session was made in vain for a reason that has been told.
-        let is_stopped = self.closed == Some(CloseReason::Local) && self.dismissal.is_none();
         let (diagnosis, from) = match &self.connecting {
-            Some(_) if is_left_soon || is_stopped => return None,
+            Some(_) if is_left_soon || self.is_stopped() => return None,
             Some(connecting) => {
                 let evidence = Evidence {
                     report: &self.session.connection_report(),
@@ -44,7 +43,7 @@ impl Peer {
                 (evidence.diagnose(), connecting.addresses.peer.ip())
             }
             None => {
-                let diagnosis = self.without_media(view, waited);
+                let diagnosis = self.unserved(view, waited, now);
                 (diagnosis?, self.session.peer()?.socket.ip())
             }
         };
@@ -66,45 +65,102 @@ impl Peer {
         })
     }
 
-    /// Returns why no media flowed although the handshake was done; `None` if some flowed, or if none
-    /// was wanted.
-    fn without_media(&self, view: Option<&ClientView>, waited: Duration) -> Option<Diagnosis> {
+    /// Returns why the peer was not served although the handshake was done; `None` if it was.
+    fn unserved(
+        &self,
+        view: Option<&ClientView>,
+        waited: Duration,
+        now: Instant,
+    ) -> Option<Diagnosis> {
         match &self.role {
-            Role::Publisher(_) => {
-                let ending = self.ending.filter(|it| *it != EndReason::Replaced)?;
-                Some(Diagnosis {
-                    stage: Stage::Media,
-                    reason: ending.to_string(),
-                    remedy: None,
-                })
+            Role::Publisher(publisher) if self.ending.is_some() || view.is_none() => {
+                let unpublished = self.unpublished(publisher, waited, now);
+                unpublished.or_else(|| self.without_messages(waited))
             }
             _ if view.is_some() => Some(diagnosis::not_seen_by_client()),
-            Role::Viewer(viewer) if !viewer.sender.is_empty() && self.ending.is_none() => {
-                let senders = self.session.senders();
-                let is_silent = senders.iter().all(|it| it.counts().packets == 0);
-                let is_stopped =
-                    self.closed == Some(CloseReason::Local) && self.dismissal.is_none();
-                if !is_silent || is_stopped || waited < PATIENCE {
-                    return None;
-                }
-                let state = self.stream.state();
-                let detail = state.detail().map(|it| format!(": {it}"));
-                Some(Diagnosis {
-                    stage: Stage::Media,
-                    reason: format!(
-                        "connected, but the source gave no keyframe to begin with within {} s; the stream is \
-                         {}{}",
-                        waited.as_secs(),
-                        state.as_str(),
-                        detail.unwrap_or_default()
-                    ),
-                    remedy: Some(
-                        "set the encoder's keyframe interval to 1 or 2 s, and look at the source"
-                            .to_owned(),
-                    ),
-                })
+            Role::Viewer(viewer) if self.is_media_missing(viewer, waited) => {
+                Some(self.without_keyframe(waited))
             }
-            _ => None,
+            _ => self.without_messages(waited),
         }
+    }
+
+    /// Returns why a publisher did not go live, or was disconnected by the server.
+    fn unpublished(
+        &self,
+        publisher: &Publisher,
+        waited: Duration,
+        now: Instant,
+    ) -> Option<Diagnosis> {
+        match self.ending {
+            Some(EndReason::Replaced | EndReason::Deleted) => return None,
+            Some(EndReason::NotPublished) => {
+                let why = publisher.ended().unwrap_or_default();
+                return Some(Diagnosis::new(
+                    Stage::Media,
+                    format!("the stream could not be published: {why}"),
+                    "publish under another name, or end what holds this one: GET /api/v1/streams lists the \
+                     streams",
+                ));
+            }
+            None if waited < PATIENCE || self.is_stopped() => return None,
+            _ => {}
+        }
+        let shortfall = publisher.shortfall(&self.session, now);
+        let shortfall = shortfall.map(|it| Diagnosis::new(Stage::Media, it.reason, it.remedy));
+        shortfall.or_else(|| {
+            let why = publisher.ended().filter(|_| self.ending.is_some())?;
+            Some(Diagnosis::new(
+                Stage::Media,
+                format!("the publisher went silent: {why}"),
+                "see whether its encoder and its network still run",
+            ))
+        })
+    }
+
+    /// Returns whether a viewer was sent nothing, and has waited for it.
+    fn is_media_missing(&self, viewer: &Viewer, waited: Duration) -> bool {
+        let is_silent = || {
+            let senders = self.session.senders();
+            senders.iter().all(|it| it.counts().packets == 0)
+        };
+        let waits = !viewer.sender.is_empty() && self.ending.is_none() && !self.is_stopped();
+        waits && waited >= PATIENCE && is_silent()
+    }
+
+    fn without_keyframe(&self, waited: Duration) -> Diagnosis {
+        let state = self.stream.state();
+        let detail = state.detail().map(|it| format!(": {it}"));
+        Diagnosis::new(
+            Stage::Media,
+            format!(
+                "connected, but the source gave no keyframe to begin with within {} s; the stream is {}{}",
+                waited.as_secs(),
+                state.as_str(),
+                detail.unwrap_or_default()
+            ),
+            "set the encoder's keyframe interval to 1 or 2 s, and look at the source",
+        )
+    }
+
+    /// Returns why the data channels that offer and answer have never opened; `None` if they did, if
+    /// there are none, or if the client left before that could be told.
+    fn without_messages(&self, waited: Duration) -> Option<Diagnosis> {
+        let (messages, channels) = (self.messages.as_deref()?, self.session.channels()?);
+        if self.ending.is_some() || self.is_stopped() {
+            return None;
+        }
+        let refusal = match messages.association() {
+            Association::Opening if waited >= PATIENCE => None,
+            Association::Refused(why) => Some(&**why),
+            _ => return None,
+        };
+        Some(diagnosis::never_opened(&channels.report(), refusal, waited))
+    }
+
+    /// Returns whether the session ended because the server stops, or because it was made in vain for
+    /// a reason that has been told.
+    fn is_stopped(&self) -> bool {
+        self.closed == Some(CloseReason::Local) && self.dismissal.is_none()
     }
 }

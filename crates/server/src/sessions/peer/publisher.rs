@@ -6,7 +6,7 @@ use glassline_hub::PublishError;
 use glassline_rtp::Packet;
 use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
 
-use crate::ingest::whip::{Arrivals, Contribution};
+use crate::ingest::whip::{Arrivals, Contribution, Shortfall};
 use crate::ingest::{Ended, WhipCounters};
 use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
@@ -16,6 +16,8 @@ use crate::sessions::endings::EndReason;
 pub(crate) struct Publisher {
     contribution: Box<Contribution>,
     publication: Option<Publication>,
+    /// Why the publisher was disconnected; `None` if it was not.
+    ended: Option<Box<str>>,
 }
 
 impl Publisher {
@@ -24,6 +26,7 @@ impl Publisher {
         Self {
             contribution: Box::new(contribution),
             publication,
+            ended: None,
         }
     }
 
@@ -58,6 +61,7 @@ impl Publisher {
         let ended = self.contribution.serve(session, now, counters).err()?;
         tracing::warn!(stream = %self.contribution.name(), %ended, "publisher disconnected");
         self.contribution.leave(ended.to_string());
+        self.ended = Some(ended.to_string().into());
         Some(match ended {
             Ended::Silent { .. } | Ended::NoKeyframe | Ended::FramesTooLarge { .. } => {
                 EndReason::NoMedia
@@ -71,6 +75,16 @@ impl Publisher {
     /// Returns what arrived so far.
     pub(super) fn arrivals(&self, session: &Session, now: Instant) -> Arrivals {
         self.contribution.arrivals(session, now)
+    }
+
+    /// Returns why the publisher was disconnected; `None` if it was not.
+    pub(super) fn ended(&self) -> Option<&str> {
+        self.ended.as_deref()
+    }
+
+    /// Returns why the stream never went live, and what to change; `None` if it did.
+    pub(super) fn shortfall(&self, session: &Session, now: Instant) -> Option<Shortfall> {
+        self.contribution.shortfall(session, now)
     }
 
     /// Notes that the session is over, for the reason `detail`.

@@ -244,9 +244,11 @@ fn the_report_of_a_connection_tells_how_far_it_came() {
     silent.run_for(ms(11_000));
     let nothing = ConnectionReport {
         candidates: vec![silent.server.address.into()],
+        stated: silent.server.connection_report().stated,
         ..ConnectionReport::default()
     };
     assert_eq!(silent.server.connection_report(), nothing);
+    assert!(nothing.stated.reach(silent.client.address.into()));
 
     // The client is cut off once the server has answered its hello.
     let mut cut = Pair::new(Setup::default());
