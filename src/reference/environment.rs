@@ -1,6 +1,7 @@
 //! Variables of the environment: each key of the configuration has one, as the page says.
 
-use glassline_server::config::{Config, Error, Tls};
+use clap::{Command, CommandFactory as _};
+use glassline_server::config::{Config, Error, Tls, VARIABLES_OF_COMMANDS};
 
 fn config(yaml: &str, variables: &[(&str, &str)]) -> Result<Config, Error> {
     let variables = variables.iter();
@@ -145,5 +146,28 @@ fn try_keys(above: &str, object: &serde_json::Value, tried: &mut Vec<String>) {
             "nobody reads {variable}"
         );
         tried.push(variable);
+    }
+}
+
+/// Returns the variables that the flags of `command` and of those below it read.
+fn of_flags(command: &Command) -> Vec<String> {
+    let flags = command.get_arguments().filter_map(|it| it.get_env());
+    let flags = flags.map(|it| it.to_string_lossy().into_owned());
+    let below = command.get_subcommands().flat_map(of_flags);
+    flags.chain(below).collect()
+}
+
+#[test]
+fn a_variable_of_a_flag_is_not_taken_for_a_misspelt_key() {
+    let mut flags = of_flags(&crate::CommandLine::command());
+    flags.retain(|it| it.starts_with("GLASSLINE_"));
+    flags.sort_unstable();
+    flags.dedup();
+    assert!(
+        flags.contains(&"GLASSLINE_ADMIN_TOKEN".to_owned()),
+        "{flags:?}"
+    );
+    for flag in &flags {
+        assert!(VARIABLES_OF_COMMANDS.contains(&flag.as_str()), "{flag}");
     }
 }

@@ -6,12 +6,15 @@ use serde_json::Value;
 
 use crate::config::Config;
 
-/// Variables that flags of commands read.
-pub(super) const OF_COMMANDS: [&str; 4] = [
+/// Variables that flags of commands read, and that belong to no key of the configuration.
+pub const VARIABLES_OF_COMMANDS: [&str; 7] = [
+    "GLASSLINE_ADMIN_TOKEN",
+    "GLASSLINE_ADMIN_URL",
     "GLASSLINE_CAMERA_PASSWORD",
     "GLASSLINE_PUBLISH_TOKEN",
     "GLASSLINE_READ_TOKEN",
     "GLASSLINE_TOKEN",
+    "GLASSLINE_TURN_USER",
 ];
 
 /// A key of the configuration.
