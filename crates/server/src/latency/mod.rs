@@ -207,11 +207,12 @@ impl LatencyRegistry {
         self.lock().remove(stream);
     }
 
-    /// Returns the delays of `stream` in a time that does not grow with its viewers.
-    pub fn delays(&self, stream: &Stream, now: Instant) -> StreamDelays {
-        let mut stages = server_rows(&mut self.server_stages(stream, now), now);
+    /// Returns the delays of the stream `name` in a time that does not grow with its viewers. `server`
+    /// has the stages of the server, from [`server_stages`](Self::server_stages).
+    pub fn delays(&self, name: &StreamName, server: &mut StageTable, now: Instant) -> StreamDelays {
+        let mut stages = server_rows(server, now);
         let mut streams = self.lock();
-        let accounts = streams.get_mut(stream.name());
+        let accounts = streams.get_mut(name);
         let mut everyone = accounts.and_then(|it| it.everyone.as_mut());
         if let Some(everyone) = &mut everyone {
             stages.extend(everyone.stages(now));

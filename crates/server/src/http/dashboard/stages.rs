@@ -67,7 +67,8 @@ impl Watch {
     /// Returns the delays now, and the frames since the call before.
     pub(super) fn second(&mut self) -> Second {
         let now = Instant::now();
-        let table = self.app.latencies.server_stages(&self.stream, now);
+        // Merged from those of all shards: one serves the heat map and the delays.
+        let mut table = self.app.latencies.server_stages(&self.stream, now);
         let counts = |histogram: &Histogram| -> Vec<u64> {
             let below = BOUNDS_US.map(|us| histogram.count_at_most(Duration::from_micros(us)));
             below.into_iter().chain([histogram.count()]).collect()
@@ -83,7 +84,10 @@ impl Watch {
         let heat = heat.collect();
         self.before = totals;
         Second {
-            delays: self.app.latencies.delays(&self.stream, now),
+            delays: self
+                .app
+                .latencies
+                .delays(self.stream.name(), &mut table, now),
             heat,
         }
     }
