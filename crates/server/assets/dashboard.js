@@ -2,6 +2,7 @@
 
 import { AddSource } from './add_source.js';
 import { AuditList } from './audit_list.js';
+import { ClusterList } from './cluster_list.js';
 import { html, setText } from './dom.js';
 import { EventsList } from './events_list.js';
 import { ABSENT, duration } from './format.js';
@@ -29,6 +30,7 @@ const viewers = new ViewerTable($('viewers'), { onProblem });
 const events = new EventsList($('events'), $('no-events'));
 const charts = new LoadCharts({ over: $('load'), against: $('scatter') });
 const audit = new AuditList($('audit'), $('no-audit'));
+const cluster = new ClusterList($('cluster-card'), { name: $('cluster-name'), engine: $('cluster-engine'), list: $('cluster') });
 let latest = null;
 let seesAudit = false;
 
@@ -124,6 +126,7 @@ function onOverview(tree, patch) {
   if (!patch || patch.certificates) showCertificates(tree.certificates);
   events.update(tree);
   if (seesAudit) audit.refresh();
+  cluster.refresh();
   detail.ports(tree.server.ports);
 }
 
@@ -158,6 +161,7 @@ const onLink = (state) => {
 async function showSession() {
   const here = await session();
   if (!here) return;
+  cluster.expire();
   seesAudit = here.may('admin');
   $('audit-card').hidden = !seesAudit;
   document.body.dataset.role = here.role;

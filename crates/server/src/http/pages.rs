@@ -42,6 +42,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "call.css" => STYLE,
     "call.js" => SCRIPT,
     "clock.js" => SCRIPT,
+    "cluster_list.js" => SCRIPT,
     "colors.js" => SCRIPT,
     "commands.js" => SCRIPT,
     "dashboard.css" => STYLE,

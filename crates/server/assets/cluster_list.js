@@ -1,0 +1,74 @@
+// The servers of the cluster as this one knows them: asked for while the page is looked at.
+
+import { base, getJson } from './api.js';
+import { html, setText } from './dom.js';
+
+const INTERVAL_MS = 5_000;
+
+/** The look of each state of a server. */
+const LOOKS = { serving: 'live', draining: 'hangs', dead: 'down', unheard: 'waiting' };
+
+export class ClusterList {
+  #due = 0;
+  #shown = '';
+
+  /** `card` holds all of it, and is shown once the server says that it is in a cluster. */
+  constructor(card, { name, engine, list }) {
+    Object.assign(this, { card, name, engine, list });
+  }
+
+  /** Asks for the servers, unless that was just done. */
+  async refresh() {
+    const now = performance.now();
+    if (now < this.#due) return;
+    this.#due = now + INTERVAL_MS;
+    let cluster;
+    try {
+      cluster = await getJson(`${base}/api/v1/cluster`);
+    } catch (error) {
+      // The configuration of a cluster changes with a restart only, after which the page asks again.
+      if (error.status === 404) this.#due = Infinity;
+      return;
+    }
+    this.#draw(cluster);
+  }
+
+  /** Asks again at the next turn. */
+  expire() {
+    this.#due = 0;
+  }
+
+  #draw({ node, is_draining: isDraining, engine, nodes, streams, pulls }) {
+    this.card.hidden = false;
+    setText(this.name, isDraining ? `this server is ${node}, which drains` : `this server is ${node}`);
+    const trouble = engine.state === 'connected' ? engine.warnings.join('; ') : `NATS is ${engine.state}${engine.failure ? `: ${engine.failure}` : ''}`;
+    setText(this.engine, trouble);
+    this.engine.hidden = trouble === '';
+    const rows = nodes.map((it) => ({
+      ...it,
+      owned: streams.filter(({ owner }) => owner === it.name).length,
+      pulled: pulls.filter(({ from }) => from === it.name).length,
+      isThis: it.name === node,
+    }));
+    const text = JSON.stringify(rows);
+    if (text === this.#shown) return;
+    this.#shown = text;
+    this.list.replaceChildren(...rows.map(row));
+  }
+}
+
+const count = (number, one) => `${number} ${one}${number === 1 ? '' : 's'}`;
+
+function row({ name, region, state, version, viewers, owned, pulled, isThis, quic }) {
+  const facts = [
+    region,
+    count(owned, 'stream'),
+    Number.isInteger(viewers) ? count(viewers, 'viewer') : null,
+    pulled ? `${pulled} pulled from there` : null,
+    version ? `version ${version}` : null,
+    quic,
+  ];
+  return html('li', {},
+    html('span', { class: 'pill', 'data-state': LOOKS[state] ?? 'waiting' }, html('strong', {}, name), ` ${state}${isThis ? ', this server' : ''}`),
+    html('p', { class: 'quiet' }, facts.filter(Boolean).join(' · ')));
+}
