@@ -1,6 +1,6 @@
 //! Variables of the environment: each key of the configuration has one, as the page says.
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use glassline_server::config::{Config, Error, Tls, VARIABLES_OF_COMMANDS};
 
 fn config(yaml: &str, variables: &[(&str, &str)]) -> Result<Config, Error> {
@@ -151,7 +151,7 @@ fn try_keys(above: &str, object: &serde_json::Value, tried: &mut Vec<String>) {
 
 /// Returns the variables that the flags of `command` and of those below it read.
 fn of_flags(command: &Command) -> Vec<String> {
-    let flags = command.get_arguments().filter_map(|it| it.get_env());
+    let flags = command.get_arguments().filter_map(Arg::get_env);
     let flags = flags.map(|it| it.to_string_lossy().into_owned());
     let below = command.get_subcommands().flat_map(of_flags);
     flags.chain(below).collect()

@@ -14,7 +14,7 @@ use super::sources::panicked;
 use crate::app::App;
 use crate::auth::Role;
 use crate::config::SourceKeys;
-use crate::ingest::Tried;
+use crate::ingest::{TrialError, Tried};
 use crate::stored::TrialRefusal;
 
 /// Returns the route of trials, for operators.
@@ -70,7 +70,7 @@ async fn try_source(
         works: error.is_none(),
         tracks: tracks.iter().map(TrackRow::from).collect(),
         problem: error.as_ref().map(ToString::to_string),
-        remedy: error.as_ref().and_then(|it| it.remedy()),
+        remedy: error.as_ref().and_then(TrialError::remedy),
     }))
 }
 
