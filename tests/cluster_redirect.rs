@@ -6,12 +6,12 @@ use libtest_mimic::Failed;
 
 use crate::browser;
 use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
-use crate::http::{Answer, exchange, request};
+use crate::http::{self, Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
-use crate::process::eventually;
-use crate::server::Server;
+use crate::process::{Running, eventually};
+use crate::server::{Server, glassline};
 use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
 
@@ -25,6 +25,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "cluster_redirect::a_ticket_opens_one_stream_and_its_session_is_found_from_any_server",
         needs: &[Peer::Nats],
         run: a_ticket_opens_one_stream_and_its_session_is_found_from_any_server,
+    },
+    Test {
+        name: "cluster_redirect::a_room_is_at_one_server_and_again_at_another_when_that_is_lost",
+        needs: &[Peer::Nats],
+        run: a_room_is_at_one_server_and_again_at_another_when_that_is_lost,
     },
     Test {
         name: "cluster_redirect::the_page_of_one_server_plays_from_another",
@@ -126,12 +131,22 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
     let door = Watching::join_with(&b, "door", Some(TOKEN))?;
     door.sees(30).map_err(failed)?;
     is(pulls(&b)?, 1, "pulls").map_err(failed)?;
-    // The other server was sent as many viewers as it takes, so these are served by a pull, too.
-    let more = Watching::join_with(&b, "cam", Some(TOKEN))?;
-    more.sees(30).map_err(failed)?;
+    // Once the other server has as many viewers as it takes, the next one is served by a pull. Until
+    // then those who left make room, and so one to three more are needed.
+    let (mut more, mut sent) = (Vec::new(), 3);
+    while pulls(&b)? < 2.0 {
+        is(redirected(&b)?, sent, "redirects").map_err(failed)?;
+        sent += 1;
+        if more.len() == 3 {
+            return Err(failed(
+                "a fourth viewer was sent to the server that takes 3".to_owned(),
+            ));
+        }
+        let next = Watching::join_with(&b, "cam", Some(TOKEN))?;
+        next.sees(30).map_err(failed)?;
+        more.push(next);
+    }
     watching.sees(30).map_err(failed)?;
-    is(pulls(&b)?, 2, "pulls").map_err(failed)?;
-    is(redirected(&b)?, 3, "redirects").map_err(failed)?;
     Ok(())
 }
 
@@ -239,6 +254,57 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
     Ok(())
 }
 
+fn call(server: &Server, name: &str) -> Result<Running, String> {
+    let url = server.url("/call/team");
+    let arguments = ["call", &url, "--name", name, "--mute", "--token", TOKEN];
+    Running::start(name, glassline(&arguments))
+}
+
+/// Waits until a participant has told `times` times that `other` is there.
+fn hears(participant: &Running, other: &str, times: usize) -> Result<(), String> {
+    let wanted = format!("{other} is here");
+    eventually(PATIENCE, || {
+        let printed = participant.printed();
+        match printed.lines().filter(|it| it.ends_with(&wanted)).count() >= times {
+            true => Ok(()),
+            false => Err(format!("not {times} times '{wanted}': {printed}")),
+        }
+    })
+}
+
+fn a_room_is_at_one_server_and_again_at_another_when_that_is_lost() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 100)?;
+    let b = node("b", &nats, Public::Everywhere, 100)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    for server in [&a, &b] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let ann = call(&a, "ann")?;
+    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    let bob = call(&b, "bob")?;
+    hears(&ann, "bob", 1).map_err(failed)?;
+    let eve = call(&b, "eve")?;
+    hears(&bob, "eve", 1).map_err(failed)?;
+    let here = b.metric("glassline_rooms")?;
+    is(here, 0, "rooms").map_err(failed)?;
+    a.signal("-KILL")?;
+    drop(ann);
+    // They join again by the server that they know, which has the room from then on.
+    wait_for_owner(&b, "call~team", "b").map_err(failed)?;
+    hears(&bob, "eve", 2).map_err(failed)?;
+    drop((bob, eve));
+    eventually(PATIENCE, || {
+        let told = http::get_json(&b.admin_url("/api/v1/cluster"))?;
+        match told["streams"].as_array().map(Vec::len) {
+            Some(0) => Ok(()),
+            _ => Err(told.to_string()),
+        }
+    })
+    .map_err(failed)?;
+    Ok(())
+}
+
 fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 100)?;
@@ -250,7 +316,7 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     wait_for_owner(&b, "cam", "a").map_err(failed)?;
-    let browser = Browser::start()?;
+    let browser = Browser::start_with(&["--use-fake-device-for-media-stream".to_owned()])?;
     browser.open(&b.url(&format!("/cam?token={TOKEN}")))?;
     // Reports and the clock are those of the server that sends the video.
     let done = "return glassline.state === 'live' && glassline.reports >= 3 \
@@ -270,5 +336,16 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
         }
     })
     .map_err(failed)?;
+    // The same page meets those in a room at the other server.
+    let ann = call(&a, "ann")?;
+    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    browser.open(&b.url(&format!("/call/team?token={TOKEN}")))?;
+    browser.wait_until(browser::PATIENCE, "return window.call !== undefined")?;
+    browser.run("document.getElementById('name').value = 'bob'")?;
+    browser.run("document.getElementById('dial').click()")?;
+    let met = "return window.call.state === 'live' && window.call.others.size === 1";
+    let met = browser.wait_until(browser::PATIENCE, met);
+    met.map_err(|error| failed(format!("{error}: {}", ann.printed())))?;
+    hears(&ann, "bob", 1).map_err(failed)?;
     Ok(())
 }

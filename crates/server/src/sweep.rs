@@ -69,6 +69,21 @@ async fn sweep(
     }
 }
 
+/// Ends the sessions in rooms that another server of the cluster has taken over. Their clients join
+/// again, and meet the others there.
+async fn end_moved_rooms(app: &App) {
+    let member = app.sessions.directory().and_then(|it| it.member());
+    let Some(member) = member else { return };
+    for room in member.take_moved_rooms() {
+        for session in app.rooms.sessions_of(&room) {
+            if let Some(record) = app.sessions.by_id(&session) {
+                // A shard that is busy keeps the session until its client leaves.
+                let _ = app.sessions.leave(&record).await;
+            }
+        }
+    }
+}
+
 /// Ends the sessions whose token has expired, and the sessions in rooms of users that have lost the
 /// right to be there.
 pub(crate) async fn end_lost_sessions(app: App, mut stopped: watch::Receiver<bool>) {
@@ -86,6 +101,7 @@ pub(crate) async fn end_lost_sessions(app: App, mut stopped: watch::Receiver<boo
             app.sessions.end_lapsed(now).await;
             app.users.expire(now);
         }
+        end_moved_rooms(&app).await;
         let generation = app.users.generation();
         if Some(generation) == checked {
             continue;

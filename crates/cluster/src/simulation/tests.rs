@@ -148,6 +148,24 @@ fn all_participants_of_a_room_meet_at_one_node_and_again_at_another_when_it_dies
 }
 
 #[test]
+fn a_room_of_a_node_that_died_before_another_came_is_opened_there() {
+    let mut world = World::new(3, 2, 3);
+    let name = room_name(0);
+    world.start(0);
+    world.run_until(seconds(5));
+    world.enter_room(0, &name);
+    world.run_until(seconds(6));
+    assert_eq!(world.room_at(&name), [0]);
+    world.crash(0);
+    world.start(1);
+    // Nobody is asked before every node that lives has had the time to be heard.
+    world.run_until(seconds(15));
+    world.enter_room(1, &name);
+    world.run_until(seconds(20));
+    assert_eq!(world.room_at(&name), [1]);
+}
+
+#[test]
 fn two_halves_of_a_room_that_began_without_the_engine_become_one() {
     let mut world = running(2);
     let name = room_name(0);

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use super::holders::{self, Holder};
 use super::{
-    Access, KeyRing, KeyRingError, LoginError, Requester, TokenError, Users, jwt, known_tokens,
+    Access, KeyRing, KeyRingError, LoginError, Pattern, Requester, TokenError, Users, jwt,
+    known_tokens,
 };
 use crate::runtime::{SourcePrefix, calendar};
 
@@ -103,6 +104,33 @@ impl Users {
                 Err(LoginError::Token(error))
             }
         }
+    }
+
+    /// Gives `user` the streams of `pattern` until `until`, if it is the holder of a token that
+    /// another server of the cluster has verified. Users and tokens that this server knows have the
+    /// rights that they have here.
+    pub(crate) fn vouch(&self, user: &str, pattern: &Pattern, until: Instant) {
+        let known = self.holders.get(user, Instant::now());
+        let known = known.as_deref();
+        if !holders::is_holder(user) || known.is_some_and(|it| it.is_known) {
+            return;
+        }
+        let with = |access| {
+            let mut patterns = known.map_or_else(Vec::new, |it| it.patterns(access).to_vec());
+            if !patterns.contains(pattern) {
+                patterns.push(pattern.clone());
+            }
+            patterns
+        };
+        let holder = Holder {
+            read: with(Access::Read),
+            publish: with(Access::Publish),
+            role: known.and_then(|it| it.role),
+            subject: known.and_then(|it| it.subject.clone()),
+            is_known: false,
+            until: known.map_or(until, |it| it.until),
+        };
+        self.holders.insert(user, holder);
     }
 
     /// Returns the end of the rights of `user`; `None` for a user whose rights have none.

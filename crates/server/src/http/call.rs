@@ -15,21 +15,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use glassline_cluster::Access;
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::extract::{Path, Query};
 use super::problem::Problem;
+use super::redirect::{self, RequestTarget};
+use super::server::Scheme;
 use super::shown::Shown;
 use super::{auth, body, pages, resource};
 use crate::app::App;
-use crate::rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName};
+use crate::auth::Pattern;
+use crate::cluster::{Grant, NotHere};
+use crate::rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
 use crate::runtime::{FaultPoint, SessionId};
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
@@ -86,19 +91,33 @@ async fn join(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(room): Path<String>,
     Query(query): Query<JoinQuery>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Body,
+    target: RequestTarget,
+    request: Request,
 ) -> Result<Response, Problem> {
     let room = room_name(&room)?;
-    resource::expect_type(&headers, resource::SDP)?;
+    resource::expect_type(request.headers(), resource::SDP)?;
     let name = called(&query.name)?;
     let mut drawn = [0; 6];
     rand::rng().fill_bytes(&mut drawn);
     let id = ParticipantId::new(drawn);
-    let stream = room.stream(&id);
-    let shown = Shown::new(connection, &headers, &uri);
-    let user = auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?;
+    let scheme = request.extensions().get::<Scheme>().copied();
+    let (parts, body) = request.into_parts();
+    let (uri, headers) = (&parts.uri, &parts.headers);
+    let sent = target.grant(&app, uri);
+    let user = match &sent {
+        Some(grant) => admitted(&app, &room, grant)?,
+        None => {
+            let shown = Shown::new(connection, headers, uri);
+            let stream = room.stream(&id);
+            auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?
+        }
+    };
+    let access = redirect::access(scheme, headers);
+    let share = match enter(&app, &room, (access, sent.is_some())).await {
+        Ok(share) => share,
+        Err(NotHere::At(to)) => return Ok(target.invite(&app, &to, uri, user.as_deref())),
+        Err(why) => return Err(elsewhere(&room, &why)),
+    };
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let offer = Offer::new(sdp, connection);
@@ -106,6 +125,7 @@ async fn join(
         id,
         name,
         user: user.clone(),
+        share,
     };
     let answered = app.sessions.join_room(&app.rooms, &room, newcomer, offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
@@ -113,6 +133,41 @@ async fn join(
     let location = format!("/call/{room}/{}", answered.record.id.as_str());
     let created = resource::created(&app, answered, location);
     Ok(resource::end_with(&app.users, user.as_deref(), created))
+}
+
+/// Enters the room in the cluster, if this server is in one.
+async fn enter(
+    app: &App,
+    room: &RoomName,
+    (access, is_sent): (Access, bool),
+) -> Result<Option<Box<dyn RoomShare>>, NotHere> {
+    let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
+        return Ok(None);
+    };
+    let held = member.enter_room(room, access, is_sent).await?;
+    Ok(Some(Box::new(held)))
+}
+
+/// Takes over what the server that sent a participant here found about its rights. Returns the user.
+fn admitted(app: &App, room: &RoomName, grant: &Grant) -> Result<Option<String>, Problem> {
+    if let (Some(user), Some(until)) = (&grant.user, redirect::end_of(grant)) {
+        let voices = Pattern::parse(&room.voices());
+        let voices = voices.map_err(|error| Problem::bad_request(error.to_string()))?;
+        app.users.vouch(user, &voices, until);
+    }
+    Ok(grant.user.clone())
+}
+
+/// Returns the problem of a participant that meets the others neither here nor where it can go.
+fn elsewhere(room: &RoomName, why: &NotHere) -> Problem {
+    let detail = match why {
+        NotHere::Hidden(server) => format!(
+            "'{room}' is at the server '{server}' of the cluster, which has no address for this \
+             client: set `cluster.public.http` there"
+        ),
+        _ => format!("it is being decided which server of the cluster has '{room}'; try again"),
+    };
+    Problem::try_later("Room is elsewhere", detail).with("room", room.to_string())
 }
 
 #[derive(Debug, Deserialize)]

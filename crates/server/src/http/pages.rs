@@ -119,8 +119,9 @@ pub(super) async fn publish() -> Response {
 }
 
 /// `GET /call` and `GET /call/{room}`
-pub(super) async fn call() -> Response {
-    page(StatusCode::OK, include_str!("../../assets/call.html"))
+pub(super) async fn call(State(app): State<App>) -> Response {
+    let page = page(StatusCode::OK, include_str!("../../assets/call.html"));
+    with_other_servers(&app, page)
 }
 
 /// Serves the page that shows the description of the API: `GET /api` for operators.

@@ -4,6 +4,7 @@
 //! ```text
 //! POST /{stream}/whep           at a server without the stream ─► 307, Location: the other server, ?ticket=…
 //! POST /{stream}/whep?ticket=…  at the other one ─► 201, whatever credentials it has not
+//! POST /call/{room}             the same, for the server that has the room
 //! PATCH, DELETE … /{session}    at any server ─► 307 to the server in the session's name
 //! ```
 //!
@@ -164,7 +165,7 @@ fn member(app: &App) -> Option<&std::sync::Arc<Member>> {
 }
 
 /// Returns how a client of HTTP can follow a redirect.
-fn access(scheme: Option<Scheme>, headers: &HeaderMap) -> Access {
+pub(super) fn access(scheme: Option<Scheme>, headers: &HeaderMap) -> Access {
     let origin = headers.get(header::ORIGIN);
     let is_secure_page = origin.is_some_and(|it| it.as_bytes().starts_with(b"https://"));
     match is_secure_page || scheme == Some(Scheme::Https) {
@@ -175,7 +176,12 @@ fn access(scheme: Option<Scheme>, headers: &HeaderMap) -> Access {
 
 /// Lets the session that `response` tells of end with the rights that a ticket granted.
 pub(super) fn end_with(grant: &Grant, response: Response) -> Response {
-    resource::end_at(response, grant.until.map(instant))
+    resource::end_at(response, end_of(grant))
+}
+
+/// Returns the end of the rights of a grant; `None` if they have none.
+pub(super) fn end_of(grant: &Grant) -> Option<Instant> {
+    grant.until.map(instant)
 }
 
 /// Returns the instant of a time of the calendar.

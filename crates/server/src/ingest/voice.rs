@@ -251,6 +251,7 @@ mod tests {
             id,
             name: "",
             user: None,
+            share: None,
         };
         let membership = rooms.enter(&name, newcomer, SessionId::new("s"));
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], start);

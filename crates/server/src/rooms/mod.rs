@@ -12,6 +12,8 @@
 //! participants come or go, and a voice passes the server as every stream does. This module knows
 //! names only: no session, no media.
 
+mod share;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +22,8 @@ use glassline_hub::StreamName;
 use tokio::sync::{Semaphore, watch};
 
 use crate::runtime::{SessionId, shrink};
+
+pub use share::RoomShare;
 
 /// Limits on rooms and participants.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +76,7 @@ pub struct Participant {
 }
 
 /// A client that joins a room.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Newcomer<'a> {
     /// Identifier for the others.
     pub id: ParticipantId,
@@ -80,6 +84,8 @@ pub struct Newcomer<'a> {
     pub name: &'a str,
     /// User whose right it is; `None` if no user's.
     pub user: Option<String>,
+    /// Keeps the room at this server; `None` for a server alone.
+    pub share: Option<Box<dyn RoomShare>>,
 }
 
 /// Most requests of one participant that wait for a change: one, and one more that its client gave
@@ -99,6 +105,8 @@ pub struct RoomMembership {
     rooms: Arc<Rooms>,
     room: RoomName,
     id: ParticipantId,
+    /// Dropped after the participant has left.
+    _share: Option<Box<dyn RoomShare>>,
 }
 
 impl Drop for RoomMembership {
@@ -126,7 +134,12 @@ impl Rooms {
         newcomer: Newcomer<'_>,
         session: SessionId,
     ) -> Result<RoomMembership, Full> {
-        let Newcomer { id, name, user } = newcomer;
+        let Newcomer {
+            id,
+            name,
+            user,
+            share,
+        } = newcomer;
         let mut inner = self.lock();
         let here = inner
             .rooms
@@ -158,6 +171,7 @@ impl Rooms {
             rooms: Arc::clone(self),
             room: room.clone(),
             id,
+            _share: share,
         })
     }
 
@@ -180,6 +194,18 @@ impl Rooms {
             sessions.extend(lost.map(|it| it.session.clone()));
         }
         sessions
+    }
+
+    /// Returns the sessions of all participants of the room called `room`.
+    pub fn sessions_of(&self, room: &str) -> Vec<SessionId> {
+        let inner = self.lock();
+        let listing = inner.rooms.iter().find(|(name, _)| &*name.0 == room);
+        let people = listing.map(|(_, listing)| listing.borrow().people.clone());
+        people
+            .unwrap_or_default()
+            .into_iter()
+            .map(|it| it.session)
+            .collect()
     }
 
     /// Returns the number of rooms with participants, and the number of participants of all of
@@ -265,6 +291,17 @@ impl RoomName {
     pub(crate) fn stream_of(&self, id: &str) -> String {
         format!("{STREAM}{}~{id}", self.0)
     }
+
+    /// Returns the name under which a server of a cluster claims the room. It is not a stream, but has
+    /// a name of the same form.
+    pub(crate) fn claimed(&self) -> String {
+        format!("{STREAM}{}", self.0)
+    }
+
+    /// Returns the pattern of the names of the room's voices.
+    pub(crate) fn voices(&self) -> String {
+        voices_of(&self.0)
+    }
 }
 
 /// Returns the pattern of the names of all voices in the rooms of `pattern`, which is the name of a
@@ -274,6 +311,11 @@ pub fn voices_of(pattern: &str) -> String {
         Some(beginning) => format!("{STREAM}{beginning}*"),
         None => format!("{STREAM}{pattern}~*"),
     }
+}
+
+/// Returns the room that a server claims under `name`; `None` if that is no room's.
+pub(crate) fn claimed_room(name: &str) -> Option<&str> {
+    name.strip_prefix(STREAM)
 }
 
 /// Returns whether `stream` is the name of a voice of a room.
@@ -367,6 +409,7 @@ mod tests {
             id: ParticipantId::new([byte; 6]),
             name: "",
             user: user.map(str::to_owned),
+            share: None,
         }
     }
 

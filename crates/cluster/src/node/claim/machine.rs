@@ -90,6 +90,8 @@ impl Node {
         }
         match holding.kind {
             Kind::Pushed => self.ask_owner(name, record, version),
+            // An owner that sends no beats may have died before this node came.
+            Kind::Room if self.is_unheard(&record.node) => self.ask_owner(name, record, version),
             Kind::Room => self.room_is_elsewhere(name, &record),
             Kind::Source => self.source_is_elsewhere(name, record, version),
         }

@@ -38,6 +38,7 @@ impl Node {
             && self.presence.is_connected
             && record.node != self.config.node
             && !self.peers.is_dead(&record.node, record.inc)
+            && !self.is_unheard(&record.node)
             && self.fresh(name).is_some()
         {
             let decision = self.redirect_to(&record.node);

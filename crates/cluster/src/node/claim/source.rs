@@ -147,6 +147,11 @@ impl Node {
         }
     }
 
+    /// Whether `node` sends no beats, though every node that lives has been heard by now.
+    pub(super) fn is_unheard(&self, node: &NodeId) -> bool {
+        self.peers.get(node).is_none() && self.presence.is_settled(self.now.at)
+    }
+
     /// A read showed that another node holds the source.
     pub(super) fn source_is_elsewhere(
         &mut self,
@@ -154,8 +159,7 @@ impl Node {
         record: StreamRecord,
         version: Version,
     ) {
-        let hears_it = self.peers.get(&record.node).is_some();
-        if self.claims.is_serving(name) || (!hears_it && self.presence.is_settled(self.now.at)) {
+        if self.claims.is_serving(name) || self.is_unheard(&record.node) {
             // Served without the engine until now, or an owner that sends no beats.
             return self.ask_owner(name, record, version);
         }

@@ -193,13 +193,16 @@ impl Node {
             return;
         };
         let record = inquiry.record.clone();
-        if holding.kind == Kind::Source {
-            let was_serving = holding.is_serving;
-            if was_serving {
-                self.events.push_back(Event::HangUp { name: name.clone() });
+        match holding.kind {
+            Kind::Source => {
+                if holding.is_serving {
+                    self.events.push_back(Event::HangUp { name: name.clone() });
+                }
+                self.stand_by(name);
+                return self.pull_instead(name);
             }
-            self.stand_by(name);
-            return self.pull_instead(name);
+            Kind::Room => return self.room_is_elsewhere(name, &record),
+            Kind::Pushed => {}
         }
         let publisher = holding.publisher;
         let by = record.node.clone();

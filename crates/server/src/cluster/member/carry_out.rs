@@ -95,8 +95,12 @@ impl Member {
             Event::EngineRefused { reason } => {
                 tracing::warn!(reason, "NATS refuses what this server needs");
             }
-            // Rooms stay on the server that they were opened on.
-            Event::Room { .. } | Event::RoomMoved { .. } => {}
+            Event::Room {
+                viewer,
+                name,
+                decision,
+            } => self.on_room(viewer, &name, decision),
+            Event::RoomMoved { name, to } => self.on_room_moved(&name, &to),
         }
     }
 

@@ -20,6 +20,7 @@ mod lookup;
 mod pulled;
 mod record;
 mod redirect;
+mod rooms;
 mod status;
 
 use std::collections::{BTreeMap, HashMap};
@@ -48,6 +49,7 @@ pub(crate) use claim::{ClaimRefusal, HeldName};
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar};
+pub(crate) use rooms::NotHere;
 pub(crate) use status::{Counts, MemberView};
 
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
@@ -102,7 +104,11 @@ struct Core {
     /// Whether each source of the configuration is to be connected.
     sources: HashMap<Name, watch::Sender<bool>>,
     pulls: HashMap<PullId, Pull>,
-    /// Viewers that wait until it is decided where they are served.
+    /// Shares of the rooms that this server has, or wants to have.
+    rooms: HashMap<Name, usize>,
+    /// Rooms that other servers took over.
+    moved_rooms: Vec<String>,
+    /// Viewers and participants that wait until it is decided where they are served.
     placing: HashMap<ViewerId, oneshot::Sender<ViewDecision>>,
     /// Whether this server has as many viewers as it takes.
     is_full: bool,
@@ -143,6 +149,8 @@ impl Member {
             followed: BTreeMap::new(),
             sources: HashMap::new(),
             pulls: HashMap::new(),
+            rooms: HashMap::new(),
+            moved_rooms: Vec::new(),
             placing: HashMap::new(),
             is_full: false,
             counts: Counts::default(),

@@ -14,7 +14,7 @@ use crate::rooms;
 use crate::runtime::calendar;
 
 /// Time after which a viewer is served here if the driver does not run. The core decides earlier.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Keys of queries that are not passed on: what they prove to this server stands in the ticket.
 const CREDENTIALS: [&str; 3] = ["token", "jwt", viewer_ticket::QUERY_KEY];
@@ -34,7 +34,7 @@ pub(super) struct Redirecting {
 #[derive(Clone, Debug)]
 pub(crate) struct Elsewhere {
     /// Base of its URLs that the viewer can follow.
-    base: String,
+    pub(super) base: String,
 }
 
 impl Member {
@@ -166,9 +166,9 @@ impl Member {
 }
 
 /// Forgets a viewer that waits for a decision when nobody waits any more.
-struct Forgotten<'a> {
-    member: &'a Member,
-    viewer: ViewerId,
+pub(super) struct Forgotten<'a> {
+    pub(super) member: &'a Member,
+    pub(super) viewer: ViewerId,
 }
 
 impl Drop for Forgotten<'_> {
