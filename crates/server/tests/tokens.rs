@@ -330,7 +330,8 @@ fn sessions_end_with_their_token() {
     let rights = json!({"read": "cam", "call": "team"});
     let token = || provider.token(&rights, VALID);
     let lasting = provider.token(&json!({"read": ["*"]}), HOUR);
-    let viewer = watch(&running, STREAM, &token()).expect("she may");
+    let mut viewer = watch(&running, STREAM, &token()).expect("she may");
+    viewer.await_media();
     let value = bearer(&token());
     let participant = join(&running, "team", &[("Authorization", &value)]).expect("she may");
     let runtime = quic::runtime();
@@ -340,7 +341,8 @@ fn sessions_end_with_their_token() {
     let mut player = Hand::new(running.rtsp());
     let url = format!("rtsp://{}/cam?jwt={}", running.rtsp(), token());
     assert!(player.ask("DESCRIBE", &url, "").contains(" 200 "));
-    let stays = watch(&running, STREAM, &lasting).expect("she may");
+    let mut stays = watch(&running, STREAM, &lasting).expect("she may");
+    stays.await_media();
     // All of them have ended some time after their token, and say why.
     let value = bearer(&lasting);
     let headers = [("Authorization", value.as_str())];
