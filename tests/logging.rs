@@ -24,6 +24,11 @@ pub(crate) const TESTS: &[Test] = &[
         needs: &[],
         run: long_paths_of_strangers_are_short_lines,
     },
+    Test {
+        name: "logging::each_line_is_an_object_where_json_is_asked_for",
+        needs: &[],
+        run: each_line_is_an_object_where_json_is_asked_for,
+    },
 ];
 
 const SDP: &str = "v=0\r\ns=x\r\nm=audio 0 RTP/AVP 0\r\n";
@@ -39,10 +44,10 @@ struct Unread {
 }
 
 impl Unread {
-    fn start(log: &str) -> Result<Unread, String> {
+    fn start(flags: &[&str]) -> Result<Unread, String> {
         let [http, media, admin, rtsp] = free_ports()?;
         let mut command = glassline(&["serve", "--source", "demo=demo", "--quic", "off"]);
-        command.args(["--log", log]);
+        command.args(flags);
         for (flag, port) in [
             ("--http", http),
             ("--media", media),
@@ -121,7 +126,7 @@ impl Drop for Unread {
 
 fn a_reader_that_stops_reading_holds_up_nothing() -> Result<(), Failed> {
     // A pipe holds 64 KiB. Lines of the level `debug` are not limited in number.
-    let mut server = Unread::start("debug")?;
+    let mut server = Unread::start(&["--log", "debug"])?;
     let path = format!("a/{}", "b".repeat(700));
     for _ in 0..600 {
         server.announce(&path)?;
@@ -139,7 +144,7 @@ fn a_reader_that_stops_reading_holds_up_nothing() -> Result<(), Failed> {
 }
 
 fn long_paths_of_strangers_are_short_lines() -> Result<(), Failed> {
-    let mut server = Unread::start("info")?;
+    let mut server = Unread::start(&["--log", "info"])?;
     let path = format!("a/{}", "b".repeat(900));
     for _ in 0..8 {
         server.announce(&path)?;
@@ -156,4 +161,36 @@ fn long_paths_of_strangers_are_short_lines() -> Result<(), Failed> {
         Some(line) => Err(format!("a line of {} bytes", line.len()).into()),
         None => Ok(()),
     }
+}
+
+fn each_line_is_an_object_where_json_is_asked_for() -> Result<(), Failed> {
+    let mut server = Unread::start(&["--log-format", "json"])?;
+    server.announce("a/\"b\"")?;
+    let mut log = server.child.stderr.take().ok_or("stderr is a pipe")?;
+    server.terminate()?;
+    let mut text = String::new();
+    log.read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    // The last words of a program that cannot start are a line of the log, too.
+    let failed = glassline(&["serve", "--log-format", "json", "absent.yml"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    let last = String::from_utf8_lossy(&failed.stderr).into_owned();
+    for (text, expected) in [(&text, "publisher refused"), (&last, "absent.yml")] {
+        let mut messages = Vec::new();
+        for line in text.lines() {
+            let object: serde_json::Value =
+                serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
+            let [_time, level, message] = ["time", "level", "message"]
+                .map(|it| object[it].as_str().unwrap_or_default().to_owned());
+            if level.is_empty() || message.is_empty() {
+                return Err(format!("a line without level or message: {line}").into());
+            }
+            messages.push(message);
+        }
+        if !messages.iter().any(|it| it.contains(expected)) {
+            return Err(format!("no line with '{expected}':\n{text}").into());
+        }
+    }
+    Ok(())
 }

@@ -22,6 +22,22 @@ pub(super) fn shortened() -> impl for<'writer> FormatFields<'writer> + 'static {
     debug_fn(write).delimited(" ")
 }
 
+/// Returns `value` as [`Debug`] writes it, cut off after [`CHARS_MAX`] characters.
+pub(super) fn shorten(value: &dyn Debug) -> String {
+    Shortened(value).to_string()
+}
+
+/// Returns `text`, cut off after [`CHARS_MAX`] characters, for a format that escapes text itself.
+pub(super) fn shortened_text(text: &str) -> String {
+    match text.char_indices().nth(CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let cut = text[end..].chars().count();
+            format!("{}… ({cut} characters more)", &text[..end])
+        }
+    }
+}
+
 /// A value that is written with [`CHARS_MAX`] characters at most.
 struct Shortened<'a>(&'a dyn Debug);
 

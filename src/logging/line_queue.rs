@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use glassline_server::LogCounters;
 
+use super::Format;
+
 /// Most bytes that wait for the reader.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
@@ -26,6 +28,8 @@ pub(super) struct LineQueue {
     /// Signaled when a line was added, and when a line was written.
     changed: Condvar,
     counters: &'static LogCounters,
+    /// The form of the log's lines about itself.
+    format: Format,
 }
 
 #[derive(Default)]
@@ -46,11 +50,13 @@ impl LineQueue {
     pub(super) fn start(
         stream: impl Write + Send + 'static,
         counters: &'static LogCounters,
+        format: Format,
     ) -> io::Result<Arc<Self>> {
         let queue = Arc::new(Self {
             state: Mutex::default(),
             changed: Condvar::new(),
             counters,
+            format,
         });
         // The server shows the progress of a thread that has had a turn.
         counters.turns.add(1);
@@ -61,9 +67,10 @@ impl LineQueue {
         Ok(queue)
     }
 
-    /// Adds a line, or drops and counts it if there is no room.
-    pub(super) fn push(&self, line: &str) {
-        self.push_bytes(line.as_bytes());
+    /// Adds `text`, which is no event, as a line of the log's format; or drops and counts the line if
+    /// there is no room.
+    pub(super) fn push(&self, text: &str) {
+        self.push_bytes(self.format.line("ERROR", text).as_bytes());
     }
 
     fn push_bytes(&self, line: &[u8]) {
@@ -102,9 +109,10 @@ impl LineQueue {
                 let _ = stream.write_all(&line);
                 if dropped > 0 {
                     let text = format!(
-                        "{dropped} log lines were dropped: the reader of stderr did not keep up\n"
+                        "{dropped} log lines were dropped: the reader of stderr did not keep up"
                     );
-                    let _ = stream.write_all(text.as_bytes());
+                    let line = self.format.line("WARN", &text);
+                    let _ = stream.write_all(line.as_bytes());
                 }
             }));
             if written.is_err() {
@@ -194,9 +202,9 @@ mod tests {
             permissions,
             written,
         };
-        let queue = LineQueue::start(stream, counters).expect("a thread");
+        let queue = LineQueue::start(stream, counters, Format::Text).expect("a thread");
         for number in 0..LINES_MAX + 100 {
-            queue.push(&format!("line {number}\n"));
+            queue.push(&format!("line {number}"));
         }
         // The thread holds one line or none already.
         let dropped = counters.dropped.get();
@@ -229,8 +237,9 @@ mod tests {
             permissions,
             written,
         };
-        let queue = LineQueue::start(stream, counters).expect("a thread");
-        let line = "x".repeat(BYTES_MAX / 4);
+        let queue = LineQueue::start(stream, counters, Format::Text).expect("a thread");
+        // Each has its end of the line, too.
+        let line = "x".repeat(BYTES_MAX / 4 - 1);
         for _ in 0..8 {
             queue.push(&line);
         }
@@ -262,8 +271,9 @@ mod tests {
     fn a_panic_while_a_line_is_written_costs_that_line() {
         let (written, lines) = sync_channel(8);
         let counters = counters();
-        let queue = LineQueue::start(Panicking(written, 0), counters).expect("a thread");
-        for line in ["one\n", "two\n", "three\n"] {
+        let queue =
+            LineQueue::start(Panicking(written, 0), counters, Format::Text).expect("a thread");
+        for line in ["one", "two", "three"] {
             queue.push(line);
         }
         let next = || lines.recv_timeout(Duration::from_secs(30));

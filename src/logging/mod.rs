@@ -15,6 +15,7 @@
 )]
 
 mod fields;
+mod json;
 mod line_limit;
 mod line_queue;
 
@@ -22,8 +23,9 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -50,6 +52,36 @@ pub(crate) struct Options {
     /// Log filter, like `debug` or `warn,glassline_server=trace`.
     #[arg(long, global = true, value_name = "FILTER", env = "RUST_LOG")]
     log: Option<String>,
+    /// Form of the log's lines.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        env = "GLASSLINE_LOG_FORMAT",
+        value_enum,
+        default_value_t
+    )]
+    log_format: Format,
+}
+
+/// The form of the log's lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text for people, in colors on a terminal.
+    #[default]
+    Text,
+    /// One JSON object a line: time, level, target, message, fields.
+    Json,
+}
+
+impl Format {
+    /// Returns `text`, which is no event, as a line.
+    fn line(self, level: &str, text: &str) -> String {
+        match self {
+            Self::Text => format!("{}\n", text.trim_end()),
+            Self::Json => json::line(level, text),
+        }
+    }
 }
 
 impl Options {
@@ -66,12 +98,17 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|error| Failure::usage(format_args!("--log '{filter}': {error}")))?;
-    let queue = LineQueue::start(std::io::stderr(), &glassline_server::LOG)
+    let format = options.log_format;
+    let queue = LineQueue::start(std::io::stderr(), &glassline_server::LOG, format)
         .map_err(|error| Failure::runtime(format_args!("cannot start the log: {error}")))?;
     let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields::shortened())
         .with_writer(Arc::clone(&queue))
-        .with_ansi(color(&std::io::stderr()));
+        .with_ansi(format == Format::Text && color(&std::io::stderr()));
+    let lines = match format {
+        Format::Text => lines.boxed(),
+        Format::Json => lines.event_format(json::Json).boxed(),
+    };
     tracing_subscriber::registry()
         .with(LineLimit::start(&glassline_server::LOG))
         .with(lines)
@@ -101,7 +138,7 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
 /// Prints `text` as a line to stderr, behind the log.
 pub(crate) fn print(text: &str) {
     match QUEUE.get() {
-        Some(queue) => queue.push(&format!("{text}\n")),
+        Some(queue) => queue.push(text),
         None => eprintln!("{text}"),
     }
 }

@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::config::Config;
 
 /// Variables that flags of commands read, and that belong to no key of the configuration.
-pub const VARIABLES_OF_COMMANDS: [&str; 7] = [
+pub const VARIABLES_OF_COMMANDS: [&str; 8] = [
     "GLASSLINE_ADMIN_TOKEN",
     "GLASSLINE_ADMIN_URL",
     "GLASSLINE_CAMERA_PASSWORD",
+    "GLASSLINE_LOG_FORMAT",
     "GLASSLINE_PUBLISH_TOKEN",
     "GLASSLINE_READ_TOKEN",
     "GLASSLINE_TOKEN",
