@@ -181,7 +181,6 @@ function onConnected() {
   log.active = true;
   clock.restart();
   readEntry();
-  askCode();
 }
 
 /**
@@ -295,17 +294,11 @@ function showStalled() {
   show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
 }
 
-/** Asks whether the frames carry a code. 404 is the usual answer: a camera draws none into its frames. */
-function askCode() {
-  request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
-}
-
 async function readEntry() {
-  const sources = entry?.sources;
   try {
     entry = await getJson(streamUrl(name));
     // A page that begins to publish draws a code only once it knows the server's clock.
-    if (entry.source?.protocol === 'whip' && (entry.sources !== sources || !log.coded)) askCode();
+    log.coded = entry.frame_code;
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }

@@ -14,6 +14,7 @@ fn the_api_tells_what_arrives_of_a_publisher_and_takes_its_report() {
         assert_eq!(response.status, 200, "{}", response.body);
         serde_json::from_str::<Value>(&response.body).expect("JSON")
     };
+    let is_drawn = || running.get("/api/v1/streams/studio").json()["frame_code"].clone();
     let free = told("studio");
     assert_eq!(
         (&free["state"], &free["whip"]),
@@ -55,11 +56,13 @@ fn the_api_tells_what_arrives_of_a_publisher_and_takes_its_report() {
     // Nobody draws times into the frames.
     let code = running.request("GET", "/api/v1/streams/studio/frame-code", &[], "");
     code.problem(404);
+    assert_eq!(is_drawn(), false);
     let drawn = body.replace('}', r#", "drawn_ms": 17}"#);
     let taken = running.request("POST", &report, &json, &drawn);
     assert_eq!(taken.status, 200, "{}", taken.body);
     let code = running.request("GET", "/api/v1/streams/studio/frame-code", &[], "");
     assert!(code.body.contains("65536"), "{}", code.body);
+    assert_eq!(is_drawn(), true);
     assert_eq!(publisher.peer.delete().status, 200);
     running.request("POST", &report, &json, body).problem(404);
     assert_eq!(told("studio")["state"], "down");

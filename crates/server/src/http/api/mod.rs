@@ -191,6 +191,8 @@ struct StreamView {
     packets: u64,
     /// Number of sources that the stream has had, one after the other.
     sources: u64,
+    /// Whether a number is drawn into each frame, which `…/frame-code` tells how to read.
+    frame_code: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -237,6 +239,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         bitrate_bps: stream.bitrate(now).bps(),
         packets: totals.packets,
         sources: totals.sources,
+        frame_code: app.frame_code(stream.name().as_str()).is_some(),
     }
 }
 
