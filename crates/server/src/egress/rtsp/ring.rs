@@ -140,16 +140,19 @@ impl RingEntry {
             Content::Media(run) => run.payload_bytes(),
             Content::Report { packet, .. } => packet.len(),
         };
-        // The bytes made for clients are counted ahead, for one channel or for datagrams; more is
-        // rare.
-        size_of::<Self>() + content * 2
+        // What nobody has asked for is not counted ahead: a client by UDP gets a keyframe of several
+        // megabytes in chunks, and the rest of it must not leave the ring for bytes never made.
+        let interleaved: usize = self.interleaved.iter().map(|(_, bytes)| bytes.len()).sum();
+        let datagrams = self.datagrams.as_ref().map_or(0, Datagrams::len);
+        size_of::<Self>() + content + interleaved + datagrams
     }
 }
 
 /// Limits of a [`Ring`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Most bytes of all entries, including the bytes made for clients.
+    /// Most bytes of all entries when one is added, including the bytes made for clients. What is
+    /// made of the entries until the next one is added is beyond it.
     pub(crate) bytes: usize,
     /// Longest time that an entry stays.
     pub(crate) span: Duration,
@@ -279,7 +282,10 @@ impl Ring {
     /// Makes the interleaved frames of entry `number` for `channel`, unless they exist.
     pub(crate) fn prepare(&mut self, number: u64, channel: u8) {
         if let Some(entry) = self.get_mut(number) {
+            let before = entry.memory_bytes();
             entry.make_interleaved(channel);
+            let made = entry.memory_bytes() - before;
+            self.bytes += made;
         }
     }
 
@@ -288,10 +294,13 @@ impl Ring {
         if let Some(entry) = self.get_mut(number)
             && entry.datagrams.is_none()
         {
-            entry.datagrams = Some(match &entry.content {
+            let datagrams = match &entry.content {
                 Content::Media(run) => entry.template.datagrams(run),
                 Content::Report { packet, .. } => Datagrams::single(packet.clone()),
-            });
+            };
+            let made = datagrams.len();
+            entry.datagrams = Some(datagrams);
+            self.bytes += made;
         }
     }
 

@@ -398,3 +398,53 @@ fn a_refusal_is_about_an_earlier_datagram_until_there_are_too_many() {
     assert_eq!(scene.taken().len(), 1);
     assert_eq!(scene.counters.unsendable.get(), 2);
 }
+
+/// A frame in packets of a usual size.
+fn push_frame(stream: &mut Stream, time: u64, keyframe: bool, packets: usize) {
+    let mut builder = UnitBuilder::default();
+    for _ in 0..packets {
+        builder.push(&[7; 1_200]);
+    }
+    let media_time = MediaTime::from_ticks(i64::try_from(time).expect("soon"), 1_000);
+    let stamps = Stamps::arrived(stream.at(time));
+    let unit = builder.build(VIDEO, media_time, keyframe, stamps);
+    let unit = Arc::new(unit.expect("packets"));
+    stream.ring.push_media(&unit, template(VIDEO));
+}
+
+/// Plays two keyframes of 8 MB within 0.2 s, and small frames after them, from a ring of `bytes`.
+/// Returns the datagrams that the viewer got, and how often it skipped.
+fn play_two_large_keyframes(bytes: usize) -> (usize, u64) {
+    let bounds = Bounds { bytes, ..BOUNDS };
+    let mut scene = Scene::new(Stream::new(bounds));
+    let mut viewer = scene.viewer(&[VIDEO]);
+    let mut datagrams = 0;
+    for time in (0..3_000).step_by(4) {
+        match time {
+            0 | 160 => push_frame(&mut scene.stream, time, true, KEYFRAME_PACKETS),
+            _ if time % 40 == 0 => push_frame(&mut scene.stream, time, false, 1),
+            _ => {}
+        }
+        assert!(scene.plan(&mut viewer, time), "the viewer stays");
+        assert!(scene.flush().is_empty());
+        let taken = scene.taken();
+        let sizes = taken.iter().map(|(_, _, bytes)| bytes);
+        datagrams += sizes.sum::<usize>() / (1_200 + 12);
+    }
+    (datagrams, scene.sent.skips)
+}
+
+/// Packets of a keyframe of 8 MB.
+const KEYFRAME_PACKETS: usize = 8_000_000 / 1_200;
+
+#[test]
+fn two_keyframes_of_8_mb_within_a_fifth_of_a_second_reach_a_viewer_whole() {
+    // Those of 0 and 160 ms are keyframes.
+    let small = 3_000 / 40 - 2;
+    let (datagrams, skips) = play_two_large_keyframes(25 << 20);
+    assert_eq!((datagrams, skips), (2 * KEYFRAME_PACKETS + small, 0));
+    // A ring that cannot hold both makes the viewer skip to the second, which is counted.
+    let (datagrams, skips) = play_two_large_keyframes(12 << 20);
+    assert_eq!(skips, 1);
+    assert!(datagrams < 2 * KEYFRAME_PACKETS, "{datagrams}");
+}

@@ -194,9 +194,18 @@ fn entries_leave_by_size_which_counts_what_is_made_of_them() {
     });
     for frame in 0..50 {
         stream.push(VIDEO, frame, false, 10_000);
-        assert!(stream.len() <= 4, "each takes 20,000 bytes and a little");
+        assert!(stream.len() <= 9, "each takes 10,000 bytes and a little");
     }
-    assert_eq!(stream.len(), 4);
+    assert_eq!(stream.len(), 9);
+    // For a client by UDP, and for clients by TCP with two channels.
+    for number in stream.ring.first()..stream.ring.end() {
+        stream.ring.prepare_datagrams(number);
+        stream.ring.prepare(number, 0);
+        stream.ring.prepare(number, 0);
+        stream.ring.prepare(number, 6);
+    }
+    stream.push(VIDEO, 55, false, 10_000);
+    assert_eq!(stream.len(), 3, "those with made bytes take 40,000 each");
     stream.push(VIDEO, 60, false, 200_000);
     assert_eq!(stream.len(), 1, "the newest stays, whatever its size");
     for frame in 0..50 {
