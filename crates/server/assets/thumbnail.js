@@ -25,7 +25,8 @@ export class Thumbnail {
       this.tracks = described;
       this.nextMs = 0;
     }
-    if (state !== 'live' || performance.now() < this.nextMs) return;
+    const isAudioAlone = described !== '' && tracks.every(({ kind }) => kind === 'audio');
+    if (isAudioAlone || state !== 'live' || performance.now() < this.nextMs) return;
     this.nextMs = Infinity;
     try {
       const answer = await request(this.url, { cache: 'no-cache' });
