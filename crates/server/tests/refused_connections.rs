@@ -1,6 +1,8 @@
 //! Connections by WHEP, WHIP and calls that are refused or come to nothing, kind by kind, and what
 //! the list of failures says of each.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::failures::{failures, give_up, told};
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};
-use crate::rooms::{join, joined, open_leg};
+use crate::rooms::{join, joined, open_leg, others};
 use crate::running::{Response, Running};
 use crate::source::{Film, Source, tracks};
 use crate::whip::Publisher;
@@ -225,4 +227,67 @@ fn a_publisher_that_comes_too_late_for_its_name_is_told_so() {
         "{reason}"
     );
     assert!(remedy.contains("another name"), "{remedy}");
+}
+
+#[test]
+fn an_ice_restart_that_is_refused_is_named_in_the_list() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let peer = Peer::joined(&running);
+    let restart = "a=ice-ufrag:abcd\r\na=ice-pwd:abcdefghijklmnopqrstuvwx\r\n";
+    peer.patch(&[("If-Match", "\"other\"")], restart)
+        .problem(412);
+    latest(&running, "viewer", "ice", "PATCH: ");
+    latest(&running, "viewer", "ice", "(412)");
+    let plain = [("Content-Type", "text/plain")];
+    running
+        .request("PATCH", &peer.location, &plain, restart)
+        .problem(415);
+    latest(&running, "viewer", "ice", "(415)");
+    let nobody = running.request("PATCH", "/cam/whip/nobody", &plain, restart);
+    nobody.problem(404);
+    latest(&running, "publisher", "ice", "(404)");
+    // A candidate that is taken is no failure.
+    let count = failures(&running).len();
+    assert!(peer.patch(&[], "a=end-of-candidates\r\n").status < 300);
+    assert_eq!(failures(&running).len(), count);
+}
+
+#[test]
+fn a_connection_without_a_place_for_its_address_is_named_in_the_list() {
+    let running = Running::with(1, |config| config.http.connections_per_address = 2);
+    let participant = joined(&running, "team");
+    let version = others(&participant, None)["version"].clone();
+    let wait = format!(
+        "GET {}?since={version} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        participant.location
+    );
+    let end = Instant::now() + SOON;
+    let send = |request: &str| -> std::io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(running.listener("http"))?;
+        stream.set_read_timeout(Some(SOON))?;
+        stream.write_all(request.as_bytes())?;
+        Ok(stream)
+    };
+    let is_refused = || -> std::io::Result<bool> {
+        let _waiting = [send(&wait)?, send(&wait)?];
+        std::thread::sleep(Duration::from_millis(50));
+        let mut third = send("GET /api/v1/clock HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        Ok(third.read(&mut [0; 64])? == 0)
+    };
+    // A connection whose request has not been read yet makes room, so that several tries may be
+    // needed. The reset may come at any step.
+    while !is_refused().unwrap_or(true) {
+        assert!(Instant::now() < end, "both wait, and there are two places");
+    }
+    latest(
+        &running,
+        "client",
+        "server",
+        "all 2 connections of this address are in use",
+    );
+    let failure = &failures(&running)[0];
+    assert_eq!(failure["protocol"], "http", "{failure}");
+    let remedy = failure["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.contains("http.connections_per_address"), "{remedy}");
 }

@@ -90,7 +90,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["auth", "cluster", "config", "egress", "failures", "ingest", "rooms", "runtime", "tls"]),
         ("rtsp", &["auth", "cluster", "egress", "failures", "ingest", "latency", "runtime"]),
         ("sessions", &["addresses", "cluster", "egress", "failures", "ingest", "latency", "messages", "rooms", "runtime", "talk", "transcoding"]),
-        ("http/server", &["runtime", "sessions", "tls"]),
+        ("http/server", &["failures", "runtime", "sessions", "tls"]),
         ("app", &["audit", "auth", "config", "failures", "hooks", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions", "snapshots", "stored", "tls", "transcoding"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
         ("http", &["app", "audit", "auth", "cluster", "config", "failures", "hooks", "http/server", "ingest", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "snapshots", "stored", "talk", "tls", "transcoding"]),

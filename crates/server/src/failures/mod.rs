@@ -1,15 +1,18 @@
 //! Why connections failed: what the server has seen, for an hour.
 //!
 //! ```text
-//!  http: refused offers ─┐
-//!  sessions: ICE, DTLS ──┼─► Failures ─► log, one line each
-//!  rtsp, quic ───────────┘      └──────► API, and the client itself by its session
+//!  http: refused offers, ─┐
+//!   changes, connections  │
+//!  sessions: ICE, DTLS ───┼─► Failures ─► log, one line each
+//!  rtsp, quic ────────────┘      └──────► API, and the client itself by its session
 //! ```
 //!
 //! A connection has failed if it ends between its request and its first media, unless the server is
-//! stopped. Strangers can make connections fail, so that the list has limits: each source has few
-//! entries, equal failures of a source are one entry with a count, and texts are short and free of
-//! control characters.
+//! stopped. A refused change of ICE is noted as well, because media may end with the old path.
+//!
+//! Strangers can make connections fail, so that the list has limits: each source has few entries,
+//! equal failures of a source are one entry with a count, and texts are short and free of control
+//! characters.
 
 mod counters;
 mod list;

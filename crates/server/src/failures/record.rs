@@ -11,10 +11,12 @@ pub(crate) enum Protocol {
     WebRtc,
     Rtsp,
     Quic,
+    /// HTTP, where the connection was refused before a request said what it is for.
+    Http,
 }
 
 impl Protocol {
-    pub(super) const ALL: [Self; 3] = [Self::WebRtc, Self::Rtsp, Self::Quic];
+    pub(super) const ALL: [Self; 4] = [Self::WebRtc, Self::Rtsp, Self::Quic, Self::Http];
 
     /// Returns the name for the API and for labels of metrics.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -22,6 +24,7 @@ impl Protocol {
             Self::WebRtc => "webrtc",
             Self::Rtsp => "rtsp",
             Self::Quic => "quic",
+            Self::Http => "http",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Notes offers that were refused among the failed connections.
+//! Notes offers, and changes of sessions, that were refused among the failed connections.
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
@@ -20,7 +20,16 @@ pub(super) struct Refusal {
     pub(super) detail: String,
 }
 
-/// Notes the refusal of an offer, whichever layer refuses it.
+/// What a request wants that leads to a connection, or keeps one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// An offer is to be answered: a POST.
+    Connection,
+    /// ICE candidates or an ICE restart of a session: a PATCH.
+    IceChange,
+}
+
+/// Notes the refusal of an offer or of a change of ICE, whichever layer refuses it.
 pub(super) async fn note(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -30,17 +39,9 @@ pub(super) async fn note(
     next: Next,
 ) -> Response {
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
-    let role = match route {
-        "/{stream}/whep" | "/doSignaling" | "/call/{room}/{session}/hear/{id}" => {
-            ClientRole::Viewer
-        }
-        "/{stream}/whip" | "/whip" | "/{stream}/talk" => ClientRole::Publisher,
-        "/call/{room}" => ClientRole::Participant,
-        _ => return next.run(request).await,
-    };
-    if request.method() != Method::POST {
+    let Some((role, wanted)) = meant(request.method(), route) else {
         return next.run(request).await;
-    }
+    };
     let named = params.as_ref().ok().and_then(|params| {
         let room = || params.iter().find(|(key, _)| *key == "room");
         stream_in_path(params).or_else(|| room().map(|(_, name)| name.to_owned()))
@@ -48,18 +49,51 @@ pub(super) async fn note(
     let stream = named.or_else(|| query_stream(request.uri()));
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
-    if let Some(Refusal { title, detail }) = response.extensions_mut().remove::<Refusal>() {
+    let refusal = response.extensions_mut().remove::<Refusal>();
+    // A session that ended has told why, and its client asks only to learn that.
+    let is_told = wanted == Wanted::IceChange && status == 410;
+    if let Some(Refusal { title, detail }) = refusal.filter(|_| !is_told) {
+        let (stage, request) = match (Stage::of_status(status), wanted) {
+            (Stage::Offer | Stage::Stream, Wanted::IceChange) => (Stage::Ice, "PATCH: "),
+            (stage, Wanted::IceChange) => (stage, "PATCH: "),
+            (stage, Wanted::Connection) => (stage, ""),
+        };
         let failure = ConnectionFailure {
             stream: stream.unwrap_or_default(),
             protocol: Protocol::WebRtc,
             role,
-            stage: Stage::of_status(status),
+            stage,
             from: connection.peer.ip(),
             session: None,
-            reason: format!("{title} ({status}): {detail}"),
+            reason: format!("{request}{title} ({status}): {detail}"),
             remedy: None,
         };
         app.failures.note(failure, Instant::now());
     }
     response
+}
+
+/// Returns who a request comes from, and what it wants; `None` for requests that no connection depends
+/// on.
+fn meant(method: &Method, route: &str) -> Option<(ClientRole, Wanted)> {
+    let role = match (method, route) {
+        (&Method::POST, "/{stream}/whep" | "/doSignaling" | "/call/{room}/{session}/hear/{id}")
+        | (&Method::PATCH, "/{stream}/whep/{session}" | "/call/{room}/{session}/hear/{id}/{leg}") => {
+            ClientRole::Viewer
+        }
+        (&Method::POST, "/{stream}/whip" | "/whip" | "/{stream}/talk")
+        | (
+            &Method::PATCH,
+            "/{stream}/whip/{session}" | "/whip/{session}" | "/{stream}/talk/{session}",
+        ) => ClientRole::Publisher,
+        (&Method::POST, "/call/{room}") | (&Method::PATCH, "/call/{room}/{session}") => {
+            ClientRole::Participant
+        }
+        _ => return None,
+    };
+    let wanted = match *method {
+        Method::POST => Wanted::Connection,
+        _ => Wanted::IceChange,
+    };
+    Some((role, wanted))
 }

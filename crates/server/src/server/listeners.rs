@@ -170,6 +170,7 @@ impl HttpListeners {
                     server::Options {
                         name,
                         places: places.clone(),
+                        failures: Arc::clone(&app.failures),
                     },
                     Arc::clone(counters),
                     Arc::clone(&app.supervisor),

@@ -18,9 +18,10 @@ use super::connection::{self, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::handshake;
+use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use crate::runtime::{
-    AcceptOutage, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor, Supervisor,
-    keep_running,
+    AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor,
+    Supervisor, keep_running,
 };
 use crate::sessions::ConnectionAddresses;
 
@@ -97,6 +98,8 @@ pub(crate) struct Options {
     pub(crate) name: &'static str,
     /// The places for connections, which listeners may share.
     pub(crate) places: ConnectionTable,
+    /// Where connections that found no place are noted.
+    pub(crate) failures: Arc<Failures>,
 }
 
 /// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
@@ -139,6 +142,27 @@ fn refuse(stream: TcpStream) {
     }
 }
 
+/// Returns the failure of a connection for which there is no place. Its client learns nothing but that
+/// the connection was reset.
+fn refused(peer: SocketAddr, refusal: ConnectionRefusal) -> ConnectionFailure {
+    let remedy = match refusal {
+        ConnectionRefusal::Total { .. } => "raise http.connections",
+        ConnectionRefusal::Source { .. } => {
+            "raise http.connections_per_address, or name the proxy in http.trusted_proxies"
+        }
+    };
+    ConnectionFailure {
+        stream: String::new(),
+        protocol: Protocol::Http,
+        role: ClientRole::Client,
+        stage: Stage::Server,
+        from: peer.ip(),
+        session: None,
+        reason: format!("the connection was reset: {refusal}"),
+        remedy: Some(remedy.to_owned()),
+    }
+}
+
 /// Accepts connections and starts a task for each.
 struct Acceptor {
     router: Router,
@@ -148,6 +172,7 @@ struct Acceptor {
     supervisor: Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
     table: ConnectionTable,
+    failures: Arc<Failures>,
     rates: SourceRates,
     connections: JoinSet<()>,
     spare: SpareDescriptor,
@@ -164,7 +189,11 @@ impl Acceptor {
         supervisor: &Arc<Supervisor>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        let Options { name, places } = options;
+        let Options {
+            name,
+            places,
+            failures,
+        } = options;
         let rates = match tls {
             None => SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
             Some(_) => SourceRates::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE),
@@ -177,6 +206,7 @@ impl Acceptor {
             supervisor: Arc::clone(supervisor),
             stopped,
             table: places,
+            failures,
             rates,
             connections: JoinSet::new(),
             spare: SpareDescriptor::new(),
@@ -249,6 +279,7 @@ impl Acceptor {
             Err(refusal) => {
                 tracing::debug!(listener = self.name, %peer, %refusal, "HTTP connection refused");
                 self.counters.note_refused(refusal);
+                self.failures.note(refused(peer, refusal), now);
                 refuse(stream);
                 return;
             }
