@@ -22,7 +22,9 @@ quic: {address: '127.0.0.1:0'}
 admin: {address: '127.0.0.1:0', open_metrics: true}
 cluster: {name: a, secret: s3cret, nats: 'nats://127.0.0.1:1'}
 shards: 1
-auth: {jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}}
+auth:
+  jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}
+  webhook: {url: 'http://127.0.0.1:1/'}
 hooks: [{on: [publish], command: [/bin/true]}]
 ";
 

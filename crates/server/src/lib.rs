@@ -26,6 +26,7 @@ mod failures;
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
+    pub use crate::auth::fuzz_answer as rights_answer;
     pub use crate::auth::fuzz_token as token;
     pub use crate::ingest::fuzz_assembler as assembler;
     pub use crate::ingest::rtsp::fuzzing::record;

@@ -96,8 +96,8 @@ pub(crate) async fn end_lost_sessions(app: App, mut stopped: watch::Receiver<boo
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         let now = Instant::now();
-        // Without tokens that expire, no session has such an end.
-        if app.users.keys().is_some() {
+        // Without rights that end, no session has such an end.
+        if app.users.have_ends() {
             app.sessions.end_lapsed(now).await;
             app.users.expire(now);
         }

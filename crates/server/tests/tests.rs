@@ -69,4 +69,5 @@ mod talk;
 mod tokens;
 mod track_changes;
 mod users;
+mod webhook_rights;
 mod whip;

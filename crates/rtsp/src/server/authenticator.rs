@@ -199,7 +199,8 @@ impl Authenticator {
         let basic = allows_basic(config, endpoints).then(|| Challenge::Basic {
             realm: config.realm.clone(),
         });
-        let challenges = digests.into_iter().chain(basic);
+        let digests = digests.into_iter().filter(|_| config.digest);
+        let challenges = digests.chain(basic);
         challenges.map(|challenge| challenge.to_string()).collect()
     }
 

@@ -31,6 +31,9 @@ pub struct Config {
     ///
     /// [`Section::key_management`]: crate::sdp::Section::key_management
     pub srtp: SrtpPolicy,
+    /// Whether digest authentication is offered. It is not where somebody else checks passwords, who
+    /// needs them as they are.
+    pub digest: bool,
     /// Whether basic authentication is also offered outside of TLS, where the password passes
     /// unencrypted.
     pub basic_over_plain: bool,
@@ -61,6 +64,7 @@ impl Default for Config {
             udp: true,
             multicast: false,
             srtp: SrtpPolicy::Off,
+            digest: true,
             basic_over_plain: false,
             tunnel_hosts: None,
         }

@@ -31,7 +31,11 @@ impl Users {
     /// Returns whether `token` gives `access` to every stream, or has to be asked for with
     /// [`verify_bearer`](Self::verify_bearer).
     pub fn may_be_token(&self, access: Access) -> bool {
-        self.has_token(access) || self.jwt.is_some() || self.has_made_tokens()
+        self.has_token(access) || self.has_logins_by_token()
+    }
+
+    fn has_logins_by_token(&self) -> bool {
+        self.jwt.is_some() || self.has_made_tokens() || self.has_webhook()
     }
 
     /// Checks a token that an identity provider signed, or that was made over the API, and returns the
@@ -157,11 +161,15 @@ impl Users {
         has_expired
     }
 
-    /// Reads the keys of the identity provider for the first time.
+    /// Reads the keys of the identity provider for the first time, and the certificates that the
+    /// webhook is trusted by.
     ///
     /// # Errors
     /// Returns [`KeyRingError`] if a file cannot be used.
     pub async fn load_keys(&self) -> Result<(), KeyRingError> {
+        if let Some(webhook) = &self.webhook {
+            webhook.load().map_err(KeyRingError::Webhook)?;
+        }
         match self.keys() {
             Some(ring) => ring.load().await,
             None => Ok(()),

@@ -71,7 +71,7 @@ pub(super) fn name_of(token: &str) -> String {
     name_of_digest(&digest_of(token))
 }
 
-fn name_of_digest(digest: &TokenDigest) -> String {
+pub(super) fn name_of_digest(digest: &TokenDigest) -> String {
     let half = digest.iter().take(16);
     half.fold(PREFIX.to_owned(), |name, byte| format!("{name}{byte:02x}"))
 }

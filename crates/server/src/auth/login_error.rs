@@ -18,7 +18,19 @@ pub enum LoginError {
         /// Time until the next login of the address is checked.
         retry_after: Duration,
     },
-    /// Too many passwords wait to be hashed.
+    /// The webhook does not allow what the client asks for.
+    #[error("the service that decides about rights here does not allow this")]
+    Refused,
+    /// The webhook gave no clear answer in time.
+    #[error(
+        "the service that decides about rights here gives no answer, so nobody is let in by it: \
+         wait {} s", .retry_after.as_secs().max(1)
+    )]
+    NoAnswer {
+        /// Time after which the client should try again.
+        retry_after: Duration,
+    },
+    /// Too many logins wait to be checked.
     #[error("too many logins wait to be checked: wait {} s", .retry_after.as_secs().max(1))]
     Busy {
         /// Time after which the client should try again.
@@ -30,8 +42,10 @@ impl LoginError {
     /// Returns the time after which the client should try again, if waiting helps.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Wrong | Self::Token(_) => None,
-            Self::Limited { retry_after } | Self::Busy { retry_after } => Some(*retry_after),
+            Self::Wrong | Self::Refused | Self::Token(_) => None,
+            Self::Limited { retry_after }
+            | Self::NoAnswer { retry_after }
+            | Self::Busy { retry_after } => Some(*retry_after),
         }
     }
 }

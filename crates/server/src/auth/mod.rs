@@ -4,7 +4,8 @@
 //! auth.users, users_file ─┐            ┌► is_open, open_streams: without credentials
 //! auth.*_token ───────────┤  Users     ├► verify: Basic (argon2id, remembered)
 //! auth.jwt ───────────────┼►   │ ──────┼► verify_token: those of the configuration
-//! auth.tokens ────────────┘   │        ├► verify_bearer: those that a provider signed
+//! auth.tokens ────────────┤   │        ├► verify_bearer: those that a provider signed
+//! auth.webhook ───────────┘   │        ├► ask: what the operator's service decides
 //!                             │        ├► verify_digest: RTSP, Digest (RFC 7616)
 //!                             │        ├► may: what a name may do to a stream
 //!                             │        └► operator_by_…, sign_in: who uses the admin port
@@ -25,6 +26,7 @@
 //! The time that an answer takes does not depend on whether a name exists.
 
 mod account;
+mod asked;
 mod bearer;
 mod checked_pairs;
 mod hash_threads;
@@ -44,6 +46,7 @@ mod settings;
 mod sign_ins;
 mod sites;
 mod user_table;
+mod webhook;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -62,6 +65,7 @@ use jwt::TokenVerifier;
 use login_limit::LoginLimit;
 use sign_ins::SignIns;
 use user_table::{Layers, UserTable};
+use webhook::Asker;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub(crate) use bearer::query_token;
@@ -84,6 +88,11 @@ pub use settings::Auth;
 pub(crate) use settings::list;
 pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
 pub(crate) use user_table::Made;
+pub(crate) use webhook::TRIED_STREAM;
+#[cfg(any(test, fuzzing))]
+pub use webhook::fuzz_answer;
+pub(crate) use webhook::try_webhook;
+pub use webhook::{Action, Credential, Question, Webhook, WebhookCounters};
 
 /// The authentication realm that clients are told. It is part of what Digest hashes, so it must
 /// never change.
@@ -105,6 +114,8 @@ pub struct Users {
     publish_token: Option<Secret>,
     /// Verifies the tokens of an identity provider; `None` if none is configured.
     jwt: Option<TokenVerifier>,
+    /// Asks the service that decides about rights; `None` if none is configured.
+    webhook: Option<Arc<Asker>>,
     holders: Holders,
     sign_ins: SignIns,
     limit: LoginLimit,
@@ -151,6 +162,7 @@ impl Users {
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
             jwt: auth.jwt.as_ref().map(TokenVerifier::new),
+            webhook: auth.webhook.as_ref().map(Asker::new),
             holders: Holders::default(),
             sign_ins: SignIns::default(),
             limit: LoginLimit::new(),
@@ -177,9 +189,13 @@ impl Users {
         self.table().accounts.values().any(Account::is_of_streams)
     }
 
-    /// Returns whether names get rights to streams by logging in: those of users, or of the holders of
-    /// tokens.
+    /// Returns whether names get rights to streams by logging in: those of users, of the holders of
+    /// tokens, or of clients that the webhook allows.
     pub fn has_logins(&self) -> bool {
+        self.has_own_logins() || self.has_webhook()
+    }
+
+    fn has_own_logins(&self) -> bool {
         self.any() || self.jwt.is_some() || self.has_made_tokens()
     }
 
@@ -197,7 +213,8 @@ impl Users {
     /// token; to publish from this machine if there are neither users nor a publish token. Which
     /// streams an open server lets a client read: [`open_streams`](Self::open_streams).
     pub fn is_open(&self, access: Access, by: &Requester) -> bool {
-        let guarded = self.has_logins() || self.has_token(access);
+        let guarded =
+            self.has_own_logins() || self.webhook_decides(access) || self.has_token(access);
         !guarded && (access == Access::Read || by.is_local())
     }
 
@@ -224,7 +241,7 @@ impl Users {
     ///
     /// # Errors
     /// Returns [`LoginError`]; a wrong token is counted, unless no token is configured that it could
-    /// be, or an identity provider may have signed it: [`verify_bearer`](Self::verify_bearer).
+    /// be, or somebody else may know it: [`verify_bearer`](Self::verify_bearer), [`ask`](Self::ask).
     pub fn verify_token(
         &self,
         by: &Requester,
@@ -232,7 +249,7 @@ impl Users {
         token: &str,
     ) -> Result<(), LoginError> {
         let opens = || accesses.iter().any(|it| self.token_opens(*it, token));
-        let is_other = self.is_signed(token) && !opens();
+        let is_other = (self.is_signed(token) || self.has_webhook()) && !opens();
         if is_other || !accesses.iter().any(|access| self.has_token(*access)) {
             return Err(LoginError::Wrong);
         }

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::jwt::{self, Jwt};
+use super::webhook::{self, Action, Webhook};
 use super::{Account, NamedToken, Secret, known_tokens};
 
 /// Most users. They are looked up by name, so more cost only memory: half a kB each.
@@ -36,13 +37,23 @@ pub struct Auth {
     /// clients without a right.
     #[serde(deserialize_with = "jwt::checked")]
     pub jwt: Option<Jwt>,
+    /// A service that is asked who may read, publish and join rooms, where neither users nor tokens
+    /// decide. With it, as with users, nothing that it decides about is open any more.
+    #[serde(deserialize_with = "webhook::checked")]
+    pub webhook: Option<Webhook>,
 }
 
 impl Auth {
     /// Returns whether streams may be read only with a credential.
     pub fn closes_reading(&self) -> bool {
-        let has_users = self.users.iter().any(Account::is_of_streams);
-        has_users || self.read_token.is_some() || self.jwt.is_some()
+        self.users.iter().any(Account::is_of_streams) || self.guards_reading()
+    }
+
+    /// Returns whether streams may be read only with a credential even without users.
+    pub(crate) fn guards_reading(&self) -> bool {
+        let is_asked = |it: &Webhook| it.actions.contains(&Action::Read);
+        let has_webhook = self.webhook.as_ref().is_some_and(is_asked);
+        self.read_token.is_some() || self.jwt.is_some() || has_webhook
     }
 
     /// Returns whether a user or token may have a role, so that the admin port is closed to others.

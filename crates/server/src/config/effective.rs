@@ -37,12 +37,15 @@ impl Config {
                 .chain(&mut admin.state_file);
             let of_server = of_admin.chain(&mut config.state_folder);
             let of_jwt = config.auth.jwt.iter_mut().flat_map(Jwt::paths_mut);
+            let of_webhook = config.auth.webhook.iter_mut();
+            let of_webhook = of_webhook.filter_map(|it| it.roots.as_mut());
+            let of_auth = of_jwt.chain(of_webhook);
             let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
             let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
             let others = of_tls.into_iter().chain(of_nats).chain(of_server);
             let of_hooks = config.hooks.iter_mut();
             let of_hooks = of_hooks.filter_map(|hook| hook.roots.as_mut());
-            for path in named.chain(others).chain(of_jwt).chain(of_hooks) {
+            for path in named.chain(others).chain(of_auth).chain(of_hooks) {
                 *path = folder.join(&*path);
             }
         }

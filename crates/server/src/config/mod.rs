@@ -46,7 +46,7 @@ use crate::auth::Sites;
 use crate::hooks;
 use crate::ingest::{Input, SourceSpec};
 
-pub use crate::auth::{Algorithm, Jwt};
+pub use crate::auth::{Action, Algorithm, Jwt, Webhook};
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{NamedToken, Role, Secret, SecretError};
 pub use crate::hooks::{EventKind, Hook};

@@ -2,27 +2,23 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
 use axum::http::{Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::Full;
 
 use super::event::Event;
 use super::settings::Hook;
-use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, WebUrl};
+use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, SIGNATURE, Signer, WebUrl};
 
 /// Largest answer that is read, in bytes. Its content does not matter.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-
-/// Header with the signature of the body.
-const SIGNATURE: &str = "x-glassline-signature";
 
 /// Sends the events of one hook.
 #[derive(Debug)]
 pub(super) struct Webhook {
     client: HttpClient,
     url: WebUrl,
-    key: Option<hmac::Key>,
+    signer: Option<Signer>,
     bounds: Bounds,
 }
 
@@ -44,11 +40,11 @@ impl Webhook {
     /// Returns [`ClientError`] if the file of trusted certificates cannot be used.
     pub(super) fn new(hook: &Hook, url: &WebUrl) -> Result<Self, ClientError> {
         let secret = hook.secret.as_ref();
-        let key = secret.map(|it| hmac::Key::new(hmac::HMAC_SHA256, it.reveal().as_bytes()));
+        let signer = secret.map(|it| Signer::new(it.reveal().as_bytes()));
         Ok(Self {
             client: HttpClient::new(hook.roots.as_deref())?,
             url: url.clone(),
-            key,
+            signer,
             bounds: Bounds {
                 time: hook.timeout(),
                 body_bytes: ANSWER_BYTES_MAX,
@@ -65,8 +61,8 @@ impl Webhook {
         let mut request = Request::post(self.url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header("x-glassline-event", event.kind.as_str());
-        if let Some(key) = &self.key {
-            request = request.header(SIGNATURE, signature(key, &body));
+        if let Some(signer) = &self.signer {
+            request = request.header(SIGNATURE, signer.sign(&body));
         }
         let request = request.body(Full::new(Bytes::from(body)));
         let request = request.map_err(|error| WebhookError::Retry(error.into()))?;
@@ -87,15 +83,6 @@ impl Webhook {
     }
 }
 
-/// Returns the value of the signature's header.
-fn signature(key: &hmac::Key, body: &[u8]) -> String {
-    let tag = hmac::sign(key, body);
-    let digits = tag.as_ref().iter();
-    digits.fold("sha256=".to_owned(), |text, byte| {
-        format!("{text}{byte:02x}")
-    })
-}
-
 /// Returns the pause before attempt number `attempt`, counted from 1 for the first repetition: 1 s,
 /// doubled up to 60 s.
 pub(super) fn pause(attempt: u32) -> Duration {
@@ -106,14 +93,6 @@ pub(super) fn pause(attempt: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bodies_are_signed_by_hmac_sha_256() {
-        // RFC 4231 §4.3.
-        let key = hmac::Key::new(hmac::HMAC_SHA256, b"Jefe");
-        let expected = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(signature(&key, b"what do ya want for nothing?"), expected);
-    }
 
     #[test]
     fn pauses_grow_to_a_minute() {

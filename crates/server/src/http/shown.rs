@@ -4,7 +4,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use glassline_rtsp::auth::{Authorization, User};
 
-use crate::auth::{Listener, PageHeaders, Requester, query_token};
+use crate::auth::{Action, Credential, Listener, PageHeaders, Question, Requester, query_token};
 use crate::sessions::ConnectionAddresses;
 
 /// What a request shows of its client: the address, the page that sent it, and credentials.
@@ -65,6 +65,47 @@ impl<'a> Shown<'a> {
     /// URLs, which end up in histories and logs.
     pub(super) fn bearer(&self) -> Option<String> {
         bearer(self.headers)
+    }
+
+    /// Returns the question whether this client may do `action` to the stream or room `name`, with
+    /// all that it shows.
+    pub(super) fn question(&self, action: Action, name: Option<&str>) -> Question {
+        let credential = match (self.token(), self.user()) {
+            (Some(token), _) => Credential::Token(token),
+            (None, Some(user)) => Credential::Password {
+                user: user.name,
+                password: user.password,
+            },
+            (None, None) => Credential::Nothing,
+        };
+        let user_agent = self.headers.get(header::USER_AGENT);
+        Question {
+            by: self.requester(),
+            action,
+            protocol: self.protocol(),
+            name: name.map(str::to_owned),
+            credential,
+            query: self.uri.query().map(str::to_owned),
+            user_agent: user_agent.and_then(|it| Some(it.to_str().ok()?.to_owned())),
+        }
+    }
+
+    /// Returns the name of the protocol that the request belongs to, by its path.
+    fn protocol(&self) -> &'static str {
+        let named = self
+            .uri
+            .path()
+            .split('/')
+            .skip(1)
+            .take(2)
+            .collect::<Vec<_>>();
+        match named[..] {
+            ["whip", ..] | [_, "whip"] => "whip",
+            [_, "whep"] => "whep",
+            [_, "talk"] => "talk",
+            ["call", ..] => "call",
+            _ => "http",
+        }
     }
 
     /// Returns name and password in `Authorization: Basic`.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! tls/acme: orders of certificates ─┐
-//! auth: keys of an identity provider├─► HttpClient ─► one connection a request, TLS by rustls
+//! auth: keys, questions about rights ├─► HttpClient ─► one connection a request, TLS by rustls
 //! ```
 //!
 //! A request has a deadline, and its answer a bound. Redirects are not followed: an answer that
 //! leads elsewhere could lead into the server's own network.
 
+mod signing;
 mod web_url;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+pub(crate) use signing::{SIGNATURE, Signer};
 pub use web_url::{WebUrl, WebUrlError};
 
 /// An error of a request, as the layers below report it.

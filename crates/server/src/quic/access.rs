@@ -10,7 +10,8 @@ use glassline_quic::moq::{Page, Role};
 use tokio::sync::watch;
 
 use crate::auth::{
-    Access, LoginError, PageHeaders, PageRefusal, Readable, Requester, Sites, Users,
+    Access, Action, Credential, LoginError, PageHeaders, PageRefusal, Question, Readable,
+    Requester, Sites, Users,
 };
 
 /// The streams that a session may publish and read.
@@ -99,6 +100,8 @@ pub(super) struct RightsRequest<'a> {
     /// Address of the server that the client reached.
     pub(super) local: SocketAddr,
     pub(super) page: Option<&'a Page>,
+    /// Path of the URL: the stream, or the folder that its streams are in.
+    pub(super) path: &'a str,
     pub(super) query: &'a str,
     pub(super) role: Role,
 }
@@ -109,6 +112,35 @@ impl RightsRequest<'_> {
             origin: self.page.and_then(|page| page.origin.as_deref()),
             host: self.page.map(|page| page.host.as_str()),
             local: self.local,
+        }
+    }
+
+    fn question(&self, action: Action, shown: &Shown) -> Question {
+        let credential = match (&shown.token, &shown.user) {
+            (Some(token), _) => Credential::Token(token.clone()),
+            (None, Some((user, password))) => Credential::Password {
+                user: user.clone(),
+                password: password.clone(),
+            },
+            (None, None) => Credential::Nothing,
+        };
+        Question {
+            by: self.by,
+            action,
+            protocol: "moq",
+            name: (!self.path.is_empty()).then(|| self.path.to_owned()),
+            credential,
+            query: (!self.query.is_empty()).then(|| self.query.to_owned()),
+            user_agent: None,
+        }
+    }
+
+    /// Returns the actions that the session is opened for.
+    const fn actions(&self) -> &'static [Action] {
+        match self.role {
+            Role::Publisher => &[Action::Publish],
+            Role::Subscriber => &[Action::Read],
+            Role::Both => &[Action::Read, Action::Publish],
         }
     }
 }
@@ -132,18 +164,26 @@ pub(super) async fn rights(
         token.is_some_and(|it| users.token_opens(access, it))
     };
     let mut user = None;
+    let mut is_asked = users.has_webhook();
     // A client with wrong credentials is refused even if the server is open to everybody, so that
     // it learns of the mistake.
     if let Some(token) = shown.token.as_deref().filter(|_| is_guarded) {
         if users.is_signed(token) && !accesses.into_iter().any(opens) {
             user = Some(users.verify_bearer(by, token).await?);
-        } else {
+            is_asked = false;
+        } else if !users.has_webhook() || accesses.into_iter().any(opens) {
             users.verify_token(by, &accesses, token)?;
+            is_asked = false;
         }
     }
-    if let Some((name, password)) = shown.user.as_ref().filter(|_| users.any()) {
+    let known = shown.user.as_ref();
+    if let Some((name, password)) = known.filter(|(name, _)| users.checks_here(name)) {
         users.verify(by, name, password).await?;
         user = Some(name.clone());
+        is_asked = false;
+    }
+    if is_asked {
+        user = ask(users, asked, &shown).await?;
     }
     let open = users
         .open_streams(by)
@@ -172,6 +212,35 @@ pub(super) async fn rights(
         return Err(Denied::NoRight);
     }
     Ok(Rights { publish, read })
+}
+
+/// Asks the webhook for all that the session is opened for, and returns the name of the holder of what
+/// it gives: `None` if it is not asked, or gives nothing to a session that names no stream.
+async fn ask(
+    users: &Users,
+    asked: &RightsRequest<'_>,
+    shown: &Shown,
+) -> Result<Option<String>, LoginError> {
+    let (mut holder, mut refused) = (None::<String>, None);
+    for action in asked.actions() {
+        let question = asked.question(*action, shown);
+        if !users.takes(&question) {
+            continue;
+        }
+        match users.ask(question).await {
+            Ok(name) => {
+                holder = Some(match holder {
+                    Some(before) => users.both(&before, &name),
+                    None => name,
+                });
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    match (holder, refused) {
+        (None, Some(error)) => Err(error),
+        (holder, _) => Ok(holder.filter(|name| users.has_rights(name))),
+    }
 }
 
 #[derive(Debug, Default)]
@@ -212,6 +281,7 @@ mod tests {
             by: Requester::direct(peer.into(), Listener::Quic),
             local: (local, 4443).into(),
             page: None,
+            path: "cam",
             query,
             role,
         }

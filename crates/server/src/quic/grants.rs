@@ -24,6 +24,7 @@ pub(super) fn rights_request<'a>(
         by: Requester::direct(peer, auth::Listener::Quic),
         local,
         page: request.page(),
+        path: request.path(),
         query: request.query(),
         role: request.role(),
     }

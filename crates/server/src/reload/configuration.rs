@@ -22,8 +22,8 @@ pub(crate) struct Configuration {
     /// Sources of the command line, which win over those of the file.
     fixed: Vec<SourceSpec>,
     users: Arc<Users>,
-    /// Whether a read token or an identity provider is in force, which protect streams even without
-    /// users.
+    /// Whether a read token, an identity provider or a webhook is in force, which protect streams
+    /// even without users.
     has_tokens: bool,
     /// Whether tokens close the admin port even without users that have a role.
     has_operator_tokens: bool,
@@ -54,7 +54,7 @@ impl Configuration {
             users_file: config.auth.users_file.clone(),
             at_start,
             users: Arc::clone(users),
-            has_tokens: config.auth.read_token.is_some() || config.auth.jwt.is_some(),
+            has_tokens: config.auth.guards_reading(),
             has_operator_tokens: !config.auth.tokens.is_empty() || config.auth.jwt.is_some(),
             sources: Arc::clone(sources),
             unheeded: Vec::new(),

@@ -1,9 +1,10 @@
 //! Rights to read and publish over RTSP, from the [user store](crate::auth).
 
+use glassline_rtsp::auth::User;
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
 use super::pending_request::Login;
-use crate::auth::{LoginError, Requester, Users, query_token};
+use crate::auth::{Action, Credential, LoginError, Question, Requester, Users, query_token};
 
 /// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
@@ -34,12 +35,17 @@ pub(super) fn authorize(
         return granted(None);
     }
     let accesses = opening(users, by, access);
-    let is_signed = |token: &str| {
-        let opens = |access: &Access| users.token_opens(*access, token);
-        users.is_signed(token) && !accesses.iter().any(opens)
+    let question = |credential| Question {
+        by: *by,
+        action: Action::from(access),
+        protocol: "rtsp",
+        name: Some(path.to_owned()),
+        credential,
+        query: query.map(str::to_owned),
+        user_agent: None,
     };
     if let Some(token) = query.and_then(query_token) {
-        if is_signed(&token) {
+        if is_signed(users, accesses, &token) {
             return Decision::Later(Login::Token(token));
         }
         match users.verify_token(by, accesses, &token) {
@@ -48,37 +54,73 @@ pub(super) fn authorize(
             Err(LoginError::Wrong) => {}
             Err(error) => return Decision::Now(Answer::Refused(refused(error))),
         }
+        // Some players show the token again and again, and a password once they are asked for it.
+        if shown.is_none() && users.has_webhook() {
+            return asked(question(Credential::Token(token)));
+        }
     }
     let has_token = accesses.iter().any(|it| users.has_token(*it));
     match shown {
+        None if users.has_webhook() && users.takes(&question(Credential::Nothing)) => {
+            asked(question(Credential::Nothing))
+        }
         // No credentials would be accepted.
         None if !users.has_logins() && !has_token => {
             Decision::Now(Answer::Refused(Refusal::Forbidden))
         }
         None => Decision::Now(Answer::Refused(Refusal::Unauthorized)),
-        Some(ClientCredentials::Basic(user)) if is_signed(&user.password) => {
-            Decision::Later(Login::Token(user.password))
-        }
-        // Without users, the password can be a token only.
-        Some(ClientCredentials::Basic(user)) if !users.any() => {
-            match users.verify_token(by, accesses, &user.password) {
-                Ok(()) => granted(Some(&user.name)),
-                Err(error) => Decision::Now(Answer::Refused(refused(error))),
-            }
-        }
-        Some(ClientCredentials::Basic(user)) if users.is_token(by, accesses, &user.password) => {
-            granted(Some(&user.name))
-        }
-        Some(ClientCredentials::Basic(user)) => Decision::Later(Login::Password {
-            user: user.name,
-            password: user.password,
-        }),
+        Some(ClientCredentials::Basic(user)) => by_basic(users, by, accesses, user, question),
         Some(ClientCredentials::Digest(response)) => {
             let login = users.verify_digest(by, &response);
             let login = login.map(|()| response.user().to_owned());
             Decision::Now(by_name(users, login, access, path))
         }
     }
+}
+
+/// Returns the decision on a name and a password, which may be a token. The webhook is asked about names
+/// that no user here has.
+fn by_basic(
+    users: &Users,
+    by: &Requester,
+    accesses: &[Access],
+    user: User,
+    question: impl Fn(Credential) -> Question,
+) -> Decision {
+    let granted = |user: User| {
+        let user = Some(user.name);
+        Decision::Now(Answer::Authorized { user })
+    };
+    if is_signed(users, accesses, &user.password) {
+        return Decision::Later(Login::Token(user.password));
+    }
+    if !users.any() && !users.has_webhook() {
+        // The password can be a token only.
+        return match users.verify_token(by, accesses, &user.password) {
+            Ok(()) => granted(user),
+            Err(error) => Decision::Now(Answer::Refused(refused(error))),
+        };
+    }
+    if users.is_token(by, accesses, &user.password) {
+        return granted(user);
+    }
+    let User { name, password } = user;
+    let is_known = users.checks_here(&name);
+    let user = name;
+    match is_known {
+        true => Decision::Later(Login::Password { user, password }),
+        false => asked(question(Credential::Password { user, password })),
+    }
+}
+
+/// Returns whether `token` has to be verified by its signature.
+fn is_signed(users: &Users, accesses: &[Access], token: &str) -> bool {
+    let opens = |access: &Access| users.token_opens(*access, token);
+    users.is_signed(token) && !accesses.iter().any(opens)
+}
+
+fn asked(question: Question) -> Decision {
+    Decision::Later(Login::Question(Box::new(question)))
 }
 
 /// Returns whether an open server lets the client have `access` to this stream.
@@ -116,6 +158,7 @@ fn refused(error: LoginError) -> Refusal {
         Some(retry_after) => Refusal::Unavailable {
             retry_after: Some(retry_after),
         },
+        None if error == LoginError::Refused => Refusal::Forbidden,
         None => Refusal::Unauthorized,
     }
 }
@@ -123,8 +166,6 @@ fn refused(error: LoginError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use glassline_rtsp::auth::User;
 
     use crate::auth::Listener;
     use crate::config::{Algorithm, Auth, Jwt, Secret};

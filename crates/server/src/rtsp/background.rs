@@ -30,7 +30,8 @@ impl Background {
         Self { shared, thread }
     }
 
-    /// Checks a password or a token, and sends the answer whether its user has the right.
+    /// Checks a password or a token, or asks the webhook, and sends the answer whether the client has
+    /// the right.
     pub(super) fn verify(&self, client: Key, id: RequestId, credentials: Credentials) {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {
@@ -47,6 +48,7 @@ impl Background {
                         users.verify(&by, &user, &password).await.map(|()| user)
                     }
                     Login::Token(token) => users.verify_bearer(&by, &token).await,
+                    Login::Question(question) => users.ask(*question).await,
                 }
             };
             let verified = shared.supervisor.catch_task(Part::Rtsp, verified).await;

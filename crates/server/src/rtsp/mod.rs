@@ -140,6 +140,9 @@ impl Options {
             udp: self.udp,
             multicast: multicast.is_some(),
             srtp: self.srtp,
+            // The webhook gets the password itself, which Digest hides.
+            digest: !services.users.has_webhook(),
+            basic_over_plain: services.users.has_webhook(),
             tunnel_hosts: Some(services.sites),
             ..Default::default()
         };

@@ -7,7 +7,7 @@ use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
 
-use crate::auth::Requester;
+use crate::auth::{Question, Requester};
 
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub(super) enum Login {
     },
     /// The signature of this token must be verified.
     Token(String),
+    /// The webhook must be asked.
+    Question(Box<Question>),
 }
 
 impl fmt::Debug for Login {
@@ -63,6 +65,7 @@ impl fmt::Debug for Login {
         match self {
             Self::Password { user, .. } => write!(f, "password of {user}"),
             Self::Token(_) => f.write_str("token"),
+            Self::Question(question) => question.fmt(f),
         }
     }
 }

@@ -12,6 +12,7 @@ use url::Url;
 use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
+use crate::auth::{self, TRIED_STREAM};
 use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
 use crate::ingest::{self, SourceSpec};
 use crate::runtime::Supervisor;
@@ -67,6 +68,7 @@ pub async fn try_config(config: &Config) -> Result<Vec<Tried>, StartError> {
     tried.extend(try_authority(config).await);
     tried.extend(try_advertised(config).await);
     tried.extend(try_nats(config).await);
+    tried.extend(try_webhook(config).await);
     tried.extend(try_folders(config));
     tried.extend(try_sources(config, PATIENCE).await?);
     Ok(tried)
@@ -244,6 +246,22 @@ pub async fn try_nats(config: &Config) -> Vec<Tried> {
         of("cluster.nats", outcome)
     });
     tried.collect()
+}
+
+/// Asks the webhook of rights about a client that shows nothing. Whatever it decides, it must answer.
+async fn try_webhook(config: &Config) -> Option<Tried> {
+    let webhook = config.auth.webhook.as_ref()?;
+    let outcome = match auth::try_webhook(webhook).await {
+        Ok(decision) => Ok(format!(
+            "{} answers; a client without credentials who reads '{TRIED_STREAM}' is {decision}",
+            webhook.url
+        )),
+        Err(wrong) => Err(Fault {
+            wrong: format!("{}: {wrong}", webhook.url),
+            remedy: "clients are refused while it does not answer with 2xx, 401 or 403".to_owned(),
+        }),
+    };
+    Some(of("auth.webhook.url", outcome))
 }
 
 /// Asks for the names and the STUN servers of `media.advertise`.

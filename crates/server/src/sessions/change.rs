@@ -182,7 +182,7 @@ impl Negotiator {
         for record in self.shared.registry.lapsed(now) {
             let reason = EndReason::TokenExpired;
             self.shared.registry.note_ending(&record.id, reason, now);
-            tracing::info!(stream = %record.stream, session = %record.id, "session ended: its token has expired");
+            tracing::info!(stream = %record.stream, session = %record.id, "session ended: its token or its right has expired");
             if matches!(self.leave(&record).await, Err(ChangeError::Busy)) {
                 left += 1;
             }

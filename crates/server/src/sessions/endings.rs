@@ -43,8 +43,10 @@ pub enum EndReason {
     /// The server leaves its cluster, and others serve its viewers.
     #[error("this server is about to stop; POST a new offer, which another server answers")]
     Draining,
-    /// The token that the session was made with has expired.
-    #[error("the token of this session has expired; POST a new offer with a new token")]
+    /// The token that the session was made with has expired, or the right that the webhook gave.
+    #[error(
+        "the token or the right of this session has expired; POST a new offer with a new token"
+    )]
     TokenExpired,
 }
 
@@ -59,7 +61,7 @@ impl EndReason {
             Self::NoMedia => "No media arrived",
             Self::Dismissed => "Ended by an operator",
             Self::NotPublished => "Not published",
-            Self::TokenExpired => "The token has expired",
+            Self::TokenExpired => "The token or the right has expired",
             Self::Draining => "The server is about to stop",
         }
     }

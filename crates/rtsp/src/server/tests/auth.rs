@@ -91,6 +91,18 @@ fn a_password_in_the_clear_is_not_read_unless_that_is_wanted() {
     assert_eq!(describe(&mut line, basic).status.0, 200);
 }
 
+#[test]
+fn where_others_check_passwords_digest_is_not_offered() {
+    let mut owner = guarded();
+    owner.config.digest = false;
+    owner.config.basic_over_plain = true;
+    let offered = challenges(&mut Line::of(owner));
+    assert!(
+        matches!(&offered[..], [Challenge::Basic { .. }]),
+        "{offered:?}"
+    );
+}
+
 /// live555 and GStreamer know neither `qop` nor `algorithm` (RFC 2069).
 #[test]
 fn digest_without_count_opens() {

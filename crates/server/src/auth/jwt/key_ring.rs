@@ -115,6 +115,9 @@ pub enum KeyRingError {
     /// There is no client for HTTPS.
     #[error("`auth.jwt.jwks_roots`: {0}")]
     Client(#[from] ClientError),
+    /// There is no client for the webhook.
+    #[error("`auth.webhook.roots`: {0}")]
+    Webhook(#[source] ClientError),
 }
 
 impl KeyRing {

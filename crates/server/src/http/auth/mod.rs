@@ -8,7 +8,11 @@ use axum::http::{StatusCode, header};
 use super::page_guard;
 use super::problem::Problem;
 use super::shown::Shown;
-use crate::auth::{Access, LoginError, REALM, Readable, Requester, Sites, TokenError, Users};
+use crate::auth::{
+    Access, Action, Credential, LoginError, Question, REALM, Readable, Requester, Sites,
+    TokenError, Users,
+};
+use crate::rooms;
 
 /// The streams that a request may know of, attached to the request that [`reader`] lets pass.
 #[derive(Clone, Debug)]
@@ -56,7 +60,7 @@ pub(super) async fn reader(
             Err(error) => refuse_later(error)?,
         }
     }
-    let user = login(users, shown, &by, Access::Read).await?;
+    let user = login(users, shown, (Action::Read, stream), Access::Read).await?;
     let reader = of(Readable::OfUser(user));
     match stream.filter(|stream| !reader.sees(stream)) {
         Some(stream) => Err(missing("read", stream)),
@@ -123,7 +127,8 @@ pub(super) async fn publisher(
              allow others",
         ));
     }
-    let user = login(users, shown, &by, Access::Publish).await?;
+    let wanted = (Action::Publish, Some(stream));
+    let user = login(users, shown, wanted, Access::Publish).await?;
     match users.may(&user, Access::Publish, stream) {
         true => Ok(Some(user)),
         false => Err(missing("publish", stream)),
@@ -145,7 +150,7 @@ pub(super) async fn reader_or_publisher(
     if has_token && let Some(token) = shown.token() {
         match users.verify_token(&by, &accesses, &token) {
             Ok(()) => return Ok(()),
-            Err(LoginError::Wrong) if users.is_signed(&token) => {}
+            Err(LoginError::Wrong) if users.is_signed(&token) || users.has_webhook() => {}
             // A wrong token is counted once, and the request has no other credentials.
             Err(error) => {
                 refuse_later(error)?;
@@ -159,7 +164,8 @@ pub(super) async fn reader_or_publisher(
     if users.is_open(Access::Publish, &by) || !users.has_logins() {
         return publisher(users, sites, shown, stream).await.map(drop);
     }
-    let user = login(users, shown, &by, Access::Publish).await?;
+    let wanted = (Action::Publish, Some(stream));
+    let user = login(users, shown, wanted, Access::Publish).await?;
     match accesses
         .iter()
         .any(|access| users.may(&user, *access, stream))
@@ -210,13 +216,17 @@ pub(super) async fn stream_of_key(
             Err(error) => refuse_later(error)?,
         }
     }
-    let user = match secret.split_once(':').filter(|_| users.any()) {
-        Some((user, password)) => {
+    let user = match secret.split_once(':') {
+        Some((user, password)) if users.checks_here(user) => {
             let login = users.verify(&by, user, password).await;
             login.map(|()| user.to_owned())
         }
-        None if users.is_signed(secret) => users.verify_bearer(&by, secret).await,
-        None => return Err(unauthorised(users, Access::Publish)),
+        _ if users.is_signed(secret) => users.verify_bearer(&by, secret).await,
+        pair if users.has_webhook() => {
+            let question = shown.question(Action::Publish, Some(stream));
+            users.ask(of_key(question, secret, pair)).await
+        }
+        _ => Err(LoginError::Wrong),
     };
     match user {
         Ok(user) if users.may(&user, Access::Publish, stream) => {
@@ -227,6 +237,22 @@ pub(super) async fn stream_of_key(
             refuse_later(error)?;
             Err(unauthorised(users, Access::Publish))
         }
+    }
+}
+
+/// Returns the question with the credentials of a stream key in place of the key.
+fn of_key(question: Question, secret: &str, pair: Option<(&str, &str)>) -> Question {
+    let credential = match pair {
+        Some((user, password)) => Credential::Password {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        },
+        None if secret.is_empty() => Credential::Nothing,
+        None => Credential::Token(secret.to_owned()),
+    };
+    Question {
+        credential,
+        ..question
     }
 }
 
@@ -267,7 +293,9 @@ pub(super) async fn participant(
              `auth.publish_token` or `auth.users` to allow others",
         ));
     }
-    let user = login(users, shown, &by, Access::Publish).await?;
+    let voice = rooms::claimed_room(stream).and_then(|it| it.split_once('~'));
+    let wanted = (Action::Call, voice.map(|(room, _)| room));
+    let user = login(users, shown, wanted, Access::Publish).await?;
     match missing_right(users, &user, stream) {
         Some(list) => Err(forbidden(format!(
             "this user may not {list} '{stream}': the `{list}` list of the user, or of its token, \
@@ -302,14 +330,15 @@ fn shows_token(
     }
 }
 
-/// Checks a token that an identity provider signed, or a user's name and password, and returns the
-/// name whose rights the request has.
+/// Checks a token that an identity provider signed, or a user's name and password, or asks the
+/// webhook, and returns the name whose rights the request has.
 async fn login(
     users: &Users,
     shown: &Shown<'_>,
-    by: &Requester,
+    (action, name): (Action, Option<&str>),
     access: Access,
 ) -> Result<String, Problem> {
+    let by = &shown.requester();
     if let Some(token) = shown.token().filter(|token| users.is_signed(token)) {
         return match users.verify_bearer(by, &token).await {
             Ok(name) => Ok(name),
@@ -319,11 +348,17 @@ async fn login(
             }
         };
     }
-    let Some(user) = shown.user().filter(|_| users.any()) else {
-        return Err(unauthorised(users, access));
+    let user = shown.user().filter(|user| users.checks_here(&user.name));
+    let logged_in = match user {
+        Some(user) => {
+            let verified = users.verify(by, &user.name, &user.password).await;
+            verified.map(|()| user.name)
+        }
+        None if users.has_webhook() => users.ask(shown.question(action, name)).await,
+        None => Err(LoginError::Wrong),
     };
-    match users.verify(by, &user.name, &user.password).await {
-        Ok(()) => Ok(user.name),
+    match logged_in {
+        Ok(name) => Ok(name),
         Err(error) => {
             refuse_later(error)?;
             Err(unauthorised(users, access))
@@ -339,6 +374,8 @@ pub(super) fn refuse_later(error: LoginError) -> Result<(), Problem> {
         LoginError::Token(reason) => return Err(invalid_token(reason)),
         LoginError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "Too many wrong logins"),
         LoginError::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Too many logins"),
+        LoginError::NoAnswer { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Rights unknown"),
+        LoginError::Refused => return Err(forbidden(error.to_string())),
     };
     let wait = error.retry_after().unwrap_or_default().as_secs().max(1);
     let problem = Problem::new(status, title, error.to_string());
@@ -371,7 +408,7 @@ fn forbidden(detail: impl Into<String>) -> Problem {
 
 /// Returns status 401 with every kind of credentials that would be accepted.
 fn unauthorised(users: &Users, access: Access) -> Problem {
-    let (name, token) = (users.any(), users.may_be_token(access));
+    let (name, token) = (users.asks_for_names(), users.may_be_token(access));
     let kind = match access {
         Access::Read => "read",
         Access::Publish => "publish",
@@ -379,6 +416,7 @@ fn unauthorised(users: &Users, access: Access) -> Problem {
     let by_name = "a user's name and password";
     let kind = match users.has_token(access) {
         true => format!("its {kind} token"),
+        false if users.has_webhook() => "a token that it knows".to_owned(),
         false => "a token of its identity provider".to_owned(),
     };
     let by_token = "`Authorization: Bearer TOKEN` or `?token=TOKEN`";

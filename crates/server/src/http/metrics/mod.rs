@@ -13,6 +13,7 @@ mod quic;
 mod rtsp;
 mod shards;
 mod transcoding;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -52,6 +53,9 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     metrics::logins(app.users.failures(), &mut text);
     if let Some(keys) = app.users.keys() {
         metrics::token_keys(keys, Instant::now(), &mut text);
+    }
+    if let Some((counters, is_held_back)) = app.users.webhook() {
+        webhook::metrics(counters, is_held_back, &mut text);
     }
     let registry = &app.sessions.shared().registry;
     metrics::sessions(registry.counts(), registry.evicted(), &mut text);

@@ -1,0 +1,149 @@
+//! Logins that the webhook decides about.
+//!
+//! Who is allowed is the holder of what was asked, as the holder of a token is: a user with a name
+//! that no user has, for as long as the rights last. All that asks for the rights of a name serves
+//! both.
+
+use std::time::{Duration, Instant};
+
+use super::holders::{self, Holder};
+use super::webhook::{Action, Allowed, Credential, Denial, Question, WebhookCounters};
+use super::{Access, LoginError, Pattern, Users};
+
+/// Time for which rights without an end last: as good as forever.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
+/// Time after which a client should try again that found too many questions waiting.
+const CROWDED_RETRY: Duration = Duration::from_secs(1);
+
+impl Users {
+    /// Returns whether a webhook decides about some rights.
+    pub fn has_webhook(&self) -> bool {
+        self.webhook.is_some()
+    }
+
+    /// Returns whether a webhook decides who has `access`.
+    pub(super) fn webhook_decides(&self, access: Access) -> bool {
+        let webhook = self.webhook.as_ref();
+        webhook.is_some_and(|it| it.decides(Action::from(access)))
+    }
+
+    /// Returns whether names and passwords are asked for, because there are users of streams, or a
+    /// webhook that may know them.
+    pub fn asks_for_names(&self) -> bool {
+        self.any() || self.has_webhook()
+    }
+
+    /// Returns whether a name and password are checked here, and not by the webhook.
+    pub fn checks_here(&self, user: &str) -> bool {
+        match self.webhook {
+            Some(_) => self.table().accounts.contains_key(user),
+            None => self.any(),
+        }
+    }
+
+    /// Returns whether the webhook is to be asked `question`.
+    pub fn takes(&self, question: &Question) -> bool {
+        let webhook = self.webhook.as_ref();
+        webhook.is_some_and(|it| it.takes(question))
+    }
+
+    /// Asks the webhook, and returns the name of the holder of the rights that it gives, which
+    /// [`may`](Self::may) tells until they end. Must be called within tokio; no thread waits.
+    ///
+    /// # Errors
+    /// Returns [`LoginError`]; wrong credentials are counted. Without a clear answer in time, the
+    /// error is [`LoginError::NoAnswer`].
+    pub async fn ask(&self, question: Question) -> Result<String, LoginError> {
+        let Some(webhook) = self.webhook.as_ref().filter(|it| it.takes(&question)) else {
+            return Err(LoginError::Wrong);
+        };
+        let by = question.by;
+        let user = question.user().map(str::to_owned);
+        let is_guess = question.credential != Credential::Nothing;
+        let now = Instant::now();
+        if is_guess {
+            self.limit.attempt(&by, true, now)?;
+        }
+        let is_kept = |holder: &str| self.holders.get(holder, Instant::now()).is_some();
+        let answered = webhook.ask(question, is_kept).await;
+        let now = Instant::now();
+        let is_wrong = matches!(answered.outcome, Err(Denial::Wrong | Denial::Refused));
+        if is_wrong && is_guess && answered.is_first {
+            // The failure is paid for now: a login that is right never holds anything.
+            let _ = self.limit.begin(&by, now);
+            self.limit.fail(&by, user.as_deref(), now);
+        }
+        match answered.outcome {
+            Ok(granted) => {
+                if let Some(allowed) = granted.new {
+                    self.holders
+                        .insert(&granted.holder, holder_of(allowed, now));
+                }
+                Ok(granted.holder)
+            }
+            Err(Denial::Wrong) => Err(LoginError::Wrong),
+            Err(Denial::Refused) if is_guess => Err(LoginError::Refused),
+            // A client that has shown nothing is asked to show something.
+            Err(Denial::Refused) => Err(LoginError::Wrong),
+            Err(Denial::NoAnswer { retry_after }) => Err(LoginError::NoAnswer { retry_after }),
+            Err(Denial::Crowded) => {
+                self.limit.count_busy(&by);
+                let retry_after = CROWDED_RETRY;
+                Err(LoginError::Busy { retry_after })
+            }
+        }
+    }
+
+    /// Returns the name of a holder of the rights of both: what one of them may do, until the first
+    /// ends.
+    pub(crate) fn both(&self, one: &str, other: &str) -> String {
+        let now = Instant::now();
+        let holders = (self.holders.get(one, now), self.holders.get(other, now));
+        let (Some(first), Some(second)) = holders else {
+            return one.to_owned();
+        };
+        let join = |one: &[Pattern], other: &[Pattern]| one.iter().chain(other).cloned().collect();
+        let name = holders::name_of(&format!("{one} {other}"));
+        let holder = Holder {
+            read: join(&first.read, &second.read),
+            publish: join(&first.publish, &second.publish),
+            role: None,
+            subject: first.subject.clone().or_else(|| second.subject.clone()),
+            is_known: false,
+            until: first.until.min(second.until),
+        };
+        self.holders.insert(&name, holder);
+        name
+    }
+
+    /// Returns whether `holder` has a right to any stream.
+    pub(crate) fn has_rights(&self, holder: &str) -> bool {
+        let holder = self.holders.get(holder, Instant::now());
+        holder.is_some_and(|it| !it.read.is_empty() || !it.publish.is_empty())
+    }
+
+    /// Returns the counts of questions, and whether none are sent because the webhook does not
+    /// answer; `None` without a webhook.
+    pub fn webhook(&self) -> Option<(&WebhookCounters, bool)> {
+        let webhook = self.webhook.as_ref()?;
+        Some((webhook.counters(), webhook.is_held_back()))
+    }
+
+    /// Returns whether rights may end by themselves, so that sessions have to end with them.
+    pub(crate) const fn have_ends(&self) -> bool {
+        self.jwt.is_some() || self.webhook.is_some()
+    }
+}
+
+fn holder_of(allowed: Allowed, now: Instant) -> Holder {
+    Holder {
+        read: allowed.read,
+        publish: allowed.publish,
+        // Nobody becomes an operator by this way.
+        role: None,
+        subject: allowed.user,
+        is_known: false,
+        until: now + allowed.left.unwrap_or(FOREVER),
+    }
+}
