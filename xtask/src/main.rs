@@ -45,9 +45,10 @@ usage: cargo xtask RECIPE
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
   package [--only deb,rpm,tar,contents] [--revision 1] [--out FOLDER]
-          [--binary PATH] [--uncompressed]
+          [--static] [--binary PATH] [--uncompressed]
                                    packages for operators, with a bill of materials;
-                                   --binary packs one that is built already
+                                   --static makes them need no library of the system,
+                                   --binary packs a program that is built already
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   fuzz --long [TARGET…] [--minutes 10]
                                    two targets at a time, with a smaller corpus and a table in

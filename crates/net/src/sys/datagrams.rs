@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::Duration;
 
+use super::fit::fit;
 use super::name::{Name, socklen};
 use super::result::{check, usize_of};
 use crate::receive::{ReceiveBatch, Slot};
@@ -42,7 +43,7 @@ pub(crate) fn send<'a>(
         if message.segment_size > 0 || message.source.is_some() {
             let control = controls[index].write(Control::EMPTY);
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = write_control(control, &message, ipv6_socket);
+            header.msg_controllen = fit(write_control(control, &message, ipv6_socket));
         }
         headers[index].write(libc::mmsghdr {
             msg_hdr: header,
@@ -90,7 +91,7 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
         header.msg_iov = part;
         header.msg_iovlen = 1;
         header.msg_control = controls[index].as_mut_ptr().cast();
-        header.msg_controllen = size_of::<Control>();
+        header.msg_controllen = fit(size_of::<Control>());
         headers[index].write(libc::mmsghdr {
             msg_hdr: header,
             msg_len: 0,
@@ -105,7 +106,7 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
             socket.as_raw_fd(),
             headers.as_mut_ptr().cast(),
             wanted,
-            libc::MSG_DONTWAIT,
+            fit(libc::MSG_DONTWAIT),
             ptr::null_mut(),
         )
     };
@@ -133,7 +134,7 @@ pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
     header.msg_hdr.msg_name = name.as_mut_ptr().cast();
     header.msg_hdr.msg_namelen = socklen::<libc::sockaddr_storage>();
     header.msg_hdr.msg_control = (&raw mut control).cast();
-    header.msg_hdr.msg_controllen = size_of::<Control>();
+    header.msg_hdr.msg_controllen = fit(size_of::<Control>());
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: name and control buffer have their true sizes and outlive the call;
     // without parts the kernel writes no contents.
@@ -152,7 +153,7 @@ pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
             if matches!(
                 (head.cmsg_level, head.cmsg_type),
                 (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
-            ) && head.cmsg_len >= control_len::<libc::sock_extended_err>()
+            ) && fit::<_, usize>(head.cmsg_len) >= control_len::<libc::sock_extended_err>()
             {
                 let error: libc::sock_extended_err =
                     ptr::read_unaligned(libc::CMSG_DATA(control).cast());
@@ -218,7 +219,7 @@ unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
         let mut control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
         while let Some(head) = control.as_ref() {
             let data = libc::CMSG_DATA(control);
-            let len = head.cmsg_len;
+            let len: usize = fit(head.cmsg_len);
             match (head.cmsg_level, head.cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO)
                     if len >= control_len::<libc::in_pktinfo>() =>
@@ -328,11 +329,11 @@ fn append<T: Copy>(
 ) -> usize {
     let space = control_space::<T>();
     let place = &mut control.0[used..used + space];
-    let head = libc::cmsghdr {
-        cmsg_len: control_len::<T>(),
-        cmsg_level: level,
-        cmsg_type: name,
-    };
+    // SAFETY: all-zero is a valid header; musl's has padding, so it cannot be written as a literal.
+    let mut head: libc::cmsghdr = unsafe { mem::zeroed() };
+    head.cmsg_len = fit(control_len::<T>());
+    head.cmsg_level = level;
+    head.cmsg_type = name;
     let data = control_len::<T>() - size_of::<T>();
     // SAFETY: `place` was bounds-checked to hold header, padding and value;
     // both are plain data, written unaligned.
