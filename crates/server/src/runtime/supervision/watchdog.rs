@@ -4,24 +4,32 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread;
 
+use tokio::runtime::Handle;
+
 use super::fault_point::FaultPoint;
 use super::heartbeat::{LOOK, Look};
 use super::part::Part;
 use super::supervisor::Supervisor;
 
-fn watch(supervisor: &Weak<Supervisor>) {
+fn watch(supervisor: &Weak<Supervisor>, runtime: Option<&Handle>) {
     loop {
         thread::sleep(LOOK);
         let Some(supervisor) = supervisor.upgrade() else {
             return;
         };
+        // A worker of tokio that polled the sockets and then hangs in a task may have woken no other
+        // worker: nobody polls sockets and timers then. A task from elsewhere wakes one that waits.
+        if let Some(runtime) = runtime {
+            runtime.spawn(async {});
+        }
         // The next look takes place whatever happens in this one.
         let _ = supervisor.catch(Part::Background, || supervisor.look());
     }
 }
 
 impl Supervisor {
-    /// Starts the watchdog thread, which ends when the supervisor is dropped.
+    /// Starts the watchdog thread, which ends when the supervisor is dropped. Within a tokio runtime,
+    /// the thread also sees to it that a task that hangs does not hold up all others.
     ///
     /// # Errors
     /// Returns the system's error if it has no thread to give.
@@ -29,7 +37,8 @@ impl Supervisor {
         let supervisor = Arc::new(Self::new());
         let watched = Arc::downgrade(&supervisor);
         let watchdog = thread::Builder::new().name("watchdog".to_owned());
-        watchdog.spawn(move || watch(&watched))?;
+        let runtime = Handle::try_current().ok();
+        watchdog.spawn(move || watch(&watched, runtime.as_ref()))?;
         Ok(supervisor)
     }
 
