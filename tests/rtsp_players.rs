@@ -131,12 +131,15 @@ const KINDS: &[Kind] = &[
         "-c:v libx264 -g 25 -c:a aac",
         &["h264", "aac"],
     ),
-    kind(
-        "t.avi",
-        &[FRAME, AUDIO],
-        "-c:v mpeg4 -g 25 -c:a libmp3lame",
-        &["mpeg4", "mp3"],
-    ),
+    Kind {
+        gstreamer: "rtpmp4vdepay",
+        ..kind(
+            "t.avi",
+            &[FRAME, AUDIO],
+            "-c:v mpeg4 -g 25 -c:a libmp3lame",
+            &["mpeg4", "mp3"],
+        )
+    },
     kind(
         "t.flv",
         &[FRAME, AUDIO],
