@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use glassline_server::Tried;
-use glassline_server::config::Config;
+use glassline_server::config::{Auth, Config};
 use glassline_server::ingest::Input;
 
 use crate::exit::{CHECK_FAILED, Failure};
@@ -146,17 +146,7 @@ fn summary(config: &Config) -> String {
         "limits",
         &format_args!("{} viewers, {} streams", limits.viewers, limits.streams),
     );
-    let users = config.auth.users.iter();
-    let users = users.filter(|it| it.is_of_streams()).count();
-    let reading = match (users, &config.auth.read_token) {
-        (0, Some(_)) => "viewers need the read token".to_owned(),
-        (0, None) => "everybody who reaches the port may watch".to_owned(),
-        (users, Some(_)) => {
-            format!("{users} users; viewers must log in as one of them, or have the read token")
-        }
-        (users, None) => format!("{users} users; viewers must log in as one of them"),
-    };
-    line("auth", &reading);
+    line("auth", &who_may_watch(&config.auth));
     let operators = match config.auth.closes_admin() {
         true => "the admin port requires a role".to_owned(),
         false => "everybody on this machine may use the admin port".to_owned(),
@@ -169,6 +159,28 @@ fn summary(config: &Config) -> String {
         line("source", &"none");
     }
     out
+}
+
+/// Says what a viewer has to show.
+fn who_may_watch(auth: &Auth) -> String {
+    if !auth.closes_reading() {
+        return "everybody who reaches the port may watch".to_owned();
+    }
+    let users = auth.users.iter().filter(|it| it.is_of_streams()).count();
+    let mut ways = Vec::new();
+    if users > 0 {
+        ways.push(format!("the password of one of {users} users"));
+    }
+    if auth.read_token.is_some() {
+        ways.push("the read token".to_owned());
+    }
+    if auth.jwt.is_some() {
+        ways.push("a token of the identity provider".to_owned());
+    }
+    if let Some(webhook) = &auth.webhook {
+        ways.push(format!("what {} accepts", webhook.url));
+    }
+    format!("viewers need {}", ways.join(", or "))
 }
 
 /// A note on each file that does not exist on this machine, and on each option that may be misspelt.
@@ -214,5 +226,26 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} in\n{text}");
         }
         assert!(!text.contains("swordfish") && !text.contains("hunter2"));
+    }
+
+    #[test]
+    fn the_summary_names_every_way_to_watch() {
+        let watching = |auth: &str| {
+            let yaml = format!("auth: {auth}\nsources: {{cam: demo}}\n");
+            let config = Config::from_yaml(&yaml, "t.yml").expect("a good file");
+            who_may_watch(&config.auth)
+        };
+        let open = "everybody who reaches the port may watch";
+        assert_eq!(watching("{publish_token: swordfish-of-ann}"), open);
+        // Only the right to publish is asked for.
+        let publishing = "{webhook: {url: 'https://h/r', actions: [publish]}}";
+        assert_eq!(watching(publishing), open);
+        let all = "{read_token: swordfish, webhook: {url: 'https://h/r'}, \
+                   jwt: {algorithms: [ES256], jwks_url: 'https://id/keys', \
+                   issuer: 'https://id', audience: glassline}}";
+        assert_eq!(
+            watching(all),
+            "viewers need the read token, or a token of the identity provider, or what https://h/r accepts"
+        );
     }
 }
