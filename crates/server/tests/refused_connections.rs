@@ -257,11 +257,6 @@ fn an_ice_restart_that_is_refused_is_named_in_the_list() {
 fn a_connection_without_a_place_for_its_address_is_named_in_the_list() {
     let running = Running::with(1, |config| config.http.connections_per_address = 2);
     let participant = joined(&running, "team");
-    let version = others(&participant, None)["version"].clone();
-    let wait = format!(
-        "GET {}?since={version} HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        participant.location
-    );
     let end = Instant::now() + SOON;
     let send = |request: &str| -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(running.listener("http"))?;
@@ -270,6 +265,12 @@ fn a_connection_without_a_place_for_its_address_is_named_in_the_list() {
         Ok(stream)
     };
     let is_refused = || -> std::io::Result<bool> {
+        // Requests for a version wait until the room has another.
+        let version = others(&participant, None)["version"].clone();
+        let wait = format!(
+            "GET {}?since={version} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            participant.location
+        );
         let _waiting = [send(&wait)?, send(&wait)?];
         std::thread::sleep(Duration::from_millis(50));
         let mut third = send("GET /api/v1/clock HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
