@@ -177,7 +177,7 @@ fn who_may_watch(auth: &Auth) -> String {
     if auth.jwt.is_some() {
         ways.push("a token of the identity provider".to_owned());
     }
-    if let Some(webhook) = &auth.webhook {
+    if let Some(webhook) = auth.webhook_of_reading() {
         ways.push(format!("what {} accepts", webhook.url));
     }
     format!("viewers need {}", ways.join(", or "))
@@ -240,6 +240,9 @@ mod tests {
         // Only the right to publish is asked for.
         let publishing = "{webhook: {url: 'https://h/r', actions: [publish]}}";
         assert_eq!(watching(publishing), open);
+        let publishing =
+            "{read_token: swordfish, webhook: {url: 'https://h/r', actions: [publish]}}";
+        assert_eq!(watching(publishing), "viewers need the read token");
         let all = "{read_token: swordfish, webhook: {url: 'https://h/r'}, \
                    jwt: {algorithms: [ES256], jwks_url: 'https://id/keys', \
                    issuer: 'https://id', audience: glassline}}";

@@ -51,9 +51,13 @@ impl Auth {
 
     /// Returns whether streams may be read only with a credential even without users.
     pub(crate) fn guards_reading(&self) -> bool {
-        let is_asked = |it: &Webhook| it.actions.contains(&Action::Read);
-        let has_webhook = self.webhook.as_ref().is_some_and(is_asked);
-        self.read_token.is_some() || self.jwt.is_some() || has_webhook
+        self.read_token.is_some() || self.jwt.is_some() || self.webhook_of_reading().is_some()
+    }
+
+    /// Returns the webhook, if it is asked who may read.
+    pub fn webhook_of_reading(&self) -> Option<&Webhook> {
+        let is_asked = |it: &&Webhook| it.actions.contains(&Action::Read);
+        self.webhook.as_ref().filter(is_asked)
     }
 
     /// Returns whether a user or token may have a role, so that the admin port is closed to others.
