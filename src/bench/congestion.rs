@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "study2019", value_name = "NAME|FILE")]
     population: String,
     /// Arms to compare, separated by commas: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
-    /// copa-competitive, glide, rfc9260-reno. The suffix -coupled lets the encoder follow the
+    /// copa-competitive, glide, rfc9260-reno, or oracle, which knows the link. The suffix -coupled lets the encoder follow the
     /// controller instead of the study's rule; :DELTA behind a Copa arm sets its delta; :20ms
     /// behind a glide arm sets the queueing delay that it aims at.
     #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]

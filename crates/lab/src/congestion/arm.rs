@@ -16,6 +16,9 @@ const DELTAS: std::ops::RangeInclusive<f64> = 0.02..=2.0;
 /// Deltas of `--dial`, each about twice the one before.
 pub const DIAL: [f64; 8] = [0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0, 2.0];
 
+/// Name of the arm that knows the path.
+const ORACLE: &str = "oracle";
+
 /// Suffix of an arm whose encoder follows the controller.
 const COUPLED: &str = "-coupled";
 
@@ -24,7 +27,9 @@ const COUPLED: &str = "-coupled";
 #[non_exhaustive]
 pub enum ArmError {
     /// There is no controller of this name.
-    #[error("{0}; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms")]
+    #[error(
+        "{0}, or oracle; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms"
+    )]
     Algorithm(#[from] glassline_congestion::UnknownAlgorithm),
     /// The delta is no number, or is out of range.
     #[error("'{0}' is no delta: give 0.02 to 2, as in copa:0.1")]
@@ -37,10 +42,10 @@ pub enum ArmError {
     NoSetting(String),
 }
 
-/// The arm called `name`: the name of a controller; `-coupled` behind it lets the encoder follow
-/// the controller instead of the study's rule; `:DELTA` behind a Copa name sets its delta;
-/// `:20ms` behind a Glide name sets the queueing delay that it aims at. `delta` is Copa's where
-/// the name has none.
+/// The arm called `name`: the name of a controller, or `oracle`; `-coupled` behind it lets the
+/// encoder follow the controller instead of the study's rule; `:DELTA` behind a Copa name sets
+/// its delta; `:20ms` behind a Glide name sets the queueing delay that it aims at. `delta` is
+/// Copa's where the name has none.
 pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
     let (left, told) = match name.split_once(':') {
         Some((left, told)) => (left, Some(told)),
@@ -50,24 +55,33 @@ pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
         Some(controller) => (controller, true),
         None => (left, false),
     };
-    let algorithm = Algorithm::from_str(controller)?;
-    let copa = |config: copa::Config| -> Result<Arm, ArmError> {
-        let told = told.map(parse_delta).transpose()?;
-        let delta = told.or(delta).unwrap_or(config.delta);
-        Ok(with_delta(delta, config))
-    };
-    let mut arm = match (algorithm, told) {
-        (Algorithm::Copa, _) => copa(copa::Config::default())?,
-        (Algorithm::CopaCompetitive, _) => copa(copa::Config::competitive())?,
-        (Algorithm::Glide, Some(told)) => with_queue(parse_queue(told)?),
-        (_, Some(_)) => return Err(ArmError::NoSetting(left.to_owned())),
-        (algorithm, None) => Arm::new(algorithm),
+    let mut arm = match controller {
+        ORACLE if told.is_some() => return Err(ArmError::NoSetting(left.to_owned())),
+        ORACLE => Arm::oracle(),
+        _ => controlled(controller, told, delta)?,
     };
     if is_coupled {
         arm = arm.coupled();
     }
     name.clone_into(&mut arm.name);
     Ok(arm)
+}
+
+/// The arm of a controller that can be used outside of a laboratory.
+fn controlled(name: &str, told: Option<&str>, delta: Option<f64>) -> Result<Arm, ArmError> {
+    let algorithm = Algorithm::from_str(name)?;
+    let copa = |config: copa::Config| -> Result<Arm, ArmError> {
+        let told = told.map(parse_delta).transpose()?;
+        let delta = told.or(delta).unwrap_or(config.delta);
+        Ok(with_delta(delta, config))
+    };
+    match (algorithm, told) {
+        (Algorithm::Copa, _) => copa(copa::Config::default()),
+        (Algorithm::CopaCompetitive, _) => copa(copa::Config::competitive()),
+        (Algorithm::Glide, Some(told)) => Ok(with_queue(parse_queue(told)?)),
+        (_, Some(_)) => Err(ArmError::NoSetting(name.to_owned())),
+        (algorithm, None) => Ok(Arm::new(algorithm)),
+    }
 }
 
 /// Parses a delta from 0.02 to 2.
@@ -101,7 +115,16 @@ fn with_delta(delta: f64, config: copa::Config) -> Arm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::oracle::Foresight;
+    use crate::congestion::session::Scenario;
     use glassline_congestion::adaptation::Rule;
+    use std::time::Instant;
+
+    /// The arm's controller, as it describes itself.
+    fn made(arm: &Arm) -> String {
+        let foresight = Foresight::new(&Scenario::default(), Instant::now());
+        format!("{:?}", (arm.controller)(1200, &foresight))
+    }
 
     #[test]
     fn arms_are_called_as_on_the_command_line() {
@@ -117,15 +140,18 @@ mod tests {
             (found.name.as_str(), found.rule),
             ("copa-coupled:0.1", Rule::Coupled)
         );
-        assert!(format!("{:?}", (found.controller)(1200)).contains("delta: 0.1"));
+        assert!(made(&found).contains("delta: 0.1"));
+        let found = arm("oracle-coupled", None).expect("an arm");
+        assert_eq!(found.rule, Rule::Coupled);
+        assert!(made(&found).starts_with("Oracle"));
         let found = arm("copa-competitive", Some(0.3)).expect("an arm");
-        assert!(format!("{:?}", (found.controller)(1200)).contains("delta: 0.3"));
+        assert!(made(&found).contains("delta: 0.3"));
     }
 
     #[test]
     fn glide_aims_at_the_queue_that_is_told() {
         let found = arm("glide:10ms", Some(0.3)).expect("an arm");
-        let glide = format!("{:?}", (found.controller)(1200));
+        let glide = made(&found);
         assert!(glide.contains("target_queue: 10ms"), "{glide}");
     }
 
@@ -136,6 +162,7 @@ mod tests {
         assert!(told("copa:9").contains("'9' is no delta"));
         assert!(told("copa:x").contains("'x' is no delta"));
         assert!(told("cubic:0.1").contains("'cubic' takes nothing"));
+        assert!(told("oracle:0.1").contains("'oracle' takes nothing"));
         assert!(told("glide:5ms").contains("'5ms' is no queue"));
         assert!(told("glide:20").contains("'20' is no queue"));
     }

@@ -18,6 +18,7 @@ pub mod anchors;
 pub mod arm;
 pub mod experiment;
 pub mod log;
+pub mod oracle;
 pub mod outcome;
 pub mod populations;
 mod relay;

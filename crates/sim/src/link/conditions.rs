@@ -79,6 +79,23 @@ impl Conditions {
         }
     }
 
+    /// Returns the bytes that the queue empties in these times since the link's start, if
+    /// it always holds enough: what a laboratory knows ahead of its senders. `None` if
+    /// nothing limits the link. Losses and the policer, which come behind the queue, do not
+    /// count.
+    pub fn carried_within(&self, times: Range<Duration>) -> Option<u64> {
+        let mut outages: Vec<&Range<Duration>> = self.outages.iter().collect();
+        outages.sort_unstable_by_key(|outage| outage.start);
+        let (mut at, mut bytes) = (times.start, 0);
+        for outage in outages {
+            if outage.end > at && outage.start < times.end {
+                bytes += self.capacity.carried_within(at..outage.start.max(at))?;
+                at = outage.end;
+            }
+        }
+        Some(bytes + self.capacity.carried_within(at..times.end.max(at))?)
+    }
+
     /// Returns the same conditions with this loss.
     #[must_use]
     pub fn with_loss(mut self, loss: Loss) -> Self {
@@ -116,6 +133,21 @@ impl Capacity {
             Self::Unlimited => None,
             Self::Rate(rate) => Some(*rate),
             Self::Trace { schedule, .. } => Some(schedule.mean()),
+        }
+    }
+
+    /// Returns the bytes that pass in these times since the link's start, without outages.
+    fn carried_within(&self, times: Range<Duration>) -> Option<u64> {
+        match self {
+            Self::Unlimited => None,
+            Self::Rate(rate) => {
+                let by = |time| bytes_in(*rate, time) as u64;
+                Some(by(times.end).saturating_sub(by(times.start)))
+            }
+            Self::Trace { schedule, offset } => {
+                let by = |time: Duration| schedule.carried_by(offset.saturating_add(time));
+                Some(by(times.end).saturating_sub(by(times.start)))
+            }
         }
     }
 }
@@ -176,4 +208,69 @@ impl Loss {
 pub(crate) fn bytes_in(rate: Bitrate, time: Duration) -> usize {
     let bytes = u128::from(rate.bps()) * time.as_nanos() / 8_000_000_000;
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, Link};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Bytes that a link which is always full lets pass in `times`.
+    fn passed(conditions: &Conditions, times: &Range<Duration>) -> u64 {
+        const DATAGRAM: usize = 100;
+        let clock = Clock::new();
+        let start = clock.now();
+        let mut link = Link::new(conditions.clone(), 1).starting_at(start);
+        let mut bytes = 0;
+        while link.queue_delay(start) <= times.end {
+            link.send(start, DATAGRAM, ());
+        }
+        while let Some(arrival) = link.poll(start + times.end) {
+            if arrival.at > start + times.start {
+                bytes += DATAGRAM as u64;
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_is_foreseen_is_what_a_full_link_carries() {
+        let rate = Bitrate::from_bps(800_000);
+        let trace = Schedule::new(vec![0, 3, 3, 40, 90, 100], 100).expect("a trace");
+        let capacities = [
+            Capacity::Rate(rate),
+            Capacity::Trace {
+                schedule: Arc::new(trace),
+                offset: Duration::from_millis(730),
+            },
+        ];
+        for capacity in capacities {
+            let conditions = Conditions {
+                capacity,
+                outages: vec![2 * SECOND..3 * SECOND, SECOND..SECOND * 5 / 2],
+                ..Conditions::default()
+            };
+            for times in [
+                Duration::ZERO..SECOND,
+                SECOND / 2..4 * SECOND,
+                SECOND..2 * SECOND,
+            ] {
+                let foreseen = conditions.carried_within(times.clone()).expect("a limit");
+                let passed = passed(&conditions, &times);
+                // A datagram may straddle either end, and so may an opportunity.
+                assert!(
+                    foreseen.abs_diff(passed) <= 2 * OPPORTUNITY,
+                    "{times:?} of {conditions:?}: {foreseen} foreseen, {passed} passed"
+                );
+            }
+        }
+        assert_eq!(
+            Conditions::default().carried_within(Duration::ZERO..SECOND),
+            None
+        );
+    }
+
+    const OPPORTUNITY: u64 = crate::schedule::OPPORTUNITY_BYTES;
 }

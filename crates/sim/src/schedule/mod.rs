@@ -54,6 +54,18 @@ impl Schedule {
         Duration::from_millis(self.period_ms.into())
     }
 
+    /// Returns the bytes that all opportunities until `time` carry, this time included.
+    pub(crate) fn carried_by(&self, time: Duration) -> u64 {
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (passes, within) = (
+            time / u64::from(self.period_ms),
+            time % u64::from(self.period_ms),
+        );
+        let last = self.at_ms.partition_point(|&at| u64::from(at) <= within) as u64;
+        let all = passes.saturating_mul(self.at_ms.len() as u64);
+        all.saturating_add(last).saturating_mul(OPPORTUNITY_BYTES)
+    }
+
     /// Returns the rate if every opportunity is used.
     pub fn mean(&self) -> Bitrate {
         Bitrate::over(self.at_ms.len() as u64 * OPPORTUNITY_BYTES, self.period())

@@ -2,20 +2,26 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use glassline_congestion::adaptation::Rule;
 use glassline_congestion::{Algorithm, Controller};
 use glassline_quic::CongestionControl;
 
-use super::scenario::Delivery;
+use super::scenario::{Delivery, Scenario};
+use crate::congestion::oracle::{Foresight, Oracle};
+
+/// Makes a controller for datagrams of the given size in bytes, on a path that is going to be
+/// as the foresight says. Only the oracle looks at the latter.
+pub type Start = dyn Fn(u64, &Foresight) -> Box<dyn Controller> + Send + Sync;
 
 /// An arm: a controller, and how the encoder and the sending queue follow it.
 #[derive(Clone)]
 pub struct Arm {
     /// Its name in reports.
     pub name: String,
-    /// Makes a controller for datagrams of the given size in bytes.
-    pub controller: Arc<dyn Fn(u64) -> Box<dyn Controller> + Send + Sync>,
+    /// Makes its controller.
+    pub controller: Arc<Start>,
     /// Rule by which the encoder's bitrate follows the path.
     pub rule: Rule,
     /// Order in which media is sent, and what may be dropped.
@@ -32,6 +38,21 @@ impl Arm {
     pub fn with(
         name: impl Into<String>,
         controller: impl Fn(u64) -> Box<dyn Controller> + Send + Sync + 'static,
+    ) -> Self {
+        Self::foreseeing(name, move |mtu, _| controller(mtu))
+    }
+
+    /// An arm that knows the link's rate and delay of all times, and keeps the link just full, as
+    /// a bound for the queue and the use of it. See [`Oracle`].
+    pub fn oracle() -> Self {
+        Self::foreseeing("oracle", |mtu, foresight| {
+            Box::new(Oracle::new(foresight.clone(), mtu))
+        })
+    }
+
+    fn foreseeing(
+        name: impl Into<String>,
+        controller: impl Fn(u64, &Foresight) -> Box<dyn Controller> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
@@ -56,9 +77,15 @@ impl Arm {
         self
     }
 
-    pub(in crate::congestion) fn congestion_control(&self) -> CongestionControl {
+    /// Congestion control of an upload in `scenario` that begins at `start`.
+    pub(in crate::congestion) fn congestion_control(
+        &self,
+        scenario: &Scenario,
+        start: Instant,
+    ) -> CongestionControl {
         let controller = Arc::clone(&self.controller);
-        CongestionControl::with(move |mtu| controller(mtu))
+        let foresight = Foresight::new(scenario, start);
+        CongestionControl::with(move |mtu| controller(mtu, &foresight))
     }
 }
 

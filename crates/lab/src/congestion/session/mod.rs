@@ -24,7 +24,7 @@ use super::relay;
 pub use super::relay::RelayError;
 use super::upload::{Credentials, Packets};
 use super::virtual_time;
-pub use arm::Arm;
+pub use arm::{Arm, Start};
 pub use measured::{Measured, Sample, Spread};
 pub use scenario::{Change, Competitor, Delivery, Groups, HEADER_BYTES, Scenario, Source};
 

@@ -60,7 +60,7 @@ impl Upload {
             rng: &rng,
             start,
         };
-        let (congestion_control, wire) = (arm.congestion_control(), Wire::default());
+        let (congestion_control, wire) = (arm.congestion_control(scenario, start), Wire::default());
         let observed = congestion_control.monitor();
         let publisher = Publisher::new(
             scenario.source,
