@@ -39,6 +39,7 @@ mod hystart;
 mod loss_tolerant;
 mod pacer;
 mod reno;
+mod rising;
 mod rtt;
 mod totals;
 mod trend;

@@ -13,6 +13,8 @@ pub struct Config {
     /// seem to get it, until the window stops them: the queue becomes about as long as the
     /// path.
     pub overrates: bool,
+    /// Initial window, in datagrams; RFC 9002 §7.2 and RFC 6928 have ten.
+    pub initial_segments: u32,
     /// Seed that chooses where each gain cycle begins, so that flows do not probe together.
     pub seed: u64,
 }
@@ -24,6 +26,7 @@ impl Default for Config {
             long_term: false,
             aggregation: true,
             overrates: false,
+            initial_segments: 10,
             seed: 0,
         }
     }

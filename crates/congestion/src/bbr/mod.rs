@@ -48,8 +48,6 @@ const MARGIN: f64 = 0.99;
 /// Time for which ProbeRTT keeps the smallest window to see the path without a queue
 /// (§4.3.5).
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Initial window, in datagrams (RFC 9002 §7.2).
-const INITIAL_SEGMENTS: f64 = 10.0;
 /// Smallest window, in datagrams: enough for acknowledgements of every other packet
 /// (§4.2.3.3).
 const LEAST_SEGMENTS: f64 = 4.0;
@@ -141,7 +139,7 @@ impl Bbr {
             config,
             mtu,
             mode: Mode::Startup,
-            window: INITIAL_SEGMENTS * mtu,
+            window: f64::from(config.initial_segments) * mtu,
             pacing: None,
             rounds: Rounds::default(),
             bandwidth: RoundMax::default(),
@@ -195,7 +193,7 @@ impl Bbr {
     /// product at `rate` bytes/s (§4.2.3.2).
     fn in_flight_at(&self, rate: f64, gain: f64) -> f64 {
         let Some(least) = &self.min_rtt else {
-            return INITIAL_SEGMENTS * self.mtu;
+            return self.initial_window();
         };
         gain * rate * least.rtt.as_secs_f64() + QUANTA * self.quantum()
     }
@@ -209,6 +207,17 @@ impl Bbr {
             rate if rate < FAST => 2.0 * self.mtu,
             rate => (rate * 1e-3).min(65_536.0),
         }
+    }
+
+    /// Returns the initial window, in bytes.
+    fn initial_window(&self) -> f64 {
+        f64::from(self.config.initial_segments) * self.mtu
+    }
+
+    /// Ends Startup, because something other than the bandwidth has shown that the pipe is
+    /// full.
+    pub(crate) const fn end_startup(&mut self) {
+        self.full_pipe.fill();
     }
 
     /// Returns the smallest window, in bytes.
@@ -409,7 +418,7 @@ impl Bbr {
         let delivered = ack.rate.delivered_total as f64;
         if self.full_pipe.is_full() {
             self.window = (self.window + acked).min(target);
-        } else if self.window < target || delivered < INITIAL_SEGMENTS * self.mtu {
+        } else if self.window < target || delivered < self.initial_window() {
             self.window += acked;
         }
         self.window = self.window.max(self.least_window());

@@ -114,6 +114,11 @@ impl FullPipe {
         self.rounds >= FULL_ROUNDS
     }
 
+    /// Ends the detection: the pipe is full.
+    pub(super) const fn fill(&mut self) {
+        self.rounds = FULL_ROUNDS;
+    }
+
     /// Starts the detection again, unless the pipe is full already: what slowed the flow
     /// may not have been the path.
     pub(super) const fn restart(&mut self) {

@@ -7,9 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-/// Window as a multiple of what is received in a round trip: a sender in slow start doubles
-/// in one, and a gap delays what follows by another.
-const ROUND_TRIPS: u64 = 4;
+/// Window as a multiple of what is received in a round trip. A sender in slow start doubles
+/// in one, a gap delays what follows by two if it is lost again, and the announcement takes
+/// half a one.
+const ROUND_TRIPS: u64 = 8;
+/// Measurements in a round trip: after a whole one, a sender in slow start has doubled.
+const PARTS: u32 = 4;
 
 /// Size of the receive window, and the measurement that it grows by.
 #[derive(Debug)]
@@ -50,18 +53,18 @@ impl ReceiveWindow {
         self.received += bytes;
     }
 
-    /// Grows the window if a round trip has passed; to be called once per batch.
+    /// Grows the window if a part of a round trip has passed; to be called once per batch.
     pub(super) fn adjust(&mut self, now: Instant, round_trip: Option<Duration>) {
         let Some(round_trip) = round_trip else {
             return;
         };
         let began = *self.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);
-        if passed < round_trip {
+        let part = round_trip / PARTS;
+        if passed < part {
             return;
         }
-        // If several round trips have passed since the last call, only the share of one
-        // counts.
+        // The rate counts, however long ago the last call was.
         let share = round_trip.as_secs_f64() / passed.as_secs_f64().max(1e-9);
         #[expect(
             clippy::cast_precision_loss,
@@ -69,7 +72,7 @@ impl ReceiveWindow {
             clippy::cast_sign_loss,
             reason = "far below 2^52, not below zero"
         )]
-        let per_round_trip = (self.received as f64 * share.min(1.0)) as u64;
+        let per_round_trip = (self.received as f64 * share) as u64;
         let wanted = per_round_trip.saturating_mul(ROUND_TRIPS);
         self.limit = self.limit.max(wanted.min(self.max));
         self.began = Some(now);
@@ -92,12 +95,12 @@ mod tests {
         let round_trip = Duration::from_millis(100);
         let mut window = ReceiveWindow::new(1 << 20, 64 << 20);
         window.adjust(now, Some(round_trip));
-        for megabytes in [0u64, 1, 3, 10, 1] {
+        for megabytes in [0u64, 1, 3, 5, 1] {
             window.on_received(megabytes << 20);
             now += round_trip;
             window.adjust(now, Some(round_trip));
         }
-        assert_eq!(window.limit(), 40 << 20);
+        assert_eq!(window.limit(), 40 << 20, "eight times five");
         window.on_received(100 << 20);
         now += round_trip;
         window.adjust(now, Some(round_trip));

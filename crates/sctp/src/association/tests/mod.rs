@@ -1,5 +1,6 @@
 //! Tests of two associations over a seeded path, in virtual time.
 
+mod beginning;
 mod bounds;
 mod delivery;
 mod extensions;

@@ -19,7 +19,7 @@ struct Figures {
     report: Report,
 }
 
-fn link(mbps: u64, round_trip: Duration, queue: Duration, loss: f64) -> Conditions {
+pub(super) fn link(mbps: u64, round_trip: Duration, queue: Duration, loss: f64) -> Conditions {
     Conditions {
         loss: if loss > 0.0 {
             Loss::Random(loss)
@@ -69,10 +69,10 @@ fn bulk(
 }
 
 /// Prints one line of the progress of a transfer.
-fn trace(world: &World, step: u32) {
+pub(super) fn trace(world: &World, step: u32) {
     let (a, b) = (world.a.association.report(), world.b.association.report());
     println!(
-        "{step} {:.0} Mbit/s so far, cwnd {} in flight {} pace {:?} rtt {:?} lost {} again {} window {} of {} unassembled {}",
+        "{step} {:.0} Mbit/s so far, cwnd {} in flight {} pace {:?} rtt {:?} lost {} again {} spurious {} window {} of {} unassembled {}",
         world.b.received as f64 * 8e-6 / world.network.elapsed().as_secs_f64(),
         a.cwnd,
         a.in_flight,
@@ -80,6 +80,7 @@ fn trace(world: &World, step: u32) {
         a.rtt_latest,
         a.lost,
         a.retransmitted,
+        a.spurious,
         a.peer_rwnd,
         b.own_window_limit,
         b.unassembled,
