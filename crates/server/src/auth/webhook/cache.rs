@@ -15,46 +15,84 @@ const DENIED_MAX: usize = 4096;
 const DENIED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Answers by question.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answers {
-    allowed: HashMap<QuestionKey, Instant>,
-    denied: HashMap<QuestionKey, (Instant, Denial)>,
+    allowed: Table<()>,
+    denied: Table<Denial>,
 }
 
 impl Answers {
     /// Returns the answer to a question, if one is known: that it is allowed, or why not.
     pub(super) fn get(&self, key: &QuestionKey, now: Instant) -> Option<Result<(), Denial>> {
-        if self.allowed.get(key).is_some_and(|until| now < *until) {
-            return Some(Ok(()));
-        }
-        let (until, denial) = self.denied.get(key)?;
-        (now < *until).then_some(Err(*denial))
+        let allowed = self.allowed.get(key, now).map(Ok);
+        allowed.or_else(|| self.denied.get(key, now).map(Err))
     }
 
     /// Remembers for `time` that a question was allowed.
     pub(super) fn allow(&mut self, key: QuestionKey, time: Duration, now: Instant) {
-        self.denied.remove(&key);
-        make_room(&mut self.allowed, ALLOWED_MAX, |until| now < *until);
-        if !time.is_zero() && self.allowed.len() < ALLOWED_MAX {
-            self.allowed.insert(key, now + time);
-        }
+        self.denied.entries.remove(&key);
+        self.allowed.insert(key, (), time, now);
     }
 
     /// Remembers for `time`, or a shorter one, that a question was refused.
     pub(super) fn deny(&mut self, key: QuestionKey, denial: Denial, time: Duration, now: Instant) {
-        self.allowed.remove(&key);
-        make_room(&mut self.denied, DENIED_MAX, |(until, _)| now < *until);
+        self.allowed.entries.remove(&key);
         let time = time.min(DENIED_TIME_MAX);
-        if !time.is_zero() && self.denied.len() < DENIED_MAX {
-            self.denied.insert(key, (now + time, denial));
+        self.denied.insert(key, denial, time, now);
+    }
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            allowed: Table::new(ALLOWED_MAX),
+            denied: Table::new(DENIED_MAX),
         }
     }
 }
 
-/// Removes what is over from a table that is full.
-fn make_room<V>(table: &mut HashMap<QuestionKey, V>, most: usize, is_used: impl Fn(&V) -> bool) {
-    if table.len() >= most {
-        table.retain(|_, value| is_used(value));
+/// Answers of one kind, each with its end. A table that is full takes no others until one ends.
+#[derive(Debug)]
+struct Table<V> {
+    entries: HashMap<QuestionKey, (Instant, V)>,
+    most: usize,
+    /// The soonest end of an answer in a table that was full. Until then a look through the table
+    /// would make no room, and strangers could cause a look with each question.
+    soonest: Option<Instant>,
+}
+
+impl<V: Copy> Table<V> {
+    fn new(most: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            most,
+            soonest: None,
+        }
+    }
+
+    fn get(&self, key: &QuestionKey, now: Instant) -> Option<V> {
+        let (until, value) = self.entries.get(key)?;
+        (now < *until).then_some(*value)
+    }
+
+    fn insert(&mut self, key: QuestionKey, value: V, time: Duration, now: Instant) {
+        if self.entries.len() >= self.most {
+            self.make_room(now);
+        }
+        let has_room = self.entries.len() < self.most || self.entries.contains_key(&key);
+        if !time.is_zero() && has_room {
+            let until = now + time;
+            self.soonest = self.soonest.map(|soonest| soonest.min(until));
+            self.entries.insert(key, (until, value));
+        }
+    }
+
+    /// Removes the answers that have ended.
+    fn make_room(&mut self, now: Instant) {
+        if self.soonest.is_none_or(|soonest| now >= soonest) {
+            self.entries.retain(|_, (until, _)| now < *until);
+            self.soonest = self.entries.values().map(|(until, _)| *until).min();
+        }
     }
 }
 
@@ -103,10 +141,31 @@ mod tests {
         for number in 1..=2 * DENIED_MAX {
             answers.deny(key(number), Denial::Wrong, HALF_A_MINUTE, now);
         }
-        assert_eq!(answers.denied.len(), DENIED_MAX);
+        assert_eq!(answers.denied.entries.len(), DENIED_MAX);
         assert_eq!(answers.get(&key(0), now), Some(Ok(())));
         let later = now + DENIED_TIME_MAX;
         answers.deny(key(1), Denial::Wrong, HALF_A_MINUTE, later);
-        assert_eq!(answers.denied.len(), 1);
+        assert_eq!(answers.denied.entries.len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_is_looked_through_only_when_an_answer_has_ended() {
+        let (mut answers, now) = (Answers::default(), Instant::now());
+        for number in 0..=DENIED_MAX {
+            let at = now + Duration::from_micros(number as u64);
+            answers.deny(key(number), Denial::Wrong, HALF_A_MINUTE, at);
+        }
+        let first = now + DENIED_TIME_MAX;
+        assert_eq!(answers.denied.soonest, Some(first));
+        // A shorter answer in the place of another is the next to end.
+        let short = Duration::from_secs(1);
+        answers.deny(key(7), Denial::Refused, short, now);
+        assert_eq!(answers.denied.soonest, Some(now + short));
+        answers.deny(key(DENIED_MAX), Denial::Wrong, HALF_A_MINUTE, now + short);
+        assert_eq!(answers.denied.entries.len(), DENIED_MAX);
+        assert_eq!(answers.denied.soonest, Some(first));
+        assert_eq!(answers.get(&key(7), now + short), None);
+        let last = answers.get(&key(DENIED_MAX), now + short);
+        assert_eq!(last, Some(Err(Denial::Wrong)));
     }
 }
