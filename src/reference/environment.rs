@@ -1,7 +1,7 @@
 //! Variables of the environment: each key of the configuration has one, as the page says.
 
 use clap::{Arg, Command, CommandFactory as _};
-use glassline_server::config::{Config, Error, Tls, VARIABLES_OF_COMMANDS};
+use glassline_server::config::{Config, Error, Tls, VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 
 fn config(yaml: &str, variables: &[(&str, &str)]) -> Result<Config, Error> {
     let variables = variables.iter();
@@ -169,5 +169,20 @@ fn a_variable_of_a_flag_is_not_taken_for_a_misspelt_key() {
     );
     for flag in &flags {
         assert!(VARIABLES_OF_COMMANDS.contains(&flag.as_str()), "{flag}");
+    }
+}
+
+#[test]
+fn a_variable_of_the_build_is_not_taken_for_a_misspelt_key() {
+    let script = include_str!("../../build.rs");
+    let read = script.split("env::var(\"").skip(1);
+    let read: Vec<&str> = read.filter_map(|it| it.split('"').next()).collect();
+    let ours: Vec<&&str> = read
+        .iter()
+        .filter(|it| it.starts_with("GLASSLINE_"))
+        .collect();
+    assert!(!ours.is_empty(), "{read:?}");
+    for variable in ours {
+        assert!(VARIABLES_OF_BUILDS.contains(variable), "{variable}");
     }
 }

@@ -18,7 +18,7 @@ use super::load::Error;
 use crate::spelling::nearest;
 use names::{Form, Name};
 
-pub use names::VARIABLES_OF_COMMANDS;
+pub use names::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 pub(super) use overlay::{OnlyOverrides, Overlaid};
 
 /// Beginning of the names of all variables.
@@ -84,13 +84,18 @@ pub(super) fn read(
         } else if let Some(name) = in_file() {
             let text = read_file(&variable, Path::new(&text))?;
             insert(&mut overrides, name, variable, text)?;
-        } else if !VARIABLES_OF_COMMANDS.contains(&variable.as_str()) {
+        } else if !is_of_others(&variable) {
             let meant = nearest(&variable, names.keys().map(String::as_str));
             let meant = meant.map_or_else(String::new, |it| format!("; did you mean {it}?"));
             tracing::warn!("{variable} is a variable of no key of the configuration{meant}");
         }
     }
     Ok(overrides)
+}
+
+/// Returns whether something else than the configuration reads a variable.
+fn is_of_others(variable: &str) -> bool {
+    VARIABLES_OF_COMMANDS.contains(&variable) || VARIABLES_OF_BUILDS.contains(&variable)
 }
 
 fn insert(
