@@ -188,6 +188,10 @@ fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() ->
     if (pulls - 1.0).abs() > f64::EPSILON {
         return Err(failed(format!("{pulls} pulls")));
     }
+    // Each server knows of both how much they have, also of itself.
+    for server in [&a, &b] {
+        eventually(PATIENCE, || knows_loads(server)).map_err(failed)?;
+    }
     // The name is taken on both servers, and the answer comes soon.
     for server in [&a, &b] {
         let began = Instant::now();
@@ -217,6 +221,20 @@ fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() ->
     }
     drop(second);
     Ok(())
+}
+
+/// Whether `server` knows that `a` has claimed a stream, and that `b` serves one viewer of WHEP and one
+/// of RTSP.
+fn knows_loads(server: &Server) -> Result<(), String> {
+    let told = http::get_json(&server.admin_url("/api/v1/cluster/nodes"))?;
+    let number = |node: usize, key: &str| told["nodes"][node][key].as_u64();
+    let loads = [0, 1].map(|node| ["owned", "viewers", "streams"].map(|key| number(node, key)));
+    let [[owned_a, _, streams_a], [owned_b, viewers_b, streams_b]] = loads;
+    let (owned, viewers) = ((owned_a, owned_b), viewers_b);
+    match owned == (Some(1), Some(0)) && viewers == Some(2) && streams_a >= Some(1) {
+        true if streams_b >= Some(1) && told.get("streams").is_none() => Ok(()),
+        _ => Err(told.to_string()),
+    }
 }
 
 fn a_publisher_whose_server_was_killed_goes_on_at_another_one() -> Result<(), Failed> {

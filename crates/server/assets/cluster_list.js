@@ -24,7 +24,7 @@ export class ClusterList {
     this.#due = now + INTERVAL_MS;
     let cluster;
     try {
-      cluster = await getJson(`${base}/api/v1/cluster`);
+      cluster = await getJson(`${base}/api/v1/cluster/nodes`);
     } catch (error) {
       // The configuration of a cluster changes with a restart only, after which the page asks again.
       if (error.status === 404) this.#due = Infinity;
@@ -38,18 +38,13 @@ export class ClusterList {
     this.#due = 0;
   }
 
-  #draw({ node, is_draining: isDraining, engine, nodes, streams, pulls }) {
+  #draw({ node, is_draining: isDraining, engine, nodes }) {
     this.card.hidden = false;
     setText(this.name, isDraining ? `this server is ${node}, which drains` : `this server is ${node}`);
     const trouble = engine.state === 'connected' ? engine.warnings.join('; ') : `NATS is ${engine.state}${engine.failure ? `: ${engine.failure}` : ''}`;
     setText(this.engine, trouble);
     this.engine.hidden = trouble === '';
-    const rows = nodes.map((it) => ({
-      ...it,
-      owned: streams.filter(({ owner }) => owner === it.name).length,
-      pulled: pulls.filter(({ from }) => from === it.name).length,
-      isThis: it.name === node,
-    }));
+    const rows = nodes.map((it) => ({ ...it, isThis: it.name === node }));
     const text = JSON.stringify(rows);
     if (text === this.#shown) return;
     this.#shown = text;

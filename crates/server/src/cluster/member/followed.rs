@@ -135,7 +135,8 @@ impl Member {
         });
     }
 
-    fn load(&self) -> Load {
+    /// Returns the load of this server.
+    pub(super) fn load(&self) -> Load {
         let streams = self.hub.streams();
         let viewers = streams.iter().map(|stream| stream.viewers()).sum::<usize>();
         let headroom = self.viewers_max.saturating_sub(viewers);

@@ -50,7 +50,7 @@ pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar};
 pub(crate) use rooms::NotHere;
-pub(crate) use status::{Counts, MemberView};
+pub(crate) use status::{Counts, MemberView, NodesView};
 
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
 const PULL_LINGER: Duration = Duration::from_secs(3600);

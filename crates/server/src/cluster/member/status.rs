@@ -1,6 +1,9 @@
 //! What an operator sees of the cluster from this server.
 
-use glassline_cluster::record::{Kind, NodeState};
+use std::collections::BTreeMap;
+
+use glassline_cluster::record::{Kind, Load, NodeState};
+use glassline_cluster::{Node, NodeId};
 use glassline_cluster_nats::{Engine, Link, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,9 +25,9 @@ pub(crate) struct Counts {
     pub(crate) redirected: u64,
 }
 
-/// The cluster as this server knows it.
+/// The servers of the cluster as this one knows them.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MemberView {
+pub(crate) struct NodesView {
     /// Name of this server.
     pub(crate) node: String,
     region: String,
@@ -32,10 +35,17 @@ pub(crate) struct MemberView {
     is_draining: bool,
     pub(crate) engine: EngineView,
     pub(crate) nodes: Vec<NodeView>,
-    pub(crate) streams: Vec<KnownStream>,
-    pub(crate) pulls: Vec<PullView>,
     #[serde(skip)]
     pub(crate) counts: Counts,
+}
+
+/// The cluster as this server knows it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberView {
+    #[serde(flatten)]
+    servers: NodesView,
+    streams: Vec<KnownStream>,
+    pulls: Vec<PullView>,
 }
 
 /// The connection to NATS.
@@ -58,7 +68,7 @@ pub(crate) struct EngineView {
 /// A server of the cluster.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct NodeView {
-    name: String,
+    pub(crate) name: String,
     region: Option<String>,
     /// `serving`, `draining`, `dead`, or `unheard` where no heartbeat has come yet.
     pub(crate) state: &'static str,
@@ -69,8 +79,14 @@ pub(crate) struct NodeView {
     /// Address for viewers over RTSP, to which other servers redirect them; null for none.
     rtsp: Option<String>,
     version: Option<String>,
+    /// Viewers that the server serves itself.
     viewers: Option<u32>,
+    /// Streams that the server has, its own and those it pulls.
     streams: Option<u32>,
+    /// Streams and rooms that the server has claimed.
+    pub(crate) owned: usize,
+    /// Streams that this server pulls from there.
+    pub(crate) pulled: usize,
 }
 
 /// A stream that a server has claimed.
@@ -78,7 +94,7 @@ pub(crate) struct NodeView {
 pub(crate) struct KnownStream {
     name: String,
     /// Server that publishes it, or is connected to its source.
-    pub(crate) owner: String,
+    owner: String,
     epoch: u64,
     /// `pushed`, `source` or `room`.
     kind: &'static str,
@@ -97,9 +113,8 @@ pub(crate) struct PullView {
 impl Member {
     /// Returns what this server knows of its cluster.
     pub(crate) fn view(&self) -> MemberView {
-        let engine = self.engine_view();
+        let servers = self.nodes_view();
         let core = self.lock();
-        let own = self.options.node.as_str();
         let streams = core.node.known_streams().map(|(name, record)| KnownStream {
             name: name.to_string(),
             owner: record.node.to_string(),
@@ -117,13 +132,22 @@ impl Member {
             path: pull.path.iter().map(ToString::to_string).collect(),
         });
         MemberView {
-            node: own.to_owned(),
+            servers,
+            streams: streams.collect(),
+            pulls: pulls.collect(),
+        }
+    }
+
+    /// Returns what this server knows of the servers of its cluster.
+    pub(crate) fn nodes_view(&self) -> NodesView {
+        let (engine, load) = (self.engine_view(), self.load());
+        let core = self.lock();
+        NodesView {
+            node: self.options.node.as_str().to_owned(),
             region: self.options.region.to_string(),
             is_draining: core.node.is_draining(),
             engine,
-            nodes: nodes(&core.node),
-            streams: streams.collect(),
-            pulls: pulls.collect(),
+            nodes: nodes(&core.node, load),
             counts: core.counts,
         }
     }
@@ -160,31 +184,54 @@ impl Member {
     }
 }
 
-/// Returns all servers that are known by their records, or heard, in the order of their names.
-fn nodes(node: &glassline_cluster::Node) -> Vec<NodeView> {
-    let mut found = std::collections::BTreeMap::new();
+/// Returns all servers that are known by their records, or heard, in the order of their names. `load`
+/// is that of this server, which hears no heartbeat of its own.
+fn nodes(node: &Node, load: Load) -> Vec<NodeView> {
+    let mut found = BTreeMap::new();
     for (name, record) in node.known_nodes() {
-        let is_draining = record.state == NodeState::Draining;
-        let state = match (is_draining, name == node.id()) {
-            (true, _) => "draining",
-            (false, true) => "serving",
-            (false, false) => "unheard",
-        };
         let view = NodeView {
-            name: name.to_string(),
+            state: match record.state == NodeState::Draining {
+                true => "draining",
+                false => "unheard",
+            },
             region: Some(record.region.to_string()),
-            state,
             quic: Some(record.quic.clone()),
             http: record.http.clone(),
             rtsp: record.rtsp.clone(),
             version: Some(record.version.clone()),
-            viewers: None,
-            streams: None,
+            ..NodeView::unheard(name)
         };
         found.insert(name.clone(), view);
     }
-    for (name, is_dead, load) in node.peers() {
-        let view = found.entry(name.clone()).or_insert_with(|| NodeView {
+    let own = [(node.id(), false, load)];
+    for (name, is_dead, load) in node.peers().chain(own) {
+        let view = found
+            .entry(name.clone())
+            .or_insert_with(|| NodeView::unheard(name));
+        view.state = match (is_dead, view.state) {
+            (true, _) => "dead",
+            (false, "unheard") => "serving",
+            (false, state) => state,
+        };
+        (view.viewers, view.streams) = (Some(load.viewers), Some(load.streams));
+    }
+    for (_, record) in node.known_streams() {
+        if let Some(view) = found.get_mut(&record.node) {
+            view.owned += 1;
+        }
+    }
+    for pull in node.running_pulls() {
+        if let Some(view) = found.get_mut(pull.from) {
+            view.pulled += 1;
+        }
+    }
+    found.into_values().collect()
+}
+
+impl NodeView {
+    /// A server of which only the name is known.
+    fn unheard(name: &NodeId) -> Self {
+        Self {
             name: name.to_string(),
             region: None,
             state: "unheard",
@@ -194,13 +241,8 @@ fn nodes(node: &glassline_cluster::Node) -> Vec<NodeView> {
             version: None,
             viewers: None,
             streams: None,
-        });
-        view.state = match (is_dead, view.state) {
-            (true, _) => "dead",
-            (false, "unheard") => "serving",
-            (false, state) => state,
-        };
-        (view.viewers, view.streams) = (Some(load.viewers), Some(load.streams));
+            owned: 0,
+            pulled: 0,
+        }
     }
-    found.into_values().collect()
 }

@@ -14,7 +14,7 @@ use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use crate::app::App;
 use crate::auth::Role;
-use crate::cluster::{Member, MemberView};
+use crate::cluster::{Member, MemberView, NodesView};
 
 /// Longest time that a drain may take, in seconds.
 const WITHIN_MAX_S: u64 = 24 * 3600;
@@ -36,6 +36,15 @@ pub(super) fn routes() -> Routes {
             Operation::new("getCluster", "Returns what the server knows of its cluster")
                 .problem(404, alone),
             cluster,
+        )
+        .get(
+            "/api/v1/cluster/nodes",
+            Operation::new(
+                "getNodes",
+                "Returns the servers of the cluster without its streams",
+            )
+            .problem(404, alone),
+            nodes,
         )
         .on(
             Method::POST,
@@ -71,6 +80,11 @@ fn member(app: &App) -> Result<&Arc<Member>, Problem> {
 /// Returns what this server knows of its cluster: `GET /api/v1/cluster`.
 pub(super) async fn cluster(State(app): State<App>) -> Result<Json<MemberView>, Problem> {
     member(&app).map(|member| Json(member.view()))
+}
+
+/// Returns the servers of the cluster as this one knows them: `GET /api/v1/cluster/nodes`.
+pub(super) async fn nodes(State(app): State<App>) -> Result<Json<NodesView>, Problem> {
+    member(&app).map(|member| Json(member.nodes_view()))
 }
 
 /// Takes no new publishers from now on, and sends those that are left away at the deadline:

@@ -117,7 +117,8 @@ async fn overview(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !wants_events(&headers) {
-        return Ok(Json(overviews.latest(&app).await).into_response());
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        return Ok((json, overviews.latest(&app).await).into_response());
     }
     let events = overviews.events(app).ok_or_else(|| {
         Problem::try_later("Too many dashboards", "close one that nobody looks at")

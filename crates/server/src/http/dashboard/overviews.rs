@@ -2,10 +2,11 @@
 //! first, and not at all while nobody looks.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::response::sse::Event;
+use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
@@ -38,6 +39,8 @@ struct Latest {
     usage: Usage,
     made: Instant,
     tree: Map<String, Value>,
+    /// The tree as JSON, written when somebody asks for all of it.
+    whole: OnceLock<Bytes>,
     /// Merge patch from overview `number - 1`; `None` if nothing changed.
     patch: Option<Arc<str>>,
 }
@@ -85,11 +88,10 @@ impl Overviews {
         }))
     }
 
-    /// Returns the latest overview, or a new one if it is stale.
-    pub(super) async fn latest(&self, app: &App) -> Value {
+    /// Returns the latest overview as JSON, or a new one if it is stale.
+    pub(super) async fn latest(&self, app: &App) -> Bytes {
         let mut latest = self.latest.lock().await;
-        let latest = refresh(app, &mut latest).await;
-        Value::Object(latest.tree.clone())
+        refresh(app, &mut latest).await.whole()
     }
 }
 
@@ -118,8 +120,14 @@ impl Latest {
             usage,
             made: now,
             tree,
+            whole: OnceLock::new(),
             patch: patch.map(|patch| patch.to_string().into()),
         }
+    }
+
+    fn whole(&self) -> Bytes {
+        let write = || serde_json::to_vec(&self.tree).expect("a tree of JSON can be written");
+        self.whole.get_or_init(|| write().into()).clone()
     }
 }
 
@@ -138,7 +146,8 @@ impl Listener {
                 None => Event::default().comment("unchanged"),
             },
             _ => {
-                let whole = Value::Object(latest.tree.clone()).to_string();
+                let whole = latest.whole();
+                let whole = str::from_utf8(&whole).expect("JSON is text");
                 Event::default().event("overview").data(whole)
             }
         }

@@ -11,11 +11,12 @@ const STATES: [&str; 4] = ["serving", "draining", "dead", "unheard"];
 /// Writes what this server knows of its cluster, if it is in one.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let member = app.sessions.directory().and_then(|it| it.member());
-    let Some(view) = member.map(|member| member.view()) else {
+    let Some(view) = member.map(|member| member.nodes_view()) else {
         return;
     };
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let owned = view.streams.iter().filter(|it| it.owner == view.node);
+    let own = view.nodes.iter().find(|it| it.name == view.node);
+    let pulled = view.nodes.iter().map(|it| it.pulled).sum();
     let plain = [
         (
             "cluster_engine_up",
@@ -39,13 +40,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             "cluster_streams_owned",
             "gauge",
             "Streams that this server has claimed.",
-            number(owned.count()),
+            number(own.map_or(0, |it| it.owned)),
         ),
         (
             "cluster_streams_pulled",
             "gauge",
             "Streams that this server pulls from another one.",
-            number(view.pulls.len()),
+            number(pulled),
         ),
         (
             "cluster_pulls_total",
