@@ -38,7 +38,12 @@ export async function giveUp(pc, gathered, post) {
     await post({ method: 'POST', headers: { 'content-type': 'application/json' }, body, timeoutMs: 3000 });
   } catch (problem) {
     if (problem.status !== 410) return null;
-    return [problem.detail, problem.remedy].filter(Boolean).join('. To do: ');
+    return asSentence([problem.detail, problem.remedy].filter(Boolean).join('. To do: '));
   }
   return null;
+}
+
+/** `text` with a capital at its beginning: reasons are written to follow other words in the log. */
+function asSentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

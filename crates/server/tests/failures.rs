@@ -148,6 +148,35 @@ fn a_handshake_that_breaks_off_names_the_flight_without_an_answer() {
     assert!(remedy.contains("MTU"), "{remedy}");
 }
 
+/// A client that does not like the server's certificate says so, and leaves.
+#[test]
+fn a_client_that_refuses_the_certificate_is_named_with_its_alert() {
+    let running = Running::with(1, |config| config.limits.handshake_s = 3);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut peer = Peer::answered(&running);
+    peer.dtls_left = 1;
+    peer.run_for(Duration::from_millis(300));
+    // RFC 6347 §4.1: a record of an alert, version 1.2, in the epoch without keys; RFC 5246 §7.2:
+    // fatal, bad_certificate.
+    let alert = [21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 42];
+    let server = peer.session.peer().expect("checks passed").socket;
+    let end = Instant::now() + SOON;
+    while running.sessions() != (0, 0) {
+        assert!(Instant::now() < end, "{:?}", running.sessions());
+        let sent = peer.socket.send_to(&alert, server);
+        sent.expect("loopback takes it");
+        peer.run_for(Duration::from_millis(50));
+    }
+    let (reason, remedy) = told(&running.get(&peer.location), "handshake");
+    assert!(
+        reason.contains("ended the handshake with the alert 42 (bad_certificate)"),
+        "{reason}"
+    );
+    assert!(remedy.contains("certificates with ECDSA keys"), "{remedy}");
+    let failure = &failures(&running)[0];
+    assert_eq!(failure["reason"], json!(reason), "{failure}");
+}
+
 #[test]
 fn a_refused_offer_is_among_the_failures() {
     let running = Running::start(1);

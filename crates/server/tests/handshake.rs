@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use glassline_webrtc::Event;
+use serde_json::json;
 
+use crate::failures::failures;
 use crate::peer::{Peer, SDP, SOON};
 use crate::running::{Response, Running, STREAM};
 use crate::source::{Film, Source};
@@ -33,6 +35,14 @@ fn a_wrong_fingerprint_ends_the_session_and_is_counted() {
         reason.contains("does not match the fingerprint"),
         "{reason}"
     );
+    let failure = &failures(&running)[0];
+    assert_eq!(
+        (&failure["stage"], &failure["count"]),
+        (&json!("handshake"), &json!(1)),
+        "{failure}"
+    );
+    let remedy = failure["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.contains("intercepts the connection"), "{failure}");
 }
 
 fn offer_from(running: &Running, from: Ipv4Addr, offer: &str) -> Response {

@@ -34,7 +34,8 @@ pub(super) fn nothing_arrived(evidence: &Evidence<'_>) -> Diagnosis {
             evidence.within()
         ),
         _ => format!(
-            "the client sent {sent} connectivity checks to {tried} by {protocols}, and none arrived here"
+            "the client sent {sent} connectivity checks to {tried} by {protocols}, and none arrived at \
+             the server"
         ),
     };
     if answered > 0 {

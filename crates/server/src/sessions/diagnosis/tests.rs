@@ -92,8 +92,8 @@ fn addresses_that_cannot_be_reached_are_named_with_their_kind() {
     let found = container.diagnose();
     assert_eq!(
         found.reason,
-        "the client sent 12 connectivity checks to 172.17.0.2:8189 by UDP, and none arrived here: this is \
-         the container's address"
+        "the client sent 12 connectivity checks to 172.17.0.2:8189 by UDP, and none arrived at the server: \
+         this is the container's address"
     );
     let remedy =
         "set media.advertise to the address of the container's host, and publish UDP port 8189";
