@@ -1,8 +1,9 @@
 //! Flags of `bench jitter`, and the writing of its report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,8 +11,10 @@ use glassline_lab::condition::Condition;
 use glassline_lab::jitter::report::svg;
 use glassline_lab::jitter::{Comparison, ComparisonResult, Ours, Pace, Stream};
 use glassline_sim::{Delays, Family};
+use serde::Serialize;
 
 use super::files::{OutputPaths, Outputs};
+use super::jitter_quality::Judgement;
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
@@ -47,6 +50,18 @@ pub(crate) struct Options {
     /// Let the speaker never pause, so that no buffer can change its delay unnoticed.
     #[arg(long)]
     no_pauses: bool,
+    /// Let each buffer play speech and score it by PESQ-WB and PLCMOS; takes minutes. A score whose
+    /// Python package is missing is skipped. `cargo xtask voice-quality` installs both.
+    #[arg(long)]
+    quality: bool,
+    /// Speak this WAV file, one channel of 16 bits, instead of three voices of espeak-ng.
+    /// Repeatable.
+    #[arg(long, value_name = "FILE", requires = "quality")]
+    speech: Vec<PathBuf>,
+    /// Python with the packages of the scores [default: that of `cargo xtask voice-quality`, or
+    /// python3].
+    #[arg(long, value_name = "PROGRAM", requires = "quality")]
+    python: Option<PathBuf>,
     /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -63,6 +78,9 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
     let comparison = options.comparison(&delays);
+    if options.quality {
+        return judge(options, &comparison, outputs, &stop, quiet);
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = options.jobs.map_or(cores, usize::from);
     let bar = terminal::bar(quiet);
@@ -87,18 +105,59 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         || report.to_csv(),
         || svg::draw(&report, &timelines),
     )?;
-    let misses = options.fail_if.iter().filter_map(|it| it.miss(&report));
-    let misses: Vec<String> = misses.collect();
-    for miss in &misses {
-        eprintln!("{miss}");
+    Ok(options.exit_code(&report))
+}
+
+/// Runs `--quality`.
+fn judge(
+    options: &Options,
+    comparison: &Comparison<'_>,
+    mut outputs: Outputs,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<ExitCode, Failure> {
+    let judgement = Judgement {
+        trace: &comparison.trace,
+        stream: comparison.stream,
+        ours: comparison.ours,
+        speech: &options.speech,
+        python: options.python.as_deref(),
+    };
+    let bar = terminal::bar(quiet);
+    let found = judgement.run(stop, |done, all, what| {
+        if let Some(bar) = &bar {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            bar.set_message(what.to_owned());
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
     }
-    Ok(match misses.as_slice() {
-        [] => ExitCode::SUCCESS,
-        _ => ExitCode::from(THRESHOLD_MISSED),
-    })
+    let Some(report) = found? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    if !quiet {
+        outputs.print(|color| report.to_table(color))?;
+    }
+    outputs.write(|| report.to_json(), || report.to_csv(), || report.to_svg())?;
+    Ok(options.exit_code(&report))
 }
 
 impl Options {
+    /// Prints the conditions that `report` meets.
+    fn exit_code(&self, report: &impl Serialize) -> ExitCode {
+        let misses = self.fail_if.iter().filter_map(|it| it.miss(report));
+        let misses: Vec<String> = misses.collect();
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
+        match misses.as_slice() {
+            [] => ExitCode::SUCCESS,
+            _ => ExitCode::from(THRESHOLD_MISSED),
+        }
+    }
+
     /// Delays of the trace that was asked for. The name of a family comes before a file of the
     /// same name; `./ar98` is the file.
     fn delays(&self) -> Result<Delays, Failure> {
@@ -225,7 +284,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_run_is_named() {
-        let cases: [(&[&str], &str); 7] = [
+        let cases: [(&[&str], &str); 8] = [
+            (&["clean", "--python", "python3"], "--quality"),
             (&["ar99"], "choose one of ar98"),
             (&["ar98:x"], "ar98:7"),
             (&["clean", "--pull", "1ms"], "every 2.5ms"),

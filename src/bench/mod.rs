@@ -7,6 +7,7 @@ mod data;
 pub(crate) mod files;
 pub(crate) mod interrupt;
 mod jitter;
+mod jitter_quality;
 pub(crate) mod quantity;
 mod send;
 mod terminal;
@@ -112,6 +113,7 @@ Examples:
   glassline bench jitter ar98
   glassline bench jitter mixed:3 --loss 1% --svg mixed.svg --json mixed.json
   glassline bench jitter call.txt --interval 10ms --pull 10ms
+  glassline bench jitter ar98:9 --quality --packets 6000 --fail-if 'beside_m98.pesq_wb_lacks>0.1'
   glassline bench jitter ar98:9 --fail-if 'wait_ms.mean>30' --fail-if 'concealed_ratio>0.00093'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";

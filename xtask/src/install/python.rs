@@ -36,6 +36,36 @@ pub(super) fn schemathesis() -> Result<(), String> {
     install(&folder, &[format!("schemathesis=={version}")], is_there)
 }
 
+/// Python with the scores of speech of `glassline bench jitter --quality`, and espeak-ng. Returns
+/// the interpreter.
+///
+/// # Errors Something is missing and could not be installed.
+pub(crate) fn voice_quality() -> Result<PathBuf, String> {
+    super::tool("espeak-ng", &["espeak-ng"])?;
+    super::python_environments()?;
+    let wanted = ["pesq", "speechmos", "onnxruntime", "numpy", "scipy"];
+    let wanted = wanted.map(|name| {
+        let version = versions::of("voice-quality", name)?;
+        Ok::<_, String>(format!("{name}=={version}"))
+    });
+    let wanted: Vec<String> = wanted.into_iter().collect::<Result<_, _>>()?;
+    let folder = process::target_directory().join("peers/voice-quality");
+    let python = folder.join("bin/python");
+    let is_there = || {
+        let frozen = Command::new(&python)
+            .args(["-m", "pip", "freeze", "--disable-pip-version-check"])
+            .output();
+        let frozen = frozen.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
+        frozen.is_ok_and(|text| {
+            wanted
+                .iter()
+                .all(|package| text.lines().any(|line| line == package))
+        })
+    };
+    install(&folder, &wanted, is_there)?;
+    Ok(python)
+}
+
 /// The program that checks licenses, bans and sources of all packages in the lock file.
 ///
 /// Compiling it takes minutes, so a binary is used: the one on the PATH, else the pinned one.

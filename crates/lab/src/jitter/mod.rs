@@ -23,6 +23,7 @@ mod neteq;
 mod oracle;
 mod ours;
 mod outcome;
+pub mod quality;
 pub mod report;
 mod speech;
 mod speech_run;

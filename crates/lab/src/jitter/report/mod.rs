@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{Moment, Outcome, Wait};
 
+pub mod quality;
 pub mod svg;
 
 /// Report that `glassline bench jitter --json` writes. The figures at the top level are those of
