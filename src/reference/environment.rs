@@ -113,6 +113,35 @@ fn a_file_has_the_value_without_its_newline() {
     );
 }
 
+/// YAML would read a null, references, a tag, a list, a map, a quotation and a comment in them.
+#[test]
+fn a_secret_is_taken_letter_by_letter() {
+    for text in [
+        "~", "*sword", "&sword", "!sword", "[sword", "{sword", "\"sword", "#sword", "0123", "yes",
+        "1e3",
+    ] {
+        let found = config("", &[("GLASSLINE_AUTH_READ_TOKEN", text)]);
+        let found = found.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let token = found.auth.read_token.expect("a token");
+        assert!(token.matches(text), "{text}");
+    }
+    let cut = reason("", &[("GLASSLINE_AUTH_READ_TOKEN", "sword #fish")]);
+    assert!(cut.starts_with("GLASSLINE_AUTH_READ_TOKEN: "), "{cut}");
+    let none = config("", &[("GLASSLINE_AUTH_READ_TOKEN", "null")]);
+    assert_eq!(none.expect("a good variable").auth.read_token, None);
+}
+
+#[test]
+fn an_empty_variable_of_a_secret_opens_nothing() {
+    for text in ["", "''"] {
+        let wrong = reason("", &[("GLASSLINE_AUTH_READ_TOKEN", text)]);
+        assert!(
+            wrong.starts_with("GLASSLINE_AUTH_READ_TOKEN: the token is empty"),
+            "{wrong}"
+        );
+    }
+}
+
 /// The page of the configuration promises a variable for each key.
 #[test]
 fn every_key_takes_its_default_from_its_variable() {
@@ -174,15 +203,19 @@ fn a_variable_of_a_flag_is_not_taken_for_a_misspelt_key() {
 
 #[test]
 fn a_variable_of_the_build_is_not_taken_for_a_misspelt_key() {
-    let script = include_str!("../../build.rs");
-    let read = script.split("env::var(\"").skip(1);
-    let read: Vec<&str> = read.filter_map(|it| it.split('"').next()).collect();
-    let ours: Vec<&&str> = read
-        .iter()
-        .filter(|it| it.starts_with("GLASSLINE_"))
-        .collect();
-    assert!(!ours.is_empty(), "{read:?}");
-    for variable in ours {
-        assert!(VARIABLES_OF_BUILDS.contains(variable), "{variable}");
+    let readers = [
+        include_str!("../../build.rs"),
+        include_str!("../../packaging/Dockerfile"),
+        include_str!("../../xtask/src/package/mod.rs"),
+    ];
+    let is_of_name = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    for text in readers {
+        let mut named = text.split(|it| !is_of_name(it));
+        let build = named.find(|it| VARIABLES_OF_BUILDS.contains(it));
+        assert!(build.is_some(), "no variable of a build is read here");
+        for name in text.split(|it| !is_of_name(it)) {
+            let is_ours = name.starts_with("GLASSLINE_") && name.len() > "GLASSLINE_".len();
+            assert!(!is_ours || VARIABLES_OF_BUILDS.contains(&name), "{name}");
+        }
     }
 }

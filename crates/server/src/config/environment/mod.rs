@@ -84,7 +84,7 @@ pub(super) fn read(
         } else if let Some(name) = in_file() {
             let text = read_file(&variable, Path::new(&text))?;
             insert(&mut overrides, name, variable, text)?;
-        } else if !is_of_others(&variable) {
+        } else if !is_known(&variable) {
             let meant = nearest(&variable, names.keys().map(String::as_str));
             let meant = meant.map_or_else(String::new, |it| format!("; did you mean {it}?"));
             tracing::warn!("{variable} is a variable of no key of the configuration{meant}");
@@ -93,8 +93,8 @@ pub(super) fn read(
     Ok(overrides)
 }
 
-/// Returns whether something else than the configuration reads a variable.
-fn is_of_others(variable: &str) -> bool {
+/// Returns whether a variable that belongs to no key is one of this program all the same.
+fn is_known(variable: &str) -> bool {
     VARIABLES_OF_COMMANDS.contains(&variable) || VARIABLES_OF_BUILDS.contains(&variable)
 }
 

@@ -1,6 +1,6 @@
 //! The variable of each key, from the schema of the configuration file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -18,9 +18,13 @@ pub const VARIABLES_OF_COMMANDS: [&str; 8] = [
     "GLASSLINE_TURN_USER",
 ];
 
-/// Variables that the build of the program reads. A shell that builds and then starts the program may
-/// still have them.
+/// Variables that the build and the packaging read, and that may stand in the environment of the
+/// server, as in a container.
 pub const VARIABLES_OF_BUILDS: [&str; 1] = ["GLASSLINE_COMMIT"];
+
+/// How far `$ref` and the alternatives of a schema are followed, so that a type that has itself as
+/// a part ends.
+const DEPTH_MAX: usize = 8;
 
 /// A key of the configuration.
 #[derive(Debug)]
@@ -33,7 +37,7 @@ pub(super) struct Name {
 /// How the text of a variable is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The text is the value; `null` stands for no value.
+    /// The text is the value; `null` stands for no value, and `''` for an empty text.
     Text,
     /// The text has entries with commas between them, or is a list in YAML.
     List,
@@ -62,37 +66,46 @@ fn collect(schema: &Value, object: &Value, above: &[String], names: &mut BTreeMa
     }
 }
 
-/// Returns how the text of a key's variable is read. The type stands in the key itself, in the
-/// definition that the key names, or in one of several alternatives.
+/// Returns how a variable of a key is read: as it is only if the key takes nothing but text.
 fn form(schema: &Value, value: &Value) -> Form {
-    let kinds = kinds(schema, value);
-    let is_only = |wanted: &str| {
-        kinds.contains(&wanted) && kinds.iter().all(|it| *it == wanted || *it == "null")
-    };
-    match (is_only("string"), is_only("array")) {
-        (true, _) => Form::Text,
-        (_, true) => Form::List,
+    let mut kinds = BTreeSet::new();
+    collect_kinds(schema, value, DEPTH_MAX, &mut kinds);
+    kinds.remove("null");
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    match kinds.as_slice() {
+        ["string"] => Form::Text,
+        ["array"] => Form::List,
         _ => Form::Yaml,
     }
 }
 
-/// Returns the JSON types of the values that a schema takes, with repetitions.
-fn kinds<'a>(schema: &'a Value, value: &'a Value) -> Vec<&'a str> {
-    let of_this = match &value["type"] {
-        Value::String(kind) => vec![kind.as_str()],
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+/// Adds the JSON types that `value` takes, also those of the definitions and alternatives it names.
+fn collect_kinds<'a>(
+    schema: &'a Value,
+    value: &'a Value,
+    depth: usize,
+    kinds: &mut BTreeSet<&'a str>,
+) {
+    match &value["type"] {
+        Value::String(kind) => {
+            kinds.insert(kind);
+        }
+        Value::Array(several) => kinds.extend(several.iter().filter_map(Value::as_str)),
+        _ => {}
+    }
+    let Some(depth) = depth.checked_sub(1) else {
+        // A type without an end is no plain text.
+        kinds.insert("object");
+        return;
     };
-    let either = ["anyOf", "oneOf"].map(|key| value[key].as_array().into_iter().flatten());
-    let either = either.into_iter().flatten();
-    // No definition of the schema contains itself without a section or a list in between.
-    let of_others = either
-        .chain(definition(schema, value))
-        .flat_map(|it| kinds(schema, it));
-    of_this.into_iter().chain(of_others).collect()
+    let alternatives = ["anyOf", "oneOf", "allOf"].map(|it| value[it].as_array());
+    let alternatives = alternatives.into_iter().flatten().flatten();
+    for below in alternatives.chain(definition(schema, value)) {
+        collect_kinds(schema, below, depth, kinds);
+    }
 }
 
-/// Returns the definition that `value` names.
+/// Returns the definition that `value` names by `$ref`.
 fn definition<'a>(schema: &'a Value, value: &Value) -> Option<&'a Value> {
     let name = value["$ref"].as_str()?.strip_prefix("#/$defs/")?;
     schema["$defs"].get(name)
@@ -111,45 +124,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_follows_the_definition_that_a_key_names() {
+    fn what_takes_only_text_is_text_behind_references_and_alternatives() {
         let schema = serde_json::json!({"$defs": {
-            "Name": {"type": "string"},
-            "Alias": {"$ref": "#/$defs/Name"},
+            "Secret": {"type": "string"},
+            "Choice": {"oneOf": [{"type": "string", "const": "on"}, {"type": "string", "const": "off"}]},
+            "Lan": {"anyOf": [{"type": "string"}, {"type": "object"}]},
             "Names": {"type": "array"},
-            "Tls": {"oneOf": [{"type": "string", "const": "lan"}, {"type": "object"}]},
+            "Loop": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Loop"}]},
         }});
-        let of = |value| form(&schema, &value);
+        let read = |value: Value| form(&schema, &value);
         let named = |name: &str| serde_json::json!({"$ref": format!("#/$defs/{name}")});
         let or_null = |name: &str| serde_json::json!({"anyOf": [named(name), {"type": "null"}]});
-        for value in [named("Name"), or_null("Name"), or_null("Alias")] {
-            assert_eq!(of(value), Form::Text);
-        }
+        assert_eq!(read(named("Secret")), Form::Text);
+        assert_eq!(read(or_null("Secret")), Form::Text);
         assert_eq!(
-            of(serde_json::json!({"type": ["string", "null"]})),
+            read(serde_json::json!({"allOf": [named("Secret")]})),
             Form::Text
         );
-        for value in [named("Names"), or_null("Names")] {
-            assert_eq!(of(value), Form::List);
-        }
-        for value in [named("Tls"), or_null("Tls"), named("Nowhere")] {
-            assert_eq!(of(value), Form::Yaml);
-        }
-        let either = serde_json::json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
-        assert_eq!(of(either), Form::Yaml);
-    }
-
-    #[test]
-    fn no_secret_of_the_configuration_is_read_as_yaml() {
-        let all = all();
-        let mut secrets = 0;
-        for (variable, name) in &all {
-            let key = name.path.last().expect("a key");
-            let is_secret = ["secret", "password", "read_token", "publish_token"];
-            if is_secret.contains(&key.as_str()) {
-                assert_eq!(name.form, Form::Text, "{variable}");
-                secrets += 1;
-            }
-        }
-        assert!(secrets >= 3, "{:?}", all.keys());
+        assert_eq!(read(or_null("Choice")), Form::Text);
+        assert_eq!(read(or_null("Names")), Form::List);
+        assert_eq!(read(or_null("Lan")), Form::Yaml);
+        assert_eq!(read(named("Loop")), Form::Yaml);
+        assert_eq!(read(named("Missing")), Form::Yaml);
+        assert_eq!(
+            read(serde_json::json!({"type": ["string", "null"]})),
+            Form::Text
+        );
     }
 }

@@ -239,6 +239,7 @@ impl Value {
         E: serde::de::Error,
     {
         let fed = match self.form {
+            Form::Text if self.text == "''" => seed.deserialize(Text("")),
             Form::Text if self.text != "null" => seed.deserialize(Text(&self.text)),
             Form::Text | Form::List | Form::Yaml => load::feed(&self.text, seed),
         };
