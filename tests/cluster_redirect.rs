@@ -11,7 +11,7 @@ use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
 use crate::process::{Running, eventually};
-use crate::server::{Server, glassline};
+use crate::server::{Server, glassline, run_to_end};
 use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
 
@@ -20,6 +20,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "cluster_redirect::viewers_are_sent_to_the_server_that_has_the_stream",
         needs: &[Peer::Nats],
         run: viewers_are_sent_to_the_server_that_has_the_stream,
+    },
+    Test {
+        name: "cluster_redirect::a_player_of_rtsp_is_sent_away_by_a_drain",
+        needs: &[Peer::Nats],
+        run: a_player_of_rtsp_is_sent_away_by_a_drain,
     },
     Test {
         name: "cluster_redirect::a_ticket_opens_one_stream_and_its_session_is_found_from_any_server",
@@ -148,6 +153,62 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
     }
     watching.sees(30).map_err(failed)?;
     Ok(())
+}
+
+fn a_player_of_rtsp_is_sent_away_by_a_drain() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 200)?;
+    let b = node("b", &nats, Public::Everywhere, 200)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    for server in [&a, &b] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    let url = format!("{}?token={TOKEN}", a.rtsp_url("cam"));
+    let input = ["-loglevel", "error", "-rtsp_transport", "tcp", "-i", &url];
+    let mut player = Command::new("timeout");
+    player.args(["40", "ffmpeg"]).args(input);
+    player.args(["-an", "-f", "null", "-"]).stdin(Stdio::null());
+    let mut player = player.spawn().map_err(|error| failed(error.to_string()))?;
+    eventually(PATIENCE, || match viewers_of_cam(&a)? {
+        0 => Err("nobody plays".to_owned()),
+        _ => Ok(()),
+    })
+    .map_err(failed)?;
+    let admin = a.admin_url("");
+    let drain = ["cluster", "drain", "--within", "20", "--admin", &admin];
+    let (status, printed) = run_to_end(&drain)?;
+    if !status.success() {
+        return Err(failed(printed));
+    }
+    // The server goes on after a drain of the API: its connections do not end with the process.
+    let ended = eventually(PATIENCE, || match player.try_wait() {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err("the player stays at the server that drains".to_owned()),
+        Err(error) => Err(error.to_string()),
+    });
+    let _ = player.kill();
+    let _ = player.wait();
+    ended.map_err(failed)?;
+    let before = redirected(&a)?;
+    let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
+    plays("ffmpeg", &[&input[..], &output[..]].concat()).map_err(failed)?;
+    match redirected(&a)? > before {
+        true => Ok(()),
+        false => Err(failed(
+            "the player was not sent to the other server".to_owned(),
+        )),
+    }
+}
+
+/// Returns the number of viewers of the stream `cam` at a server.
+fn viewers_of_cam(server: &Server) -> Result<u64, String> {
+    let answer = http::get(&server.admin_url("/api/v1/streams/cam"))?;
+    let stream: serde_json::Value =
+        serde_json::from_str(&answer.body).map_err(|error| error.to_string())?;
+    Ok(stream["viewers"].as_u64().unwrap_or_default())
 }
 
 const SDP: (&str, &str) = ("Content-Type", "application/sdp");

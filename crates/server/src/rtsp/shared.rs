@@ -110,13 +110,29 @@ impl Handle {
     /// Ends the session of the client at `address` on behalf of an operator. Returns whether the
     /// thread has one; `None` if the thread's inbox is full or the thread has ended.
     pub async fn dismiss(&self, address: SocketAddr) -> Option<bool> {
-        let (reply, was_there) = oneshot::channel();
-        self.send(Command::Dismiss(address, reply)).ok()?;
-        let was_there = was_there.await.ok()?;
+        let was_there = self.end_session(address).await?;
         if was_there {
             tracing::info!(client = %address, "RTSP session ended by an operator");
         }
         Some(was_there)
+    }
+
+    /// Ends the session of the player at `address`, which another server of the cluster is to serve.
+    /// RTSP 1.0 has a request for that, REDIRECT (RFC 2326, section 10.10), which no player has to answer.
+    /// Every player notices a connection that ends. Returns whether the thread has such a session;
+    /// `None` if the thread's inbox is full or the thread has ended.
+    pub(crate) async fn send_elsewhere(&self, address: SocketAddr) -> Option<bool> {
+        let was_there = self.end_session(address).await?;
+        if was_there {
+            tracing::debug!(client = %address, "RTSP player sent away: this server leaves the cluster");
+        }
+        Some(was_there)
+    }
+
+    async fn end_session(&self, address: SocketAddr) -> Option<bool> {
+        let (reply, was_there) = oneshot::channel();
+        self.send(Command::Dismiss(address, reply)).ok()?;
+        was_there.await.ok()
     }
 
     pub(super) fn send(&self, command: Command) -> Result<(), Command> {

@@ -32,3 +32,10 @@ pub struct ClientView {
     /// Bytes sent to the client, or published by it.
     pub bytes: u64,
 }
+
+impl ClientView {
+    /// Returns whether the client has set up a stream to play, and does not publish.
+    pub(crate) fn is_player(&self) -> bool {
+        self.state != "recording"
+    }
+}

@@ -1,6 +1,7 @@
 //! The server leaves its cluster: viewers go to other servers a few at a time, and the process ends
 //! when nobody is left.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::Server;
 use crate::app::App;
 use crate::cluster::{Draining, Member};
 use crate::config::Config;
+use crate::rtsp;
 use crate::runtime::{Part, spawn_kept};
 use crate::sessions::{ChangeError, SessionRecord};
 
@@ -23,6 +25,17 @@ const FLOWS: Duration = Duration::from_secs(1);
 
 /// Time from one group of viewers to the next.
 const STEP: Duration = Duration::from_millis(250);
+
+/// A viewer who is to be served by another server.
+#[derive(Debug)]
+enum Viewer {
+    Webrtc(Arc<SessionRecord>),
+    Rtsp {
+        thread: rtsp::Handle,
+        address: SocketAddr,
+        stream: String,
+    },
+}
 
 /// How this server leaves its cluster, which agrees through NATS.
 #[derive(Debug)]
@@ -132,7 +145,7 @@ async fn send_viewers_away(
 async fn send_away(app: &App, Draining { since, until }: Draining) {
     let whole = until - since;
     tokio::time::sleep_until((since + notice(whole)).into()).await;
-    let mut left = app.sessions.viewers();
+    let mut left = viewers(app).await;
     tracing::info!(viewers = left.len(), "viewers are sent to other servers");
     let gone = since + whole / 2;
     while !left.is_empty() {
@@ -147,33 +160,81 @@ async fn send_away(app: &App, Draining { since, until }: Draining) {
     }
 }
 
+/// Returns the viewers of streams by WebRTC and RTSP, without those of files.
+async fn viewers(app: &App) -> Vec<Viewer> {
+    let sessions = app.sessions.viewers().into_iter();
+    let mut viewers: Vec<Viewer> = sessions.map(Viewer::Webrtc).collect();
+    let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
+    for thread in threads {
+        // A thread without an answer ends, or is stuck; its players stay until the end.
+        let clients = thread.clients().await.unwrap_or_default();
+        for client in clients.into_iter().filter(rtsp::ClientView::is_player) {
+            if app.hub.stream(&client.stream).is_some() {
+                viewers.push(Viewer::Rtsp {
+                    thread: thread.clone(),
+                    address: client.address,
+                    stream: client.stream,
+                });
+            }
+        }
+    }
+    viewers
+}
+
 /// Sends up to `group` viewers away, and returns those that are left. Viewers of a stream that is on
 /// its way from this server to another one stay a little: they would find it nowhere.
-async fn send_group(
-    app: &App,
-    viewers: Vec<Arc<SessionRecord>>,
-    group: usize,
-) -> Vec<Arc<SessionRecord>> {
+async fn send_group(app: &App, viewers: Vec<Viewer>, group: usize) -> Vec<Viewer> {
     let mut left = Vec::new();
     let mut sent = 0;
     for viewer in viewers {
-        let flows = app
-            .hub
-            .stream(viewer.stream.as_str())
-            .is_some_and(|stream| {
-                let silent = stream.silent_for(Instant::now());
-                silent.is_some_and(|silent| silent < FLOWS)
-            });
+        let flows = app.hub.stream(viewer.stream()).is_some_and(|stream| {
+            let silent = stream.silent_for(Instant::now());
+            silent.is_some_and(|silent| silent < FLOWS)
+        });
         if sent == group || !flows {
             left.push(viewer);
             continue;
         }
-        match app.sessions.send_elsewhere(&viewer).await {
-            Ok(()) => sent += 1,
-            Err(ChangeError::Busy) => left.push(viewer),
-            // The viewer left by itself.
-            Err(_) => {}
+        match viewer.send_away(app).await {
+            Departure::Sent => sent += 1,
+            Departure::Later => left.push(viewer),
+            Departure::Gone => {}
         }
     }
     left
+}
+
+/// What became of a viewer who was to be sent away.
+enum Departure {
+    Sent,
+    /// The thread that serves the viewer takes no command now.
+    Later,
+    /// The viewer left before.
+    Gone,
+}
+
+impl Viewer {
+    fn stream(&self) -> &str {
+        match self {
+            Self::Webrtc(record) => record.stream.as_str(),
+            Self::Rtsp { stream, .. } => stream,
+        }
+    }
+
+    async fn send_away(&self, app: &App) -> Departure {
+        match self {
+            Self::Webrtc(record) => match app.sessions.send_elsewhere(record).await {
+                Ok(()) => Departure::Sent,
+                Err(ChangeError::Busy) => Departure::Later,
+                Err(_) => Departure::Gone,
+            },
+            Self::Rtsp {
+                thread, address, ..
+            } => match thread.send_elsewhere(*address).await {
+                Some(true) => Departure::Sent,
+                Some(false) => Departure::Gone,
+                None => Departure::Later,
+            },
+        }
+    }
 }
