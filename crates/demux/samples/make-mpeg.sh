@@ -15,6 +15,10 @@ make $(pictures 25 1.2) -c:v libx265 -preset fast -x265-params "keyint=10:$x265"
     -f mpegts h265.ts
 make -f lavfi -i "sine=frequency=440:sample_rate=48000:duration=1" -c:a libopus -b:a 24k -ac 2 \
     -f mpegts opus.ts
+make -f lavfi -i "aevalsrc=0.2*sin(440*2*PI*t)|0.2*sin(550*2*PI*t)|0.2*sin(660*2*PI*t)|0|0.2*sin(770*2*PI*t)|0.2*sin(880*2*PI*t):c=5.1:s=48000:d=0.3" \
+    -c:a libopus -b:a 64k -mapping_family 1 -f mpegts surround.ts
+make -f lavfi -i "sine=frequency=440:sample_rate=48000:duration=0.4" -c:a aac -b:a 32k -ac 1 \
+    -f mpegts -mpegts_m2ts_mode 1 unnamed.m2ts
 make $(pictures 25 1.2) -c:v mpeg2video -q:v 20 -g 10 -bf 2 -threads 1 -f mpegts mpeg2.ts
 make $(pictures 25 2) -c:v libx264 -preset slow -g 20 -bf 3 -b_strategy 0 \
     -x264-params b-pyramid=normal:scenecut=0 -qp 36 -threads 1 \

@@ -207,9 +207,10 @@ impl Demuxer {
     /// This reads from the file, so it may block. After an error the demuxer has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length);
+        let is_audio_alone = self.tracks.iter().all(|it| it.kind() == Kind::Audio);
         loop {
             for file in &mut self.files {
-                file.fill(limit)?;
+                file.fill(limit, is_audio_alone)?;
             }
             let waiting = self.files.iter_mut().filter(|file| file.next.is_some());
             let earliest = waiting.min_by_key(|file| file.next.as_ref().map(|it| it.decode_time));
@@ -305,13 +306,18 @@ impl FileState {
         sought.map_err(|fault| fault.of(&self.name))
     }
 
-    /// Reads until a frame is ready. `limit`: length of a loop.
-    fn fill(&mut self, limit: Option<Length>) -> Result<(), Error> {
+    /// Reads until a frame is ready. `limit`: length of a loop. `is_audio_alone`: whether there is no
+    /// video, which this audio might outlast.
+    fn fill(&mut self, limit: Option<Length>, is_audio_alone: bool) -> Result<(), Error> {
         while self.next.is_none() && !self.ended {
             let read = self.reader.next_unit();
             let read = read.inspect_err(|_| self.ended = true);
             match (read.map_err(|fault: Fault| fault.of(&self.name))?, limit) {
-                (Some(unit), Some(limit)) if unit.busy_ns > limit.nanos_of(1) + ROUNDING_NS => {
+                // Of a file that is shorter than a packet of its audio, one packet is played.
+                (Some(unit), Some(limit))
+                    if unit.busy_ns > limit.nanos_of(1) + ROUNDING_NS
+                        && !(is_audio_alone && self.fresh) =>
+                {
                     self.states[unit.track].over = true;
                     if self.states.iter().all(|state| state.over) {
                         self.restart(limit)?;
@@ -347,12 +353,14 @@ impl FileState {
         // Where passes join, the decoding time must not fall.
         let decode_ns = state.decode_ns.max(Some(shifted(unit.decode_ns)));
         state.decode_ns = decode_ns;
+        let decode_ns = decode_ns.unwrap_or(start);
         self.fresh = false;
         self.next = Some(Frame {
             track: TrackIndex(self.first_track + unit.track.get()),
-            // Rounding may have made the time slightly negative.
-            time: MediaTime::from_nanos(start.max(0)),
-            decode_time: MediaTime::from_nanos(decode_ns.unwrap_or(start)),
+            // Rounding may have made the time slightly negative, and damaged stamps may put it before
+            // the frame is decoded.
+            time: MediaTime::from_nanos(start.max(decode_ns).max(0)),
+            decode_time: MediaTime::from_nanos(decode_ns),
             duration: duration(unit.end_ns.saturating_sub(unit.start_ns)),
             keyframe: unit.keyframe,
             data: unit.data,

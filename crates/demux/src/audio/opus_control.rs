@@ -1,7 +1,7 @@
 //! Opus in an MPEG transport stream: each packet is behind a control header, which has its length
 //! (draft "Opus in MPEG-2 Transport Streams" of Xiph.Org, <https://wiki.xiph.org/OpusTS>).
 
-use glassline_media::{Codec, Track};
+use glassline_media::{Codec, OpusStreams, Track};
 
 use super::frames::{FrameHeader, StreamFormat, Syntax};
 use super::opus;
@@ -13,12 +13,64 @@ const START_TRIM: u16 = 1 << 4;
 const END_TRIM: u16 = 1 << 3;
 const EXTENSION: u16 = 1 << 2;
 
-/// Bytes of a control header and its packet that are needed to read the header: enough for a
-/// packet of 3 KiB with both trims.
-const HEAD_BYTES: usize = 20;
+/// Bytes of a control header and its packet that are needed to read the header with both trims and
+/// the packet's first bytes, besides those that state the packet's length.
+const HEAD_BYTES: usize = 15;
 
-/// Packets of one or two channels behind their control headers.
-pub(crate) struct OpusControl;
+/// Bytes that state the length of a stream's part of a packet: enough for 1,275 bytes, which is the
+/// most in 20 ms.
+const LENGTH_BYTES_OF_STREAM: usize = 5;
+
+/// Flag of a channel configuration code: the channels are in the order of the streams.
+const IN_ORDER: u8 = 0x80;
+
+/// For 1 to 8 channels, how many streams hold two of them, and the place of each channel in the
+/// streams.
+const LAYOUTS: [(u8, &[u8]); 8] = [
+    (0, &[0]),
+    (1, &[0, 1]),
+    (1, &[0, 2, 1]),
+    (2, &[0, 1, 2, 3]),
+    (2, &[0, 4, 1, 2, 3]),
+    (2, &[0, 4, 1, 2, 3, 5]),
+    (3, &[0, 4, 1, 2, 3, 5, 6]),
+    (3, &[0, 6, 1, 2, 3, 4, 5, 7]),
+];
+
+/// How the packets hold the channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One stream of one or two channels, which any decoder plays.
+    One,
+    /// Several streams.
+    Several(OpusStreams),
+}
+
+impl Layout {
+    /// Returns the layout of a channel configuration code; `None` for codes that describe their
+    /// channels one by one, and for reserved ones.
+    pub(crate) fn of(code: u8) -> Option<Self> {
+        match code {
+            // Two voices in one stream of two channels, and in one stream each.
+            0..=2 => return Some(Self::One),
+            // The channels are described one by one.
+            0x81 => return None,
+            IN_ORDER => return OpusStreams::new(2, 0, &[0, 1]).map(Self::Several),
+            _ => {}
+        }
+        let channels = code & !IN_ORDER;
+        let (coupled, mapping) = *LAYOUTS.get(usize::from(channels).checked_sub(1)?)?;
+        let in_order: Vec<u8> = (0..channels).collect();
+        let mapping = match code & IN_ORDER {
+            0 => mapping,
+            _ => &in_order,
+        };
+        OpusStreams::new(channels - coupled, coupled, mapping).map(Self::Several)
+    }
+}
+
+/// Packets behind their control headers.
+pub(crate) struct OpusControl(pub(crate) Layout);
 
 /// Returns the length of the control header and of the packet behind it.
 fn lengths(head: &[u8]) -> Option<(usize, usize)> {
@@ -54,7 +106,11 @@ impl Syntax for OpusControl {
     }
 
     fn head_bytes(&self) -> usize {
-        HEAD_BYTES
+        let streams = match self.0 {
+            Layout::One => 1,
+            Layout::Several(streams) => usize::from(streams.streams()),
+        };
+        HEAD_BYTES + LENGTH_BYTES_OF_STREAM * streams
     }
 
     fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
@@ -63,13 +119,26 @@ impl Syntax for OpusControl {
         Some(FrameHeader {
             header_bytes: header.try_into().ok()?,
             bytes: (header + packet).try_into().ok()?,
-            format: StreamFormat::new(opus::RATE, samples, 2),
+            format: StreamFormat::new(opus::RATE, samples, self.channels()),
         })
         .filter(|_| packet > 0)
     }
 
     fn track(&self, _format: &StreamFormat) -> Track {
-        Track::audio(Codec::Opus, 2)
+        match self.0 {
+            Layout::One => Track::audio(Codec::Opus, 2),
+            Layout::Several(streams) => Track::audio(Codec::MultiOpus, self.channels())
+                .with_format_parameters(streams.to_string()),
+        }
+    }
+}
+
+impl OpusControl {
+    fn channels(&self) -> u8 {
+        match self.0 {
+            Layout::One => 2,
+            Layout::Several(streams) => streams.mapping().len() as u8,
+        }
     }
 }
 
@@ -91,10 +160,49 @@ mod tests {
             (&[0x7f, 0xe0, 255], None),
             (&[0x7f], None),
         ] {
-            let frame = OpusControl.frame(head);
+            let frame = OpusControl(Layout::One).frame(head);
             let lengths = frame.map(|it| (it.header_bytes, it.bytes));
             assert_eq!(lengths, expected, "{head:?}");
             assert!(frame.is_none_or(|it| it.format.samples == 960));
+        }
+    }
+
+    #[test]
+    fn the_channels_of_a_packet_follow_their_code() {
+        let streams = |code| match Layout::of(code) {
+            Some(Layout::Several(streams)) => Some(streams.to_string()),
+            Some(Layout::One) => Some("one".to_owned()),
+            None => None,
+        };
+        for (code, expected) in [
+            (0, Some("one")),
+            (2, Some("one")),
+            (
+                3,
+                Some("num_streams=2;coupled_streams=1;channel_mapping=0,2,1"),
+            ),
+            (
+                6,
+                Some("num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5"),
+            ),
+            (
+                0x86,
+                Some("num_streams=4;coupled_streams=2;channel_mapping=0,1,2,3,4,5"),
+            ),
+            (
+                8,
+                Some("num_streams=5;coupled_streams=3;channel_mapping=0,6,1,2,3,4,5,7"),
+            ),
+            (
+                0x80,
+                Some("num_streams=2;coupled_streams=0;channel_mapping=0,1"),
+            ),
+            (0x81, None),
+            (9, None),
+            (0x89, None),
+            (0xff, None),
+        ] {
+            assert_eq!(streams(code).as_deref(), expected, "{code:#x}");
         }
     }
 }

@@ -99,6 +99,7 @@ impl Described {
             Coding::Av1(_) => {
                 let start = window.peek(offset, 64.min(length as usize))?;
                 facts.bare = !begins_with_sequence(start);
+                facts.keyframe = !is_hidden_key_frame(start);
             }
             Coding::Visual(_) => {
                 // Headers of the visual object and its layer have codes below that of a group.
@@ -219,6 +220,34 @@ fn begins_with_sequence(start: &[u8]) -> bool {
     kinds.find(|kind| !passed(kind)) == Some(SEQUENCE_HEADER)
 }
 
+/// Returns whether a decoder can start at a temporal unit that begins with `start`: its first frame
+/// is a key frame that is shown (AV1 specification §5.9.2). `None` if `start` has no frame.
+pub(crate) fn is_shown_key_frame(start: &[u8]) -> Option<bool> {
+    // An earlier frame is not shown again, the type is 0, and the frame is shown.
+    first_frame(start).map(|flags| flags & 0xf0 == 0x10)
+}
+
+/// Returns whether the first frame of a temporal unit is a key frame that is shown later. Containers
+/// may list it among the keyframes, but the frames before its presentation need earlier ones.
+fn is_hidden_key_frame(start: &[u8]) -> bool {
+    first_frame(start).is_some_and(|flags| flags & 0xf0 == 0)
+}
+
+/// Returns the first byte of the first frame's header. The header of a still picture is another one.
+fn first_frame(start: &[u8]) -> Option<u8> {
+    const FRAME_HEADER: u8 = 3;
+    const FRAME: u8 = 6;
+    const REDUCED_STILL_PICTURE: u8 = 0x08;
+    for (kind, body) in obus(start) {
+        match (kind, body.first()) {
+            (SEQUENCE_HEADER, Some(first)) if first & REDUCED_STILL_PICTURE != 0 => return None,
+            (FRAME_HEADER | FRAME, first) => return first.copied(),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Adds a size to the last part of a temporal unit, which containers may leave out (AV1
 /// specification §5.3.2, `obu_has_size_field`).
 fn with_sizes(bytes: Vec<u8>) -> Vec<u8> {
@@ -292,6 +321,16 @@ mod tests {
         assert_eq!(leb128(&long[1..]), Some((300, 2)));
         assert!(begins_with_sequence(&[0x12, 0, 0x0a, 1]));
         assert!(!begins_with_sequence(&[0x12, 0, 0x32, 1]));
+        for (start, shown, hidden) in [
+            (&[0x12, 0, 0x0a, 1, 0, 0x32, 1, 0x10][..], Some(true), false),
+            (&[0x12, 0, 0x0a, 1, 0, 0x32, 1, 0], Some(false), true),
+            (&[0x12, 0, 0x32, 1, 0x30], Some(false), false),
+            (&[0x12, 0, 0x0a, 1, 0x18, 0x32, 1, 0], None, false),
+            (&[0x12, 0], None, false),
+        ] {
+            assert_eq!(is_shown_key_frame(start), shown, "{start:02x?}");
+            assert_eq!(is_hidden_key_frame(start), hidden, "{start:02x?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use glassline_media::Codec;
 
 use crate::Data;
-use crate::container::coding::{Coding, Described};
+use crate::container::coding::{self, Coding, Described};
 use crate::container::growing::Growing;
 use crate::container::indexed_track::{IndexedTrackBuilder, Sample, UNIT_BYTES_MAX};
 use crate::container::{Container, InOnePiece, Primed, describe};
@@ -225,21 +225,8 @@ fn is_keyframe(codec: Codec, start: &[u8]) -> bool {
             let flags = first << used;
             first >> 6 == 2 && flags & 0x80 == 0 && flags & 0x40 == 0
         }
-        _ => av1_keyframe(start),
+        _ => coding::is_shown_key_frame(start).unwrap_or(false),
     }
-}
-
-/// Returns whether the first frame of a temporal unit is a keyframe.
-fn av1_keyframe(start: &[u8]) -> bool {
-    const FRAME_HEADER: u8 = 3;
-    const FRAME: u8 = 6;
-    for (kind, body) in super::coding::obus(start) {
-        if matches!(kind, FRAME_HEADER | FRAME) {
-            // Whether an earlier frame is shown again, and two bits of type: 0 for a keyframe.
-            return body.first().is_some_and(|first| first >> 5 == 0);
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -44,6 +44,23 @@ fn shorter_audio_is_followed_by_silence() {
     assert_eq!(audio.len(), 30);
 }
 
+/// The first packet lies before time zero, and the second one ends behind the loop.
+#[test]
+fn audio_shorter_than_a_packet_is_played_again_and_again() {
+    let file = ogg_opus(1, &packets(2), 2, 312, 1_752);
+    let input = Input {
+        name: "short.ogg".into(),
+        format: Format::Ogg,
+        data: Box::new(Cursor::new(file)),
+    };
+    let mut demuxer = Demuxer::new(vec![input], &Options::default()).expect("a good file");
+    assert_eq!(demuxer.duration(), Duration::from_millis(30));
+    let frames = take(&mut demuxer, 50);
+    assert_eq!(frames.len(), 50, "it does not end");
+    let last = frames.last().expect("fifty").time.nanos() / 1_000_000;
+    assert!((1_000..2_000).contains(&last), "{last} ms");
+}
+
 #[test]
 fn television_rates_do_not_drift() {
     let sequence = Sequence {

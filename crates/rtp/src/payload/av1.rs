@@ -55,8 +55,8 @@ pub(super) fn packetize(
     let bytes: usize = elements.iter().map(|it| it.len() + LENGTH_BYTES).sum();
     let count = bytes.div_ceil(payload_max.saturating_sub(1).max(1)).max(1);
     let limit = (bytes.div_ceil(count) + 1).clamp(MIN_BYTES, payload_max.max(MIN_BYTES));
-    let begins = |it: &Element<'_>| obu_type(it.header[0]) == SEQUENCE_HEADER;
-    let mut n = if elements.iter().any(begins) { N } else { 0 };
+    // Encoders may repeat the sequence header before frames that need earlier ones.
+    let mut n = if is_keyframe(unit) { N } else { 0 };
     let mut packet = Elements::default();
     for (index, element) in elements.iter().enumerate() {
         let is_last = index + 1 == elements.len();
@@ -370,18 +370,28 @@ impl FrameFormat for Assembly {
     }
 }
 
-/// Returns whether the unit has a sequence header and its first frame is a key frame.
+/// Returns whether a decoder can start at the unit: it has a sequence header, and its first frame
+/// is a key frame that is shown (AV1 specification §7.6.2). Behind a hidden key frame, which is shown
+/// later, come frames that need those before it.
 fn is_keyframe(unit: &[u8]) -> bool {
+    /// `reduced_still_picture_header`, behind the profile and `still_picture` (§5.5.1).
+    const REDUCED: u8 = 0x08;
+    /// `show_existing_frame`, `frame_type` (0 for a key frame) and `show_frame` (§5.9.2).
+    const FLAGS: u8 = 0xf0;
+    const SHOWN_KEY_FRAME: u8 = 0x10;
     let mut rest = unit;
-    let mut sequence = false;
+    let mut sequence = None;
     while let Some((obu, more)) = split_obu(rest) {
         rest = more;
         match obu_type(obu.header) {
-            SEQUENCE_HEADER => sequence = true,
-            // `show_existing_frame` is 0 and `frame_type` is KEY_FRAME. A reduced still picture
-            // has neither, but then every sequence has just one frame.
+            SEQUENCE_HEADER => sequence = obu.body.first(),
             FRAME | FRAME_HEADER => {
-                return sequence && obu.body.first().is_some_and(|first| first & 0xe0 == 0);
+                let is_start = |first: &u8| first & FLAGS == SHOWN_KEY_FRAME;
+                // A still picture has no such flags, and its sequence no other frame.
+                let is_still = |first: &u8| first & REDUCED != 0;
+                return sequence.is_some_and(|first| {
+                    is_still(first) || obu.body.first().is_some_and(is_start)
+                });
             }
             _ => {}
         }
@@ -413,6 +423,33 @@ mod tests {
         let built = built.expect("payloads");
         let payloads = (0..built.packet_count()).filter_map(|at| built.payload(at));
         payloads.map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn a_unit_begins_a_sequence_where_a_shown_key_frame_follows_its_header() {
+        let sequence = [SEQUENCE_HEADER << 3 | HAS_SIZE, 1, 0];
+        let still = [SEQUENCE_HEADER << 3 | HAS_SIZE, 1, 0x18];
+        let frame = |first: u8| [FRAME << 3 | HAS_SIZE, 1, first];
+        for (unit, expected) in [
+            ([&sequence[..], &frame(0x10)].concat(), true),
+            ([&still[..], &frame(0x80)].concat(), true),
+            // Hidden, another type of frame, and an earlier frame shown again.
+            ([&sequence[..], &frame(0x00)].concat(), false),
+            ([&sequence[..], &frame(0x30)].concat(), false),
+            ([&sequence[..], &frame(0x80)].concat(), false),
+            (frame(0x10).to_vec(), false),
+            ([&sequence[..], &frame(0x30), &frame(0x10)].concat(), false),
+            (sequence.to_vec(), false),
+            (Vec::new(), false),
+        ] {
+            assert_eq!(is_keyframe(&unit), expected, "{unit:02x?}");
+            let mut out = UnitBuilder::default();
+            packetize(&unit, 1_200, &mut out).expect("OBUs");
+            let stamps = Stamps::arrived(Instant::now());
+            let built = out.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
+            let begins = built.is_some_and(|it| it.payload(0).is_some_and(begins_keyframe));
+            assert_eq!(begins, expected, "{unit:02x?}");
+        }
     }
 
     proptest! {

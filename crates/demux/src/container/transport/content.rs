@@ -1,6 +1,8 @@
 //! What the elementary streams of a program are, by the program map (ISO/IEC 13818-1 table 2-34;
 //! ETSI EN 300 468 annex D; ATSC A/52 annex A).
 
+use crate::audio::opus_control::Layout;
+
 /// Content of an elementary stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
@@ -10,8 +12,10 @@ pub(super) enum Content {
     Aac,
     MpegAudio,
     Ac3,
-    /// Opus of one or two channels.
-    Opus,
+    Opus(Layout),
+    /// Private data that nothing names. FFmpeg declares AAC so in files for Blu-ray players, which
+    /// play none.
+    Unnamed,
     /// Video that is not taken out of the stream: its name.
     OtherVideo(&'static str),
     /// Audio that is not taken out of the stream: its name.
@@ -22,6 +26,7 @@ pub(super) enum Content {
 
 /// Tags of descriptors.
 const REGISTRATION: u8 = 0x05;
+const LANGUAGE: u8 = 0x0a;
 const DVB_AC3: u8 = 0x6a;
 const DVB_EAC3: u8 = 0x7a;
 const DVB_DTS: u8 = 0x7b;
@@ -71,17 +76,21 @@ impl Content {
             };
             return found;
         }
-        Self::Other
+        match each(descriptors).all(|(tag, _)| tag == LANGUAGE) {
+            true => Self::Unnamed,
+            false => Self::Other,
+        }
     }
 
     /// Returns the content of a stream of Opus, whose channels a descriptor has.
     fn of_opus(descriptors: &[u8]) -> Self {
-        let is_stereo = |(tag, body): (u8, &[u8])| {
-            tag == EXTENSION && matches!(body, [OPUS_CHANNELS, 1 | 2, ..])
-        };
-        match each(descriptors).any(is_stereo) {
-            true => Self::Opus,
-            false => Self::OtherAudio("Opus of more than two channels"),
+        let code = each(descriptors).find_map(|(tag, body)| match body {
+            [OPUS_CHANNELS, code, ..] if tag == EXTENSION => Some(*code),
+            _ => None,
+        });
+        match code.and_then(Layout::of) {
+            Some(layout) => Self::Opus(layout),
+            None => Self::OtherAudio("Opus of unknown channels"),
         }
     }
 
@@ -101,7 +110,10 @@ impl Content {
 
     /// Returns whether the content is audio that is played.
     pub(super) const fn is_audio(self) -> bool {
-        matches!(self, Self::Aac | Self::MpegAudio | Self::Ac3 | Self::Opus)
+        matches!(
+            self,
+            Self::Aac | Self::MpegAudio | Self::Ac3 | Self::Opus(_)
+        )
     }
 }
 
@@ -120,20 +132,23 @@ fn each(descriptors: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 mod tests {
     use super::*;
 
-    const SURROUND: Content = Content::OtherAudio("Opus of more than two channels");
+    const UNKNOWN: Content = Content::OtherAudio("Opus of unknown channels");
 
     #[test]
     fn private_streams_are_named_by_their_descriptors() {
+        let surround = Layout::of(6).map(Content::Opus).expect("5.1");
         for (descriptors, expected) in [
             (b"\x05\x04AC-3".as_slice(), Content::Ac3),
             (b"\x0a\x04eng\0\x6a\x01\0", Content::Ac3),
             (b"\x7a\x01\0", Content::OtherAudio("E-AC-3")),
-            (b"\x05\x04Opus\x7f\x02\x80\x02", Content::Opus),
-            (b"\x05\x04Opus\x7f\x02\x80\x06", SURROUND),
-            (b"\x05\x04Opus", SURROUND),
+            (b"\x05\x04Opus\x7f\x02\x80\x02", Content::Opus(Layout::One)),
+            (b"\x05\x04Opus\x7f\x02\x80\x06", surround),
+            (b"\x05\x04Opus\x7f\x02\x80\x81", UNKNOWN),
+            (b"\x05\x04Opus", UNKNOWN),
             (b"\x59\x08engxxxxx", Content::Other),
-            (b"\x05\x09AC-3", Content::Other),
-            (b"", Content::Other),
+            (b"\x05\x09AC-3", Content::Unnamed),
+            (b"\x0a\x04und\0", Content::Unnamed),
+            (b"", Content::Unnamed),
         ] {
             assert_eq!(Content::of(6, descriptors), expected, "{descriptors:?}");
         }

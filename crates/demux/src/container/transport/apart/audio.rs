@@ -14,7 +14,7 @@ const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 /// Finds the frames of one stream.
 pub(super) struct AudioStream {
-    syntax: &'static (dyn Syntax + Sync),
+    syntax: Box<dyn Syntax + Send + Sync>,
     places: Places,
     /// Bytes that belong to no unit yet, and the position of the first in the stream.
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct AudioStream {
 }
 
 impl AudioStream {
-    pub(super) fn new(syntax: &'static (dyn Syntax + Sync)) -> Self {
+    pub(super) fn new(syntax: Box<dyn Syntax + Send + Sync>) -> Self {
         Self {
             syntax,
             places: Places::default(),

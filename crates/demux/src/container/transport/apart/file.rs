@@ -89,8 +89,8 @@ impl Reading {
             let mut contents = program.contents.iter().map(|(_, content)| *content);
             let is_left_out = |it| matches!(it, super::Content::OtherVideo(_));
             let plays_video = contents.clone().any(super::Content::is_video);
-            plays_video
-                || !contents.clone().any(is_left_out) && contents.any(super::Content::is_audio)
+            let may_be_audio = |it: super::Content| it.is_audio() || it == super::Content::Unnamed;
+            plays_video || !contents.clone().any(is_left_out) && contents.any(may_be_audio)
         })
     }
 

@@ -33,7 +33,6 @@ use super::packet::Packet;
 use super::tables::{Program, Tables};
 use crate::audio::ac3::Ac3;
 use crate::audio::adts::Adts;
-use crate::audio::frames::Syntax;
 use crate::audio::mpeg_audio::MpegAudio;
 use crate::audio::opus_control::OpusControl;
 use crate::container::coding::Described;
@@ -157,16 +156,14 @@ impl Streams {
 
 impl Stream {
     fn new(pid: u16, content: Content) -> Option<Self> {
-        let audio = |syntax: &'static (dyn Syntax + Sync)| {
-            Some(Elementary::Audio(AudioStream::new(syntax)))
-        };
+        let audio = |syntax| Some(Elementary::Audio(AudioStream::new(syntax)));
         let elementary = match content {
             Content::H264 => Some(Elementary::Video(Box::new(VideoStream::new(false)))),
             Content::H265 => Some(Elementary::Video(Box::new(VideoStream::new(true)))),
-            Content::Aac => audio(&Adts),
-            Content::MpegAudio => audio(&MpegAudio),
-            Content::Ac3 => audio(&Ac3),
-            Content::Opus => audio(&OpusControl),
+            Content::Aac | Content::Unnamed => audio(Box::new(Adts)),
+            Content::MpegAudio => audio(Box::new(MpegAudio)),
+            Content::Ac3 => audio(Box::new(Ac3)),
+            Content::Opus(layout) => audio(Box::new(OpusControl(layout))),
             Content::OtherVideo(_) | Content::OtherAudio(_) | Content::Other => None,
         };
         Some(Self {
@@ -253,7 +250,8 @@ fn choose(program: &Program, warnings: &mut Warnings) -> Vec<Stream> {
         let mut contents = program.contents.iter().copied();
         contents.find(|(_, content)| wanted(*content))
     };
-    let chosen = [first(Content::is_video), first(Content::is_audio)];
+    let audio = first(Content::is_audio).or_else(|| first(|it| it == Content::Unnamed));
+    let chosen = [first(Content::is_video), audio];
     let chosen: Vec<Stream> = chosen
         .into_iter()
         .flatten()

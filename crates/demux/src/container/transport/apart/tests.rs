@@ -10,6 +10,8 @@ use crate::{Demuxer, Error, Format, Frame, Input, MediaTime, Options, PipeDemuxe
 const CLIP: &[u8] = include_bytes!("../../../../samples/h264-mp2.ts");
 const H265: &[u8] = include_bytes!("../../../../samples/h265.ts");
 const OPUS: &[u8] = include_bytes!("../../../../samples/opus.ts");
+const UNNAMED: &[u8] = include_bytes!("../../../../samples/unnamed.m2ts");
+const SURROUND: &[u8] = include_bytes!("../../../../samples/surround.ts");
 const MPEG2: &[u8] = include_bytes!("../../../../samples/mpeg2.ts");
 
 fn opened(bytes: &[u8], once: bool) -> Result<Demuxer, Error> {
@@ -175,6 +177,33 @@ fn opus_is_taken_out_behind_its_control_headers() {
             .map(|it| &it.data)
             .eq(all.iter().map(|it| &it.data))
     );
+}
+
+#[test]
+fn opus_of_six_channels_is_taken_out_with_its_streams() {
+    let mut demuxer = opened(SURROUND, true).expect("a good file");
+    let track = &demuxer.tracks()[0];
+    assert_eq!((track.codec, track.channels), (Codec::MultiOpus, 6));
+    let streams = "num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5";
+    assert_eq!(track.format_parameters, streams);
+    let all = frames(&mut demuxer, usize::MAX);
+    assert_eq!(all.len(), 16, "as many packets as ffprobe counts");
+    let piped = piped(SURROUND).expect("a good pipe");
+    assert!(
+        piped
+            .iter()
+            .map(|it| &it.data)
+            .eq(all.iter().map(|it| &it.data))
+    );
+}
+
+/// FFmpeg declares AAC as private data in files for Blu-ray players.
+#[test]
+fn aac_that_is_declared_as_private_data_is_heard() {
+    let mut demuxer = opened(UNNAMED, true).expect("a good file");
+    assert_eq!(codecs(&demuxer), [Codec::Aac]);
+    let all = frames(&mut demuxer, usize::MAX);
+    assert_eq!(all.len(), 20, "as many packets as ffprobe counts");
 }
 
 #[test]
