@@ -17,6 +17,7 @@
 // video resumes by itself, and sooner than after a new handshake.
 
 import { Problem, base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
+import { AudioView } from './audio_view.js';
 import { OWN, ServerClock } from './clock.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
@@ -67,6 +68,7 @@ const panel = new Panel();
 const clock = new ServerClock();
 const sampler = new StatsSampler();
 const loudness = new Loudness();
+const audioView = new AudioView(document.getElementById('picture'), () => loudness.level ?? session?.audioLevel ?? null);
 
 /**
  * State for tests and the console; the page writes it and does not read it.
@@ -78,7 +80,7 @@ const loudness = new Loudness();
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -87,7 +89,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioNote: null, videoNote: null, talk: null,
+  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, talk: null,
 };
 window.glassline = seen;
 
@@ -116,8 +118,7 @@ function show(state, label, title, detail, mayRetry) {
 
 function live() {
   if (entry?.stand_in) show('away', 'Source away');
-  else if (session?.receivesVideo === false) show('live', 'Live', 'Audio alone', 'This stream has no video.');
-  else show('live', 'Live');
+  else show('live', session?.receivesVideo === false ? 'Live, audio only' : 'Live');
 }
 
 function joined(presentedMs) {
@@ -178,6 +179,7 @@ function onConnected() {
   if (connectedAtMs !== null) return;
   connectedAtMs = performance.now();
   seen.sessions += 1;
+  audioView.shown = !session.receivesVideo;
   log.active = true;
   clock.restart();
   readEntry();
@@ -261,6 +263,7 @@ function noteSample(current, sample, nowMs) {
   Object.assign(seen, { framesDecoded, fps, bitrate, lossRatio, jitterBufferMs, codec, width, height, path });
   if (video.muted) loudness.start();
   else loudness.stop();
+  seen.audioLevel = audioView.level;
   seen.audioEnergy = (sample.audio?.energy ?? 0) + loudness.energy;
   const arrived = current.receivesVideo ? framesDecoded : (sample.audio?.packets ?? 0);
   if (arrived > arrivedBefore) arrivedAtMs = nowMs;

@@ -96,6 +96,12 @@ export class Session {
     return this.pc.getTransceivers().some(receives);
   }
 
+  /** How loud the audio is at present, 0 to 1; null before its first packet, or if the browser does not tell. */
+  get audioLevel() {
+    const receiver = this.pc.getReceivers().find(({ track }) => track.kind === 'audio');
+    return receiver?.getSynchronizationSources()[0]?.audioLevel ?? null;
+  }
+
   /** Whether another server of a cluster serves the session, to which this page's server sent it. */
   get isElsewhere() {
     return this.resource !== null && new URL(this.resource).origin !== location.origin;

@@ -38,6 +38,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "api.js" => SCRIPT,
     "api_page.js" => SCRIPT,
     "audit_list.js" => SCRIPT,
+    "audio_view.js" => SCRIPT,
     "base.css" => STYLE,
     "call.css" => STYLE,
     "call.js" => SCRIPT,

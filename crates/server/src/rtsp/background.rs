@@ -77,7 +77,8 @@ impl Background {
             let media_file = match found.unwrap_or(Ok(None)) {
                 Ok(media_file) => media_file.ok_or(Refusal::NotFound),
                 Err(error) => {
-                    tracing::warn!(%error, "a file that an RTSP client asked for cannot be played");
+                    // The library has told of the file.
+                    tracing::debug!(%error, "a file that an RTSP client asked for cannot be played");
                     Err(Refusal::UnsupportedMedia)
                 }
             };

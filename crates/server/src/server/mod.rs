@@ -443,7 +443,7 @@ fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings
     })
 }
 
-/// Opens the media folder, if one is configured.
+/// Opens the media folder, if one is configured. Needs a tokio runtime.
 fn library(
     config: &Config,
     hub: &Arc<Hub>,
@@ -456,7 +456,11 @@ fn library(
         private: config.rtsp.media_clients,
         ..library::Limits::default()
     };
-    Library::new(folder, Arc::clone(hub), limits, supervisor).map(|library| Some(Arc::new(library)))
+    let library = Arc::new(Library::new(folder, Arc::clone(hub), limits, supervisor)?);
+    // The first list makes the library look for files that cannot be played.
+    let listing = Arc::clone(&library);
+    tokio::spawn(async move { listing.list().await });
+    Ok(Some(library))
 }
 
 fn start_rtsp(

@@ -34,7 +34,7 @@ struct FileView {
     /// Whether the file has a page, `/NAME`: files of the folder itself do.
     page: bool,
     /// Why the file is not played, and how to convert it: its format is not read, or it was broken
-    /// when somebody asked for it. Absent for a file against which nothing is known.
+    /// when it was last read. Absent for a file against which nothing is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

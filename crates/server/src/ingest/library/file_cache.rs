@@ -23,6 +23,9 @@ const ERROR_SPAN: Duration = Duration::from_secs(10);
 /// Time for which a file is not checked for changes again.
 const LOOK_SPAN: Duration = Duration::from_millis(500);
 
+/// Shortest time between two looks for files of unknown extensions.
+const OTHER_SPAN: Duration = Duration::from_secs(1);
+
 /// Most files that are read through at the same time.
 const OPENING_MAX: usize = 4;
 
@@ -34,6 +37,8 @@ pub(super) struct FileCache {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     opening: Semaphore,
     opened: AtomicU64,
+    /// When a client last asked for a name that is of no media, if the disk was then read.
+    other_at: Mutex<Option<Instant>>,
     /// Whether a task is running that closes idle files.
     sweeping: AtomicBool,
 }
@@ -104,6 +109,7 @@ impl FileCache {
             slots: Mutex::default(),
             opening: Semaphore::new(OPENING_MAX),
             opened: AtomicU64::new(0),
+            other_at: Mutex::default(),
             sweeping: AtomicBool::new(false),
         }
     }
@@ -140,6 +146,7 @@ impl FileCache {
     ) -> Result<Option<Arc<MediaFile>>, Error> {
         // The name is checked before anything is allocated for it.
         if !resolved_path::is_media_name(name) {
+            self.tell_of_other_file(name).await;
             return Ok(None);
         }
         let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
@@ -154,6 +161,29 @@ impl FileCache {
             self.sweep_later();
         }
         found
+    }
+
+    /// Tells the log if `name` is a file that only its extension makes unknown. Clients get the same
+    /// answer as for a name without a file.
+    async fn tell_of_other_file(&self, name: &str) {
+        let now = Instant::now();
+        {
+            let at = self.other_at.lock();
+            let mut at = at.unwrap_or_else(PoisonError::into_inner);
+            if at.is_some_and(|at| now.duration_since(at) < OTHER_SPAN) {
+                return;
+            }
+            *at = Some(now);
+        }
+        let (folder, file) = (self.folder.clone(), name.to_owned());
+        let look = move || resolved_path::is_other_file(&folder, &file);
+        if tokio::task::spawn_blocking(look).await.unwrap_or(false) {
+            tracing::warn!(
+                file = name,
+                "file is not played: {}",
+                demux::Reason::UnknownExtension
+            );
+        }
     }
 
     async fn look_up(

@@ -15,7 +15,8 @@
 //! no thread that serves clients ever reads a file. A file is read through once, when a client
 //! first asks for it. All its readings share the index and the descriptor. Each thread reads a
 //! little ahead while nothing is due. A slow disk then delays the readings of that thread and
-//! nothing else.
+//! nothing else. [`inspection`] reads the files that nobody has asked for, to list those that cannot
+//! be played.
 
 mod context;
 mod control;
@@ -23,6 +24,7 @@ mod driver;
 mod error;
 mod file_cache;
 mod indexed_file;
+mod inspection;
 mod listing;
 mod media_file;
 mod play;
@@ -46,6 +48,7 @@ use glassline_hub::Hub;
 use context::LibraryContext;
 use driver::Driver;
 use file_cache::FileCache;
+use inspection::Inspection;
 
 use crate::runtime::Supervisor;
 
@@ -63,6 +66,7 @@ pub use shared_reading::SharedReading;
 #[derive(Debug)]
 pub struct Library {
     cache: Arc<FileCache>,
+    inspection: Arc<Inspection>,
     /// The latest list of files, and when it was made.
     listed: tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>,
 }
@@ -101,7 +105,9 @@ impl Library {
             driver: Driver::start(limits.threads, supervisor)?,
             private: AtomicUsize::new(0),
         };
+        let inspection = Inspection::new(folder.clone(), supervisor);
         Ok(Self {
+            inspection: Arc::new(inspection),
             cache: Arc::new(FileCache::new(folder, Arc::new(context), supervisor)),
             listed: tokio::sync::Mutex::default(),
         })
@@ -132,8 +138,9 @@ impl Library {
         tokio::task::spawn_blocking(looking).await.unwrap_or(false)
     }
 
-    /// Returns the files of the folder, as they were at most [`LISTING_SPAN`] ago. Needs a tokio
-    /// runtime.
+    /// Returns the files of the folder, as they were at most [`LISTING_SPAN`] ago. Those that are
+    /// new or have changed are inspected in the background ([`refusal`](Self::refusal)). Needs a
+    /// tokio runtime.
     pub async fn list(&self) -> Arc<Listing> {
         // Whoever comes while the folder is read waits for that, so that it is read once.
         let mut listed = self.listed.lock().await;
@@ -145,15 +152,20 @@ impl Library {
         let folder = self.cache.folder().to_owned();
         let read = tokio::task::spawn_blocking(move || listing::list(&folder)).await;
         let listing = Arc::new(read.unwrap_or_default());
+        self.inspection.begin(listing.names.clone());
         *listed = Some((Instant::now(), Arc::clone(&listing)));
         listing
     }
 
     /// Returns why the file called `name` is not played: its format is not read, or it was broken
-    /// when it was last opened. `None` if nothing is known against it. Does not read the disk.
+    /// when it was last opened or inspected. `None` if nothing is known against it. Does not read
+    /// the disk.
     pub fn refusal(&self, name: &str) -> Option<String> {
         let unread = Format::unread(Path::new(name)).map(|reason| reason.to_string());
-        unread.or_else(|| self.cache.refusal(name))
+        let opened = || self.cache.refusal(name);
+        unread
+            .or_else(opened)
+            .or_else(|| self.inspection.refusal(name))
     }
 
     /// Returns counts of what the library is doing.

@@ -27,11 +27,12 @@ pub(super) struct Stamp {
 /// with an extension of media. Files of some extensions are refused when they are opened, with the
 /// reason.
 pub(super) fn is_media_name(name: &str) -> bool {
+    is_name(name) && is_media(Path::new(name))
+}
+
+fn is_name(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
-    name.len() <= NAME_BYTES_MAX
-        && !name.contains(['\\', '\0'])
-        && name.split('/').all(is_plain)
-        && is_media(Path::new(name))
+    name.len() <= NAME_BYTES_MAX && !name.contains(['\\', '\0']) && name.split('/').all(is_plain)
 }
 
 fn is_media(path: &Path) -> bool {
@@ -41,9 +42,16 @@ fn is_media(path: &Path) -> bool {
 /// Resolves `name` below `folder`. Returns `None` if there is no such file, if a link leads out of
 /// the folder, or if it is not a regular file. Reads the disk.
 pub(super) fn resolve(folder: &Path, name: &str) -> Option<ResolvedPath> {
-    if !is_media_name(name) {
-        return None;
-    }
+    is_media_name(name).then(|| locate(folder, name)).flatten()
+}
+
+/// Returns whether `folder` has a file called `name` whose extension is of no media that is known.
+/// Reads the disk.
+pub(super) fn is_other_file(folder: &Path, name: &str) -> bool {
+    is_name(name) && !is_media(Path::new(name)) && locate(folder, name).is_some()
+}
+
+fn locate(folder: &Path, name: &str) -> Option<ResolvedPath> {
     let folder = folder.canonicalize().ok()?;
     // Opening a pipe or a device would block the thread.
     let path = folder.join(name).canonicalize().ok()?;
@@ -132,6 +140,9 @@ mod tests {
             "up/media/a.ogg",
         ]
         .map(found);
+        fs::write(folder.join("notes.txt"), "x").expect("a file");
+        let is_other = ["notes.txt", "a.ogg", "none.txt", "../x.txt", "films"]
+            .map(|name| is_other_file(&folder, name));
         let same = resolve(&folder, "b.ogg") == resolve(&folder, "films/b.ogg");
         fs::remove_dir_all(&root).expect("cleaned up");
         let expected = [
@@ -147,5 +158,6 @@ mod tests {
         ];
         assert_eq!(results, expected);
         assert!(same);
+        assert_eq!(is_other, [true, false, false, false, false]);
     }
 }
