@@ -110,6 +110,17 @@ fn a_stream_of_audio_alone_plays() -> Result<(), Failed> {
     let browser = Browser::start()?;
     browser.open(&server.url("/tone"))?;
     browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    // Its loudness is shown also while it is muted.
+    browser.wait_until(PATIENCE, "return glassline.audioLevel > 0.01")?;
+    let shown = browser.run(
+        "const box = (id) => document.getElementById(id).getBoundingClientRect();
+         return { strip: box('levels').height, video: box('video').height,
+                  message: document.getElementById('message').hidden }",
+    )?;
+    let is_strip = shown["strip"].as_f64() > Some(100.0)
+        && shown["video"].as_f64() < Some(2.0)
+        && shown["message"] == true;
+    ensure(is_strip, "loudness in place of an empty video box", &shown)?;
     browser.run("document.getElementById('sound').click()")?;
     browser.wait_until(PATIENCE, "return glassline.audioEnergy > 0")?;
     browser.screenshot("audio-alone")?;

@@ -254,6 +254,13 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarningReason {
+    /// The file asks players to turn the video clockwise by this many degrees, which no receiver of
+    /// the stream is told.
+    #[error(
+        "its video is shown as it lies in the file, not turned by {0} degrees as the file asks; \
+         encode it again to turn it (ffmpeg: -c:v libx264 -bf 0 -c:a copy)"
+    )]
+    Turned(u16),
     /// The last NAL unit is incomplete and is not played.
     #[error("the file is truncated: it ends inside the last NAL unit, which is not played")]
     TruncatedUnit,

@@ -125,6 +125,11 @@ impl<'a> Parts<'a> {
             Some(entries) => entries.inside(8)?.first().copied(),
             None => None,
         };
+        let turn = turn(header.body);
+        if turn != 0 {
+            let reason = WarningReason::Turned(turn);
+            warnings.add(Some(header.offset), reason);
+        }
         Ok(Self {
             id: track_id(&header)?,
             scale,
@@ -147,10 +152,59 @@ fn timescale(header: &InMemory<'_>) -> Result<(u32, u64), Fault> {
     Ok((scale, fields.wide(version)?))
 }
 
+/// Returns by how many degrees clockwise a track header asks to turn the video, in quarters; 0 if its
+/// matrix does anything else (ISO/IEC 14496-12 §6.2.2 and §8.3.2).
+fn turn(header: &[u8]) -> u16 {
+    // Times and duration have 32 or 64 bits.
+    let matrix = if header.first() == Some(&1) { 52 } else { 40 };
+    let sign = |place: usize| {
+        let at = matrix + 4 * place;
+        let number = header.get(at..at + 4)?.first_chunk()?;
+        Some(i32::from_be_bytes(*number).signum())
+    };
+    match [0, 1, 3, 4].map(sign) {
+        [Some(0), Some(1), Some(-1), Some(0)] => 90,
+        [Some(-1), Some(0), Some(0), Some(-1)] => 180,
+        [Some(0), Some(-1), Some(1), Some(0)] => 270,
+        _ => 0,
+    }
+}
+
 fn track_id(header: &InMemory<'_>) -> Result<u32, Fault> {
     let mut fields = header.fields();
     let (version, _) = fields.version()?;
     fields.wide(version)?;
     fields.wide(version)?;
     fields.u32()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_of_a_quarter_turn_is_told() {
+        let header = |version: u8, matrix: [i32; 4]| {
+            let mut header = vec![0; if version == 1 { 52 } else { 40 }];
+            header[0] = version;
+            let [a, b, c, d] = matrix;
+            for number in [a, b, 0, c, d, 0, 0, 0, 1 << 30] {
+                header.extend(number.to_be_bytes());
+            }
+            header
+        };
+        let one = 1 << 16;
+        for version in [0, 1] {
+            for (matrix, expected) in [
+                ([one, 0, 0, one], 0),
+                ([0, one, -one, 0], 90),
+                ([-one, 0, 0, -one], 180),
+                ([0, -one, one, 0], 270),
+                ([-one, 0, 0, one], 0),
+            ] {
+                assert_eq!(turn(&header(version, matrix)), expected, "{matrix:?}");
+            }
+        }
+        assert_eq!(turn(&[0; 41]), 0, "it is cut off");
+    }
 }
