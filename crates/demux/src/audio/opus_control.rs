@@ -42,7 +42,7 @@ const LAYOUTS: [(u8, &[u8]); 8] = [
 pub(crate) enum Layout {
     /// One stream of one or two channels, which any decoder plays.
     One,
-    /// Several streams.
+    /// Several streams in each packet, which hold the channels together.
     Several(OpusStreams),
 }
 

@@ -237,10 +237,10 @@ fn is_hidden_key_frame(start: &[u8]) -> bool {
 fn first_frame(start: &[u8]) -> Option<u8> {
     const FRAME_HEADER: u8 = 3;
     const FRAME: u8 = 6;
-    const REDUCED_STILL_PICTURE: u8 = 0x08;
+    const REDUCED_STILL: u8 = 0x08;
     for (kind, body) in obus(start) {
         match (kind, body.first()) {
-            (SEQUENCE_HEADER, Some(first)) if first & REDUCED_STILL_PICTURE != 0 => return None,
+            (SEQUENCE_HEADER, Some(first)) if first & REDUCED_STILL != 0 => return None,
             (FRAME_HEADER | FRAME, first) => return first.copied(),
             _ => {}
         }
