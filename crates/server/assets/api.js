@@ -26,11 +26,12 @@ export const streamUrl = (name, below = '') =>
  *
  * `status`: the HTTP status; 0 if no answer came.
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
+ * `ended`: the name of the reason for which the server ended a session, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, retryAfter = null, remedy = null) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -43,8 +44,7 @@ export class Problem extends Error {
       response.status,
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
-      seconds >= 0 ? seconds : null,
-      body?.remedy || null,
+      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null },
     );
   }
 }

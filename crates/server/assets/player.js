@@ -16,24 +16,17 @@
 // keeps the session while a camera restarts, and its timestamps continue. The
 // video resumes by itself, and sooner than after a new handshake.
 
-import { Problem, base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
+import { base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
 import { AudioView } from './audio_view.js';
 import { OWN, ServerClock } from './clock.js';
+import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
+import { Pauses, UNREACHED_MAX_MS } from './pauses.js';
 import { Retry, sleep } from './retry.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
-
-/** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
-const WAITING_MAX_MS = 4000;
-
-/** Longest pause while the server cannot be reached: viewers should be back soon after its start. */
-const UNREACHED_MAX_MS = 2000;
-
-/** Pause after a refusal, which stays the same until somebody changes the configuration. */
-const REFUSED_MS = 15_000;
 
 /** No frame for this long while connected counts as stalled. */
 const STALL_MS = 3000;
@@ -46,18 +39,7 @@ const TICK_MS = 1000;
 /** Ticks between two reads of the stream's entry in the API while frames arrive. */
 const ENTRY_TICKS = 5;
 
-/** Statuses that another try does not change: the request itself is wrong or not allowed. */
-const REFUSALS = new Set([400, 401, 403, 415, 422]);
-
 const options = new URLSearchParams(location.search);
-/** Advice for the viewer, by the status of a refusal. */
-const ADVICE = {
-  401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
-  403: 'Use another token: ?token=TOKEN in the address of this page.',
-  ...(/\bFirefox\//.test(navigator.userAgent) && {
-    422: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
-  }),
-};
 
 const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
 /** With `?transcode` the server encodes video with B-frames again. */
@@ -101,6 +83,10 @@ let arrivedBefore = 0;
 let arrivedAtMs = -Infinity;
 let entry = null;
 let wake = () => {};
+// The address of a session that was lost while the server could not be asked why, and what it told since.
+let unexplained = null;
+let lostNote = '';
+const pauses = new Pauses();
 
 const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
@@ -124,20 +110,24 @@ function live() {
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
   seen.joinMs = presentedMs - session.startedMs;
-  panel.joined(seen.sessions === 1
-    ? `first frame ${Math.round(seen.firstFrameMs)} ms after navigation`
-    : `rejoined in ${Math.round(seen.joinMs)} ms`);
+  showJoined();
+}
+
+function showJoined() {
+  if (seen.sessions === 1) panel.joined(`first frame ${Math.round(seen.firstFrameMs)} ms after navigation`);
+  else if (seen.joinMs !== null) panel.joined(`rejoined in ${Math.round(seen.joinMs)} ms${lostNote}`);
 }
 
 async function run() {
-  const retry = new Retry(WAITING_MAX_MS);
   show('connecting', 'Connecting');
   for (;;) {
     const reason = await watch();
-    if (joinedAtMs !== null) retry.reset();
+    if (joinedAtMs !== null) pauses.reset();
     seen.lastEnd = reason.message;
+    unexplained = reason.unexplained ?? unexplained;
+    lostNote = '';
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
-    const delayMs = explain(reason, retry.next());
+    const delayMs = explain(reason);
     await pause(isExpected ? 0 : delayMs);
   }
 }
@@ -183,6 +173,17 @@ function onConnected() {
   log.active = true;
   clock.restart();
   readEntry();
+  if (unexplained !== null) explainLate(unexplained);
+}
+
+/** Shows why an earlier session was lost, which could not be asked then. */
+async function explainLate(resource) {
+  unexplained = null;
+  const why = await whyEnded(resource);
+  if (!why) return;
+  seen.lastEnd = why.reason;
+  lostNote = ` · lost before: ${why.reason}`;
+  showJoined();
 }
 
 /**
@@ -200,24 +201,12 @@ function play() {
 }
 
 /** Shows why there is no session, and returns the pause before the next try. */
-function explain(reason, delayMs) {
+function explain(reason) {
   seen.lastError = reason.message;
-  if (!(reason instanceof Problem) || reason.status === 0) {
-    const title = reason.neverConnected ? 'No connection, trying again' : 'Reconnecting';
-    show('reconnecting', 'Reconnecting', title, reason.message, reason.neverConnected);
-    return Math.min(delayMs, UNREACHED_MAX_MS);
-  }
-  if (REFUSALS.has(reason.status)) {
-    show('refused', 'Refused', reason.title, [reason.detail, ADVICE[reason.status]].filter(Boolean).join(' · '), true);
-    return REFUSED_MS;
-  }
-  const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);
-  const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
-  const detail = [reason.detail ?? (title === reason.title ? null : reason.title), `Next try in ${(wait / 1000).toFixed(1)} s.`];
-  show('waiting', 'Waiting', title, detail.filter(Boolean).join(' · '), wait > 1000);
-  // A name without a publisher may get one from here.
-  if (reason.status === 404 || reason.status === 409) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
-  return wait;
+  const { state, label, title, detail, mayRetry, mayPublish, waitMs } = pauses.explain(reason);
+  show(state, label, title, detail, mayRetry);
+  if (mayPublish) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
+  return waitMs;
 }
 
 /** Waits; cut short by the button and by the network's return. */
@@ -359,7 +348,7 @@ async function report(current, sample, estimate) {
   } catch (error) {
     seen.lastError = error.message;
     if (error.status === 0) await seek(current, body);
-    if (error.status === 404 || error.status === 410) await forgotten(current);
+    if (error.status === 404 || error.status === 410) await forgotten(current, error);
   }
 }
 
@@ -376,7 +365,7 @@ async function seek(current, body) {
       return;
     } catch (error) {
       seen.lastError = error.message;
-      if (error.status === 404 || error.status === 410) await forgotten(current);
+      if (error.status === 404 || error.status === 410) await forgotten(current, error);
       if (error.status !== 0) return;
     }
   }
@@ -387,10 +376,13 @@ async function seek(current, body) {
  *
  * A session whose frames still come is left alone: another process of the server has it.
  */
-async function forgotten(current) {
+async function forgotten(current, problem) {
   const lastMs = log.lastMs;
   await sleep(QUIET_MS);
-  if (log.lastMs === lastMs) current.lose('The server no longer knows this session');
+  if (log.lastMs !== lastMs) return;
+  const { status, title, ended } = problem;
+  if (status === 404) current.lose('The server no longer knows this session: it may have been started again');
+  else current.lose(reasonOf(problem), { title, ended, atOnce: ended !== 'dismissed' });
 }
 
 /** Posts a report of a session's frames. */

@@ -4,19 +4,25 @@
 // quickly. Each pause is random, because all viewers of a server lose it at the same moment, and
 // must not all come back at the same moment.
 
-/** Longest first pause. */
+/** Longest first pause, unless another one is named. */
 const FIRST_MS = 400;
 
 /** Shortest pause as a share of the longest one of its turn. */
 const LEAST = 0.25;
 
 export class Retry {
-  #longestMs = FIRST_MS;
+  #firstMs;
+  #longestMs;
   #mostMs;
 
-  /** `mostMs`: the longest pause of all; pauses double until they reach it. */
-  constructor(mostMs = 2000) {
+  /**
+   * `mostMs`: the longest pause of all; pauses double until they reach it. `firstMs`: the longest first
+   * pause.
+   */
+  constructor(mostMs = 2000, firstMs = FIRST_MS) {
     this.#mostMs = mostMs;
+    this.#firstMs = Math.min(firstMs, mostMs);
+    this.#longestMs = this.#firstMs;
   }
 
   /** The next pause in ms. */
@@ -28,7 +34,7 @@ export class Retry {
 
   /** The next pause is a first one again, because the server was reached. */
   reset() {
-    this.#longestMs = Math.min(FIRST_MS, this.#mostMs);
+    this.#longestMs = this.#firstMs;
   }
 }
 

@@ -9,7 +9,7 @@
 // frame. ICE servers, if the operator names any, are asked for before. The caller decides whether and when to dial again.
 
 import { Problem, authorization, request } from './api.js';
-import { giveUp } from './failure.js';
+import { giveUp, whyEnded } from './failure.js';
 import { configuredIceServers } from './ice_servers.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
@@ -21,12 +21,15 @@ const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, e
 /** A session that has ended, or that failed after the answer. */
 export class Lost extends Error {
   /**
+   * `title`: the server's reason in a few words, if it told one; the message says more.
    * `atOnce`: the server ended the session so that the page dials again, without a pause.
+   * `ended`: the name of the server's reason, if it ended the session.
    * `neverConnected`: ICE or DTLS did not finish; the message is the reason, as the server knows it.
+   * `unexplained`: the address of the session, if the server could not be asked for the reason.
    */
-  constructor(message, { atOnce = false, neverConnected = false } = {}) {
+  constructor(message, { title = null, atOnce = false, ended = null, neverConnected = false, unexplained = null } = {}) {
     super(message);
-    Object.assign(this, { name: 'Lost', atOnce, neverConnected });
+    Object.assign(this, { name: 'Lost', title, atOnce, ended, neverConnected, unexplained });
   }
 }
 
@@ -113,12 +116,13 @@ export class Session {
   }
 
   /**
-   * Ends a session that does not connect, with the server's reason if it knows one; `message`: what
-   * the browser knows by itself. A connection that stood before is just lost.
+   * Ends a session that failed, with the server's reason if it knows one; `message`: what the browser
+   * knows by itself.
    */
   async #fail(message) {
     const { resource, pc } = this;
-    if (this.connected || !resource) return this.lose(message);
+    if (!resource) return this.lose(message);
+    if (this.connected) return this.#loseWithReason(message);
     clearTimeout(this.deadline);
     const reason = await giveUp(pc, this.gathered, (options) => request(`${resource}/failure`, options));
     // The server has ended a session whose reason it told.
@@ -126,27 +130,30 @@ export class Session {
     this.lose(reason ?? message, { neverConnected: true });
   }
 
+  /** Ends the session, which the server has closed. */
+  #closedByServer() {
+    return this.#loseWithReason('The server closed the connection');
+  }
+
   /**
-   * Ends the session, which the server has closed, with the server's reason if it tells one: the
-   * session's own address answers 410 with it.
+   * Ends a session that was connected, with the server's reason if it tells one; `message`: what the
+   * browser knows by itself.
    */
-  async #closedByServer() {
+  async #loseWithReason(message) {
     // The connection and its transport both tell of the end.
     if (this.#asks) return;
     this.#asks = true;
     const { resource } = this;
     this.resource = null;
-    let message = 'The server closed the connection';
-    let told = false;
-    if (resource) {
-      try {
-        await request(resource, { method: 'DELETE', timeoutMs: 2000 });
-      } catch (problem) {
-        told = problem.status === 410;
-        if (told) message = problem.title;
-      }
+    if (!resource) return this.lose(message);
+    const why = await whyEnded(resource);
+    if (why === undefined) {
+      this.lose(`${message}, and the server does not answer: the network is away, or the server restarts`, { unexplained: resource });
+    } else if (why === null) {
+      this.lose(message);
+    } else {
+      this.lose(why.reason, { title: why.title, atOnce: why.ended !== 'dismissed', ended: why.ended });
     }
-    this.lose(message, { atOnce: told });
   }
 
   /**

@@ -64,6 +64,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "overview.js" => SCRIPT,
     "panel.js" => SCRIPT,
     "pattern.js" => SCRIPT,
+    "pauses.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
     "publication.js" => SCRIPT,

@@ -1,0 +1,79 @@
+// What the player says of a session that ended or was refused, and how long it waits until the next
+// try. It never gives up, and waits longer where trying again is of no use by itself.
+
+import { Problem } from './api.js';
+import { Retry } from './retry.js';
+
+/** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
+const WAITING_MAX_MS = 4000;
+
+/** Longest pause while the server cannot be reached: viewers should be back soon after its start. */
+export const UNREACHED_MAX_MS = 2000;
+
+/**
+ * Longest pauses after connections that did not come about: each keeps a place at the server for some
+ * seconds, and the reason stays until somebody changes the network or the configuration.
+ */
+const UNCONNECTED_FIRST_MS = 2000;
+const UNCONNECTED_MAX_MS = 15_000;
+
+/** Longest pauses after a refusal, which stays the same until somebody changes the configuration. */
+const REFUSED_FIRST_MS = 15_000;
+const REFUSED_MAX_MS = 60_000;
+
+/** Statuses that another try does not change: the request itself is wrong or not allowed. */
+const REFUSALS = new Set([400, 401, 403, 415, 422]);
+
+/** Advice for the viewer, by the status of a refusal. */
+const ADVICE = {
+  401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
+  403: 'Use another token: ?token=TOKEN in the address of this page.',
+  ...(/\bFirefox\//.test(navigator.userAgent) && {
+    422: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
+  }),
+};
+
+export class Pauses {
+  #waiting = new Retry(WAITING_MAX_MS);
+  #unconnected = new Retry(UNCONNECTED_MAX_MS, UNCONNECTED_FIRST_MS);
+  #refused = new Retry(REFUSED_MAX_MS, REFUSED_FIRST_MS);
+
+  /** The next pauses are first ones again, because a session worked. */
+  reset() {
+    for (const retry of [this.#waiting, this.#unconnected, this.#refused]) retry.reset();
+  }
+
+  /**
+   * Explains a `Lost` or a `Problem`: `{state, label, title, detail, mayRetry, mayPublish, waitMs}`.
+   * `mayPublish`: a name without a publisher may get one from this browser.
+   */
+  explain(reason) {
+    if (reason.neverConnected) {
+      const waitMs = this.#unconnected.next();
+      const detail = withNext([reason.message], waitMs);
+      return { state: 'reconnecting', label: 'Reconnecting', title: 'No connection, trying again', detail, mayRetry: true, waitMs };
+    }
+    if (reason.ended === 'dismissed') {
+      const waitMs = this.#refused.next();
+      return { state: 'refused', label: 'Ended', title: reason.title, detail: withNext([reason.message], waitMs), mayRetry: true, waitMs };
+    }
+    if (!(reason instanceof Problem) || reason.status === 0) {
+      const waitMs = Math.min(this.#waiting.next(), UNREACHED_MAX_MS);
+      return { state: 'reconnecting', label: 'Reconnecting', title: reason.title ?? 'Reconnecting', detail: reason.message, waitMs };
+    }
+    if (REFUSALS.has(reason.status)) {
+      const waitMs = this.#refused.next();
+      const detail = withNext([reason.detail, ADVICE[reason.status]], waitMs);
+      return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
+    }
+    const waitMs = Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
+    const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
+    const detail = withNext([reason.detail ?? (title === reason.title ? null : reason.title)], waitMs);
+    const mayPublish = reason.status === 404 || reason.status === 409;
+    return { state: 'waiting', label: 'Waiting', title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
+  }
+}
+
+/** The parts of a text, with the time until the next try. */
+const withNext = (parts, waitMs) =>
+  [...parts, `Next try in ${(waitMs / 1000).toFixed(1)} s.`].filter(Boolean).join(' · ');
