@@ -12,8 +12,10 @@ import sys
 import time
 import urllib.parse
 
-from aiortc import RTCPeerConnection, RTCSessionDescription
+import pylibsrtp
+from aiortc import RTCPeerConnection, RTCSessionDescription, rtcdtlstransport
 from aiortc.mediastreams import MediaStreamError
+from OpenSSL import SSL
 from signalling import Refused, request
 
 
@@ -58,7 +60,23 @@ class Viewer:
         self.audio_energy += sum((sample / 32768) ** 2 for sample in samples[::16])
 
 
+def offer_for_srtp(name):
+    """Offers the SRTP profile `name` alone in DTLS, or none at all."""
+    if name == "none":
+        SSL.Context.set_tlsext_use_srtp = lambda *_: None
+        return
+    profile = rtcdtlstransport.SRTPProtectionProfile(
+        libsrtp_profile=pylibsrtp.Policy.SRTP_PROFILE_AES128_CM_SHA1_32,
+        openssl_profile=name.encode(),
+        key_length=16,
+        salt_length=14,
+    )
+    rtcdtlstransport.SRTP_PROFILES[:] = [profile]
+
+
 async def play(options):
+    if options.srtp:
+        offer_for_srtp(options.srtp)
     connection = RTCPeerConnection()
     viewer = Viewer()
     connection.on("track", viewer.watch)
@@ -83,7 +101,7 @@ async def play(options):
         "timestamps_backwards": viewer.timestamps_backwards,
         **await statistics(connection),
     }
-    if headers.get("Location"):
+    if headers.get("Location") and not options.srtp:
         session = urllib.parse.urljoin(options.url, headers["Location"])
         report["delete_status"], _, _ = await asyncio.to_thread(
             request, "DELETE", session, options.token
@@ -108,6 +126,7 @@ def main():
     parser.add_argument("url", help="WHEP endpoint, http://HOST:PORT/STREAM/whep")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--token", help="read token, sent as Bearer")
+    parser.add_argument("--srtp", help="SRTP profile to offer alone, or none")
     options = parser.parse_args()
     try:
         print(json.dumps(asyncio.run(play(options))))

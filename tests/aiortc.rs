@@ -5,15 +5,23 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::http;
 use crate::peers::{self, Peer, Test};
 use crate::process::Running;
 use crate::server::Server;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "aiortc::plays_video_and_audio_and_leaves",
-    needs: &[Peer::Aiortc],
-    run: plays_video_and_audio_and_leaves,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "aiortc::plays_video_and_audio_and_leaves",
+        needs: &[Peer::Aiortc],
+        run: plays_video_and_audio_and_leaves,
+    },
+    Test {
+        name: "aiortc::srtp_profiles_that_do_not_match_are_named",
+        needs: &[Peer::Aiortc],
+        run: srtp_profiles_that_do_not_match_are_named,
+    },
+];
 
 fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
     let server = Server::serve(&["demo"])?;
@@ -47,10 +55,41 @@ fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A client that has no SRTP profile of ours, or none at all, gets no media, and the list of failures
+/// says which ones it has.
+fn srtp_profiles_that_do_not_match_are_named() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    server.wait_for_state("demo", "live")?;
+    for (offered, reason) in [
+        (
+            "SRTP_AES128_CM_SHA1_32",
+            "use_srtp) besides SRTP_AES128_CM_SHA1_32, and the server has none of these",
+        ),
+        ("none", "the client's ClientHello has no SRTP profile"),
+    ] {
+        let report = watch_with(&server.url("/demo/whep"), 3, &["--srtp", offered])?;
+        if report["frames"] != 0 {
+            return Err(format!("media without a profile: {report}").into());
+        }
+        let list = http::get_json(&server.admin_url("/api/v1/failures"))?;
+        let latest = &list["failures"][0];
+        let found = latest["reason"].as_str().unwrap_or_default();
+        if !found.contains(reason) || latest["stage"] != "handshake" {
+            return Err(format!("{offered}: {list}").into());
+        }
+    }
+    Ok(())
+}
+
 /// Lets aiortc watch for some seconds; returns its report.
 pub(crate) fn watch(url: &str, seconds: u32) -> Result<Value, String> {
+    watch_with(url, seconds, &[])
+}
+
+fn watch_with(url: &str, seconds: u32, more: &[&str]) -> Result<Value, String> {
     let mut command = peers::aiortc_whep()?;
     command.args([url, "--seconds", &seconds.to_string()]);
+    command.args(more);
     let mut viewer = Running::start("aiortc", command)?;
     let status = viewer.wait(Duration::from_secs(u64::from(seconds) + 60))?;
     let printed = viewer.printed();

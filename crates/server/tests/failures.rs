@@ -368,5 +368,66 @@ fn viewers_that_leave_and_a_server_that_stops_are_no_failures() {
     assert!(failures(&running).is_empty());
     // The server has the handshake's end, and the client has not.
     let (reason, _) = told(&give_up(&told_too_late, &json!({})), "handshake");
-    assert!(reason.contains("the handshake is done here"), "{reason}");
+    assert!(
+        reason.contains("the handshake is done at the server"),
+        "{reason}"
+    );
+}
+
+/// Nothing comes back from the client any more: neither checks nor reports.
+#[test]
+fn a_viewer_whose_network_disappears_learns_why_when_it_is_back() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut lost = Peer::joined(&running);
+    lost.await_media();
+    let mut other = Peer::joined(&running);
+    let end = Instant::now() + SOON;
+    while running.sessions().0 == 2 {
+        assert!(Instant::now() < end, "{:?}", running.sessions());
+        other.run_for(Duration::from_millis(500));
+    }
+    let answer = running.get(&lost.location);
+    assert_eq!(answer.problem(410)["title"], "The connection was lost");
+    let (reason, remedy) = told(&answer, "connected");
+    let address = lost.socket.local_addr().expect("bound");
+    let begins = "connected for ";
+    let ends =
+        format!("no sign of life (connectivity check or media) came from the client at {address}");
+    assert!(
+        reason.starts_with(begins) && reason.ends_with(&ends),
+        "{reason}"
+    );
+    assert!(remedy.contains("joins again"), "{remedy}");
+    let all = failures(&running);
+    let [failure] = &all[..] else {
+        panic!("{all:?}")
+    };
+    let kind = ["role", "stage", "source"].map(|name| failure[name].as_str().expect(name));
+    assert_eq!(kind, ["viewer", "connected", "127.0.0.1"]);
+    assert!(other.is_connected(), "the other one stays");
+}
+
+#[test]
+fn a_session_that_an_operator_ends_is_listed_and_told_so() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut peer = Peer::joined(&running);
+    peer.await_media();
+    let name = peer.location.rsplit('/').next().expect("a name");
+    let path = format!("/api/v1/viewers/webrtc/{name}?stream={STREAM}");
+    assert_eq!(running.admin_request("DELETE", &path, &[]).status, 204);
+    let problem = running.get(&peer.location).problem(410);
+    assert_eq!(problem["title"], "Ended by an operator", "{problem}");
+    assert_eq!(problem["ended"], "dismissed", "{problem}");
+    let failure = &failures(&running)[0];
+    let text = |name: &str| failure[name].as_str().unwrap_or_default();
+    assert_eq!(text("reason"), "an operator ended the session");
+    assert_eq!((text("role"), text("stage")), ("viewer", "connected"));
+    assert!(text("remedy").contains("/api/v1/audit"), "{failure}");
+    let counted = running.metric("connection_failures_total");
+    assert!(
+        counted.is_empty(),
+        "the operator's wish is no failure: {counted:?}"
+    );
 }

@@ -2,7 +2,7 @@
 //! the list of failures says of each.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
@@ -93,6 +93,52 @@ fn offers_that_cannot_be_answered_are_named_in_the_list() {
     latest(&running, "viewer", "server", "limits.viewers");
 }
 
+/// An address that guesses learns to wait, whatever it guesses next, and the operator learns where.
+#[test]
+fn wrong_logins_and_their_limit_are_named_in_the_list() {
+    let running = Running::with(1, |config| {
+        config.auth.read_token = Some("look-1234567".parse().expect("a token"));
+        config.auth.publish_token = Some("show-1234567".parse().expect("a token"));
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let ask = |last: u8, path: &str, token: &str| {
+        let token = format!("Bearer {token}");
+        let headers = [SDP, ("Authorization", token.as_str())];
+        let from = Ipv4Addr::new(127, 0, 0, last);
+        running
+            .request_from(from, "POST", path, &headers, "v=0\r\n")
+            .status
+    };
+    for (last, path, role, key) in [
+        (2, "/cam/whep", "viewer", "auth.read_token"),
+        (3, "/cam/whip", "publisher", "auth.publish_token"),
+    ] {
+        assert_eq!(ask(last, path, "guess"), 401);
+        latest(&running, role, "rights", "(401)");
+        let remedy = failures(&running)[0]["remedy"].to_string();
+        assert!(remedy.contains(key), "{remedy}");
+        let limited = (0..60).any(|guess| ask(last, path, &format!("guess-{guess}")) == 429);
+        assert!(limited, "{path}: it may guess for ever");
+        latest(&running, role, "rights", "Too many wrong logins (429)");
+        let failure = &failures(&running)[0];
+        assert_eq!(failure["source"], json!(format!("127.0.0.{last}")));
+        let remedy = failure["remedy"].as_str().unwrap_or_default();
+        assert!(remedy.contains("20 wrong logins"), "{remedy}");
+    }
+    assert_eq!(ask(4, "/cam/whep", "look-1234567"), 400, "another address");
+}
+
+#[test]
+fn a_limit_of_handshakes_is_named_with_its_key() {
+    let running = Running::with(1, |config| config.limits.half_open_per_address = 1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let _first = Peer::answered(&running);
+    let second = Peer::offering(&running, str::to_owned);
+    second.err().expect("one at a time").problem(429);
+    let key = "raise `limits.half_open_per_address`";
+    latest(&running, "viewer", "server", key);
+}
+
 /// What a client named of itself tells why no check of it arrives.
 #[test]
 fn candidates_that_cannot_be_used_are_the_reason() {
@@ -172,6 +218,27 @@ fn data_channels_that_never_open_are_a_failure() {
 }
 
 #[test]
+fn data_channels_that_do_not_open_are_told_while_the_session_goes_on() {
+    let running = Running::with(1, |config| config.webrtc.data.viewers = DataAccess::Read);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut viewer = Peer::with_data(&running);
+    viewer.session.channels_mut().expect("agreed").disconnect();
+    let end = Instant::now() + SOON;
+    while failures(&running).is_empty() {
+        assert!(Instant::now() < end, "nobody tells: {:?}", viewer.events);
+        viewer.run_for(Duration::from_millis(250));
+    }
+    assert_eq!(running.sessions(), (1, 0), "it goes on");
+    let silent = "never opened: no packet of the client arrived within 10 s";
+    latest(&running, "viewer", "media", silent);
+    viewer.await_media();
+    assert_eq!(viewer.delete().status, 200);
+    let all = failures(&running);
+    assert_eq!((all.len(), &all[0]["count"]), (1, &json!(1)), "told once");
+    told(&running.get(&viewer.location), "media");
+}
+
+#[test]
 fn publishers_whose_media_never_comes_are_told_what_arrived() {
     let running = Running::start(1);
     let post = |name: &str| {
@@ -201,9 +268,12 @@ fn publishers_whose_media_never_comes_are_told_what_arrived() {
     assert!(remedy.contains("encoder has begun"), "{remedy}");
     let (reason, _) = told(&running.get(&other.location), "media");
     assert!(reason.contains("has a payload type or an SSRC"), "{reason}");
-    // One that gives up although the handshake is done here did not see its end.
+    // One that gives up although the handshake is done at the server did not see its end.
     let (reason, _) = told(&give_up(&blind, &json!({})), "handshake");
-    assert!(reason.contains("the handshake is done here"), "{reason}");
+    assert!(
+        reason.contains("the handshake is done at the server"),
+        "{reason}"
+    );
 }
 
 /// Somebody else is live under the name before the first keyframe.

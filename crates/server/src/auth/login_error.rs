@@ -19,11 +19,11 @@ pub enum LoginError {
         retry_after: Duration,
     },
     /// The webhook does not allow what the client asks for.
-    #[error("the service that decides about rights here does not allow this")]
+    #[error("the service that decides about rights does not allow this")]
     Refused,
     /// The webhook gave no clear answer in time.
     #[error(
-        "the service that decides about rights here gives no answer, so nobody is let in by it: \
+        "the service that decides about rights gives no answer, so nobody is let in by it: \
          wait {} s", .retry_after.as_secs().max(1)
     )]
     NoAnswer {

@@ -7,15 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::counters::FailureCounters;
-use super::record::{ConnectionFailure, FailureRecord};
+use super::record::{ConnectionFailure, FailureRecord, Origin, Stage};
 use super::shown::shown;
 use crate::runtime::{SessionId, SourcePrefix};
 
 /// Time for which a failure is kept after it happened last.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Most entries of all sources together. With the limits on texts below, the list has at most
-/// 640 KiB.
+/// Most entries of all clients together. With the limits on texts below, the list has at most 720 KiB,
+/// ends that the server decided on included.
 const ENTRIES_MAX: usize = 512;
 /// Most entries of one source. Beyond that its oldest entry gives way.
 const ENTRIES_PER_SOURCE: usize = 32;
@@ -23,8 +23,10 @@ const ENTRIES_PER_SOURCE: usize = 32;
 const REASON_BYTES_MAX: usize = 512;
 const REMEDY_BYTES_MAX: usize = 384;
 const STREAM_BYTES_MAX: usize = 96;
-/// Most entries of sources that may be forged. Beyond that the oldest of them gives way.
+/// Most entries of sources that may be forged, and of sessions that the server ended. Beyond that the
+/// oldest of the same kind gives way.
 const UNPROVEN_ENTRIES_MAX: usize = 64;
+const ENDED_ENTRIES_MAX: usize = 64;
 /// Most sessions that are known by an entry.
 const SESSIONS_MAX: usize = 4;
 
@@ -42,18 +44,25 @@ pub(crate) struct Failures {
 impl Failures {
     /// Notes a failure and logs it. The client has proven its address.
     pub(crate) fn note(&self, failure: ConnectionFailure, now: Instant) {
-        self.note_of(failure, true, now);
+        self.counters.note(failure.protocol, failure.stage);
+        self.note_of(failure, Origin::Client, now);
     }
 
     /// Notes a failure, and logs it, of a client whose address anybody may have forged. Such failures
     /// push each other out, and few others.
     pub(crate) fn note_unproven(&self, failure: ConnectionFailure, now: Instant) {
-        self.note_of(failure, false, now);
+        self.counters.note(failure.protocol, failure.stage);
+        self.note_of(failure, Origin::UnprovenClient, now);
     }
 
-    fn note_of(&self, failure: ConnectionFailure, is_proven: bool, now: Instant) {
-        self.counters.note(failure.protocol, failure.stage);
-        let (record, must_log) = self.enter(failure, is_proven, now);
+    /// Notes a session that the server itself ended. Equal ends of a stream are one entry, wherever
+    /// its sessions came from. The end is counted and logged where it is decided.
+    pub(crate) fn note_end(&self, ended: ConnectionFailure, now: Instant) {
+        self.enter(ended, Origin::Server, now);
+    }
+
+    fn note_of(&self, failure: ConnectionFailure, origin: Origin, now: Instant) {
+        let (record, must_log) = self.enter(failure, origin, now);
         if must_log {
             let FailureRecord {
                 stream,
@@ -66,7 +75,11 @@ impl Failures {
             let session = record.sessions.last().map(tracing::field::display);
             let protocol = record.protocol.as_str();
             let remedy = record.remedy.as_deref();
-            tracing::info!(%stream, %source, protocol, stage, session, count, remedy, "{role} did not connect: {reason}");
+            let what = match record.stage {
+                Stage::Connected => "was disconnected",
+                _ => "did not connect",
+            };
+            tracing::info!(%stream, %source, protocol, stage, session, count, remedy, "{role} {what}: {reason}");
         }
     }
 
@@ -75,7 +88,7 @@ impl Failures {
     fn enter(
         &self,
         failure: ConnectionFailure,
-        is_proven: bool,
+        origin: Origin,
         now: Instant,
     ) -> (FailureRecord, bool) {
         let source = SourcePrefix::from(failure.from);
@@ -83,9 +96,11 @@ impl Failures {
         let reason = shown(&failure.reason, REASON_BYTES_MAX);
         let mut entries = self.lock();
         forget_old(&mut entries, now);
+        let is_ended = origin == Origin::Server;
         let is_equal = |it: &FailureRecord| {
-            (it.source, it.protocol, it.role, it.stage)
-                == (source, failure.protocol, failure.role, failure.stage)
+            (it.protocol, it.role, it.stage) == (failure.protocol, failure.role, failure.stage)
+                && (it.origin == Origin::Server) == is_ended
+                && (is_ended || it.source == source)
                 && it.stream == stream
                 && differ_in_numbers_alone(&it.reason, &reason)
         };
@@ -95,15 +110,22 @@ impl Failures {
                 record.count += 1;
                 record.latest = now;
                 record.reason = reason;
-                record.is_proven |= is_proven;
+                record.source = source;
+                if origin == Origin::Client {
+                    record.origin = origin;
+                }
                 let must_log = now.saturating_duration_since(record.logged) >= LOGGED;
                 (record, must_log)
             }
             None => {
-                if !is_proven {
-                    forget_unproven(&mut entries);
+                match origin {
+                    Origin::Server => make_room_of(&mut entries, origin, ENDED_ENTRIES_MAX),
+                    Origin::UnprovenClient => {
+                        make_room_of(&mut entries, origin, UNPROVEN_ENTRIES_MAX);
+                        make_room(&mut entries, source);
+                    }
+                    Origin::Client => make_room(&mut entries, source),
                 }
-                make_room(&mut entries, source);
                 let remedy = failure.remedy.as_deref();
                 let record = FailureRecord {
                     stream,
@@ -111,7 +133,7 @@ impl Failures {
                     role: failure.role,
                     stage: failure.stage,
                     source,
-                    is_proven,
+                    origin,
                     reason,
                     remedy: remedy.map(|it| shown(it, REMEDY_BYTES_MAX)),
                     sessions: Vec::new(),
@@ -180,50 +202,66 @@ fn forget_old(entries: &mut Vec<FailureRecord>, now: Instant) {
     }
 }
 
-/// Removes the oldest entry whose source may be forged, if one more would exceed their limit.
-fn forget_unproven(entries: &mut Vec<FailureRecord>) {
-    let count = entries.iter().filter(|it| !it.is_proven).count();
-    let oldest = entries.iter().position(|it| !it.is_proven);
-    if let Some(oldest) = oldest.filter(|_| count >= UNPROVEN_ENTRIES_MAX) {
+/// Removes the oldest entry of this origin, if one more would exceed their limit `most`.
+fn make_room_of(entries: &mut Vec<FailureRecord>, origin: Origin, most: usize) {
+    let is_like = |it: &FailureRecord| it.origin == origin;
+    let count = entries.iter().filter(|it| is_like(it)).count();
+    let oldest = entries.iter().position(is_like);
+    if let Some(oldest) = oldest.filter(|_| count >= most) {
         entries.remove(oldest);
     }
 }
 
-/// Removes an entry if one more of `source` would exceed a limit: the oldest of the source, or the
-/// oldest of the source that has most.
+/// Removes an entry of a client if one more of `source` would exceed a limit: the oldest of the source,
+/// or the oldest of the site that has most.
 fn make_room(entries: &mut Vec<FailureRecord>, source: SourcePrefix) {
-    let of_source = entries.iter().filter(|it| it.source == source).count();
+    let is_of_client = |it: &&FailureRecord| it.origin != Origin::Server;
+    let is_of_source = |it: &FailureRecord| it.origin != Origin::Server && it.source == source;
+    let of_source = entries.iter().filter(|it| is_of_source(it)).count();
     let victim = if of_source >= ENTRIES_PER_SOURCE {
-        source
-    } else if entries.len() >= ENTRIES_MAX {
-        let mut counts = HashMap::<SourcePrefix, usize>::new();
-        // Of sources with equally many entries, the one whose entries begin last counts as fullest,
-        // so that each count is read once.
-        let mut fullest = (source, of_source);
-        for entry in entries.iter() {
-            let count = counts.entry(entry.source).or_default();
-            *count += 1;
-            if *count > fullest.1 {
-                fullest = (entry.source, *count);
-            }
-        }
-        match fullest.1 {
-            // Every source has one entry at most: the oldest of all gives way.
-            0 | 1 => entries.first().map_or(source, |it| it.source),
-            _ => fullest.0,
-        }
+        entries.iter().position(is_of_source)
+    } else if entries.iter().filter(is_of_client).count() >= ENTRIES_MAX {
+        let fullest = fullest_site(entries.iter().filter(is_of_client), source.site());
+        // Where every site has one entry at most, the oldest of all gives way.
+        let is_victim = |it: &FailureRecord| fullest.is_none_or(|site| it.source.site() == site);
+        let mut places = entries.iter();
+        places.position(|it| it.origin != Origin::Server && is_victim(it))
     } else {
         return;
     };
-    if let Some(oldest) = entries.iter().position(|it| it.source == victim) {
-        entries.remove(oldest);
+    if let Some(victim) = victim {
+        entries.remove(victim);
     }
+}
+
+/// Returns the site with the most entries if one more came from `newcomer`; `None` if none has more
+/// than one.
+///
+/// Entries are counted by site here, because a stranger with IPv6 may have thousands of sources.
+fn fullest_site<'a>(
+    entries: impl Iterator<Item = &'a FailureRecord>,
+    newcomer: SourcePrefix,
+) -> Option<SourcePrefix> {
+    let mut counts = HashMap::from([(newcomer, 1_usize)]);
+    let mut fullest = (newcomer, 1);
+    for entry in entries {
+        let site = entry.source.site();
+        let count = counts.entry(site).or_default();
+        *count += 1;
+        // Of sites with equally many entries, the one that got there first counts as fullest.
+        if *count > fullest.1 {
+            fullest = (site, *count);
+        }
+    }
+    (fullest.1 > 1).then_some(fullest.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
-    use crate::failures::{ClientRole, Protocol, Stage};
+    use crate::failures::{ClientRole, Protocol};
 
     fn failure(from: [u8; 4], stream: &str, reason: &str) -> ConnectionFailure {
         ConnectionFailure {
@@ -246,7 +284,7 @@ mod tests {
         let logged = (0..60).filter(|second| {
             let now = start + Duration::from_secs(second * 2);
             failures
-                .enter(failure(ONE, "cam", "no checks"), true, now)
+                .enter(failure(ONE, "cam", "no checks"), Origin::Client, now)
                 .1
         });
         assert_eq!(logged.count(), 2);
@@ -317,6 +355,43 @@ mod tests {
         let all = failures.all(now);
         assert_eq!(all.len(), ENTRIES_MAX);
         assert_eq!(all[0].source.to_string(), "10.0.7.207");
+    }
+
+    #[test]
+    fn a_stranger_with_a_whole_network_pushes_out_only_its_own_entries() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        for number in 0..100 {
+            failures.note(failure([10, number, 0, 1], "cam", "innocent"), now);
+        }
+        for number in 0..5_000_u16 {
+            let from = Ipv6Addr::new(0x2001, 0xdb8, 7, number, 0, 0, 0, 1);
+            let mut flood = failure(ONE, "cam", "flood");
+            flood.from = from.into();
+            failures.note(flood, now);
+        }
+        let all = failures.all(now);
+        let innocent = all.iter().filter(|it| &*it.reason == "innocent");
+        assert_eq!((innocent.count(), all.len()), (100, ENTRIES_MAX));
+    }
+
+    #[test]
+    fn sessions_that_the_server_ends_are_one_entry_a_stream_and_push_out_each_other() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        failures.note(failure(ONE, "cam", "deleted"), now);
+        for number in 0..5_000_u32 {
+            let [.., third, fourth] = number.to_be_bytes();
+            failures.note_end(failure([10, 0, third, fourth], "cam", "deleted"), now);
+        }
+        let all = failures.all(now);
+        let counts: Vec<_> = all.iter().map(|it| it.count).collect();
+        assert_eq!(counts, [5_000, 1]);
+        assert_eq!(all[0].source.to_string(), "10.0.19.135", "the latest");
+        for number in 0..1_000 {
+            failures.note_end(failure(ONE, &format!("cam {number}"), "deleted"), now);
+        }
+        let all = failures.all(now);
+        assert_eq!(all.len(), ENDED_ENTRIES_MAX + 1);
+        assert!(all.iter().any(|it| it.origin == Origin::Client));
     }
 
     #[test]

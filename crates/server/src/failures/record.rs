@@ -69,10 +69,12 @@ pub(crate) enum Stage {
     Handshake,
     /// The connection stood, but no media came, or no messages could.
     Media,
+    /// The connection served its client, until it broke or the server ended it.
+    Connected,
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Rights,
         Self::Server,
         Self::Stream,
@@ -80,6 +82,7 @@ impl Stage {
         Self::Ice,
         Self::Handshake,
         Self::Media,
+        Self::Connected,
     ];
 
     /// Returns the name for the API and for labels of metrics.
@@ -92,6 +95,7 @@ impl Stage {
             Self::Ice => "ice",
             Self::Handshake => "handshake",
             Self::Media => "media",
+            Self::Connected => "connected",
         }
     }
 
@@ -104,6 +108,17 @@ impl Stage {
             _ => Self::Offer,
         }
     }
+}
+
+/// What an entry tells of, which decides with which others it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A connection of a client that has proven its address.
+    Client,
+    /// A connection of a client whose address may be forged.
+    UnprovenClient,
+    /// Sessions that the server ended, which may be all of a stream at once.
+    Server,
 }
 
 /// A connection that failed.
@@ -131,9 +146,9 @@ pub(crate) struct FailureRecord {
     pub(crate) protocol: Protocol,
     pub(crate) role: ClientRole,
     pub(crate) stage: Stage,
+    /// Where the connections came from; of sessions that the server ended, the latest.
     pub(crate) source: SourcePrefix,
-    /// Whether some client of the source has proven its address.
-    pub(super) is_proven: bool,
+    pub(super) origin: Origin,
     pub(crate) reason: Box<str>,
     pub(crate) remedy: Option<Box<str>>,
     /// The latest sessions that failed so, the latest last.

@@ -13,6 +13,9 @@ use crate::sessions::ConnectionAddresses;
 
 use super::{query_stream, stream_in_path};
 
+/// Title of the answer to an address that may not try a login now.
+pub(super) const TOO_MANY_WRONG_LOGINS: &str = "Too many wrong logins";
+
 /// Title and detail of an error response, left with the response for this module.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
@@ -53,7 +56,11 @@ pub(super) async fn note(
     // A session that ended has told why, and its client asks only to learn that.
     let is_told = wanted == Wanted::IceChange && status == 410;
     if let Some(Refusal { title, detail }) = refusal.filter(|_| !is_told) {
-        let (stage, request) = match (Stage::of_status(status), wanted) {
+        let stage = match title == TOO_MANY_WRONG_LOGINS {
+            true => Stage::Rights,
+            false => Stage::of_status(status),
+        };
+        let (stage, request) = match (stage, wanted) {
             (Stage::Offer | Stage::Stream, Wanted::IceChange) => (Stage::Ice, "PATCH: "),
             (stage, Wanted::IceChange) => (stage, "PATCH: "),
             (stage, Wanted::Connection) => (stage, ""),
@@ -66,11 +73,38 @@ pub(super) async fn note(
             from: connection.peer.ip(),
             session: None,
             reason: format!("{request}{title} ({status}): {detail}"),
-            remedy: None,
+            remedy: remedy(stage, status, role).map(str::to_owned),
         };
         app.failures.note(failure, Instant::now());
     }
     response
+}
+
+/// Returns what to change, where the detail of the refusal does not say so by itself.
+fn remedy(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str> {
+    match (stage, status, role) {
+        (Stage::Rights, 429, _) => Some(
+            "correct the password or token in the client; until then its whole address waits: 20 wrong logins \
+             may come at once, then one in 2 s, and no key raises this limit",
+        ),
+        (Stage::Rights, 401, ClientRole::Publisher) => Some(
+            "give the client a user or token that may publish the stream: auth.users, or auth.publish_token",
+        ),
+        (Stage::Rights, 401, ClientRole::Participant) => Some(
+            "give the client a user or token that may enter the room: auth.users, or auth.publish_token",
+        ),
+        (Stage::Rights, 401, _) => Some(
+            "give the client a user or token that may read the stream: auth.users, or auth.read_token",
+        ),
+        (Stage::Stream, 409, ClientRole::Viewer) => {
+            Some("see why the stream has no source: GET /api/v1/streams has its state")
+        }
+        (Stage::Offer, 422, ClientRole::Viewer) => Some(
+            "let the source send a codec that the client has, such as H.264 without B-frames and Opus, or use \
+             another player",
+        ),
+        _ => None,
+    }
 }
 
 /// Returns who a request comes from, and what it wants; `None` for requests that no connection depends

@@ -19,6 +19,7 @@ use super::body;
 use super::problem::Problem;
 use crate::app::App;
 use crate::auth::Users;
+use crate::failures::Stage;
 use crate::runtime::SessionId;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
@@ -71,14 +72,26 @@ pub(super) fn find_keyed(
 /// its client ended it, or if that is too long ago.
 pub(super) fn gone(sessions: &Negotiator, stream: Option<&str>, session: &str) -> Option<Problem> {
     let ending = sessions.ending(stream, session);
-    // A failure tells more than the kind of end: what arrived, or who has the stream.
-    let Some(failure) = sessions.failure(stream, session) else {
-        return ending.map(|it| Problem::new(StatusCode::GONE, it.title(), it.to_string()));
+    // A failure tells more than the kind of end: what arrived, or who has the stream. An end that the
+    // server decided on is told to operators in other words.
+    let failure = sessions.failure(stream, session);
+    let failure = failure.filter(|it| ending.is_none() || it.stage != Stage::Connected);
+    let Some(failure) = failure else {
+        return ending.map(|it| {
+            let problem = Problem::new(StatusCode::GONE, it.title(), it.to_string());
+            problem.with("ended", it.as_str())
+        });
     };
-    let title = ending.map_or("The connection failed", EndReason::title);
+    let title = match failure.stage {
+        Stage::Connected => "The connection was lost",
+        _ => ending.map_or("The connection failed", EndReason::title),
+    };
     let reason: String = failure.reason.into();
     let problem = Problem::new(StatusCode::GONE, title, reason);
-    let problem = problem.with("stage", failure.stage.as_str());
+    let mut problem = problem.with("stage", failure.stage.as_str());
+    if let Some(ending) = ending {
+        problem = problem.with("ended", ending.as_str());
+    }
     Some(match failure.remedy {
         Some(remedy) => problem.with("remedy", String::from(remedy)),
         None => problem,

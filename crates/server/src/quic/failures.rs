@@ -93,7 +93,7 @@ impl SessionContext {
                 Stage::Stream,
                 format!(
                     "the session was granted, but within {seconds} s the client subscribed to nothing: the \
-                     stream that it waits for is not here"
+                     stream that it waits for is not at this server"
                 ),
                 Some("GET /api/v1/streams lists the streams; the last part of the URL is the name"),
             ),

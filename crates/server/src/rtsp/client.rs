@@ -10,7 +10,7 @@ use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
 
 use super::counters::Counters;
-use super::failures::{ConnectionEnd, RequestedStream, Unfinished};
+use super::failures::{self, ConnectionEnd, RequestedStream, Unfinished, interrupted};
 use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
@@ -22,7 +22,7 @@ use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
-use crate::failures::ConnectionFailure;
+use crate::failures::{ClientRole, ConnectionFailure};
 use crate::runtime::{Arrival, ConnectionPermit, Key};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
@@ -51,6 +51,8 @@ pub(super) struct Client {
     pub(super) cookie: Option<Box<str>>,
     /// Whether the kernel takes no more bytes for now.
     pub(super) is_full: bool,
+    /// Whether the client skipped media again and again without catching up, and is released for it.
+    pub(super) is_too_slow: bool,
     /// Time at which the kernel last took bytes, or had none to take.
     pub(super) progressed: Instant,
     /// Set when everything was said: the connection is closed once all is written, at the latest at
@@ -135,6 +137,7 @@ impl Client {
             described: None,
             cookie: None,
             is_full: false,
+            is_too_slow: false,
             progressed: now,
             closing: None,
             permit,
@@ -225,6 +228,10 @@ impl Client {
         end: &ConnectionEnd<'_>,
         now: Instant,
     ) -> Option<ConnectionFailure> {
+        if let (Some(explained), Some(session)) = (interrupted(end), self.player()) {
+            let viewer = (session.name(), ClientRole::Viewer);
+            return Some(failures::failure(viewer, explained, self.peer.ip()));
+        }
         let unfinished = Unfinished {
             handshake: self.wire.is_within_handshake(),
             request: self.connection.has_partial_request(),
@@ -337,6 +344,7 @@ impl Client {
             WriteOutcome::Full => self.is_full = true,
             WriteOutcome::TooSlow => {
                 counters.closed_too_slow.add(1);
+                self.is_too_slow = true;
                 tracing::warn!(client = %self.name(), "RTSP client closed: it skipped again and again without catching up");
                 return Served::Ends;
             }

@@ -195,14 +195,6 @@ impl Clients {
         drop(self.take(key));
     }
 
-    /// Notes the failure that the end of a client's connection means, if it means one.
-    fn note_end(&self, key: Key, end: &ConnectionEnd<'_>, now: Instant) {
-        let client = self.delivery.clients.get(key);
-        if let Some(failure) = client.and_then(|it| it.failure(end, now)) {
-            self.shared.failures.note(failure, now);
-        }
-    }
-
     /// Notes the failure of a publisher that is disconnected before it published anything.
     pub(super) fn note_unpublished(&self, key: Key, why: &Ended, now: Instant) {
         if let Some(client) = self.delivery.clients.get(key)
@@ -439,6 +431,7 @@ impl Clients {
 
     fn release_gone(&mut self) {
         while let Some(key) = self.delivery.gone.pop() {
+            self.note_slow(key);
             self.release(key);
         }
     }
@@ -456,6 +449,7 @@ impl Clients {
         if client.is_full && idle > self.shared.budget.stall && is_player {
             self.delivery.counters.closed_stalled.add(1);
             tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "RTSP client closed: it has read nothing for rtsp.stall_s");
+            self.note_end(key, &ConnectionEnd::Stalled(idle), now);
         } else if client.wire.is_overdue(now) {
             self.delivery.counters.closed_tls.add(1);
             tracing::debug!(client = %client.name(), "RTSP client closed: its TLS handshake took too long");
@@ -463,6 +457,7 @@ impl Clients {
         } else if client.has_lapsed(&self.shared.users) {
             self.delivery.counters.closed_expired.add(1);
             tracing::info!(client = %client.name(), "RTSP client closed: its token has expired");
+            self.note_end(key, &ConnectionEnd::Lapsed, now);
         } else {
             return true;
         }

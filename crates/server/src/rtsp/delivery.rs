@@ -286,6 +286,7 @@ impl Delivery {
                 &mut sent,
             ) {
                 self.counters.closed_too_slow.add(1);
+                client.is_too_slow = true;
                 self.gone.push(*key);
             }
             if sent.skips > before {

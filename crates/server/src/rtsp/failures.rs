@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use glassline_rtsp::server::{Access, Answered, Closed, Event};
 
@@ -50,6 +51,12 @@ pub(super) enum ConnectionEnd<'a> {
     HandshakeTimeout,
     /// Another connection needed its place.
     Evicted,
+    /// A player took no bytes of its connection for this long.
+    Stalled(Duration),
+    /// A player skipped media again and again without catching up.
+    TooSlow,
+    /// The token of a client has expired.
+    Lapsed,
 }
 
 /// What a connection was doing when it ended.
@@ -163,6 +170,8 @@ impl RequestedStream {
                 Some(UNTRUSTED),
             )),
             ConnectionEnd::Closed(closed) => self.closed(closed),
+            // Of a player, see `interrupted`; others have not begun.
+            ConnectionEnd::Stalled(_) | ConnectionEnd::TooSlow | ConnectionEnd::Lapsed => None,
             ConnectionEnd::ByClient => self.left(unfinished),
             ConnectionEnd::Broken(error) => self.left(unfinished).or_else(|| {
                 let reason = format!("the connection broke before a request came: {error}");
@@ -224,6 +233,31 @@ impl RequestedStream {
         };
         failure((&self.path, role), explained, from)
     }
+}
+
+/// Explains why the server ends a player's connection over which media flowed; `None` if it does not.
+pub(super) fn interrupted(end: &ConnectionEnd<'_>) -> Option<Explained> {
+    let (reason, remedy) = match end {
+        ConnectionEnd::Stalled(idle) => (
+            format!(
+                "PLAY was granted, and for {} s the player took nothing of what is sent to it over TCP",
+                idle.as_secs()
+            ),
+            "the player's network is gone, or its program hangs; rtsp.stall_s is the time that it may take",
+        ),
+        ConnectionEnd::TooSlow => (
+            "the player takes less than the stream sends: it skipped to newer keyframes again and again \
+             without catching up"
+                .to_owned(),
+            "lower the bitrate of the stream, give the player a faster network, or raise rtsp.lag_ms",
+        ),
+        ConnectionEnd::Lapsed => (
+            "the server ended the session: the client's token has expired".to_owned(),
+            "give the client a new token before the old one ends, or tokens of a longer life",
+        ),
+        _ => return None,
+    };
+    Some((Stage::Connected, reason, Some(remedy)))
 }
 
 /// Returns a failure of a client at `from` that wanted to have a role in a stream.
@@ -312,7 +346,7 @@ const fn explain(status: u16) -> (&'static str, Option<&'static str>) {
             Some("the client must ask with DESCRIBE again"),
         ),
         415 => (
-            "the description has media that cannot be received here",
+            "the description has media that the server cannot receive",
             Some("publish one of the codecs that the documentation lists"),
         ),
         453 => (
@@ -330,6 +364,9 @@ const fn explain(status: u16) -> (&'static str, Option<&'static str>) {
             "the stream has no source yet, or the server is busy",
             Some("GET /api/v1/streams has the state of the source"),
         ),
-        _ => ("the request is not valid here", None),
+        _ => (
+            "the server cannot take this request in the state of the session",
+            None,
+        ),
     }
 }

@@ -1,4 +1,5 @@
-//! Notes players that were granted PLAY and got nothing among the failed connections.
+//! Notes connections that end before their time, and players that were granted PLAY and got nothing,
+//! among the failed connections.
 
 use std::time::Instant;
 
@@ -6,11 +7,32 @@ use mio::event::Event;
 
 use super::client::Client;
 use super::clients::Clients;
+use super::failures::ConnectionEnd;
 use super::reception::Departure;
 use super::udp_clients::UdpClients;
 use crate::runtime::Key;
 
 impl Clients {
+    /// Notes the failure that the end of a client's connection means, if it means one.
+    pub(super) fn note_end(&self, key: Key, end: &ConnectionEnd<'_>, now: Instant) {
+        let client = self.delivery.clients.get(key);
+        let Some(failure) = client.and_then(|it| it.failure(end, now)) else {
+            return;
+        };
+        match end {
+            ConnectionEnd::Lapsed => self.shared.failures.note_end(failure, now),
+            _ => self.shared.failures.note(failure, now),
+        }
+    }
+
+    /// Notes that a client is released because it takes less than it is sent, if that is why.
+    pub(super) fn note_slow(&self, key: Key) {
+        let client = self.delivery.clients.get(key);
+        if client.is_some_and(|it| it.is_too_slow) {
+            self.note_end(key, &ConnectionEnd::TooSlow, Instant::now());
+        }
+    }
+
     /// Notes the players that still wait for their first media, each once.
     pub(super) fn note_unserved(&mut self, now: Instant) {
         for key in self.delivery.clients.keys() {

@@ -34,6 +34,20 @@ impl SourcePrefix {
     }
 }
 
+impl SourcePrefix {
+    /// Returns the network of a site, as far as addresses tell: the /24 of an IPv4 address, the /48 of
+    /// an IPv6 address (RFC 6177 §2). Somebody who has one such network may send from all of it.
+    pub(crate) fn site(self) -> Self {
+        match self {
+            Self::V4(address) => {
+                let [a, b, c, _] = address.octets();
+                Self::V4(Ipv4Addr::new(a, b, c, 0))
+            }
+            Self::V6([a, b, c, _]) => Self::V6([a, b, c, 0]),
+        }
+    }
+}
+
 impl From<IpAddr> for SourcePrefix {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -74,6 +88,20 @@ mod tests {
         assert_ne!(prefix("2001:db8:1:2::1"), prefix("2001:db8:1:3::1"));
         assert_ne!(prefix("192.0.2.1"), prefix("192.0.2.2"));
         assert_eq!(prefix("::ffff:192.0.2.1"), prefix("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_site_has_many_networks() {
+        assert_eq!(
+            prefix("2001:db8:1:2::1").site(),
+            prefix("2001:db8:1:ff::1").site()
+        );
+        assert_ne!(
+            prefix("2001:db8:1:2::1").site(),
+            prefix("2001:db8:2:2::1").site()
+        );
+        assert_eq!(prefix("192.0.2.1").site(), prefix("192.0.2.200").site());
+        assert_ne!(prefix("192.0.2.1").site(), prefix("192.0.3.1").site());
     }
 
     #[test]

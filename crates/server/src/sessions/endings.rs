@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::runtime::SessionId;
 
-/// Time for which a reason is kept. A page asks as soon as it sees its connection closed.
-const KEPT: Duration = Duration::from_secs(30);
+/// Time for which a reason is kept, as for failures. A page asks as soon as it sees its connection
+/// closed, which may be long after the end if its own network was away.
+const KEPT: Duration = Duration::from_secs(3600);
 
 /// Most reasons that are kept; beyond that the oldest is forgotten.
 const KEPT_MAX: usize = 1024;
@@ -63,6 +64,64 @@ impl EndReason {
             Self::NotPublished => "Not published",
             Self::TokenExpired => "The token or the right has expired",
             Self::Draining => "The server is about to stop",
+        }
+    }
+
+    /// Returns the reason's name for programs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::TracksChanged => "tracks_changed",
+            Self::Deleted => "deleted",
+            Self::Reordered => "b_frames",
+            Self::Replaced => "replaced",
+            Self::NoMedia => "no_media",
+            Self::Dismissed => "dismissed",
+            Self::NotPublished => "not_published",
+            Self::TokenExpired => "expired",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// Returns what happened and what to change, as the operator's list of failures has it.
+    pub(super) const fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::TracksChanged => (
+                "the server ended the session: the source of the stream changed its codecs",
+                "players join again by themselves; if they do not, let them POST a new offer",
+            ),
+            Self::Deleted => (
+                "the server ended the session: an operator or the API deleted the stream",
+                "add the source again if that was a mistake; GET /api/v1/audit has who deleted it",
+            ),
+            Self::Reordered => (
+                "the server ended the session: the stream's video has B-frames, which browsers show in the \
+                 wrong order",
+                "have the encoder make no B-frames (ffmpeg: -bf 0), or let the player ask with ?transcode",
+            ),
+            Self::Replaced => (
+                "the server ended the session: another publisher took the stream over",
+                "if both shall publish, give each a name of its own",
+            ),
+            Self::NoMedia => (
+                "the server ended the session: the publisher sent no media that viewers can begin with",
+                "see whether its encoder runs, and set the keyframe interval to 1 or 2 s",
+            ),
+            Self::Dismissed => (
+                "an operator ended the session",
+                "GET /api/v1/audit has who ended it; to keep a client away, take its right to read or publish",
+            ),
+            Self::NotPublished => (
+                "the server ended the session: the stream could not be published",
+                "the lines before in the server's log have the reason",
+            ),
+            Self::TokenExpired => (
+                "the server ended the session: its token, or the right that the webhook gave, has expired",
+                "give the client a new token before the old one ends, or tokens of a longer life",
+            ),
+            Self::Draining => (
+                "the server sent the session to the other servers of the cluster: it is about to stop",
+                "players join again by themselves; if they do not, see whether another server has the stream",
+            ),
         }
     }
 }

@@ -13,6 +13,7 @@ use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport, St
 
 use glassline_rtp::rtcp;
 
+use crate::failures::failures;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
 
@@ -265,6 +266,12 @@ fn a_client_that_stalls_skips_and_is_closed_and_nobody_else_notices() {
         assert!(Instant::now() < end, "it takes nothing, and is still there");
         std::thread::sleep(Duration::from_millis(50));
     }
+    let failure = &failures(&running)[0];
+    let text = |name: &str| failure[name].as_str().unwrap_or_default();
+    assert_eq!((text("stage"), text("stream")), ("connected", STREAM));
+    let reason = "s the player took nothing of what is sent to it over TCP";
+    assert!(text("reason").ends_with(reason), "{failure}");
+    assert!(text("remedy").contains("rtsp.stall_s"), "{failure}");
     for viewer in await_viewers(&pool, |_| true) {
         assert_eq!((viewer.damaged, viewer.video.lost()), (0, 0), "{viewer:?}");
     }

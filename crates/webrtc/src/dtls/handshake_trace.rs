@@ -1,5 +1,7 @@
 //! What this end has seen of a handshake, to say why it is not done.
 
+use super::client_hello;
+
 /// Content type of handshake records (RFC 5246 §6.2.1).
 const HANDSHAKE: u8 = 22;
 /// Content type of alerts.
@@ -58,6 +60,9 @@ pub struct HandshakeTrace {
     pub latest_received: Option<Flight>,
     /// Latest flight of this end.
     pub latest_sent: Option<Flight>,
+    /// Profiles for SRTP that the peer's ClientHello has in `use_srtp` (RFC 5764 §4.1.2), at most 16:
+    /// none without that extension. `None` if the peer sent no ClientHello, or sent it in fragments.
+    pub srtp_offered: Option<Box<[u16]>>,
     /// Fatal alert of the peer (RFC 5246 §7.2), by its number.
     pub alert: Option<u8>,
     /// Why this end gave the handshake up; `None` if it did not.
@@ -69,6 +74,11 @@ impl HandshakeTrace {
     pub(super) fn note_received(&mut self, datagram: &[u8]) {
         self.received = self.received.saturating_add(1);
         self.latest_received = latest_flight(datagram).or(self.latest_received);
+        let hello = records(datagram).find_map(|(kind, body)| match kind {
+            HANDSHAKE => client_hello::srtp_profiles(body),
+            _ => None,
+        });
+        self.srtp_offered = hello.or(self.srtp_offered.take());
         // An alert within the encryption is found by the handshake itself.
         let alert = records(datagram).find_map(|(kind, body)| match (kind, body) {
             (ALERT, [2, description]) => Some(*description),

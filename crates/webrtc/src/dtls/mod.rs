@@ -17,6 +17,7 @@
 mod application_data;
 mod certificate;
 mod cipher;
+mod client_hello;
 mod curves;
 mod fastest;
 mod handshake_trace;

@@ -277,6 +277,11 @@ impl Agent {
         self.agent.handle_timeout(now);
     }
 
+    /// Returns when authentic STUN last arrived; from the path's address, for a lite agent.
+    pub(crate) const fn last_received(&self) -> Instant {
+        self.last_received
+    }
+
     /// Returns the instant at which the peer counts as gone unless it is heard from before, and
     /// answers checks if it ever answered one.
     pub(crate) fn stun_deadline(&self) -> Instant {

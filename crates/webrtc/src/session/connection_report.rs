@@ -1,5 +1,7 @@
 //! How far the connection to a peer came, to say why it failed.
 
+use std::time::Instant;
+
 use super::Session;
 use crate::TransportAddress;
 use crate::dtls::HandshakeTrace;
@@ -18,6 +20,9 @@ pub struct ConnectionReport {
     /// Addresses that those checks came from since the last ICE restart, at most 24, the latest
     /// last.
     pub sources: Vec<TransportAddress>,
+    /// Instant at which the latest of those checks arrived, from the address in use if there is one;
+    /// the session's begin before the first. `None` in a report that no session made.
+    pub heard: Option<Instant>,
     /// Number of connectivity checks that this end sent to those addresses. A full agent's own
     /// checks are not counted.
     pub own_checks: u32,
@@ -42,6 +47,7 @@ impl Session {
             stated: self.ice.stated(),
             checks,
             sources: sources.to_vec(),
+            heard: Some(self.ice.last_received()),
             own_checks,
             own_checks_answered,
             is_dtls_client: dtls.is_some_and(|it| it.role() == Role::Client),

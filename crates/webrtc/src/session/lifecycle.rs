@@ -112,7 +112,13 @@ impl Session {
         // A session with only data does not need SRTP, and its peer may offer none.
         let has_media = !self.senders.is_empty() || !self.receivers.is_empty();
         let profile = match srtp {
-            None if has_media => return self.finish(CloseReason::NoSrtpProfile),
+            None if has_media => {
+                // The peer has keys for DTLS, and learns that nothing will come.
+                if let Some(dtls) = &mut self.dtls {
+                    dtls.close(now);
+                }
+                return self.finish(CloseReason::NoSrtpProfile);
+            }
             Some((profile, material)) if has_media => {
                 if self.protect_media(profile, role, &material.0).is_err() {
                     return self.finish(CloseReason::HandshakeFailed);

@@ -29,7 +29,7 @@ struct FailureView {
     protocol: &'static str,
     role: &'static str,
     /// Stage at which the connections failed: `rights`, `server`, `stream`, `offer`, `ice`,
-    /// `handshake` or `media`.
+    /// `handshake`, `media` or `connected`.
     stage: &'static str,
     /// The client's IPv4 address or IPv6 /64.
     source: String,

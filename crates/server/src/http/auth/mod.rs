@@ -7,6 +7,7 @@ use axum::http::{StatusCode, header};
 
 use super::page_guard;
 use super::problem::Problem;
+use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
 use crate::auth::{
     Access, Action, Credential, LoginError, Question, REALM, Readable, Requester, Sites,
@@ -123,7 +124,7 @@ pub(super) async fn publisher(
     }
     if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
-            "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
+            "only the server's own machine may publish: set `auth.publish_token` or `auth.users` to \
              allow others",
         ));
     }
@@ -206,7 +207,7 @@ pub(super) async fn stream_of_key(
     }
     if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
-            "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
+            "only the server's own machine may publish: set `auth.publish_token` or `auth.users` to \
              allow others",
         ));
     }
@@ -289,7 +290,7 @@ pub(super) async fn participant(
     }
     if !users.has_logins() && !users.has_token(Access::Publish) {
         return Err(forbidden(
-            "only this machine may publish here, and joining a room is publishing: set \
+            "only the server's own machine may publish, and joining a room is publishing: set \
              `auth.publish_token` or `auth.users` to allow others",
         ));
     }
@@ -372,7 +373,7 @@ pub(super) fn refuse_later(error: LoginError) -> Result<(), Problem> {
     let (status, title) = match error {
         LoginError::Wrong => return Ok(()),
         LoginError::Token(reason) => return Err(invalid_token(reason)),
-        LoginError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "Too many wrong logins"),
+        LoginError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, TOO_MANY_WRONG_LOGINS),
         LoginError::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Too many logins"),
         LoginError::NoAnswer { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Rights unknown"),
         LoginError::Refused => return Err(forbidden(error.to_string())),

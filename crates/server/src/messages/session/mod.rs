@@ -32,6 +32,10 @@ use queues::{ChannelQueues, SendRefusal};
 /// be too often.
 const SHOWN: Duration = Duration::from_secs(1);
 
+/// Time from the end of the handshake in which SCTP must be established: it takes two round trips, and
+/// three lost packets in a row cost 7 s.
+const OPENING_MAX: Duration = Duration::from_secs(10);
+
 /// Most bytes of labels and protocols that the server keeps for a peer.
 const NAMES_BYTES_MAX: usize = 4 << 10;
 
@@ -80,9 +84,17 @@ pub(crate) struct Messages {
     /// The statistics that were published last, and when.
     shown: Option<(Instant, DataStats)>,
     created: Instant,
+    /// When the session was connected, so that SCTP could begin; `None` before.
+    connected: Option<Instant>,
+    /// Whether it was told that the association is not established.
+    is_told: bool,
 }
 
 impl Messages {
+    /// Time from the end of the handshake after which a refused association is told of. A client that
+    /// leaves at once refuses it, too, just before it closes the session.
+    pub(crate) const REFUSAL_TOLD: Duration = Duration::from_secs(1);
+
     /// Creates the channels of a session on `side`. Messages from the peer are passed on if it
     /// `may_send`.
     pub(crate) fn new(
@@ -107,7 +119,46 @@ impl Messages {
             },
             shown: None,
             created: now,
+            connected: None,
+            is_told: false,
         }
+    }
+
+    /// Notes that the session is connected, from which on the association is to be established soon.
+    pub(crate) fn connected(&mut self, now: Instant) {
+        self.connected.get_or_insert(now);
+    }
+
+    /// Returns the time since the session was connected; zero before.
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        let since = self.connected.map(|at| now.saturating_duration_since(at));
+        since.unwrap_or_default()
+    }
+
+    /// Returns when it is to be told that the association is not established; `None` if it is or was,
+    /// if that was told, or before the session is connected.
+    fn due(&self) -> Option<Instant> {
+        let wait = match self.association {
+            Association::Opening => OPENING_MAX,
+            Association::Refused(_) => Self::REFUSAL_TOLD,
+            Association::Established | Association::Ended => return None,
+        };
+        self.connected.filter(|_| !self.is_told).map(|at| at + wait)
+    }
+
+    /// Returns whether it is to be told now that the association is not established.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.due().is_some_and(|due| due <= now)
+    }
+
+    /// Returns whether it was told that the association is not established.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Remembers that it was told: once is enough.
+    pub(crate) fn set_told(&mut self) {
+        self.is_told = true;
     }
 
     /// Returns the configuration of the session's SCTP association.
@@ -312,9 +363,10 @@ impl Messages {
         self.queues.pump(channels, now, counters)
     }
 
-    /// Returns when a queued message will have waited too long.
+    /// Returns when a queued message will have waited too long, or the association.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.queues.deadline()
+        let due = [self.queues.deadline(), self.due()];
+        due.into_iter().flatten().min()
     }
 }
 

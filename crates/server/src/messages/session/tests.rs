@@ -550,3 +550,35 @@ fn a_publisher_that_comes_back_is_heard_on_the_same_channels() {
     assert_eq!(scene.viewers[0].opened_by_server(), 1);
     assert_eq!(scene.counters.messages_dropped_not_allowed.get(), 1);
 }
+
+#[test]
+fn an_association_that_is_not_established_is_told_once_and_at_its_time() {
+    let (now, s) = (Instant::now(), Duration::from_secs);
+    let new = || {
+        let broker = Arc::new(MessageBroker::default());
+        let id = SessionId::new("viewer");
+        let mut messages = Messages::new(id, Side::Viewers, false, broker, BOUNDS, now);
+        assert_eq!(messages.deadline(), None, "the handshake is not done");
+        messages.connected(now + s(5));
+        messages
+    };
+    let mut silent = new();
+    assert_eq!(
+        silent.deadline(),
+        Some(now + s(15)),
+        "from the handshake on"
+    );
+    assert!(!silent.is_overdue(now + s(14)) && silent.is_overdue(now + s(15)));
+    silent.set_told();
+    assert_eq!(silent.deadline(), None);
+    let mut refused = new();
+    let (cause, text) = (None, String::new());
+    let aborted = sctp::CloseReason::AbortedByPeer { cause, text };
+    refused.association.end(&aborted);
+    assert!(!refused.is_overdue(now + s(5)) && refused.is_overdue(now + s(6)));
+    let mut served = new();
+    served.association = super::Association::Established;
+    assert_eq!(served.deadline(), None);
+    served.association.end(&aborted);
+    assert!(!served.is_overdue(now + s(60)), "it was established");
+}

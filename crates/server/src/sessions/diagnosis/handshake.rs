@@ -1,10 +1,13 @@
 //! Connections whose DTLS handshake did not finish.
 
-use glassline_webrtc::Flight;
+use glassline_webrtc::{ConnectionReport, Flight};
 
 use super::ice::hosts;
 use super::{Diagnosis, Evidence};
 use crate::failures::Stage;
+
+/// Most SRTP profiles that a sentence names.
+const PROFILES_NAMED_MAX: usize = 4;
 
 pub(super) fn wrong_fingerprint() -> Diagnosis {
     Diagnosis::new(
@@ -15,12 +18,44 @@ pub(super) fn wrong_fingerprint() -> Diagnosis {
     )
 }
 
-pub(super) fn no_srtp_profile() -> Diagnosis {
+/// Says that the handshake is done, and has no profile for the keys of media.
+pub(super) fn no_srtp_profile(report: &ConnectionReport) -> Diagnosis {
+    let seen = match report.handshake.srtp_offered.as_deref() {
+        _ if report.is_dtls_client => {
+            "the client, which is the DTLS server, chose no SRTP profile of those in the server's ClientHello"
+                .to_owned()
+        }
+        Some([]) => "the client's ClientHello has no SRTP profile (use_srtp)".to_owned(),
+        Some(offered) => format!(
+            "the client's ClientHello has no SRTP profile (use_srtp) besides {}, and the server has none of \
+             these",
+            profile_names(offered)
+        ),
+        None => "client and server have no SRTP profile (use_srtp) in common".to_owned(),
+    };
     Diagnosis::new(
         Stage::Handshake,
-        "DTLS: the client agreed to no SRTP profile (use_srtp), so that media cannot be encrypted",
-        "the client must offer SRTP_AEAD_AES_256_GCM, SRTP_AEAD_AES_128_GCM or SRTP_AES128_CM_SHA1_80",
+        format!("DTLS: {seen}, so that media cannot be encrypted"),
+        "let the client offer SRTP_AEAD_AES_256_GCM, SRTP_AEAD_AES_128_GCM or SRTP_AES128_CM_SHA1_80; no key of \
+         the server adds another profile",
     )
+}
+
+/// Returns the names of SRTP profiles (IANA, "DTLS-SRTP Protection Profiles").
+fn profile_names(numbers: &[u16]) -> String {
+    let name = |number: &u16| match number {
+        0x0002 => "SRTP_AES128_CM_SHA1_32".to_owned(),
+        0x0005 => "SRTP_NULL_SHA1_80".to_owned(),
+        0x0006 => "SRTP_NULL_SHA1_32".to_owned(),
+        0x0009 => "DOUBLE_AEAD_AES_128_GCM_AEAD_AES_128_GCM".to_owned(),
+        0x000a => "DOUBLE_AEAD_AES_256_GCM_AEAD_AES_256_GCM".to_owned(),
+        other => format!("0x{other:04x}"),
+    };
+    let names: Vec<String> = numbers.iter().take(PROFILES_NAMED_MAX).map(name).collect();
+    match numbers.len().saturating_sub(PROFILES_NAMED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 /// Says that the client ended the handshake with a fatal alert.

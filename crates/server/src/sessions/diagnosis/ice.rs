@@ -117,7 +117,7 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
     match widest {
         Reach::Machine if from != Reach::Machine => Some((
             "this is a loopback address, which no other machine reaches",
-            format!("{set} the address by which clients reach this machine"),
+            format!("{set} the address by which clients reach the server"),
         )),
         Reach::Host => Some((
             "this is the container's address",
@@ -127,9 +127,7 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
         )),
         Reach::LocalNetwork if from == Reach::Internet => Some((
             "this is a private address, which the Internet does not reach",
-            format!(
-                "{set} the public address, and forward {protocols} port {port} to this machine"
-            ),
+            format!("{set} the public address, and forward {protocols} port {port} to the server"),
         )),
         _ if !candidates.iter().any(is_family) && !client.is_loopback() => {
             let family = if client.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -147,7 +145,7 @@ fn way_remedy(evidence: &Evidence<'_>) -> String {
     let (port, protocols) = (evidence.port(), evidence.protocols());
     if evidence.surroundings.is_advertised {
         return format!(
-            "check that media.advertise is the address by which clients reach this machine, and that {protocols} \
+            "check that media.advertise is the address by which clients reach the server, and that {protocols} \
              port {port} is open in every firewall and forwarded to it"
         );
     }
@@ -160,7 +158,7 @@ fn way_remedy(evidence: &Evidence<'_>) -> String {
         );
     }
     format!(
-        "open {protocols} port {port} in every firewall; if clients reach this machine by another address, set \
+        "open {protocols} port {port} in every firewall; if clients reach the server by another address, set \
          media.advertise to it"
     )
 }

@@ -22,6 +22,9 @@ use crate::failures::Stage;
 pub(super) use channels::never_opened;
 pub(crate) use client_view::ClientView;
 
+/// Time without a check of the client that says that none arrives. Clients send one every 2.5 to 5 s.
+const CHECKS_MISSED: Duration = Duration::from_secs(10);
+
 /// What is known of a connection that failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a> {
@@ -101,7 +104,7 @@ impl Evidence<'_> {
         let trace = &self.report.handshake;
         match self.closed {
             Some(CloseReason::WrongFingerprint) => return handshake::wrong_fingerprint(),
-            Some(CloseReason::NoSrtpProfile) => return handshake::no_srtp_profile(),
+            Some(CloseReason::NoSrtpProfile) => return handshake::no_srtp_profile(self.report),
             _ => {}
         }
         if let Some(alert) = trace.alert {
@@ -157,13 +160,46 @@ impl Evidence<'_> {
     }
 }
 
+/// Returns how a client was lost at `address`, `waited` after its offer. The server heard nothing of it
+/// for the time `silent`.
+pub(super) fn lost(
+    address: Option<TransportAddress>,
+    waited: Duration,
+    silent: Duration,
+) -> Diagnosis {
+    let address = address.map_or_else(|| "its address".to_owned(), |it| it.to_string());
+    let connected = waited.saturating_sub(silent).as_secs();
+    if silent < CHECKS_MISSED {
+        return Diagnosis::new(
+            Stage::Connected,
+            format!(
+                "connected for {} s, and lost: the client at {address} still sends, but answered none of the \
+                 server's connectivity checks for 30 s, so that it may be sent nothing more (RFC 7675)",
+                waited.as_secs()
+            ),
+            "datagrams from the server to the client are lost: let UDP from the media port out through every \
+             firewall between",
+        );
+    }
+    Diagnosis::new(
+        Stage::Connected,
+        format!(
+            "connected for {connected} s, and lost: for {} s no sign of life (connectivity check or media) came \
+             from the client at {address}",
+            silent.as_secs()
+        ),
+        "the client's network or program ended without a goodbye, and a page joins again once it is back; if \
+         many clients are lost at the same time, look at the network and the firewalls between",
+    )
+}
+
 /// Returns the failure of a client that says it is not connected, although the handshake is done
-/// here.
+/// at the server.
 pub(super) fn not_seen_by_client() -> Diagnosis {
     Diagnosis::new(
         Stage::Handshake,
-        "DTLS: the handshake is done here, but the client did not see its end, so that datagrams from \
-         this server to the client are lost",
+        "DTLS: the handshake is done at the server, but the client did not see its end: datagrams from the \
+         server to the client are lost",
         "let UDP from the media port out through every firewall between server and client",
     )
 }

@@ -256,8 +256,46 @@ fn handshakes_tell_the_flight_that_got_no_answer() {
         "does not match the fingerprint",
         "intercepts",
     );
-    wrong.closed = Some(CloseReason::NoSrtpProfile);
-    wrong.says(Stage::Handshake, "no SRTP profile", "AES");
+}
+
+#[test]
+fn srtp_profiles_that_do_not_match_are_told_by_name() {
+    let mut scene = Scene::new(PUBLIC, SOMEBODY).after_checks(3, 1, 1);
+    scene.closed = Some(CloseReason::NoSrtpProfile);
+    scene.says(Stage::Handshake, "no SRTP profile", "AES");
+    let mut says = |offered: &[u16], reason| {
+        scene.report.handshake.srtp_offered = Some(offered.into());
+        scene.says(Stage::Handshake, reason, "SRTP_AES128_CM_SHA1_80");
+    };
+    says(&[], "ClientHello has no SRTP profile (use_srtp), so that");
+    says(
+        &[2, 5],
+        "besides SRTP_AES128_CM_SHA1_32, SRTP_NULL_SHA1_80, and",
+    );
+    says(&[2, 5, 6, 9, 10, 11], "AES_128_GCM and 2 more, and");
+    says(
+        &[0x1234],
+        "besides 0x1234, and the server has none of these",
+    );
+    scene.report.is_dtls_client = true;
+    scene.says(Stage::Handshake, "chose no SRTP profile", "AES");
+}
+
+#[test]
+fn a_lost_client_is_told_from_one_that_answers_nothing() {
+    let s = Duration::from_secs;
+    let gone = lost(Some(udp(SOMEBODY)), s(80), s(20));
+    assert_eq!(gone.stage, Stage::Connected);
+    let reason = "connected for 60 s, and lost: for 20 s no sign of life (connectivity check or media) came \
+                  from the client at 198.51.100.7:5000";
+    assert_eq!(gone.reason, reason);
+    let deaf = lost(Some(udp(SOMEBODY)), s(80), s(3));
+    assert!(
+        deaf.reason.contains("still sends, but answered none"),
+        "{deaf:?}"
+    );
+    let remedy = deaf.remedy.unwrap_or_default();
+    assert!(remedy.contains("out through every firewall"), "{remedy}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Why a peer's connection failed.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use glassline_webrtc::CloseReason;
@@ -7,7 +8,7 @@ use glassline_webrtc::CloseReason;
 use super::connecting::Dismissal;
 use super::{Peer, Publisher, Role, Viewer};
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
-use crate::messages::Association;
+use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
 
@@ -16,8 +17,9 @@ use crate::sessions::endings::EndReason;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Peer {
-    /// Returns why the connection failed; `None` if media flowed, or if somebody wanted the session to
-    /// end. `resource` is the name in the session's URL, and `view` what the client told.
+    /// Returns why the connection failed; `None` if media flowed until the client left, or if somebody
+    /// wanted the session to end. `resource` is the name in the session's URL, and `view` what the client
+    /// told.
     pub(in crate::sessions) fn failure(
         &self,
         resource: &str,
@@ -47,7 +49,44 @@ impl Peer {
                 (diagnosis?, self.session.peer()?.socket.ip())
             }
         };
-        Some(ConnectionFailure {
+        Some(self.described(resource, diagnosis, from))
+    }
+
+    /// Returns the failure of data channels that should have opened by `now`, once; `None` if they did,
+    /// or still may. The session goes on.
+    pub(in crate::sessions) fn take_unopened_channels(
+        &mut self,
+        resource: &str,
+        now: Instant,
+    ) -> Option<ConnectionFailure> {
+        let diagnosis = self.without_messages(now);
+        // A deadline that has passed must not stay one, whatever it means.
+        self.messages.as_mut()?.set_told();
+        let from = self.session.peer()?.socket.ip();
+        Some(self.described(resource, diagnosis?, from))
+    }
+
+    /// Returns whether [`take_unopened_channels`](Self::take_unopened_channels) has something to tell.
+    pub(in crate::sessions) fn has_unopened_channels(&self, now: Instant) -> bool {
+        let messages = self.messages.as_deref().filter(|_| self.closed.is_none());
+        messages.is_some_and(|it| it.is_overdue(now))
+    }
+
+    /// Returns the entry of the list of failures for a session that the server ended for `why`; `None`
+    /// if the client was never connected.
+    pub(in crate::sessions) fn ended(
+        &self,
+        resource: &str,
+        why: EndReason,
+    ) -> Option<ConnectionFailure> {
+        let from = self.session.peer()?.socket.ip();
+        let (reason, remedy) = why.explain();
+        let diagnosis = Diagnosis::new(Stage::Connected, reason, remedy);
+        Some(self.described(resource, diagnosis, from))
+    }
+
+    fn described(&self, resource: &str, diagnosis: Diagnosis, from: IpAddr) -> ConnectionFailure {
+        ConnectionFailure {
             stream: resource.to_owned(),
             protocol: Protocol::WebRtc,
             role: match &self.role {
@@ -62,7 +101,7 @@ impl Peer {
             session: Some(self.id.clone()),
             reason: diagnosis.reason,
             remedy: diagnosis.remedy,
-        })
+        }
     }
 
     /// Returns why the peer was not served although the handshake was done; `None` if it was.
@@ -75,13 +114,17 @@ impl Peer {
         match &self.role {
             Role::Publisher(publisher) if self.ending.is_some() || view.is_none() => {
                 let unpublished = self.unpublished(publisher, waited, now);
-                unpublished.or_else(|| self.without_messages(waited))
+                let lost = || self.lost(waited, now);
+                unpublished
+                    .or_else(lost)
+                    .or_else(|| self.without_messages(now))
             }
             _ if view.is_some() => Some(diagnosis::not_seen_by_client()),
+            _ if self.closed == Some(CloseReason::Vanished) => self.lost(waited, now),
             Role::Viewer(viewer) if self.is_media_missing(viewer, waited) => {
                 Some(self.without_keyframe(waited))
             }
-            _ => self.without_messages(waited),
+            _ => self.without_messages(now),
         }
     }
 
@@ -143,16 +186,28 @@ impl Peer {
         )
     }
 
+    /// Returns how a client was lost that never said goodbye; `None` if the session ended otherwise.
+    fn lost(&self, waited: Duration, now: Instant) -> Option<Diagnosis> {
+        let is_lost = self.closed == Some(CloseReason::Vanished);
+        let report = is_lost.then(|| self.session.connection_report())?;
+        let silent = report
+            .heard
+            .map(|at| now.saturating_duration_since(at))
+            .unwrap_or_default();
+        Some(diagnosis::lost(self.session.peer(), waited, silent))
+    }
+
     /// Returns why the data channels that offer and answer have never opened; `None` if they did, if
     /// there are none, or if the client left before that could be told.
-    fn without_messages(&self, waited: Duration) -> Option<Diagnosis> {
+    fn without_messages(&self, now: Instant) -> Option<Diagnosis> {
         let (messages, channels) = (self.messages.as_deref()?, self.session.channels()?);
-        if self.ending.is_some() || self.is_stopped() {
+        if self.ending.is_some() || self.is_stopped() || messages.is_told() {
             return None;
         }
+        let waited = messages.waited(now);
         let refusal = match messages.association() {
             Association::Opening if waited >= PATIENCE => None,
-            Association::Refused(why) => Some(&**why),
+            Association::Refused(why) if waited >= Messages::REFUSAL_TOLD => Some(&**why),
             _ => return None,
         };
         Some(diagnosis::never_opened(&channels.report(), refusal, waited))

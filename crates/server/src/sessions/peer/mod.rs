@@ -351,6 +351,9 @@ impl Peer {
             return;
         }
         self.connecting = None;
+        if let Some(messages) = &mut self.messages {
+            messages.connected(now);
+        }
         counters.joined.add(1);
         let took = now.saturating_duration_since(self.created);
         tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role.as_str());

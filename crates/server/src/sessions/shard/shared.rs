@@ -89,7 +89,7 @@ impl Shared {
         swept.len()
     }
 
-    /// Notes why the connection of `peer` failed, if it did.
+    /// Notes why the connection of `peer` failed, if it did, or why the server ended it.
     pub(in crate::sessions) fn note_failure(
         &self,
         record: &SessionRecord,
@@ -99,6 +99,23 @@ impl Shared {
         let view = record.state().client_view.take();
         let name = record.resource_name();
         if let Some(failure) = peer.failure(name, view.as_deref(), self.surroundings, now) {
+            return self.failures.note(failure, now);
+        }
+        let ending = peer.ending();
+        let ending = ending.or_else(|| self.registry.ending(Some(name), &record.id));
+        if let Some(ended) = ending.and_then(|why| peer.ended(name, why)) {
+            self.failures.note_end(ended, now);
+        }
+    }
+
+    /// Notes that the data channels of `peer` have not opened in time. The session goes on.
+    #[cold]
+    pub(super) fn note_unopened_channels(&self, peer: &mut Peer, now: Instant) {
+        let record = self.registry.by_id(peer.id());
+        let name = record.as_ref().map(|record| record.resource_name());
+        let failure = peer.take_unopened_channels(name.unwrap_or_default(), now);
+        // A session that is not in the registry any more ends at this moment.
+        if let (Some(failure), Some(_)) = (failure, name) {
             self.failures.note(failure, now);
         }
     }

@@ -307,6 +307,9 @@ impl Worker {
             latencies: &self.shared.latencies,
         };
         let served = peer.serve(now, &mut context);
+        if peer.has_unopened_channels(now) {
+            self.shared.note_unopened_channels(peer, now);
+        }
         arm(peer, key, now, &mut self.timers, &self.outbox);
         if served == Served::Closed
             && let Some(peer) = self.release(key)
