@@ -40,6 +40,7 @@ mod messages;
 mod moq;
 mod namespace;
 mod nats;
+mod odd_files;
 mod packages;
 mod peers;
 mod pion;
@@ -105,6 +106,7 @@ fn main() -> ExitCode {
         whip::TESTS,
         firefox::TESTS,
         files::TESTS,
+        odd_files::TESTS,
         firewalls::TESTS,
         snapshots::TESTS,
         talk::TESTS,

@@ -59,6 +59,8 @@ make sound.m4a -vn $aac
 make aac.mov -t 1 $h264 -bf 0 $aac -shortest
 make h264-aac.flv -t 1 $h264 -bf 2 $aac
 make mp3.flv -t 1 -vn -ar 44100 -c:a libmp3lame -b:a 32k
+# Copied from MP4: lengths in place of start codes.
+ffmpeg -loglevel error -y -i h264-aac.mp4 -an -c:v copy -frames:v 20 h264-lengths.avi
 # B-frames, whose times AVI does not have; PCM in chunks.
 make h264-pcm.avi -t 1 $h264 -bf 2 -c:a pcm_s16le -ar 8000
 make mpeg4-mp3.avi -t 1 -c:v mpeg4 -g 10 -b:v 60k -c:a libmp3lame -b:a 32k

@@ -159,6 +159,21 @@ impl Nals {
         out
     }
 
+    /// Converts the first bytes of a frame to start codes, with the parameter sets of the container
+    /// before them. The last NAL unit may be cut.
+    pub(crate) fn annexb_start(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = self.sets.clone();
+        let mut rest = bytes;
+        while let Some((length, after)) = rest.split_at_checked(self.length_bytes)
+            && !after.is_empty()
+        {
+            let (unit, after) = after.split_at(number(length).min(after.len()));
+            push_nal(&mut out, unit);
+            rest = after;
+        }
+        out
+    }
+
     fn with_sets(&self, bytes: &[u8], sets: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + sets.len() + 64);
         let mut sets = Some(sets);

@@ -41,6 +41,32 @@ fn frames_of_h264_get_the_times_of_their_output_order() {
     assert!((14_000..=16_000).contains(&samples), "{samples}");
 }
 
+/// FFmpeg copies H.264 from MP4 so: lengths in place of start codes, and parameter sets in the header.
+#[test]
+fn h264_with_lengths_and_a_record_plays_in_output_order() {
+    let demuxer = avi(&sample("h264-lengths.avi"));
+    let track = &demuxer.tracks()[0];
+    assert_eq!((track.codec, demuxer.warnings()), (Codec::H264, &[][..]));
+    assert!(track.video.reordered && !track.video.sps.is_empty());
+    let frames = all(demuxer);
+    assert_eq!(frames.len(), 20, "as many as ffprobe counts");
+    assert!(
+        types(&frames[0]).starts_with(&[7, 8]),
+        "{:?}",
+        types(&frames[0])
+    );
+    let mut shown: Vec<_> = frames
+        .iter()
+        .map(|it| it.time.nanos() / 1_000_000)
+        .collect();
+    assert_ne!(shown[1], 40, "the second to be decoded is shown later");
+    shown.sort_unstable();
+    assert!(
+        shown.windows(2).all(|pair| pair[1] - pair[0] == 40),
+        "{shown:?}"
+    );
+}
+
 #[test]
 fn a_chunk_without_bytes_makes_the_frame_before_last_longer() {
     let frames = all(avi(&sample("mpeg4-mp3.avi")));

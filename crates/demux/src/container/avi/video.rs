@@ -25,17 +25,21 @@ pub(super) fn index(
     window: &mut Window,
     warnings: &mut Warnings,
 ) -> Result<Option<IndexedTrack>, Fault> {
-    let Some(described) = describe(stream) else {
+    let Some(described) = describe(stream, chunks, window, warnings)? else {
         return Ok(None);
     };
-    let is_h264 = matches!(described.coding, Coding::AnnexB(_));
     // A chunk without bytes repeats the frame before, so a frame's number is not its time.
     let frames = chunks.iter().zip(u64::from(stream.start)..);
     let frames: Vec<(&Chunk, u64)> = frames.filter(|(chunk, _)| chunk.length > 0).collect();
-    let shown = match is_h264 {
-        true => places_in_output_order(&frames, window)?,
-        false => None,
+    let shown = match &described.coding {
+        Coding::Nals(nals) => {
+            let start = |bytes: &[u8]| nals.annexb_start(bytes);
+            places_in_output_order(&frames, window, start)?
+        }
+        Coding::AnnexB(_) => places_in_output_order(&frames, window, <[u8]>::to_vec)?,
+        _ => None,
     };
+    let is_h264 = described.track.codec == Codec::H264;
     let rate = FrameRate::new(stream.rate.into(), stream.scale.into());
     let mut builder = IndexedTrackBuilder::new(described, 1_000, rate);
     let duration_ns = Some(ticks_ns(stream, 1)).filter(|&ns| ns > 0);
@@ -69,11 +73,53 @@ fn is_jpeg(stream: &Stream) -> bool {
 }
 
 /// Describes the track; `None` if its coding is not played.
-fn describe(stream: &Stream) -> Option<Described> {
+fn describe(
+    stream: &Stream,
+    chunks: &[Chunk],
+    window: &mut Window,
+    warnings: &mut Warnings,
+) -> Result<Option<Described>, Fault> {
+    if is_h264(stream)
+        && let Some(described) = with_lengths(stream, chunks, window, warnings)?
+    {
+        return Ok(Some(described));
+    }
+    Ok(plain(stream))
+}
+
+fn is_h264(stream: &Stream) -> bool {
+    matches!(
+        &stream.compression(),
+        b"H264" | b"X264" | b"AVC1" | b"DAVC" | b"VSSH"
+    )
+}
+
+/// Describes H.264 whose NAL units have lengths, as in MP4, with the record of MP4 behind the header
+/// of the format; `None` if they have start codes. Programs that copy streams without converting them
+/// write such files.
+fn with_lengths(
+    stream: &Stream,
+    chunks: &[Chunk],
+    window: &mut Window,
+    warnings: &mut Warnings,
+) -> Result<Option<Described>, Fault> {
+    let Some(first) = chunks.iter().find(|chunk| chunk.length > 0) else {
+        return Ok(None);
+    };
+    let start = window.peek(first.offset, 4.min(first.length as usize))?;
+    if matches!(start, [0, 0, 1, ..] | [0, 0, 0, 1]) {
+        return Ok(None);
+    }
+    let (record, size) = (stream.video_configuration(), stream.size());
+    Ok(describe::h264(record, size, first.offset, warnings).ok())
+}
+
+/// Describes a track whose frames need no conversion; `None` if its coding is not played.
+fn plain(stream: &Stream) -> Option<Described> {
     let size = stream.size();
     let configuration = stream.video_configuration();
     Some(match &stream.compression() {
-        b"H264" | b"X264" | b"AVC1" | b"DAVC" | b"VSSH" => {
+        _ if is_h264(stream) => {
             let mut track = Track::new(Codec::H264);
             (track.video.width, track.video.height) = size;
             Described {
@@ -95,10 +141,11 @@ fn describe(stream: &Stream) -> Option<Described> {
 }
 
 /// Returns for each frame of H.264 in decoding order its place in output order; `None` if a frame
-/// does not tell.
+/// does not tell. `start`: converts the first bytes of a frame to start codes.
 fn places_in_output_order(
     frames: &[(&Chunk, u64)],
     window: &mut Window,
+    start: impl Fn(&[u8]) -> Vec<u8>,
 ) -> Result<Option<Vec<usize>>, Fault> {
     let mut grammar = H264::default();
     let mut order = DisplayOrder::default();
@@ -106,8 +153,8 @@ fn places_in_output_order(
     let mut next = 0;
     for (number, (chunk, _)) in frames.iter().enumerate() {
         let count = SLICE_SEARCH_BYTES.min(chunk.length as usize);
-        let bytes = window.peek(chunk.offset, count)?;
-        let Some(facts) = first_facts(&mut grammar, bytes) else {
+        let bytes = start(window.peek(chunk.offset, count)?);
+        let Some(facts) = first_facts(&mut grammar, &bytes) else {
             return Ok(None);
         };
         order.push(number, facts.output_order, |shown| {
