@@ -1,5 +1,6 @@
 //! The dashboard for operators, in Chromium, and what axe-core finds on every page.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::browser::ensure;
 use crate::http;
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
-use crate::server::Server;
+use crate::server::{Server, run_to_end, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -18,6 +19,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "dashboard::shows_streams_viewers_and_failures_and_ends_a_viewer",
         needs: &[Peer::Chromium, Peer::Ffmpeg],
         run: shows_streams_viewers_and_failures_and_ends_a_viewer,
+    },
+    Test {
+        name: "dashboard::a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test",
+        needs: &[Peer::Chromium],
+        run: a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test,
     },
     Test {
         name: "dashboard::comes_back_after_a_restart_of_the_server",
@@ -100,6 +106,67 @@ fn shows_streams_viewers_and_failures_and_ends_a_viewer() -> Result<(), Failed> 
     })?;
     viewer.wait(LONG)?;
     browser.wait_until(LONG, &format!("{TEXT}.includes('Nobody watches')"))?;
+    Ok(())
+}
+
+const TAB: char = '\u{e004}';
+const ENTER: char = '\u{e007}';
+
+fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Failed> {
+    let state = write_file(&format!("dashboard-{}.json", std::process::id()), b"")?;
+    fs::remove_file(&state)?;
+    let yaml = format!("admin: {{state_file: '{state}', sources: {{loopback: true}}}}\n");
+    let server = Server::configured(&yaml, &["demo"])?;
+    let browser = dashboard_of(&server)?;
+    browser.resize([390, 844])?;
+    browser.run("document.querySelector('#add summary').focus()")?;
+    browser.press(&format!(
+        "{ENTER}{TAB}door{TAB}rtsp://127.0.0.1:1/none{ENTER}"
+    ))?;
+    let refused = "return !document.getElementById('add-address-problem').hidden
+        && document.activeElement.id === 'add-address'";
+    browser.wait_until(LONG, refused)?;
+    // The focus is where the mistake is, and typing replaces what is marked there.
+    let address = server.rtsp_url("demo");
+    browser.run("document.activeElement.select()")?;
+    browser.press(&format!("{address}{ENTER}"))?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('door is added')"))?;
+    for words in ["LIVE by camera", "2 of 2"] {
+        browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
+    }
+    browser.run("document.querySelector('[data-name=door] .restart').focus()")?;
+    browser.press(&ENTER.to_string())?;
+    eventually(LONG, || {
+        let overview = http::request("GET", &server.admin_url("/api/v1/overview"), &[], "")?;
+        match overview.json()?["streams"]["door"]["sources"].as_u64() {
+            Some(2..) => Ok(()),
+            sources => Err(format!("{sources:?} sources")),
+        }
+    })?;
+    let too_wide = "return document.documentElement.scrollWidth - innerWidth";
+    let too_wide = browser.run(too_wide)?;
+    ensure(
+        too_wide == 0,
+        "nothing is beside a phone's screen",
+        &too_wide,
+    )?;
+    // The figures of a load test appear on the page that is open.
+    let (url, admin) = (server.url("/demo/whep"), server.admin_url(""));
+    let (pid, ramp) = (server.id().to_string(), ["--ramp", "2", "--hold", "2s"]);
+    let mut test = vec![
+        "bench",
+        "viewers",
+        &url,
+        "--server-pid",
+        &pid,
+        "--report-to",
+        &admin,
+    ];
+    test.extend(ramp);
+    let (status, printed) = run_to_end(&test)?;
+    ensure(status.success(), "the load test ends well", &printed.into())?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('with the load test of')"))?;
+    browser.screenshot("dashboard-phone")?;
     Ok(())
 }
 

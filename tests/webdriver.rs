@@ -112,6 +112,26 @@ impl Browser {
             .map(drop)
     }
 
+    /// Gives the page the size of a window in CSS pixels, also sizes that no window can have.
+    pub(crate) fn resize(&self, [width, height]: [u32; 2]) -> Result<(), String> {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
+            "mobile": width < 600});
+        let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
+        self.post("goog/cdp/execute", &command).map(drop)
+    }
+
+    /// Presses keys one after another, where the focus is. `\u{e004}` is Tab and `\u{e007}` Enter, as
+    /// WebDriver has it.
+    pub(crate) fn press(&self, keys: &str) -> Result<(), String> {
+        let actions = keys.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()}))
+        });
+        let actions: Vec<Value> = actions.collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
+        self.post("actions", &json!({"actions": [keyboard]}))
+            .map(drop)
+    }
+
     /// Runs the body of a function in the page; returns its result.
     pub(crate) fn run(&self, script: &str) -> Result<Value, String> {
         self.post("execute/sync", &json!({"script": script, "args": []}))

@@ -5,17 +5,19 @@
 //!                                     └► problem ─► exit code 1
 //! ```
 
+mod kind;
 mod logins;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use url::Url;
 
 use crate::exit::Failure;
 use crate::output;
+use kind::Kind;
 
 /// Longest time to wait for the server's answer. Files are read through before it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,35 +53,6 @@ pub(crate) struct Target {
     pub(crate) json: bool,
 }
 
-/// What a server has lists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// Streams with their state.
-    Streams,
-    /// Sources of streams.
-    Sources,
-    /// Files of the media folder.
-    Files,
-    /// Viewers over WebRTC.
-    Viewers,
-    /// Publishers over WHIP.
-    Publishers,
-    /// Clients over RTSP.
-    RtspClients,
-    /// Sessions over QUIC.
-    QuicSessions,
-    /// Tracks that are transcoded.
-    Transcodings,
-    /// Connections that failed lately.
-    Failures,
-    /// Users with their rights.
-    Users,
-    /// Tokens with their rights.
-    Tokens,
-    /// What operators changed.
-    Audit,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// List what the server has.
@@ -106,7 +79,7 @@ pub(crate) enum Action {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// What to list: streams, sources, files, viewers, publishers, rtsp-clients, quic-sessions,
-    /// transcodings, failures, users, tokens or audit.
+    /// transcodings, failures, events, users, tokens or audit.
     #[arg(value_enum, hide_possible_values = true)]
     kind: Kind,
     /// Filter as the API has it, like 'status=live' or 'name=cam*'. Repeatable.
@@ -139,6 +112,14 @@ pub(crate) struct Source {
     options: Vec<(String, String)>,
     #[command(flatten)]
     target: Target,
+}
+
+impl Target {
+    /// Returns the server at `url`, asked with `token` if there is one.
+    pub(crate) const fn new(url: Url, token: Option<String>) -> Self {
+        let json = false;
+        Self { url, token, json }
+    }
 }
 
 fn filter(text: &str) -> Result<(String, String), String> {
@@ -371,45 +352,6 @@ impl<'a> Api<'a> {
                 let told = told.map_or_else(|| format!("HTTP status {status}"), str::to_owned);
                 Err(Failure::runtime(told))
             }
-        }
-    }
-}
-
-impl Kind {
-    /// Returns the path of the list below `/api/v1`, and the member of the answer that has it.
-    const fn place(self) -> (&'static [&'static str], &'static str) {
-        match self {
-            Self::Streams => (&["streams"], "streams"),
-            Self::Sources => (&["sources"], "sources"),
-            Self::Files => (&["files"], "files"),
-            Self::Viewers => (&["webrtc", "viewers"], "viewers"),
-            Self::Publishers => (&["webrtc", "publishers"], "publishers"),
-            Self::RtspClients => (&["rtsp", "clients"], "clients"),
-            Self::QuicSessions => (&["quic", "sessions"], "sessions"),
-            Self::Transcodings => (&["transcodings"], "transcodings"),
-            Self::Failures => (&["failures"], "failures"),
-            Self::Users => (&["users"], "users"),
-            Self::Tokens => (&["tokens"], "tokens"),
-            Self::Audit => (&["audit"], "changes"),
-        }
-    }
-
-    /// Returns the members that a table has.
-    const fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Streams => &["name", "status", "viewers", "bitrate_bps", "detail"],
-            Self::Sources => &["name", "kind", "origin", "source", "problem"],
-            Self::Files => &["name", "page"],
-            Self::Viewers => &["stream", "viewer"],
-            Self::Publishers => &["stream", "publisher", "connected_s"],
-            Self::RtspClients => &["stream", "address", "transport", "state", "lag_ms", "skips"],
-            Self::QuicSessions => &["id", "peer", "publishes", "reads", "open_s"],
-            Self::Transcodings => &["stream", "from", "to", "viewers", "cpu_ratio", "trouble"],
-            Self::Failures => &["stream", "protocol", "stage", "source", "count", "reason"],
-            Self::Users | Self::Tokens => &["name", "role", "read", "publish", "origin"],
-            Self::Audit => &[
-                "number", "who", "role", "from", "status", "target", "reason",
-            ],
         }
     }
 }

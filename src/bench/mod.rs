@@ -9,6 +9,7 @@ pub(crate) mod interrupt;
 mod jitter;
 mod jitter_quality;
 pub(crate) mod quantity;
+mod report_to;
 mod send;
 mod terminal;
 mod viewers;
@@ -142,6 +143,7 @@ Examples:
   glassline bench viewers rtsp://camera/stream1 --transport udp --ramp 0:10:1
   glassline bench viewers URL --ramp 100 --hold 30s --fail-if 'loss>0.1%' --fail-if 'gap_p99>50ms'
   glassline bench viewers URL --json new.json --svg both.svg --overlay old.json
+  glassline bench viewers URL --server-pid $(pidof glassline) --report-to http://127.0.0.1:9997
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
 

@@ -18,6 +18,7 @@ use glassline_lab::viewers::trouble::Trouble;
 use super::files::{OutputPaths, Outputs};
 use super::interrupt;
 use super::quantity;
+use super::report_to::ReportTo;
 use super::terminal::Terminal;
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
@@ -116,6 +117,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "OTHER.json", requires = "svg")]
     overlay: Vec<PathBuf>,
     #[command(flatten)]
+    report_to: ReportTo,
+    #[command(flatten)]
     files: OutputPaths,
 }
 
@@ -140,6 +143,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    options.report_to.check()?;
     let stop = interrupt::listen()?;
     let mut terminal = Terminal::new(quiet, outputs.takes_stdout(), outputs.csv.take());
     terminal.begin(&plan);
@@ -151,6 +155,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     // The CSV rows were written as the steps ended.
     outputs.write(|| report.to_json(), String::new, || svg::draw(&runs))?;
     terminal.into_result()?;
+    options.report_to.send(&report)?;
     if interrupt::is_stopped(&stop) {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -382,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_clap_refuses_says_why() {
-        let cases: [(&[&str], &str); 11] = [
+        let cases: [(&[&str], &str); 12] = [
             (&[WHEP, "--slow", "100kB/s"], "like 1:100kB/s"),
             (&[WHEP, "--slow", "1:100"], "like 100kB/s"),
             (&[], "URL"),
@@ -394,6 +399,7 @@ mod tests {
             (&[WHEP, "--fail-if", "speed>1"], "there is no figure"),
             (&[WHEP, "--overlay", "x.json"], "--svg"),
             (&[WHEP, "--transport", "sctp"], "sctp"),
+            (&[WHEP, "--report-to", "http://h:9997"], "--server-pid"),
         ];
         for (flags, wanted) in cases {
             let parsed: Result<Options, String> = test_flags::parse(flags);

@@ -7,7 +7,9 @@ import { html, setText } from './dom.js';
 import { EventsList } from './events_list.js';
 import { ABSENT, duration } from './format.js';
 import { LoadCharts } from './load_charts.js';
+import { LoadTest } from './load_test.js';
 import { Overview } from './overview.js';
+import { RoomsList } from './rooms_list.js';
 import { session, signOut } from './session.js';
 import { StreamDetail } from './stream_detail.js';
 import { StreamTable } from './stream_table.js';
@@ -27,8 +29,13 @@ const onProblem = (error) => {
 const detail = new StreamDetail();
 const streams = new StreamTable($('streams'), { onProblem, onSelect: (name) => select(name) });
 const viewers = new ViewerTable($('viewers'), { onProblem });
-const events = new EventsList($('events'), $('no-events'));
+const events = new EventsList($('events'), { empty: $('no-events'), kinds: $('event-kinds') });
+const rooms = new RoomsList($('rooms-card'), { count: $('room-count'), list: $('rooms') });
 const charts = new LoadCharts({ over: $('load'), against: $('scatter') });
+const loadTest = new LoadTest(
+  { name: $('bench-name'), verdict: $('bench-verdict'), file: $('bench'), remove: $('bench-remove'), line: $('bench-line') },
+  { onSteps: (steps) => charts.lay(steps), onProblem },
+);
 const audit = new AuditList($('audit'), $('no-audit'));
 const cluster = new ClusterList($('cluster-card'), { name: $('cluster-name'), engine: $('cluster-engine'), list: $('cluster') });
 let latest = null;
@@ -63,7 +70,7 @@ function tile(name, value, isBad = false) {
   box.classList.toggle('bad', isBad);
 }
 
-function showTiles({ server, streams: all, viewers: { count, troubled, relayed }, rooms }) {
+function showTiles({ server, streams: all, viewers: { count, troubled, relayed }, rooms: calls }) {
   const list = Object.values(all);
   const live = list.filter(({ status }) => status === 'live').length;
   const bad = list.filter(({ status }) => status === 'unreachable' || status === 'hangs').length;
@@ -75,7 +82,7 @@ function showTiles({ server, streams: all, viewers: { count, troubled, relayed }
   tile('processor', server.cpu_cores === undefined ? ABSENT : `${server.cpu_cores.toFixed(2)} of ${server.cores}`, server.cpu_cores > 0.9 * server.cores);
   tile('memory', server.memory_mib === undefined ? ABSENT : `${server.memory_mib}\u00a0MiB`);
   tile('descriptors', String(server.descriptors ?? ABSENT));
-  tile('voices', rooms.rooms ? `${rooms.participants} in ${rooms.rooms} rooms` : '0');
+  tile('voices', calls.rooms ? `${calls.participants} in ${calls.rooms} room${calls.rooms === 1 ? '' : 's'}` : '0');
   const stuck = server.stuck ?? [];
   if (stuck.length > 0 || tiles.has('stuck threads')) tile('stuck threads', stuck.join(', ') || 'none', stuck.length > 0);
   charts.add(server.cpu_cores, watching);
@@ -124,32 +131,16 @@ function onOverview(tree, patch) {
     $('viewers').hidden = shown === 0;
   }
   if (!patch || patch.certificates) showCertificates(tree.certificates);
-  events.update(tree);
+  if (!patch || patch.rooms) rooms.update(tree.rooms);
+  events.update(tree.events);
+  loadTest.update(tree.server.load_tests);
+  if (detail.name !== null) loadTest.offer(detail.name, tree.server);
   if (seesAudit) audit.refresh();
-  cluster.refresh();
+  if (tree.server.in_cluster) cluster.refresh();
   detail.ports(tree.server.ports);
 }
 
 $('stream-filter').addEventListener('input', ({ target }) => streams.filter(target.value));
-
-$('bench').addEventListener('change', async ({ target }) => {
-  const [file] = target.files;
-  if (!file) return;
-  try {
-    const steps = charts.lay(JSON.parse(await file.text()).steps);
-    if (steps === 0) throw new Error('it has no step with the processor time of a server');
-    setText($('bench-name'), `with ${file.name}`);
-    $('bench-remove').hidden = false;
-  } catch (error) {
-    onProblem(new Error(`${file.name} is no report of glassline bench viewers: ${error.message}`));
-  }
-  target.value = '';
-});
-$('bench-remove').addEventListener('click', () => {
-  charts.lay([]);
-  setText($('bench-name'), '');
-  $('bench-remove').hidden = true;
-});
 
 const WORDS = { live: 'Live', reconnecting: 'Reconnecting' };
 const onLink = (state) => {
@@ -164,6 +155,7 @@ async function showSession() {
   cluster.expire();
   seesAudit = here.may('admin');
   $('audit-card').hidden = !seesAudit;
+  events.showSignIns(seesAudit);
   document.body.dataset.role = here.role;
   setText($('who'), here.signedIn ? `${here.name}, ${here.role}` : '');
   $('sign-out').hidden = !here.signedIn;

@@ -1,69 +1,88 @@
-// What happened: connections that failed in the last hour, and streams that changed
-// their state while this page was open.
+// What happened, with its reason: as the server has noted it, also before this page was opened.
 
+import { base, getJson } from './api.js';
 import { html } from './dom.js';
-import { PROTOCOLS, duration } from './format.js';
-import { WORDS } from './stream_table.js';
+import { duration } from './format.js';
 
-/** Most changes that are kept. */
-const CHANGES_MAX = 100;
+/** Who signed in is told to admins alone, and changes rarely. */
+const SIGN_INS_MS = 10_000;
+const SIGN_INS = 50;
+
+/** The look of each severity. */
+const LOOKS = { good: 'live', neutral: 'off', bad: 'down' };
+
+const time = new Intl.DateTimeFormat([], { dateStyle: 'short', timeStyle: 'medium' });
 
 export class EventsList {
-  #changes = [];
-  #failures = [];
-  #statuses = new Map();
-  #nowS = 0;
+  #events = {};
+  #signIns = [];
+  #due = Infinity;
+  #kind = '';
   #shown = '';
 
-  constructor(list, empty) {
-    this.list = list;
-    this.empty = empty;
+  /** `kinds` is the choice of what is listed. */
+  constructor(list, { empty, kinds }) {
+    Object.assign(this, { list, empty, kinds });
+    kinds.addEventListener('change', () => {
+      this.#kind = kinds.value;
+      this.#draw();
+    });
   }
 
-  update({ server, streams, failures }) {
-    this.#nowS = server.now_s;
-    for (const [name, { status, detail }] of Object.entries(streams)) {
-      const before = this.#statuses.get(name);
-      this.#statuses.set(name, status);
-      if (before && before !== status) this.#note(name, `${WORDS[before]} → ${WORDS[status]}`, status, detail);
-    }
-    for (const name of [...this.#statuses.keys()]) {
-      if (streams[name]) continue;
-      this.#statuses.delete(name);
-      this.#note(name, 'gone', 'waiting');
-    }
-    this.#failures = failures ?? [];
+  /** Shows `events` by their names. */
+  update(events) {
+    this.#events = events ?? {};
+    this.#refreshSignIns();
     this.#draw();
   }
 
-  #note(stream, text, state, detail) {
-    this.#changes.unshift({ at: this.#nowS, stream, text, state, detail });
-    this.#changes.length = Math.min(this.#changes.length, CHANGES_MAX);
+  /** Shows who signed in, or not: the server tells admins alone. */
+  showSignIns(is) {
+    this.kinds.querySelector('[value=sign_in]').hidden = !is;
+    this.#due = is ? 0 : Infinity;
+    if (is) return;
+    this.#signIns = [];
+    this.#draw();
+  }
+
+  async #refreshSignIns() {
+    const now = performance.now();
+    if (now < this.#due) return;
+    this.#due = now + SIGN_INS_MS;
+    try {
+      ({ events: this.#signIns } = await getJson(`${base}/api/v1/events?kind=sign_in&limit=${SIGN_INS}`));
+    } catch {
+      // The connection of the page tells that the server is away.
+    }
   }
 
   #draw() {
-    const failed = this.#failures.map((it) => ({
-      at: it.latest_s,
-      stream: it.stream,
-      state: 'down',
-      text: `${it.role} by ${PROTOCOLS[it.protocol] ?? it.protocol} from ${it.source} failed${it.count > 1 ? ` ${it.count} times` : ''}`,
-      detail: [it.reason, it.remedy].filter(Boolean).join('. '),
-    }));
-    const all = [...this.#changes, ...failed].sort((a, b) => b.at - a.at).slice(0, CHANGES_MAX);
-    this.empty.hidden = all.length > 0;
-    const items = all.map((it) => ({ ...it, ago: ago(this.#nowS - it.at) }));
+    const all = [...Object.values(this.#events), ...this.#signIns]
+      .filter(({ kind }) => this.#kind === '' || kind === this.#kind)
+      .sort((a, b) => b.at_ms - a.at_ms || (a.id < b.id ? 1 : -1));
+    const items = all.map((it) => ({ ...it, ago: ago(Date.now() - it.at_ms) }));
     const text = JSON.stringify(items);
     if (text === this.#shown) return;
     this.#shown = text;
-    this.list.replaceChildren(...items.map(({ ago: when, stream, text: what, state, detail }) => html('li', {},
-      html('time', { class: 'quiet' }, when),
-      html('span', { class: 'pill', 'data-state': state }, html('strong', {}, stream || 'server'), ` ${what}`),
-      detail ? html('p', { class: 'quiet' }, detail) : '')));
+    this.empty.hidden = items.length > 0;
+    this.list.hidden = items.length === 0;
+    this.list.replaceChildren(...items.map(row));
   }
 }
 
-/** Coarse, so that the list does not change every second. */
-function ago(seconds) {
+function row({ ago: when, at_ms: at, severity, subject, text, reason, remedy, count }) {
+  const date = new Date(at);
+  const times = count > 1 ? `, ${count} times` : '';
+  const why = [reason, remedy].filter(Boolean).join('. ');
+  return html('li', {},
+    html('time', { class: 'quiet', datetime: date.toISOString(), title: time.format(date) }, when),
+    html('span', { class: 'pill', 'data-state': LOOKS[severity] ?? 'off' }, html('span', {}, html('strong', {}, subject || 'This server'), ` ${text}${times}`)),
+    why ? html('p', { class: 'quiet' }, why) : '');
+}
+
+/** Coarse, so that the list does not change every second. The clocks of server and browser may differ. */
+function ago(ms) {
+  const seconds = Math.max(0, ms / 1000);
   if (seconds < 60) return 'just now';
   return `${duration(seconds - (seconds % 60)).replace(/ 00 s$/, '')} ago`;
 }

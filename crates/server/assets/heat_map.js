@@ -1,7 +1,7 @@
 // How the delays of one stage are distributed, second by second: a column a second,
 // rows of a quarter of a decade, brighter where more frames are.
 
-import { resolved } from './colors.js';
+import { onTheme, resolved } from './colors.js';
 
 /** Seconds that are shown. */
 const COLUMNS = 120;
@@ -13,9 +13,12 @@ const DECADES = [[1, '10 µs'], [5, '100 µs'], [9, '1 ms'], [13, '10 ms'], [17,
 export class HeatMap {
   #canvas;
   #columns = new Map();
+  /** Colours of the stage that was drawn last: to ask for them is to lay out the page. */
+  #colors = null;
 
   constructor(canvas) {
     this.#canvas = canvas;
+    onTheme(() => { this.#colors = null; });
   }
 
   /** Adds the counts of one second, by stage. */
@@ -42,11 +45,15 @@ export class HeatMap {
     const ratio = devicePixelRatio || 1;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (width === 0) return;
+    if (this.#colors?.stage !== stage) {
+      const [tone, grid, quiet] = ['--tone', '--grid', '--quiet'].map((name) => resolved(name, canvas.parentElement));
+      this.#colors = { stage, tone, grid, quiet };
+    }
+    const { tone, grid, quiet } = this.#colors;
     Object.assign(canvas, { width: width * ratio, height: height * ratio });
     const context = canvas.getContext('2d');
     context.scale(ratio, ratio);
-    const color = (name) => resolved(name, canvas.parentElement);
-    context.fillStyle = color('--tone');
+    context.fillStyle = tone;
     const [cellWidth, cellHeight] = [width / COLUMNS, height / ROWS];
     const top = (row) => height - (row + 1) * cellHeight;
     columns.forEach((counts, index) => {
@@ -62,7 +69,6 @@ export class HeatMap {
     });
     context.globalAlpha = 1;
     context.font = '11px system-ui, sans-serif';
-    const [grid, quiet] = [color('--grid'), color('--quiet')];
     for (const [row, label] of DECADES) {
       const y = top(row - 1);
       context.fillStyle = grid;

@@ -27,6 +27,7 @@ export class LoadCharts {
 
   constructor({ over, against }) {
     this.#where = { over, against };
+    for (const element of [over, against]) element.setAttribute('role', 'img');
     this.#make();
     new ResizeObserver(() => this.#resize()).observe(over);
     onTheme(() => this.#make());
@@ -49,7 +50,6 @@ export class LoadCharts {
       .map((step) => [step.viewers, step.server_cpu_percent / 100])
       .sort(([a], [b]) => a - b);
     this.#draw();
-    return this.#run.length;
   }
 
   #make() {
@@ -84,7 +84,19 @@ export class LoadCharts {
     }
   }
 
+  /** Says in words what the charts show, for those who do not see them. */
+  #describe() {
+    const { over, against } = this.#where;
+    const [cores, viewers] = [this.#cores.at(-1), this.#viewers.at(-1)];
+    const now = cores === undefined ? 'no figures yet' : `now ${cores.toFixed(2)} cores with ${viewers} viewers`;
+    const most = cores === undefined ? '' : `; at most ${Math.max(...this.#cores).toFixed(2)} cores and ${Math.max(...this.#viewers)} viewers`;
+    over.setAttribute('aria-label', `Processor and viewers: ${now}${most}`);
+    const run = this.#run.map(([count, used]) => `${used.toFixed(2)} cores with ${count}`).join(', ');
+    against.setAttribute('aria-label', `Processor against viewers: ${now}${run ? `; load test: ${run}` : ''}`);
+  }
+
   #draw() {
+    this.#describe();
     this.#over.setData([this.#times, this.#cores, this.#viewers]);
     const points = this.#viewers.map((viewers, index) => [viewers, this.#cores[index], null]);
     const all = [...points, ...this.#run.map(([viewers, cores]) => [viewers, null, cores])].sort(([a], [b]) => a - b);

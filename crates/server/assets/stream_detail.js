@@ -2,6 +2,7 @@
 
 import { streamUrl } from './api.js';
 import { commands } from './commands.js';
+import { copyLine } from './copy_line.js';
 import { html, setText } from './dom.js';
 import { HeatMap } from './heat_map.js';
 import { STAGES, Waterfall } from './waterfall.js';
@@ -48,23 +49,7 @@ export class StreamDetail {
     if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });
     $('lines').replaceChildren(...[...watch, ...commands(place)].map(({ program, note, line, fields }) => html('div', { class: 'line' },
       html('p', {}, html('strong', {}, program), ` ${note}`),
-      line ? this.#copied(line) : html('dl', {}, ...fields.flatMap(([key, value]) => [html('dt', {}, key), html('dd', {}, html('code', {}, value))])))));
-  }
-
-  #copied(line) {
-    const button = html('button', { class: 'small', type: 'button' }, 'Copy');
-    button.addEventListener('click', async () => {
-      try {
-        await navigator.clipboard.writeText(line);
-        setText(button, 'Copied');
-      } catch {
-        // Plain HTTP of another host has no clipboard.
-        getSelection().selectAllChildren(button.previousSibling);
-        setText(button, 'Press Ctrl+C');
-      }
-      setTimeout(() => setText(button, 'Copy'), 2000);
-    });
-    return html('div', { class: 'copy' }, html('code', { tabindex: 0 }, line), button);
+      line ? copyLine(line) : html('dl', {}, ...fields.flatMap(([key, value]) => [html('dt', {}, key), html('dd', {}, html('code', {}, value))])))));
   }
 
   #open() {

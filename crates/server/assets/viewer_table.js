@@ -16,15 +16,15 @@ const queue = ({ queue_ms: time, queue_bytes: size }) =>
 
 export class ViewerTable {
   #rows = new Map();
-  #body = html('tbody');
+  #body = html('tbody', { role: 'rowgroup' });
 
   constructor(container, { onProblem }) {
     this.onProblem = onProblem;
-    container.append(html('table', { class: 'rows' },
+    container.append(html('table', { class: 'rows', role: 'table' },
       html('caption', { class: 'unseen' }, 'Viewers, those in trouble first'),
-      html('thead', {}, html('tr', {},
-        ...COLUMNS.map((name, index) => html('th', { scope: 'col', class: index > 2 ? 'number' : null }, name)),
-        html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'Actions')))),
+      html('thead', { role: 'rowgroup' }, html('tr', { role: 'row' },
+        ...COLUMNS.map((name, index) => html('th', { scope: 'col', role: 'columnheader', class: index > 2 ? 'number' : null }, name)),
+        html('th', { scope: 'col', role: 'columnheader' }, html('span', { class: 'unseen' }, 'Actions')))),
       this.#body));
   }
 
@@ -47,10 +47,10 @@ export class ViewerTable {
   }
 
   #row(viewer) {
-    const number = (label) => html('td', { class: 'number', 'data-label': label });
+    const number = (label) => html('td', { role: 'cell', class: 'number', 'data-label': label });
     const parts = {
       pill: html('span', { class: 'pill' }),
-      path: html('td', { class: 'path' }),
+      path: html('td', { role: 'cell', class: 'path' }),
       rtt: number('round trip'),
       loss: number('loss'),
       queue: number('queue'),
@@ -58,11 +58,11 @@ export class ViewerTable {
       end: html('button', { class: 'small', type: 'button' }, 'Disconnect', html('span', { class: 'unseen' }, ` ${viewer.viewer}`)),
     };
     parts.end.addEventListener('click', () => this.#disconnect(viewer, parts.end));
-    parts.row = html('tr', {},
-      html('th', { scope: 'row' }, parts.pill, html('span', { class: 'quiet' }, `${PROTOCOLS[viewer.protocol] ?? viewer.protocol} ${viewer.protocol === 'webrtc' ? viewer.viewer : ''}`)),
-      html('td', {}, viewer.stream || ABSENT),
+    parts.row = html('tr', { role: 'row' },
+      html('th', { scope: 'row', role: 'rowheader' }, parts.pill, html('span', { class: 'quiet' }, `${PROTOCOLS[viewer.protocol] ?? viewer.protocol} ${viewer.protocol === 'webrtc' ? viewer.viewer : ''}`)),
+      html('td', { role: 'cell' }, viewer.stream || ABSENT),
       parts.path, parts.rtt, parts.loss, parts.queue, parts.skips,
-      html('td', { class: 'act' }, parts.end));
+      html('td', { role: 'cell', class: 'act' }, parts.end));
     return parts;
   }
 

@@ -9,6 +9,7 @@ use glassline_hub::{Hub, StreamName};
 use crate::audit::AuditLog;
 use crate::auth::{Sites, Users};
 use crate::config::Config;
+use crate::events::EventLog;
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
 use crate::http::server::ListenerCounters;
@@ -82,6 +83,8 @@ pub(crate) struct HttpEndpoints {
     pub(crate) ports: HttpPorts,
     /// What operators changed by the listeners for operators.
     pub(crate) audit: Arc<AuditLog>,
+    /// What happened to the server and its streams.
+    pub(crate) events: Arc<EventLog>,
 }
 
 /// The ports of HTTP for viewers.

@@ -21,6 +21,7 @@ pub mod auth;
 mod cluster;
 pub mod config;
 pub mod egress;
+mod events;
 mod failures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {

@@ -24,6 +24,7 @@ mod configured_sources;
 mod connections;
 mod data;
 mod dual_stack;
+mod events;
 mod failures;
 mod handshake;
 mod hijack;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 #[cfg(test)]
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub(crate) struct Failures {
     /// By the time of the latest failure of each entry, the oldest first.
     entries: Mutex<Vec<FailureRecord>>,
     counters: FailureCounters,
+    /// Number of entries that were made so far.
+    made: AtomicU64,
 }
 
 impl Failures {
@@ -128,6 +131,7 @@ impl Failures {
                 }
                 let remedy = failure.remedy.as_deref();
                 let record = FailureRecord {
+                    number: self.made.fetch_add(1, Ordering::Relaxed) + 1,
                     stream,
                     protocol: failure.protocol,
                     role: failure.role,

@@ -23,3 +23,4 @@ mod shown;
 
 pub(crate) use list::Failures;
 pub(crate) use record::{ClientRole, ConnectionFailure, FailureRecord, Protocol, Stage};
+pub(crate) use shown::shown;

@@ -142,6 +142,8 @@ pub(crate) struct ConnectionFailure {
 /// An entry of the list: equal failures of one source.
 #[derive(Clone, Debug)]
 pub(crate) struct FailureRecord {
+    /// Number of the entry since the server started; it stays as further failures are counted.
+    pub(crate) number: u64,
     pub(crate) stream: Box<str>,
     pub(crate) protocol: Protocol,
     pub(crate) role: ClientRole,

@@ -2,7 +2,7 @@
 
 /// Returns at most `bytes_max` bytes of `text`, without characters that change how the text around
 /// them is shown: control characters, and those that reverse the direction of writing.
-pub(super) fn shown(text: &str, bytes_max: usize) -> Box<str> {
+pub(crate) fn shown(text: &str, bytes_max: usize) -> Box<str> {
     let mut shown = String::with_capacity(text.len().min(bytes_max));
     for character in text.chars() {
         let character = if is_harmful(character) {

@@ -13,13 +13,14 @@ mod watched;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use crate::config::{self, PemFiles};
+use crate::events::EventLog;
 use crate::ingest::ChangeError;
-use crate::runtime::{FaultPoint, Part, Supervisor};
+use crate::runtime::{FaultPoint, Part, Supervisor, calendar};
 use crate::tls::{CertificateStore, FilesError};
 pub(crate) use configuration::Configuration;
 use watched::{Files, Watched};
@@ -55,6 +56,7 @@ pub(crate) struct Reload {
     configuration: Option<Watched<Configuration>>,
     certificates: Vec<Watched<CertificateFiles>>,
     supervisor: Arc<Supervisor>,
+    events: Arc<EventLog>,
 }
 
 #[derive(Debug)]
@@ -88,11 +90,11 @@ enum Error {
 
 impl Reload {
     /// Prepares to reload the file of a server's `configuration`, if it has one, and those of its
-    /// `certificates`.
+    /// `certificates`. What becomes of them is noted in `events`.
     pub(crate) fn new(
         configuration: Option<Configuration>,
         certificates: &[(Arc<CertificateStore>, PemFiles)],
-        supervisor: &Arc<Supervisor>,
+        (supervisor, events): (&Arc<Supervisor>, &Arc<EventLog>),
     ) -> Self {
         let certificates = certificates.iter().cloned();
         let certificates = certificates
@@ -102,6 +104,7 @@ impl Reload {
             configuration: configuration.map(Watched::new),
             certificates,
             supervisor: Arc::clone(supervisor),
+            events: Arc::clone(events),
         }
     }
 
@@ -141,13 +144,13 @@ impl Reload {
 
     /// Reads the files that have changed, or all of them if `is_asked`.
     fn look(&mut self, is_asked: bool) {
-        let supervisor = &self.supervisor;
+        let watchers = (&*self.supervisor, &*self.events);
         if let Some(configuration) = &mut self.configuration {
-            look_at(configuration, is_asked, "users and sources", supervisor);
+            look_at(configuration, is_asked, "users and sources", watchers);
         }
         for watched in &mut self.certificates {
             let what = format!("certificate of {}", watched.files.files.section);
-            look_at(watched, is_asked, &what, supervisor);
+            look_at(watched, is_asked, &what, watchers);
         }
     }
 }
@@ -158,14 +161,18 @@ fn look_at<T: Files>(
     watched: &mut Watched<T>,
     is_asked: bool,
     what: &str,
-    supervisor: &Supervisor,
+    (supervisor, events): (&Supervisor, &EventLog),
 ) {
     let looked = supervisor.catch(Part::Background, || {
         supervisor.fault_point(FaultPoint::Reload);
-        watched.look(is_asked, what);
+        watched.look(is_asked, what)
     });
-    if let Err(error) = looked {
-        tracing::error!(%error, "{what} not read again: the previous content stays in force");
+    match looked {
+        Ok(Some(event)) => events.note(event, (Instant::now(), calendar::now())),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(%error, "{what} not read again: the previous content stays in force");
+        }
     }
 }
 

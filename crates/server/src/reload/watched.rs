@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::Error;
+use crate::events::{Event, EventKind, Severity};
 
 /// Content that is read from files.
 pub(super) trait Files {
@@ -36,24 +37,43 @@ impl<T: Files> Watched<T> {
         }
     }
 
-    pub(super) fn look(&mut self, is_asked: bool, what: &str) {
+    /// Reads the files called `what` if they have changed, or if `is_asked`. Returns what became of
+    /// that, for operators.
+    pub(super) fn look(&mut self, is_asked: bool, what: &str) -> Option<Event> {
         let now = stamps(&self.files);
         let is_settled = now == self.seen;
         let is_due = is_asked || (is_settled && now != self.read);
         self.seen.clone_from(&now);
         if !is_due {
-            return;
+            return None;
         }
         // An error is logged once, until the file changes again.
         self.read = now;
-        match self.files.read() {
-            Ok(true) => tracing::info!("{what} read again: the new content is in force"),
-            Ok(false) if is_asked => tracing::info!("{what} read again: nothing has changed"),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::error!(%error, "{what} not read again: the previous content stays in force");
+        let (severity, text, reason) = match self.files.read() {
+            Ok(true) => {
+                let text = "read again: the new content is in force";
+                tracing::info!("{what} {text}");
+                (Severity::Good, text, None)
             }
-        }
+            Ok(false) if is_asked => {
+                let text = "read again: nothing has changed";
+                tracing::info!("{what} {text}");
+                (Severity::Neutral, text, None)
+            }
+            Ok(false) => return None,
+            Err(error) => {
+                let text = "not read again: the previous content stays in force";
+                tracing::error!(%error, "{what} {text}");
+                (Severity::Bad, text, Some(error.to_string()))
+            }
+        };
+        Some(Event {
+            kind: EventKind::Reload,
+            severity,
+            subject: what.to_owned(),
+            text: text.to_owned(),
+            reason,
+        })
     }
 }
 

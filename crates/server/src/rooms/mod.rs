@@ -12,6 +12,7 @@
 //! participants come or go, and a voice passes the server as every stream does. This module knows
 //! names only: no session, no media.
 
+mod listed;
 mod share;
 
 use std::collections::HashMap;

@@ -4,6 +4,8 @@ mod certificates;
 mod drain;
 mod in_cluster;
 mod listeners;
+mod observing;
+mod parts;
 mod start_error;
 mod trial;
 
@@ -13,28 +15,26 @@ use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
-use glassline_webrtc::Certificate;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints, TlsParts};
 use crate::auth::Users;
-use crate::config::{Config, DataAccess};
+use crate::config::Config;
+use crate::events::EventLog;
 use crate::failures::Failures;
-use crate::hooks::{self, HookCounters};
+use crate::hooks::HookCounters;
 use crate::http::server::ListenerCounters;
-use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 use crate::quic::Quic;
 use crate::reload::{Configuration, Reload, Requests};
 use crate::rooms::{self, Rooms};
-use crate::rtsp::{self, Listener, Rtsp};
+use crate::rtsp::{self, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
-use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
-use crate::sessions::{Registry, Settings, Shards, Shared};
+use crate::sessions::{self, Bounds, Command, Negotiator, Registry, Shards, Shared};
 use crate::stored::{self, Stored};
 use crate::sweep::{end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
@@ -43,6 +43,7 @@ use crate::transcoding::{Limits, TranscodingThreads};
 use certificates::Certificates;
 use drain::Leaving;
 use listeners::{AllowedConnections, HttpListeners};
+use parts::{keep_keys, library, run_hooks, settings, start_rtsp};
 
 pub use certificates::check_certificates;
 pub use start_error::StartError;
@@ -93,6 +94,7 @@ impl Server {
             handshake: config.limits.handshake(),
         }));
         let failures = Arc::<Failures>::default();
+        let events = Arc::<EventLog>::default();
         let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
         addresses.start().await;
         let shared = Arc::new(Shared::new(
@@ -138,7 +140,7 @@ impl Server {
         let library = library(&config, &hub, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
         let configuration = Configuration::new(&config, &specs, &users, &stored.sources);
-        let reload = Reload::new(configuration, &certificates.files, &supervisor);
+        let reload = Reload::new(configuration, &certificates.files, (&supervisor, &events));
         let asked = Arc::<Requests>::default();
         let rtsp_listeners = listeners
             .iter()
@@ -220,6 +222,7 @@ impl Server {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
                 audit: Arc::default(),
+                events: Arc::clone(&events),
             },
             tls: TlsParts {
                 lan: certificates.lan.clone(),
@@ -234,9 +237,11 @@ impl Server {
         let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
         let hooks = run_hooks(&app, &sources, &stopped);
+        let observing = observing::spawn(&app, &events, &stopped);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
         tasks.extend(keys.into_iter().chain(hooks).chain(draining));
+        tasks.push(observing);
         tasks.extend(certificates.keep(&supervisor, &stopped));
         tasks.extend(joined);
         if let Some(socket) = media_tcp {
@@ -383,113 +388,4 @@ async fn stored(
     };
     let path = config.admin.state_file.clone();
     Ok(Stored::load(path, &config.admin.sources, specs, services, users).await?)
-}
-
-/// Runs the hooks; does nothing without any.
-fn run_hooks(
-    app: &App,
-    sources: &Arc<ingest::Sources>,
-    stopped: &watch::Receiver<bool>,
-) -> Option<JoinHandle<()>> {
-    if app.config.hooks.is_empty() {
-        return None;
-    }
-    let (app, sources, until) = (app.clone(), Arc::clone(sources), stopped.clone());
-    let supervisor = Arc::clone(&app.supervisor);
-    let run = move || {
-        hooks::run(
-            Arc::from(app.config.hooks.clone()),
-            Arc::clone(&sources),
-            Arc::clone(&app.hub),
-            (Arc::clone(&app.hooks), Arc::clone(&app.supervisor)),
-            until.clone(),
-        )
-    };
-    let task = (Part::Background, "hooks");
-    Some(spawn_kept(&supervisor, task, stopped, run))
-}
-
-/// Keeps the keys of an identity provider fresh; does nothing without one.
-fn keep_keys(
-    users: &Arc<Users>,
-    supervisor: &Arc<Supervisor>,
-    stopped: &watch::Receiver<bool>,
-) -> Option<JoinHandle<()>> {
-    users.keys()?;
-    let (users, until) = (Arc::clone(users), stopped.clone());
-    let keep = move || {
-        let (users, until) = (Arc::clone(&users), until.clone());
-        async move { users.keep_keys_fresh(until).await }
-    };
-    let task = (Part::Background, "keys of tokens");
-    Some(spawn_kept(supervisor, task, stopped, keep))
-}
-
-/// Returns the settings for answering offers, for shards that listen on `media`.
-fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings, StartError> {
-    let data = &config.webrtc.data;
-    Ok(Settings {
-        certificate: Arc::new(Certificate::generate()?),
-        media,
-        media_tcp: config.media.tcp,
-        wall: clock.wall(),
-        handshake: config.limits.handshake(),
-        pacing: config.webrtc.pacing.algorithm(),
-        lag: config.webrtc.lag(),
-        data: data.bounds().map(|bounds| DataPolicy {
-            bounds,
-            viewers_send: data.viewers == DataAccess::Write,
-        }),
-    })
-}
-
-/// Opens the media folder, if one is configured. Needs a tokio runtime.
-fn library(
-    config: &Config,
-    hub: &Arc<Hub>,
-    supervisor: &Arc<Supervisor>,
-) -> std::io::Result<Option<Arc<Library>>> {
-    let Some(folder) = config.rtsp.media_folder.clone() else {
-        return Ok(None);
-    };
-    let limits = library::Limits {
-        private: config.rtsp.media_clients,
-        ..library::Limits::default()
-    };
-    let library = Arc::new(Library::new(folder, Arc::clone(hub), limits, supervisor)?);
-    // The first list makes the library look for files that cannot be played.
-    let listing = Arc::clone(&library);
-    tokio::spawn(async move { listing.list().await });
-    Ok(Some(library))
-}
-
-fn start_rtsp(
-    config: &Config,
-    allowed: AllowedConnections,
-    listeners: Vec<Listener>,
-    services: rtsp::Services,
-) -> Result<Option<Rtsp>, StartError> {
-    if listeners.is_empty() {
-        return Ok(None);
-    }
-    let limits = config.limits.hub();
-    let options = rtsp::Options {
-        connections_max: allowed.rtsp,
-        connections_per_address: config.rtsp.clients_per_address(),
-        udp: config.rtsp.udp,
-        udp_port: config.rtsp.udp_port,
-        multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::GroupRange {
-            first: it.group.first,
-            count: it.group.count,
-            port: it.port,
-            ttl: it.ttl,
-            interface: it.interface,
-        }),
-        srtp: config.rtsp.tls.srtp.into(),
-        lag: config.rtsp.lag(),
-        stall: config.rtsp.stall(),
-        ring_bytes: limits.ring_bytes,
-        ring_span: limits.ring_span,
-    };
-    Ok(Some(Rtsp::start(&options, listeners, services)?))
 }

@@ -12,6 +12,7 @@
 
 mod configured;
 mod kept_logins;
+mod load_test;
 mod logins;
 mod permitted;
 mod restart;
@@ -32,6 +33,7 @@ use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
 
+pub(crate) use load_test::{LoadTest, LoadTestError, StoredLoadTest};
 pub(crate) use logins::{LoginsError, Rights, StoredLogins, UserChange};
 pub use state_file::StateFileError;
 pub(crate) use trial::TrialRefusal;
@@ -44,6 +46,8 @@ type SharedFile = Arc<tokio::sync::Mutex<StateFile>>;
 pub(crate) struct Stored {
     pub(crate) sources: Arc<StoredSources>,
     pub(crate) logins: Arc<StoredLogins>,
+    /// The last load test of this server.
+    pub(crate) load_test: Arc<StoredLoadTest>,
 }
 
 impl Stored {
@@ -59,6 +63,7 @@ impl Stored {
         services: Services,
         users: &Arc<Users>,
     ) -> Result<Self, StateFileError> {
+        let load_test = StoredLoadTest::load(path.as_deref());
         let file = StateFile::open(path)?;
         let content = file.content().clone();
         let file = Arc::new(tokio::sync::Mutex::new(file));
@@ -68,6 +73,7 @@ impl Stored {
         Ok(Self {
             sources: Arc::new(sources),
             logins: Arc::new(logins),
+            load_test: Arc::new(load_test),
         })
     }
 }

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 
 mod advice;
 mod cluster;
+pub(in crate::http) mod events;
 pub(crate) mod failures;
 mod files;
+mod load_test;
 mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
@@ -95,6 +97,8 @@ pub(super) fn operators() -> Routes {
     sources::routes()
         .merge(source_trials::routes())
         .merge(cluster::routes())
+        .merge(events::routes())
+        .merge(load_test::routes())
         .get(
             "/api/v1/rtsp/clients",
             Operation::new("listRtspClients", "Lists the RTSP clients with a session"),

@@ -11,6 +11,7 @@ mod actions;
 mod merge_patch;
 mod overview;
 mod overviews;
+mod rooms;
 mod rounding;
 mod stages;
 mod viewers;

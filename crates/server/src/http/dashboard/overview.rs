@@ -9,15 +9,17 @@ use glassline_media::{Kind, TrackIndex};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::rooms::{self, RoomsNow};
 use super::rounding::{significant, thousandths};
 use super::viewers::{self, ViewersNow};
 use crate::app::App;
-use crate::failures::FailureRecord;
+use crate::events::{EventKind, status_reason};
+use crate::http::api::events::{self, EventView};
 use crate::http::track_row::TrackRow;
-use crate::rooms;
+use crate::rooms::is_voice;
 
-/// Most failed connections that are listed, the latest ones.
-const FAILURES_MAX: usize = 40;
+/// Most events that are listed, the latest ones.
+const EVENTS_MAX: usize = 60;
 
 /// The server at one time. Times are seconds since the server began.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,16 +28,18 @@ pub(in crate::http) struct Overview {
     /// Streams by name, without the voices of rooms.
     streams: BTreeMap<String, StreamRow>,
     viewers: ViewersNow,
-    rooms: RoomCounts,
+    rooms: RoomsNow,
     /// Certificates by the section of the configuration that names them.
     certificates: BTreeMap<&'static str, CertificateRow>,
-    /// Connections that failed in the last hour, the latest first.
-    failures: Vec<FailureRow>,
+    /// The latest events by their names. Who signed in is not among them.
+    events: BTreeMap<String, EventView>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct ServerRow {
     version: &'static str,
+    /// Number of the process.
+    pid: u32,
     /// Seconds since the server began.
     now_s: u64,
     /// CPU time per wall time since the overview before, in cores.
@@ -52,6 +56,11 @@ struct ServerRow {
     half_open: usize,
     /// Threads that make no progress.
     stuck: Vec<String>,
+    /// Number of changes of the last load test since the server started; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load_tests: Option<u64>,
+    /// Whether the server is in a cluster that agrees through NATS.
+    in_cluster: bool,
     /// Ports of the listener for viewers: HTTP, HTTPS, RTSP, RTSPS.
     ports: Ports,
 }
@@ -71,7 +80,7 @@ struct Ports {
 struct StreamRow {
     /// `live`, `hangs`, `waiting` or `unreachable`.
     status: &'static str,
-    /// Why the source is away.
+    /// Why the stream has this status; absent of a live one.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     /// What is published in place of the source.
@@ -99,12 +108,6 @@ struct StreamRow {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct RoomCounts {
-    rooms: usize,
-    participants: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
 struct CertificateRow {
     present: bool,
     /// Days until clients no longer accept the certificate, rounded down; negative afterwards.
@@ -113,20 +116,6 @@ struct CertificateRow {
     /// Why the newest attempt to renew the certificate failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct FailureRow {
-    stream: String,
-    protocol: &'static str,
-    role: &'static str,
-    stage: &'static str,
-    source: String,
-    reason: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-    count: u64,
-    latest_s: u64,
 }
 
 /// The use of the processor at an earlier time.
@@ -157,23 +146,18 @@ impl Usage {
 pub(super) async fn of(app: &App, usage: Usage, before: Option<Usage>) -> Overview {
     let now = usage.at;
     let streams = app.hub.streams();
-    let streams = streams
-        .iter()
-        .filter(|it| !rooms::is_voice(it.name().as_str()));
-    let (rooms, participants) = app.rooms.counts();
-    let failures = app.failures.all(now).into_iter().take(FAILURES_MAX);
+    let streams = streams.iter().filter(|it| !is_voice(it.name().as_str()));
+    let events = events::all(app, now, |kind| kind != EventKind::SignIn);
+    let events = events.into_iter().take(EVENTS_MAX);
     Overview {
         server: server(app, usage, before),
         streams: streams
             .map(|it| (it.name().to_string(), stream(app, it, now)))
             .collect(),
         viewers: viewers::of(app, now).await,
-        rooms: RoomCounts {
-            rooms,
-            participants,
-        },
+        rooms: rooms::of(app, now),
         certificates: certificates(app),
-        failures: failures.map(|it| failure(app, it)).collect(),
+        events: events.map(|it| (it.id.clone(), it)).collect(),
     }
 }
 
@@ -183,6 +167,7 @@ fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
     let (ports, rtsp) = (app.http.ports, &app.config.rtsp);
     ServerRow {
         version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
         now_s: app.clock.uptime().as_secs(),
         cpu_cores: before.and_then(|before| usage.cores_since(&before)),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -194,6 +179,11 @@ fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
             .filter(|it| it.is_stuck)
             .map(|it| it.thread)
             .collect(),
+        load_tests: app.stored.load_test.changes(),
+        in_cluster: app
+            .sessions
+            .directory()
+            .is_some_and(|it| it.member().is_some()),
         ports: Ports {
             http: ports.http,
             https: ports.https,
@@ -209,17 +199,18 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
     let video = tracks.iter().position(|it| it.kind() == Kind::Video);
     let figures = video.map(|index| stream.figures(TrackIndex(index), now));
     let frame_rate = figures.as_ref().map(|it| it.frame_rate);
+    let fetched = app.stored.sources.fetches(stream.name());
     let interval = figures.as_ref().and_then(|it| it.keyframe_interval);
     StreamRow {
         status: stream.status(now).as_str(),
-        detail: state.detail().map(str::to_owned),
+        detail: status_reason(stream, fetched, now),
         stand_in: stream.standing_in().map(|it| it.to_string()),
         source: stream.source_note().map(|note| note.protocol),
         since_s: match state {
             StreamState::Live { since } => Some(since_start(app, since)),
             _ => None,
         },
-        fetched: app.stored.sources.fetches(stream.name()),
+        fetched,
         sources: stream.totals().sources,
         tracks: tracks.iter().map(TrackRow::from).collect(),
         bitrate_bps: significant(stream.bitrate(now).bps()),
@@ -246,18 +237,4 @@ fn certificates(app: &App) -> BTreeMap<&'static str, CertificateRow> {
         (status.source, row)
     });
     rows.collect()
-}
-
-fn failure(app: &App, record: FailureRecord) -> FailureRow {
-    FailureRow {
-        stream: record.stream.into(),
-        protocol: record.protocol.as_str(),
-        role: record.role.as_str(),
-        stage: record.stage.as_str(),
-        source: record.source.to_string(),
-        reason: record.reason.into(),
-        remedy: record.remedy.map(Into::into),
-        count: record.count,
-        latest_s: since_start(app, record.latest),
-    }
 }

@@ -87,6 +87,11 @@ impl Visitor {
         self.caller.as_ref()
     }
 
+    /// Returns whether the visitor has at least `role`.
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.caller.as_ref().is_some_and(|it| it.role >= role)
+    }
+
     /// Returns whether a long answer may go on: its operator still has the role that the request was
     /// granted for.
     pub(super) fn may_go_on(&self) -> bool {

@@ -1,5 +1,8 @@
 //! `/api/v1/session`: signing in with a browser, and out. `/sign-in`: the page for that.
 
+use std::net::IpAddr;
+use std::time::Instant;
+
 use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +20,7 @@ use super::{Visitor, cookie, unauthorised};
 use crate::app::App;
 use crate::audit::Change;
 use crate::auth::Role;
+use crate::events::{Event, EventKind, Severity};
 use crate::runtime::calendar;
 
 pub(super) fn routes() -> Routes {
@@ -123,6 +127,14 @@ async fn sign_in(
     let operator = match login {
         Ok(operator) => operator,
         Err(error) => {
+            let from = by.address();
+            note(
+                &app,
+                Severity::Bad,
+                from,
+                "was refused a sign-in",
+                Some(error.to_string()),
+            );
             refuse_later(error)?;
             return Err(unauthorised("the name, password or token is wrong"));
         }
@@ -130,9 +142,19 @@ async fn sign_in(
     let name = operator.name().to_owned();
     let Some(role) = app.users.role_of(&operator) else {
         let detail = format!("'{name}' has no role: set `role` of the user or token");
+        let from = by.address();
+        note(
+            &app,
+            Severity::Bad,
+            from,
+            "was refused a sign-in",
+            Some(detail.clone()),
+        );
         return Err(Problem::new(StatusCode::FORBIDDEN, "No role", detail));
     };
     let signed = app.users.sign_in(operator);
+    let text = format!("signed in as {name}, {role}");
+    note(&app, Severity::Good, by.address(), &text, None);
     let change = Change {
         who: name.clone(),
         role,
@@ -181,7 +203,24 @@ async fn sign_out(
     if let Some(secret) = &visitor.secret {
         app.users.sign_out(secret);
     }
+    if let Some(caller) = visitor.caller() {
+        let text = format!("signed {} out", caller.operator.name());
+        note(&app, Severity::Neutral, visitor.by.address(), &text, None);
+    }
     let nothing = std::time::Duration::ZERO;
     let forgotten = cookie::set(visitor.port, "", nothing, visitor.is_secure);
     Ok(SignedOut(forgotten))
+}
+
+/// Notes what an address did to sign in or out. Strangers choose no word of it but their address.
+fn note(app: &App, severity: Severity, from: IpAddr, text: &str, reason: Option<String>) {
+    let event = Event {
+        kind: EventKind::SignIn,
+        severity,
+        subject: from.to_string(),
+        text: text.to_owned(),
+        reason,
+    };
+    let now = (Instant::now(), calendar::now());
+    app.http.events.note(event, now);
 }

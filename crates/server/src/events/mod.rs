@@ -1,0 +1,19 @@
+//! What happened to the server and its streams since it started, and why: the newest events of each
+//! kind.
+//!
+//! ```text
+//!  server::observing: streams, certificates, threads, cluster ─┐
+//!  reload: files that were read again ─────────────────────────┼─► EventLog ─► API, dashboard
+//!  http: sign-ins ─────────────────────────────────────────────┘
+//! ```
+//!
+//! Connections that failed have a list of their own, [`crate::failures`], which the API lays beside
+//! these events. Each kind has a bound of its own, and within a kind the subject with most events
+//! gives way first: neither strangers who try passwords nor a camera that comes and goes every second
+//! push out what happened elsewhere.
+
+mod log;
+mod streams;
+
+pub(crate) use log::{Event, EventKind, EventLog, RecordedEvent, Severity};
+pub(crate) use streams::{ObservedStream, StreamObserver, status_reason};
