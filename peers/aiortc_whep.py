@@ -107,7 +107,11 @@ async def play(options):
             request, "DELETE", session, options.token
         )
     await connection.close()
-    await asyncio.gather(*viewer.readers)
+    if options.srtp:
+        # Tracks of a connection that never stood do not end.
+        for reader in viewer.readers:
+            reader.cancel()
+    await asyncio.gather(*viewer.readers, return_exceptions=bool(options.srtp))
     return report
 
 

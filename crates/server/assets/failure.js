@@ -68,6 +68,6 @@ export function reasonOf(problem) {
 }
 
 /** `text` with a capital at its beginning: reasons are written to follow other words in the log. */
-function asSentence(text) {
+export function asSentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -2,6 +2,7 @@
 // try. It never gives up, and waits longer where trying again is of no use by itself.
 
 import { Problem } from './api.js';
+import { asSentence } from './failure.js';
 import { Retry } from './retry.js';
 
 /** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
@@ -63,7 +64,7 @@ export class Pauses {
     }
     if (REFUSALS.has(reason.status)) {
       const waitMs = this.#refused.next();
-      const detail = withNext([reason.detail, ADVICE[reason.status]], waitMs);
+      const detail = withNext([reason.detail, reason.remedy && `To do: ${reason.remedy}`, ADVICE[reason.status]], waitMs);
       return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
     }
     const waitMs = Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
@@ -75,5 +76,5 @@ export class Pauses {
 }
 
 /** The parts of a text, with the time until the next try. */
-const withNext = (parts, waitMs) =>
-  [...parts, `Next try in ${(waitMs / 1000).toFixed(1)} s.`].filter(Boolean).join(' · ');
+const withNext = ([first, ...more], waitMs) =>
+  [first && asSentence(first), ...more, `Next try in ${(waitMs / 1000).toFixed(1)} s.`].filter(Boolean).join(' · ');

@@ -218,6 +218,8 @@ fn a_refused_offer_is_among_the_failures() {
     assert_eq!(brief, expected);
     let reason = all[2]["reason"].as_str().expect("a reason");
     assert!(reason.contains("the offer has H265"), "{reason}");
+    let remedy = all[2]["remedy"].as_str().expect("a remedy");
+    assert!(remedy.contains("H.264 without B-frames"), "{remedy}");
     let of_nobody = running.admin("/api/v1/failures?stream=nobody").json();
     assert_eq!(of_nobody["failures"].as_array().map(Vec::len), Some(1));
 }

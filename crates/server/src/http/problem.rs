@@ -82,6 +82,10 @@ impl IntoResponse for Problem {
         let refusal = Refusal {
             title: self.title,
             detail: self.detail.clone(),
+            remedy: body
+                .get("remedy")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         };
         body.insert("type".to_owned(), "about:blank".into());
         body.insert("title".to_owned(), self.title.into());

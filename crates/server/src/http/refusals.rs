@@ -16,11 +16,13 @@ use super::{query_stream, stream_in_path};
 /// Title of the answer to an address that may not try a login now.
 pub(super) const TOO_MANY_WRONG_LOGINS: &str = "Too many wrong logins";
 
-/// Title and detail of an error response, left with the response for this module.
+/// Title, detail and remedy of an error response, left with the response for this module.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) title: &'static str,
     pub(super) detail: String,
+    /// What to change, if the response says so apart from its detail.
+    pub(super) remedy: Option<String>,
 }
 
 /// What a request wants that leads to a connection, or keeps one.
@@ -55,7 +57,12 @@ pub(super) async fn note(
     let refusal = response.extensions_mut().remove::<Refusal>();
     // A session that ended has told why, and its client asks only to learn that.
     let is_told = wanted == Wanted::IceChange && status == 410;
-    if let Some(Refusal { title, detail }) = refusal.filter(|_| !is_told) {
+    if let Some(Refusal {
+        title,
+        detail,
+        remedy,
+    }) = refusal.filter(|_| !is_told)
+    {
         let stage = match title == TOO_MANY_WRONG_LOGINS {
             true => Stage::Rights,
             false => Stage::of_status(status),
@@ -73,15 +80,15 @@ pub(super) async fn note(
             from: connection.peer.ip(),
             session: None,
             reason: format!("{request}{title} ({status}): {detail}"),
-            remedy: remedy(stage, status, role).map(str::to_owned),
+            remedy: remedy.or_else(|| remedy_of(stage, status, role).map(str::to_owned)),
         };
         app.failures.note(failure, Instant::now());
     }
     response
 }
 
-/// Returns what to change, where the detail of the refusal does not say so by itself.
-fn remedy(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str> {
+/// Returns what to change, where the refusal does not say so by itself.
+fn remedy_of(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str> {
     match (stage, status, role) {
         (Stage::Rights, 429, _) => Some(
             "correct the password or token in the client; until then its whole address waits: 20 wrong logins \
@@ -99,10 +106,6 @@ fn remedy(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str> {
         (Stage::Stream, 409, ClientRole::Viewer) => {
             Some("see why the stream has no source: GET /api/v1/streams has its state")
         }
-        (Stage::Offer, 422, ClientRole::Viewer) => Some(
-            "let the source send a codec that the client has, such as H.264 without B-frames and Opus, or use \
-             another player",
-        ),
         _ => None,
     }
 }

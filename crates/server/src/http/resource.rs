@@ -401,6 +401,26 @@ fn not_live(stream: &StreamName, state: &State) -> Problem {
         .with("state", state.as_str())
 }
 
+/// Returns the codecs of an offer in words: with their parameters if the wanted codec is among them, so
+/// that these differ, and else by name alone.
+fn offers(wanted: &str, offered: &[String]) -> String {
+    let name = |codec: &str| codec.split(' ').next().unwrap_or_default().to_owned();
+    if offered.is_empty() {
+        return "nothing".to_owned();
+    }
+    if offered.iter().any(|it| name(it) == name(wanted)) {
+        return offered.join(", ");
+    }
+    let mut names: Vec<String> = Vec::new();
+    for codec in offered {
+        let name = name(codec);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
 fn full(full: &Full) -> Problem {
     match full {
         Full::Address { .. } => Problem::new(
@@ -425,13 +445,12 @@ fn refused(error: AcceptError) -> Problem {
             wanted,
             offered,
         }) => {
-            let offers = if offered.is_empty() {
-                "nothing".to_owned()
-            } else {
-                offered.join(", ")
-            };
+            let offers = offers(&wanted, &offered);
             let detail = format!("this stream's {kind} is {wanted}; the offer has {offers}");
+            let remedy = "have the source send a codec that every browser has (H.264 without B-frames, Opus), or \
+                          watch with a player or browser that decodes this one";
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No common codec", detail)
+                .with("remedy", remedy)
                 .with("wanted", wanted)
                 .with("offered", offered)
         }
