@@ -1,7 +1,7 @@
 //! Elements whose bits are written down, and where they end.
 
-use super::bands::Bands;
 use super::raw_data_block::{Element, RawDataBlock, Unreadable};
+use crate::aac::bands::Bands;
 
 /// An identifier and tag 5 of a single channel, its gain, and a long window of no bands.
 const CHANNEL: &str = "000 0101 00000000 0 00 0 000000 0 ";

@@ -7,8 +7,6 @@
 //!                           └─► a decoder each ─► samples ─► Mixdown ─► left and right
 //! ```
 
-mod bands;
-mod codebooks;
 mod raw_data_block;
 
 use std::fmt;
@@ -17,10 +15,10 @@ use glassline_media::Bits;
 use glassline_media::aac::{Program, ProgramElement};
 use symphonia_codec_aac::AacDecoder;
 
-use self::bands::Bands;
 use self::raw_data_block::{Element, RawDataBlock};
 use super::mixdown::Mixdown;
 use super::{Format, Undecodable};
+use crate::aac::bands::Bands;
 
 /// Frames between two changes of the elements. Frames that change more often are damaged, and each
 /// change makes all decoders anew.

@@ -9,8 +9,8 @@ use glassline_media::Bits;
 use glassline_media::aac::Program;
 use thiserror::Error;
 
-use super::bands::Bands;
-use super::codebooks::{Codebook, SCALE_FACTORS};
+use crate::aac::bands::Bands;
+use crate::aac::codebooks::{Codebook, SCALE_FACTORS};
 
 /// Most elements with audio in a frame, so that their decoders are bounded: eight channels.
 const ELEMENTS_MAX: usize = 8;

@@ -6,17 +6,17 @@ type Runs = &'static [(usize, usize)];
 
 /// The scale factor bands at one sampling rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bands {
+pub(crate) struct Bands {
     /// Width of each band of a long window, in spectral values.
-    pub(super) long: Vec<usize>,
+    pub(crate) long: Vec<usize>,
     /// Width of each band of one of the eight short windows.
-    pub(super) short: Vec<usize>,
+    pub(crate) short: Vec<usize>,
 }
 
 impl Bands {
     /// Returns the bands at a sampling rate in Hz. Rates between those of the tables take the bands
     /// of the range that they are in (table 4.82).
-    pub(super) fn at(rate: u32) -> Self {
+    pub(crate) fn at(rate: u32) -> Self {
         let (long, short) = match rate {
             75_132.. => (LONG_96, SHORT_96),
             55_426.. => (LONG_64, SHORT_96),
