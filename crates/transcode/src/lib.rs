@@ -16,6 +16,8 @@
 //!   timestamps, if frames are lost, or if the timestamps jump.
 //! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
 //!   decodes and encodes again.
+//! - [`VoiceTranscoder`] makes a voice in Opus or G.711 into AAC or G.711 for the loudspeaker of a
+//!   camera, with [`AacEncoder`].
 //! - [`Still`] is one keyframe as a JPEG image.
 //! - [`Placeholder`] is one keyframe in grey with a line of text, or an image, as H.264 to be repeated.
 //! - [`Decoder`] is the first half of it, for tests that compare decoders.
@@ -47,6 +49,7 @@ mod aac;
 mod clock;
 mod decode;
 mod encode;
+mod g711;
 mod output;
 mod placeholder;
 mod resample;
@@ -54,7 +57,9 @@ mod source;
 mod still;
 mod transcoder;
 mod video;
+mod voice;
 
+pub use aac::{AAC_FRAME_SAMPLES, AacEncoder, AacSettings, AacSettingsError};
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
 pub use placeholder::{PLACEHOLDER_FPS, Placeholder, PlaceholderFrame};
@@ -64,6 +69,7 @@ pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
     PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,
 };
+pub use voice::{VoiceError, VoiceFrame, VoiceTarget, VoiceTranscoder};
 
 /// Sample rate of Opus in RTP, and of everything behind the resampler, in Hz (RFC 7587 §4.1).
 const RATE: u32 = 48_000;

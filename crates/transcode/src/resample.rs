@@ -11,8 +11,8 @@ use rubato::{
 use crate::RATE;
 use crate::decode::Format;
 
-/// Filter length in samples of the source: at 8 kHz half of it delays by 2 ms, at 48 kHz by
-/// 0.33 ms.
+/// Filter length in samples of the source, or of the target if its rate is lower: at 8 kHz half of it
+/// delays by 2 ms, at 48 kHz by 0.33 ms.
 const TAPS: usize = 32;
 
 /// Filters between two samples of the source. The value between two filters is interpolated.
@@ -24,10 +24,11 @@ const CHUNK: usize = 64;
 /// Largest correction of the ratio: half a percent, a twelfth of a semitone.
 pub(crate) const CORRECTION_MAX: f64 = 0.005;
 
-/// Converts interleaved samples to [`RATE`].
+/// Converts interleaved samples to another sample rate.
 pub(crate) struct Resampler {
     resampler: Async<f32>,
     channels: usize,
+    taps: usize,
     ratio: f64,
     correction: f64,
     /// Samples that do not fill a chunk yet.
@@ -36,15 +37,25 @@ pub(crate) struct Resampler {
 }
 
 impl Resampler {
-    /// Creates a converter from samples of `format`.
+    /// Creates a converter from samples of `format` to [`RATE`].
     ///
     /// # Errors
     /// Returns the reason of the converter, as a text for people.
     pub(crate) fn new(format: Format) -> Result<Self, String> {
-        let parameters = SincInterpolationParameters::new(TAPS, WindowFunction::Blackman2)
+        Self::between(format, RATE)
+    }
+
+    /// Creates a converter from samples of `format` to `rate` in Hz.
+    ///
+    /// # Errors
+    /// Returns the reason of the converter, as a text for people.
+    pub(crate) fn between(format: Format, rate: u32) -> Result<Self, String> {
+        // The filter must be as steep at the lower one of both rates.
+        let taps = TAPS * format.rate.div_ceil(rate) as usize;
+        let parameters = SincInterpolationParameters::new(taps, WindowFunction::Blackman2)
             .oversampling_factor(PHASES)
             .interpolation(SincInterpolationType::Linear);
-        let ratio = f64::from(RATE) / f64::from(format.rate);
+        let ratio = f64::from(rate) / f64::from(format.rate);
         let resampler = Async::new_sinc(
             ratio,
             1.0 + 2.0 * CORRECTION_MAX,
@@ -58,6 +69,7 @@ impl Resampler {
             converted: vec![0.0; resampler.output_frames_max() * format.channels],
             resampler,
             channels: format.channels,
+            taps,
             ratio,
             correction: 0.0,
             waiting: Vec::with_capacity(2 * CHUNK * format.channels),
@@ -97,11 +109,11 @@ impl Resampler {
         self.waiting.drain(..whole);
     }
 
-    /// Returns by how many samples at [`RATE`] the next sample that goes in will come out behind
+    /// Returns by how many samples of the target the next sample that goes in will come out behind
     /// the next sample that comes out: the filter's delay and what waits for a whole chunk.
     pub(crate) fn delay(&self) -> f64 {
         let waiting = (self.waiting.len() / self.channels) as f64;
-        (waiting + TAPS as f64 / 2.0) * self.ratio * (1.0 + self.correction)
+        (waiting + self.taps as f64 / 2.0) * self.ratio * (1.0 + self.correction)
     }
 }
 

@@ -2,3 +2,6 @@
 
 pub(crate) mod bands;
 pub(crate) mod codebooks;
+mod encoder;
+
+pub use encoder::{AAC_FRAME_SAMPLES, AacEncoder, AacSettings, AacSettingsError};

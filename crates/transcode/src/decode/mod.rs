@@ -2,7 +2,7 @@
 //!
 //! Why Symphonia: docs/decisions/0012. Its decoders contain no `unsafe` code.
 
-mod aac;
+pub(crate) mod aac;
 mod mixdown;
 mod multistream;
 

@@ -7,7 +7,7 @@
 //!                           └─► a decoder each ─► samples ─► Mixdown ─► left and right
 //! ```
 
-mod raw_data_block;
+pub(crate) mod raw_data_block;
 
 use std::fmt;
 

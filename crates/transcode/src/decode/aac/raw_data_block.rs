@@ -26,29 +26,29 @@ const EIGHT_SHORT: u32 = 2;
 
 /// An element with audio in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
+pub(crate) struct Element {
     /// Whether the element holds two channels.
-    pub(super) is_pair: bool,
+    pub(crate) is_pair: bool,
     /// Whether the element holds low frequencies only.
-    pub(super) is_low_frequency: bool,
+    pub(crate) is_low_frequency: bool,
     /// The tag that tells elements of one kind apart, 0 to 15.
-    pub(super) tag: u8,
+    pub(crate) tag: u8,
     /// The bits of the element in the frame, its identifier included.
-    pub(super) bits: Range<usize>,
+    pub(crate) bits: Range<usize>,
 }
 
 /// The elements of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RawDataBlock {
+pub(crate) struct RawDataBlock {
     /// The elements with audio, in their order.
-    pub(super) elements: Vec<Element>,
+    pub(crate) elements: Vec<Element>,
     /// The program that the frame describes, if it does.
-    pub(super) program: Option<Program>,
+    pub(crate) program: Option<Program>,
 }
 
 /// Why the elements of a frame cannot be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum Unreadable {
+pub(crate) enum Unreadable {
     #[error("the frame ends within an element, or is damaged")]
     Damaged,
     #[error("the frame has more than {ELEMENTS_MAX} elements with audio")]
@@ -61,7 +61,7 @@ pub(super) enum Unreadable {
 
 impl RawDataBlock {
     /// Finds the elements of a frame. `bands`: those of its sampling rate.
-    pub(super) fn parse(frame: &[u8], bands: &Bands) -> Result<Self, Unreadable> {
+    pub(crate) fn parse(frame: &[u8], bands: &Bands) -> Result<Self, Unreadable> {
         let mut block = Self::default();
         let mut walk = Walk {
             bits: Bits::new(frame),
