@@ -3,12 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track};
 use glassline_rtp::Header;
 use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::ingest::SourceSpec;
+use glassline_transcode::{AudioSource, Decoder};
 use glassline_webrtc::Kinds;
 
 use crate::peer::{Peer, SDP, SOON, socket};
@@ -35,8 +36,15 @@ struct TalkedCamera {
 const PCMA: &str =
     "m=audio 0 RTP/AVP 8\r\na=rtpmap:8 PCMA/8000\r\na=sendonly\r\na=control:track3\r\n";
 const PCMU: &str = "m=audio 0 RTP/AVP 0\r\na=sendonly\r\na=control:track3\r\n";
-const AAC: &str =
-    "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 mpeg4-generic/16000\r\na=sendonly\r\na=control:track3\r\n";
+const AAC: &str = "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 mpeg4-generic/16000/1\r\na=fmtp:97 streamtype=5;\
+    profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3;config=1408\r\n\
+    a=sendonly\r\na=control:track3\r\n";
+const LATM: &str = "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MP4A-LATM/48000/2\r\na=fmtp:97 profile-level-id=41;\
+    cpresent=0;config=400023203fc0\r\na=sendonly\r\na=control:track3\r\n";
+const AAC_BEFORE_PCMA: &str = "m=audio 0 RTP/AVP 97 8\r\na=rtpmap:97 mpeg4-generic/16000\r\n\
+    a=rtpmap:8 PCMA/8000\r\na=sendonly\r\na=control:track3\r\n";
+const G726: &str =
+    "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 G726-32/8000\r\na=sendonly\r\na=control:track3\r\n";
 
 impl TalkedCamera {
     fn start(line: &'static str) -> Self {
@@ -216,6 +224,135 @@ fn a_voice_in_pcmu_reaches_the_camera_and_leaves() {
     a_voice_reaches_the_camera_and_leaves(PCMU, Codec::Pcmu, 0);
 }
 
+/// Samples of the first channel of a payload, as the camera decodes it.
+fn heard(line: &str, payload: &[u8], decoder: &mut Option<Decoder>) -> Vec<f32> {
+    let (track, frame) = if line == LATM {
+        let ones = payload.iter().take_while(|it| **it == 255).count();
+        let length = 255 * ones + usize::from(payload[ones]);
+        assert_eq!(payload.len(), ones + 1 + length, "one whole frame");
+        let stereo = Track::audio(Codec::Aac, 2).with_clock_rate(48_000);
+        (stereo, &payload[ones + 1..])
+    } else {
+        let (head, frame) = payload.split_first_chunk::<4>().expect("an AU header");
+        let size = (frame.len() as u16) << 3;
+        assert_eq!(*head, [0, 16, (size >> 8) as u8, size as u8]);
+        (Track::audio(Codec::Aac, 1).with_clock_rate(16_000), frame)
+    };
+    let decoder = decoder.get_or_insert_with(|| {
+        let source = AudioSource::of(&track).expect("AAC-LC");
+        Decoder::new(&source).expect("a decoder")
+    });
+    let mut samples = Vec::new();
+    let format = decoder.decode(frame, &mut samples).expect("decodes");
+    assert_eq!(format.channels, usize::from(track.channels));
+    samples.iter().step_by(format.channels).copied().collect()
+}
+
+/// A camera whose back channel takes AAC alone was refused.
+fn a_camera_that_takes_aac_alone_hears_the_tone(line: &'static str, rate: u32) {
+    let camera = TalkedCamera::start(line);
+    let running = camera.running();
+    let mut talker = talk(&running, Codec::Pcmu).expect("answered");
+    assert!(talker.run_until(SOON, Peer::is_connected));
+    // 500 Hz as a square wave: eight samples up, eight down.
+    let square: Vec<_> = (0..160).map(|n| [0x90, 0x10][n / 8 % 2]).collect();
+    let (mut samples, mut decoder, mut before) = (Vec::new(), None, None::<Header>);
+    let mut timestamp = 77;
+    let end = Instant::now() + SOON;
+    while samples.len() < rate as usize {
+        assert!(Instant::now() < end, "{} samples of {rate}", samples.len());
+        // The queue holds half a second; on a busy machine, the thread behind it takes its time.
+        let decoded = samples.len() as u64 * 8_000 / u64::from(rate);
+        if u64::from(timestamp - 77) < decoded + 3_000 {
+            assert!(talker.say(timestamp, &square));
+            timestamp += 160;
+        }
+        talker.run_for(Duration::from_millis(15));
+        for seen in camera.seen.try_iter() {
+            let Seen::Packet(header, payload) = seen else {
+                continue;
+            };
+            samples.append(&mut heard(line, &payload, &mut decoder));
+            assert!(header.marker && header.payload_type == 97, "{header:?}");
+            if let Some(before) = before {
+                assert_eq!(header.sequence, before.sequence.wrapping_add(1));
+                assert_eq!(header.timestamp, before.timestamp.wrapping_add(1_024));
+            }
+            before = Some(header);
+        }
+    }
+    // The fundamental of a square wave has 81 % of its energy, and 1.27 times its amplitude.
+    let tail = &samples[rate as usize / 2..];
+    let (mut re, mut im, mut energy) = (0.0, 0.0, 0.0);
+    for (n, sample) in tail.iter().map(|it| f64::from(*it)).enumerate() {
+        let phase = std::f64::consts::TAU * 500.0 * n as f64 / f64::from(rate);
+        re += sample * phase.cos();
+        im += sample * phase.sin();
+        energy += sample * sample;
+    }
+    let share = 2.0 * (re * re + im * im) / tail.len() as f64 / energy;
+    assert!((0.7..0.95).contains(&share), "{share} of the energy");
+    let loudness = (energy / tail.len() as f64).sqrt();
+    assert!((0.4..0.6).contains(&loudness), "{loudness}, of 0.49");
+    talker.delete();
+    camera.await_request("TEARDOWN");
+    assert_eq!(camera.next(), Seen::End);
+}
+
+#[test]
+fn a_camera_that_takes_aac_alone_hears_a_voice_in_g711() {
+    a_camera_that_takes_aac_alone_hears_the_tone(AAC, 16_000);
+}
+
+#[test]
+fn a_camera_that_takes_aac_in_latm_alone_hears_both_channels() {
+    a_camera_that_takes_aac_alone_hears_the_tone(LATM, 48_000);
+}
+
+#[test]
+fn a_talker_that_sends_opus_alone_is_heard_by_every_camera() {
+    // Opus of 20 ms of silence.
+    let silence = [0xf8, 0xff, 0xfe];
+    for (line, payload_type, bytes) in [(PCMU, 0, 160..161), (AAC, 97, 5..60)] {
+        let camera = TalkedCamera::start(line);
+        let running = camera.running();
+        let mut talker = talk(&running, Codec::Opus).expect("answered");
+        assert!(talker.run_until(SOON, Peer::is_connected));
+        let mut timestamp = 5;
+        loop {
+            assert!(talker.say(timestamp, &silence));
+            timestamp += 960;
+            talker.run_for(Duration::from_millis(15));
+            let packet = camera.seen.try_iter().find_map(|seen| match seen {
+                Seen::Packet(header, payload) => Some((header.payload_type, payload)),
+                _ => None,
+            });
+            if let Some((number, payload)) = packet {
+                assert_eq!(number, payload_type);
+                assert!(bytes.contains(&payload.len()), "{payload:?}");
+                break;
+            }
+        }
+        talker.delete();
+        camera.await_request("TEARDOWN");
+    }
+}
+
+#[test]
+fn g711_is_preferred_to_aac() {
+    let camera = TalkedCamera::start(AAC_BEFORE_PCMA);
+    let running = camera.running();
+    let mut talker = talk(&running, Codec::Pcma).expect("answered");
+    assert!(talker.run_until(SOON, Peer::is_connected));
+    camera.await_request("PLAY");
+    assert!(talker.say(9, &[3; 160]));
+    let Seen::Packet(header, payload) = camera.next() else {
+        panic!("a packet");
+    };
+    assert_eq!((header.payload_type, header.timestamp), (8, 9));
+    assert_eq!(payload, [3; 160]);
+}
+
 #[test]
 fn a_talker_that_vanishes_before_its_handshake_frees_the_camera() {
     let camera = TalkedCamera::start(PCMU);
@@ -236,17 +373,17 @@ fn cameras_that_take_no_voice_are_told_apart() {
     };
     let refusal = |running: &Running, codec| talk(running, codec).err().expect("refused");
 
-    let aac = TalkedCamera::start(AAC);
-    let why = detail(refusal(&aac.running(), Codec::Pcmu), 422);
+    let other = TalkedCamera::start(G726);
+    let why = detail(refusal(&other.running(), Codec::Pcmu), 422);
     assert!(
-        why.contains("mpeg4-generic of 16000 Hz") && why.contains("G.711"),
+        why.contains("G726-32 of 8000 Hz") && why.contains("AAC-LC is needed"),
         "{why}"
     );
 
-    // A browser that sends Opus alone.
-    let camera = TalkedCamera::start(PCMU);
-    let why = detail(refusal(&camera.running(), Codec::Opus), 422);
-    assert!(why.contains("takes PCMU; offer PCMU/8000"), "{why}");
+    // A talker that sends video alone.
+    let camera = TalkedCamera::start(AAC);
+    let why = detail(refusal(&camera.running(), Codec::Vp8), 400);
+    assert!(why.contains("no m= line sends audio"), "{why}");
     camera.await_request("TEARDOWN");
 
     // This server has no back channel, and answers 551.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! POST /{stream}/talk   with the right to publish the stream; an offer that sends audio
-//!   ─► the camera answers first, then 201 with the camera's codec (PCMU or PCMA) alone
+//!   ─► the camera answers first, then 201 with the camera's codec (PCMU or PCMA) alone; a codec that
+//!      is transcoded for a camera that takes AAC, or for a talker without the camera's codec
 //! GET  /{stream}/talk   204 if the stream comes from a camera
 //! ```
 //!
@@ -12,7 +13,6 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use tokio::sync::mpsc;
 
 use super::extract::Path;
 use super::problem::Problem;
@@ -20,7 +20,7 @@ use super::{body, resource};
 use crate::app::App;
 use crate::runtime::Part;
 use crate::sessions::{ConnectionAddresses, Offer};
-use crate::talk::{Loudspeaker, PACKETS_MAX, TalkError, VoicePacket};
+use crate::talk::{Loudspeaker, TalkError, Voice};
 
 /// Answers the offer of a talker: `POST /{stream}/talk`.
 pub(super) async fn offer(
@@ -39,8 +39,8 @@ pub(super) async fn offer(
     offer.media().map_err(|error| resource::malformed(&error))?;
     let connected = app.sessions.loudspeakers().connect(stream.name()).await;
     let loudspeaker = connected.map_err(|error| refused(&error))?;
-    let (voice, heard) = mpsc::channel(PACKETS_MAX);
-    let answered = match app.sessions.talk(stream, loudspeaker.codec(), offer, voice) {
+    let talk = app.sessions.talk(stream, loudspeaker.format(), offer);
+    let (answered, voice) = match talk {
         Ok(answered) => answered,
         Err(error) => {
             loudspeaker.leave().await;
@@ -50,7 +50,7 @@ pub(super) async fn offer(
     let id = answered.record.id.as_str();
     let location = format!("/{}/talk/{id}", resource::path_segment(&name));
     let session = std::sync::Arc::clone(&answered.record);
-    tokio::spawn(play(app.clone(), loudspeaker, heard, session));
+    tokio::spawn(play(app.clone(), loudspeaker, voice, session));
     Ok(resource::created(&app, answered, location))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn offer(
 async fn play(
     app: App,
     loudspeaker: Loudspeaker,
-    voice: mpsc::Receiver<VoicePacket>,
+    voice: Voice,
     session: std::sync::Arc<crate::sessions::SessionRecord>,
 ) {
     let playing = loudspeaker.play(voice);
@@ -100,6 +100,11 @@ fn refused(error: &TalkError) -> Problem {
         TalkError::NoBackChannel(_) | TalkError::NoCodec { .. } => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "The camera takes no voice",
+            text,
+        ),
+        TalkError::Voice { .. } => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "No codec for the camera",
             text,
         ),
         TalkError::Camera { .. } => {

@@ -1,17 +1,20 @@
 //! Makes talkers out of offers to send a voice to a camera.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use glassline_hub::Stream;
 use glassline_media::Codec;
 use glassline_webrtc::sdp::NegotiationError;
-use glassline_webrtc::{Kinds, Session};
-use tokio::sync::mpsc;
+use glassline_webrtc::{AcceptConfig, Kinds, OpusOptions, Redundancy, Session};
 
 use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Role, Talker};
-use crate::talk::{Loudspeakers, VoicePacket};
+use crate::talk::{Loudspeakers, Voice, VoiceFormat, voice_queue};
+
+/// The codecs of voices that are transcoded for a camera.
+const TRANSCODED: [Codec; 3] = [Codec::Opus, Codec::Pcmu, Codec::Pcma];
 
 impl Negotiator {
     /// Returns the cameras that somebody may talk to.
@@ -19,52 +22,74 @@ impl Negotiator {
         &self.loudspeakers
     }
 
-    /// Makes a talker at `stream`, whose camera takes `codec`. Its packets go to `voice`.
+    /// Makes a talker at `stream`, whose camera takes `format`, and returns the voice with its codec:
+    /// that of the camera if the offer has it, else one that can be transcoded.
     ///
     /// # Errors
     /// Returns the [`OfferError`] to answer with.
     pub(crate) fn talk(
         &self,
         stream: Arc<Stream>,
-        codec: Codec,
+        format: VoiceFormat,
         offer: Offer<'_>,
-        voice: mpsc::Sender<VoicePacket>,
-    ) -> Result<AnsweredOffer, OfferError> {
-        let sdp = with_codec_alone(offer.sdp, codec).ok_or_else(|| unsupported(codec))?;
-        let offer = Offer { sdp: &sdp, ..offer };
-        let accepted = self.accept(offer, &[], Kinds::AUDIO, None)?;
+    ) -> Result<(AnsweredOffer, Voice), OfferError> {
+        let taken = format.codec();
+        let of_camera = with_codec_alone(offer.sdp, taken);
+        let sdp = of_camera.as_deref().unwrap_or(offer.sdp);
+        let opus = OpusOptions {
+            stereo: false,
+            // What is lost is concealed; copies would have to be told apart here.
+            redundancy: Redundancy::Never,
+            ..OpusOptions::default()
+        };
+        let accepted = self.negotiate(Offer { sdp, ..offer }, opus, |config_of| {
+            let config = AcceptConfig {
+                receive: Kinds::AUDIO,
+                ..config_of(None)
+            };
+            Session::accept(config, sdp, Instant::now())
+        })?;
         let receiver = accepted.session.receivers().first();
-        if receiver.is_none_or(|it| it.codec() != codec) {
-            return Err(unsupported(codec));
-        }
-        let role = |_: &Session, _: &Stream| Role::Talker(Talker::new(codec, voice));
-        Ok(self.keep(accepted, self.draw_session_id(), stream, role, None))
+        let receiver = receiver.filter(|it| match of_camera {
+            Some(_) => it.codec() == taken,
+            None => TRANSCODED.contains(&it.codec()),
+        });
+        let receiver = receiver.ok_or_else(|| unsupported(taken))?;
+        let codec = receiver.codec();
+        let (sender, packets) = voice_queue(receiver.clock_rate());
+        let role = |_: &Session, _: &Stream| Role::Talker(Talker::new(codec, sender));
+        let answered = self.keep(accepted, self.draw_session_id(), stream, role, None);
+        Ok((answered, Voice { codec, packets }))
     }
 }
 
-fn unsupported(codec: Codec) -> OfferError {
-    let (name, number) = (codec.encoding_name(), static_payload_type(codec));
+fn unsupported(taken: Codec) -> OfferError {
+    let name = taken.encoding_name();
+    let wanted = match static_payload_type(taken) {
+        Some(number) => format!("{name}/8000 as payload type {number}, or opus/48000/2 first"),
+        None => "opus/48000/2, PCMU/8000 or PCMA/8000 first".to_owned(),
+    };
     let refused = NegotiationError::Unsupported {
         media: "audio".to_owned(),
-        why: format!(
-            "the camera takes {name}; offer {name}/8000 as payload type {number}, sendonly"
-        ),
+        why: format!("the camera takes {name}; offer {wanted}, sendonly"),
     };
     OfferError::Refused(refused.into())
 }
 
-/// Returns the payload type of G.711 (RFC 3551 §6), which browsers use as it is.
-const fn static_payload_type(codec: Codec) -> u8 {
+/// Returns the payload type of G.711 (RFC 3551 §6), which browsers use as it is; `None` for another
+/// codec.
+const fn static_payload_type(codec: Codec) -> Option<u8> {
     match codec {
-        Codec::Pcma => 8,
-        _ => 0,
+        Codec::Pcmu => Some(0),
+        Codec::Pcma => Some(8),
+        _ => None,
     }
 }
 
-/// Returns the offer with `codec` alone in its line of audio, since a camera understands nothing else;
-/// `None` if the offer does not have the codec.
+/// Returns the offer with `codec`, which is G.711, alone in its line of audio, so that the browser sends
+/// nothing else; `None` if the offer does not have the codec.
 fn with_codec_alone(offer: &str, codec: Codec) -> Option<String> {
-    let wanted = static_payload_type(codec).to_string();
+    let wanted = static_payload_type(codec)?.to_string();
     let mut kept = String::with_capacity(offer.len());
     let (mut is_audio, mut is_found) = (false, false);
     for line in offer.lines() {
@@ -125,5 +150,10 @@ mod tests {
             None
         );
         assert_eq!(with_codec_alone("m=audio", Codec::Pcma), None);
+        assert_eq!(
+            with_codec_alone(OFFER, Codec::Aac),
+            None,
+            "no browser has it"
+        );
     }
 }

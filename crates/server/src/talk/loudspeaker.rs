@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
-use glassline_media::{Codec, Ssrc, TrackIndex};
+use glassline_media::{Ssrc, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::client::{Closed, Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
+use glassline_transcode::VoiceTranscoder;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::mpsc;
 
-use super::{CODECS, TalkError, Turn, VoicePacket};
+use super::transcoding::TranscodedVoice;
+use super::{TalkError, Turn, Voice, VoiceFormat, VoiceReceiver};
 use crate::ingest::{CameraConnection, CameraFailure, Purpose, RtspSource};
 
 /// Status of a camera without back channel (RFC 2326 §7.1.1, option not supported).
@@ -28,17 +29,23 @@ pub(crate) struct Loudspeaker {
     /// Given back before the connection closes, so that a client that sees its end may talk.
     turn: Turn,
     connection: CameraConnection,
-    track: TrackIndex,
-    codec: Codec,
-    payload_type: u8,
+    choice: Choice,
     buffer: Vec<u8>,
 }
 
 /// The track of a back channel, and the format that is sent.
+#[derive(Clone, Copy, Debug)]
 struct Choice {
     track: TrackIndex,
-    codec: Codec,
+    format: VoiceFormat,
     payload_type: u8,
+}
+
+/// A voice on its way to the connection.
+enum Payloads {
+    /// In the camera's codec as it comes.
+    Forwarded(VoiceReceiver),
+    Transcoded(TranscodedVoice),
 }
 
 impl Loudspeaker {
@@ -73,9 +80,7 @@ impl Loudspeaker {
                         };
                         return Ok(Self {
                             connection,
-                            track: choice.track,
-                            codec: choice.codec,
-                            payload_type: choice.payload_type,
+                            choice,
                             turn,
                             buffer,
                         });
@@ -86,58 +91,108 @@ impl Loudspeaker {
         }
     }
 
-    /// Returns the codec that the camera takes.
-    pub(crate) const fn codec(&self) -> Codec {
-        self.codec
+    /// Returns the format that the camera takes.
+    pub(crate) const fn format(&self) -> VoiceFormat {
+        self.choice.format
     }
 
     /// Sends what comes to the camera, until the voice ends or the camera fails; then leaves the
     /// camera. Returns the number of packets that were sent.
     ///
     /// # Errors
-    /// Returns the failure of the camera.
-    pub(crate) async fn play(
-        mut self,
-        mut voice: mpsc::Receiver<VoicePacket>,
-    ) -> Result<u64, TalkError> {
-        let mut sequence: u16 = rand::random();
-        let ssrc = Ssrc(rand::random());
+    /// Returns the failure of the camera, or why the voice is not transcoded for it.
+    pub(crate) async fn play(mut self, voice: Voice) -> Result<u64, TalkError> {
+        let mut payloads = match self.payloads(voice) {
+            Ok(payloads) => payloads,
+            Err(error) => {
+                self.leave().await;
+                return Err(error);
+            }
+        };
+        let sent = self.send_all(&mut payloads).await;
+        if let Payloads::Transcoded(voice) = payloads {
+            voice.end().await;
+        }
+        match sent {
+            Ok(sent) => {
+                self.leave().await;
+                Ok(sent)
+            }
+            Err(failure) => {
+                let stream = self.turn.stream.clone();
+                Err(TalkError::Camera { stream, failure })
+            }
+        }
+    }
+
+    /// Returns the voice in the camera's codec: as it is, or transcoded.
+    fn payloads(&self, voice: Voice) -> Result<Payloads, TalkError> {
+        let format = self.choice.format;
+        if voice.codec == format.codec() {
+            return Ok(Payloads::Forwarded(voice.packets));
+        }
+        let transcoder = VoiceTranscoder::new(voice.codec, format.target());
+        let transcoder = transcoder.map_err(|reason| TalkError::Voice {
+            stream: self.turn.stream.clone(),
+            reason,
+        })?;
+        let voice = TranscodedVoice::start(voice.packets, transcoder);
+        Ok(Payloads::Transcoded(voice))
+    }
+
+    /// Sends payloads until there are no more. Returns the number of packets.
+    async fn send_all(&mut self, payloads: &mut Payloads) -> Result<u64, CameraFailure> {
+        let Choice {
+            track,
+            format,
+            payload_type,
+        } = self.choice;
+        let mut header = Header {
+            payload_type,
+            marker: true,
+            sequence: rand::random(),
+            timestamp: 0,
+            ssrc: Ssrc(rand::random()),
+        };
+        // What is transcoded counts from zero.
+        let base: u32 = rand::random();
         let mut packet = Vec::new();
         let mut sent = 0;
         loop {
-            let turned = tokio::select! {
-                next = voice.recv() => match next {
-                    Some(next) => {
-                        let header = Header {
-                            payload_type: self.payload_type,
-                            // A talkspurt begins (RFC 3551 §4.1).
-                            marker: sent == 0,
-                            sequence,
-                            timestamp: next.timestamp,
-                            ssrc,
-                        };
-                        packet.resize(HEADER_BYTES, 0);
-                        write_header(&mut packet, &header, &[]);
-                        packet.extend_from_slice(&next.payload);
-                        sequence = sequence.wrapping_add(1);
-                        sent += u64::from(self.connection.client.send_media(self.track, &packet));
-                        self.connection.send().await
+            packet.clear();
+            packet.resize(HEADER_BYTES, 0);
+            let next = async {
+                match payloads {
+                    Payloads::Forwarded(voice) => {
+                        let voice = voice.recv().await?;
+                        packet.extend_from_slice(&voice.payload);
+                        Some(voice.timestamp)
                     }
-                    None => break,
-                },
-                turned = exchange(&mut self.connection, &mut self.buffer) => turned,
+                    Payloads::Transcoded(voice) => {
+                        let frame = voice.recv().await?;
+                        format.write_payload(&frame.data, &mut packet);
+                        Some(base.wrapping_add(format.timestamp(frame.timestamp)))
+                    }
+                }
             };
-            let end = turned.and_then(|()| match self.connection.client.poll_event() {
-                Some(Event::Closed(reason)) => Err(CameraFailure::of(reason)),
-                _ => Ok(()),
-            });
-            if let Err(failure) = end {
-                let stream = self.turn.stream.clone();
-                return Err(TalkError::Camera { stream, failure });
+            tokio::select! {
+                next = next => {
+                    let Some(timestamp) = next else {
+                        return Ok(sent);
+                    };
+                    header.timestamp = timestamp;
+                    header.marker = format.marks_all() || sent == 0;
+                    write_header(&mut packet, &header, &[]);
+                    header.sequence = header.sequence.wrapping_add(1);
+                    sent += u64::from(self.connection.client.send_media(track, &packet));
+                    self.connection.send().await?;
+                }
+                turned = exchange(&mut self.connection, &mut self.buffer) => turned?,
+            }
+            if let Some(Event::Closed(reason)) = self.connection.client.poll_event() {
+                return Err(CameraFailure::of(reason));
             }
         }
-        self.leave().await;
-        Ok(sent)
     }
 
     /// Ends the session with TEARDOWN, for whose response the camera has a second.
@@ -183,34 +238,40 @@ async fn exchange(
     Ok(())
 }
 
-/// Chooses the first format of the back channel that browsers send.
+/// Chooses the first format of the back channel that is G.711, which has no delay of its own, else the
+/// first one of AAC.
 fn choose(description: &Description, stream: &StreamName) -> Result<Choice, TalkError> {
-    let mut offered = Vec::new();
+    let (mut chosen, mut others) = (None, Vec::new());
     for (track, media) in TrackIndex::enumerate(&description.tracks) {
         if !media.back_channel {
             continue;
         }
-        for format in &media.formats {
-            let name = &format.encoding_name;
-            let codec = Codec::from_encoding_name(name);
-            let codec = codec.filter(|it| CODECS.contains(it) && format.clock_rate == 8_000);
-            if let Some(codec) = codec {
-                return Ok(Choice {
-                    track,
-                    codec,
-                    payload_type: format.payload_type,
-                });
+        for offered in &media.formats {
+            let format = match VoiceFormat::of(offered) {
+                Ok(format) => format,
+                Err(other) => {
+                    others.push(other);
+                    continue;
+                }
+            };
+            let choice = Choice {
+                track,
+                format,
+                payload_type: offered.payload_type,
+            };
+            match format {
+                VoiceFormat::Pcmu | VoiceFormat::Pcma => return Ok(choice),
+                VoiceFormat::Aac(_) => chosen = chosen.or(Some(choice)),
             }
-            offered.push(format!("{name} of {} Hz", format.clock_rate));
         }
     }
-    match offered.is_empty() {
-        true => Err(TalkError::NoBackChannel(stream.clone())),
-        false => Err(TalkError::NoCodec {
+    chosen.ok_or_else(|| match others.is_empty() {
+        true => TalkError::NoBackChannel(stream.clone()),
+        false => TalkError::NoCodec {
             stream: stream.clone(),
-            offered: offered.join(" and "),
-        }),
-    }
+            offered: others.join(" and "),
+        },
+    })
 }
 
 /// Returns why a camera refused to be talked at.

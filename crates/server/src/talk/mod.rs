@@ -1,15 +1,20 @@
 //! Voices that go to the loudspeakers of cameras (ONVIF's back channel).
 //!
 //! ```text
-//! POST /{stream}/talk ─► Loudspeakers::connect: DESCRIBE, SETUP, PLAY ─► Loudspeaker: codec
-//! browser ─ G.711 ─► shard: Talker ─ VoicePacket, bounded ─► Loudspeaker::play ─ RTP in RTSP ─► camera
+//! POST /{stream}/talk ─► Loudspeakers::connect: DESCRIBE, SETUP, PLAY ─► Loudspeaker: VoiceFormat
+//! browser ─► shard: Talker ─ voice_queue, 500 ms ─┬─ G.711 as it is ────► Loudspeaker::play ─► camera
+//!                                                 └─► TranscodedVoice ─► AAC ──┘
 //! ```
 //!
-//! The connection is another one than that of the camera's media, which stays as it is. A voice passes
-//! as it comes: nothing is transcoded, and a camera that takes no G.711 is told apart. One voice at a
-//! time speaks at a camera.
+//! The connection is another one than that of the camera's media, which stays as it is. A voice in the
+//! camera's G.711 passes as it comes. Otherwise it is transcoded, on a thread of its own: to AAC for a
+//! camera that takes nothing else, and to G.711 for a talker that sends Opus alone. One voice at a time
+//! speaks at a camera.
 
+mod format;
 mod loudspeaker;
+mod queue;
+mod transcoding;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +23,16 @@ use glassline_hub::StreamName;
 use glassline_media::Codec;
 
 use crate::ingest::{CameraFailure, Input, RtspSource, SourceSpec};
+pub(crate) use format::VoiceFormat;
 pub(crate) use loudspeaker::Loudspeaker;
+pub(crate) use queue::{VoicePacket, VoiceReceiver, VoiceSender, voice_queue};
 
-/// Most packets that wait for a camera: half a second of voice in packets of 20 ms.
-pub(crate) const PACKETS_MAX: usize = 25;
-
-/// A packet of a voice: the payload in the camera's codec, and its RTP timestamp.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct VoicePacket {
-    pub(crate) timestamp: u32,
-    pub(crate) payload: Box<[u8]>,
+/// A talker's voice: the packets, and their codec.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    /// Codec of the packets: Opus or G.711.
+    pub(crate) codec: Codec,
+    pub(crate) packets: VoiceReceiver,
 }
 
 /// Why nobody can talk at a stream.
@@ -44,15 +49,23 @@ pub(crate) enum TalkError {
     /// The camera has no back channel.
     #[error("the camera of '{0}' has no loudspeaker for others (no ONVIF back channel)")]
     NoBackChannel(StreamName),
-    /// The camera takes none of the codecs that browsers send.
+    /// The camera takes neither G.711 nor AAC-LC.
     #[error(
-        "the camera of '{stream}' takes {offered}; G.711 (PCMU, PCMA) of 8 kHz is needed: choose it in the camera's settings for audio"
+        "the camera of '{stream}' takes {offered}; G.711 (PCMU, PCMA) of 8 kHz or AAC-LC is needed: choose it in the camera's settings for audio"
     )]
     NoCodec {
         /// Name of the stream.
         stream: StreamName,
         /// What the camera takes.
         offered: String,
+    },
+    /// The voice cannot be transcoded for the camera.
+    #[error("cannot talk at '{stream}': {reason}")]
+    Voice {
+        /// Name of the stream.
+        stream: StreamName,
+        /// Why it is not transcoded.
+        reason: glassline_transcode::VoiceError,
     },
     /// The camera does not answer as it should.
     #[error("cannot talk at '{stream}': {failure}")]
@@ -142,6 +155,3 @@ impl Drop for Turn {
         busy.remove(&self.stream);
     }
 }
-
-/// The codecs that browsers send and cameras take, the usual one of cameras first.
-const CODECS: [Codec; 2] = [Codec::Pcmu, Codec::Pcma];

@@ -57,7 +57,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "talk_dropped_total",
-        "Voice packets for cameras that were dropped: in another codec, too long, or for a camera that reads too slowly.",
+        "Voice packets for cameras that were dropped: in another codec, too long, or the oldest ones for a camera that reads too slowly.",
         |c| &c.talk.dropped,
     ),
     Family::plain(

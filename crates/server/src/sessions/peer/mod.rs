@@ -186,7 +186,7 @@ impl Peer {
                 publisher.on_packet(session, (receiver, layer), packet, now, &counters.whip);
             }
             Role::Talker(talker) => {
-                talker.on_packet(session, receiver, packet, &counters.talk);
+                talker.on_packet(session, (receiver, sequence), packet, &counters.talk);
             }
             Role::Viewer(_) | Role::DataPublisher(_) => {}
         }
