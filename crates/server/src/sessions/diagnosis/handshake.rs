@@ -129,14 +129,14 @@ pub(super) fn unfinished(evidence: &Evidence<'_>) -> Diagnosis {
         return Diagnosis::new(
             Stage::Handshake,
             format!("DTLS: the client's certificate and key arrived only in part {within}"),
-            "its larger datagrams are lost: lower the MTU of the client, or of the tunnel between",
+            "lower the MTU of the client, or of the tunnel between: larger datagrams are lost",
         );
     }
     let Some(flight) = trace.latest_sent else {
         return Diagnosis::new(
             Stage::Handshake,
             format!("DTLS: the client's ClientHello arrived only in part {within}"),
-            "its larger datagrams are lost: lower the MTU of the client, or of the tunnel between",
+            "lower the MTU of the client, or of the tunnel between: larger datagrams are lost",
         );
     };
     let (sent, bytes) = (trace.sent, trace.largest_bytes);
@@ -146,7 +146,8 @@ pub(super) fn unfinished(evidence: &Evidence<'_>) -> Diagnosis {
             "DTLS: no answer to our {} {within}; it was sent in {sent} datagrams of at most {bytes} bytes",
             flight.as_str()
         ),
-        "a firewall or tunnel loses them, or the client gave up: check the path's MTU, and the client's log",
+        "look for a firewall or tunnel that loses datagrams of this size (its MTU), and at the client's log: it \
+         may have given up",
     )
 }
 
