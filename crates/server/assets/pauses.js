@@ -60,7 +60,8 @@ export class Pauses {
     }
     if (!(reason instanceof Problem) || reason.status === 0) {
       const waitMs = Math.min(this.#waiting.next(), UNREACHED_MAX_MS);
-      return { state: 'reconnecting', label: 'Reconnecting', title: reason.title ?? 'Reconnecting', detail: reason.message, waitMs };
+      const told = reason instanceof Problem ? null : reason.title;
+      return { state: 'reconnecting', label: 'Reconnecting', title: told ?? 'Reconnecting', detail: reason.message, waitMs };
     }
     if (REFUSALS.has(reason.status)) {
       const waitMs = this.#refused.next();

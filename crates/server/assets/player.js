@@ -92,7 +92,8 @@ const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
   if (seen.firstFrameMs === null) seen.firstFrameMs = presentedMs;
   if (session && joinedAtMs === null) joined(presentedMs);
-  if (seen.state !== 'live') live();
+  // Frames that were decoded before the end may be shown after it, and must not hide the reason.
+  if (session && seen.state !== 'live') live();
 });
 
 function show(state, label, title, detail, mayRetry) {
