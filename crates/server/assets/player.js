@@ -34,6 +34,9 @@ const STALL_MS = 3000;
 /** No frame for this long shows that a session, which the server no longer knows, has ended. */
 const QUIET_MS = 300;
 
+/** Why an earlier session was lost is shown for this long. */
+const LOST_SHOWN_MS = 60_000;
+
 const TICK_MS = 1000;
 
 /** Ticks between two reads of the stream's entry in the API while frames arrive. */
@@ -85,7 +88,7 @@ let entry = null;
 let wake = () => {};
 // The address of a session that was lost while the server could not be asked why, and what it told since.
 let unexplained = null;
-let lostNote = '';
+let lost = null;
 const pauses = new Pauses();
 
 const log = new FrameLog(video, (presentedMs) => {
@@ -111,12 +114,9 @@ function live() {
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
   seen.joinMs = presentedMs - session.startedMs;
-  showJoined();
-}
-
-function showJoined() {
-  if (seen.sessions === 1) panel.joined(`first frame ${Math.round(seen.firstFrameMs)} ms after navigation`);
-  else if (seen.joinMs !== null) panel.joined(`rejoined in ${Math.round(seen.joinMs)} ms${lostNote}`);
+  panel.joined(seen.sessions === 1
+    ? `first frame ${Math.round(seen.firstFrameMs)} ms after navigation`
+    : `rejoined in ${Math.round(seen.joinMs)} ms`);
 }
 
 async function run() {
@@ -126,7 +126,6 @@ async function run() {
     if (joinedAtMs !== null) pauses.reset();
     seen.lastEnd = reason.message;
     unexplained = reason.unexplained ?? unexplained;
-    lostNote = '';
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
     const delayMs = explain(reason);
     await pause(isExpected ? 0 : delayMs);
@@ -183,8 +182,8 @@ async function explainLate(resource) {
   const why = await whyEnded(resource);
   if (!why) return;
   seen.lastEnd = why.reason;
-  lostNote = ` · lost before: ${why.reason}`;
-  showJoined();
+  lost = { text: `Lost before: ${why.reason}`, untilMs: performance.now() + LOST_SHOWN_MS };
+  await readEntry();
 }
 
 /**
@@ -325,7 +324,8 @@ function noteTracks(tracks) {
   seen.audioNote = note === null ? null : `${prefix}: ${note}`;
   const video = tracks.find(({ kind, browser }) => kind === 'video' && browser.codec !== null);
   seen.videoNote = video?.browser.note ? `Video: ${video.browser.note}` : null;
-  const notes = [seen.videoNote, seen.audioNote].filter((it) => it !== null);
+  if (lost !== null && performance.now() > lost.untilMs) lost = null;
+  const notes = [lost?.text ?? null, seen.videoNote, seen.audioNote].filter((it) => it !== null);
   panel.audioNote(notes.length > 0 ? notes.join('. ') : null);
 }
 
