@@ -32,16 +32,16 @@ const PERCENT_MAX: f64 = 1e6;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct LoadTest {
     /// Name of the run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) label: String,
     /// Protocol of the viewers, like `whep`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) protocol: String,
     /// Begin of the run in UTC (RFC 3339); empty if it is not known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) started: String,
     /// Summary of the run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) verdict: String,
     /// Steps of the ramp. At least one has a figure of the server.
     pub(crate) steps: Vec<LoadStep>,
@@ -52,11 +52,11 @@ pub(crate) struct LoadTest {
 pub(crate) struct LoadStep {
     /// Number of viewers.
     pub(crate) viewers: u32,
-    /// Processor time of the server, in percent of one core; null if it was not measured.
-    #[serde(default)]
+    /// Processor time of the server, in percent of one core; absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) server_cpu_percent: Option<f64>,
-    /// Part of the media that the viewers received, of 1; null if it was not measured.
-    #[serde(default)]
+    /// Part of the media that the viewers received, of 1; absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered_ratio: Option<f64>,
 }
 
