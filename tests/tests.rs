@@ -21,6 +21,7 @@ mod channels;
 mod churn;
 mod cluster;
 mod cluster_figures;
+mod cluster_moq;
 mod cluster_redirect;
 mod commands;
 mod coturn;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         cluster::TESTS,
+        cluster_moq::TESTS,
         cluster_redirect::TESTS,
         aiortc::TESTS,
         api::TESTS,

@@ -26,6 +26,27 @@ pub(super) struct Directory {
     pub(super) is_complete: bool,
     /// When the list was asked for: what changed later is newer than the list.
     pub(super) listed_at: Option<Instant>,
+    /// Number of changes to which streams have a record, and to what the records say.
+    pub(super) revision: u64,
+}
+
+impl Directory {
+    /// Keeps what is known of a name.
+    pub(super) fn set_stream(&mut self, name: &StreamName, known: Known) {
+        let before = self.streams.get(name).and_then(|it| it.record.record());
+        if before != known.record.record() {
+            self.revision += 1;
+        }
+        self.streams.insert(name.clone(), known);
+    }
+
+    /// Forgets a name.
+    pub(super) fn remove_stream(&mut self, name: &StreamName) {
+        let removed = self.streams.remove(name);
+        if removed.is_some_and(|it| it.record.record().is_some()) {
+            self.revision += 1;
+        }
+    }
 }
 
 /// What is known of one name.
@@ -146,7 +167,7 @@ impl Node {
         if !self.config.hears_everything && !is_pulled && !self.claims.has(name) {
             let scope = Scope::Forget(name.clone());
             self.call(Purpose::Hint, Call::Changes { scope });
-            self.directory.streams.remove(name);
+            self.directory.remove_stream(name);
         }
     }
 
@@ -244,9 +265,9 @@ impl Node {
         };
         // What is gone is only remembered where somebody would ask again.
         if is_nothing && self.directory.is_complete && !self.relays.contains_key(name) {
-            self.directory.streams.remove(name);
+            self.directory.remove_stream(name);
         } else if is_needed && self.directory.streams.len() < RECORDS_MAX {
-            self.directory.streams.insert(name.clone(), known);
+            self.directory.set_stream(name, known);
         }
         self.claim_learns(name, record);
         self.relay_learns(name, record);

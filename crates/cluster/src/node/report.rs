@@ -39,6 +39,11 @@ impl Node {
         known.filter_map(|(name, it)| Some((name, it.record.record()?)))
     }
 
+    /// Returns a number that grows whenever [`known_streams`](Self::known_streams) has changed.
+    pub const fn streams_revision(&self) -> u64 {
+        self.directory.revision
+    }
+
     /// Returns the records of nodes that this node knows, in the order of their names; its own one
     /// may be among them.
     pub fn known_nodes(&self) -> impl Iterator<Item = (&NodeId, &NodeRecord)> {

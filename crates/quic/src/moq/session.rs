@@ -272,6 +272,14 @@ impl Session {
         self.link.close(reason.code(), &reason.to_string());
     }
 
+    /// Asks the peer to connect again, because this end is about to leave (GOAWAY), and ends the session
+    /// after `within` if the peer is still there. A peer is asked once.
+    pub fn send_away(&self, within: Duration) {
+        let goaway = moq_net::goaway::Goaway::new().with_timeout(within);
+        // A session that has ended, or whose peer was asked before, needs no request.
+        let _ = self.session.drain().send(goaway);
+    }
+
     /// Returns the negotiated version, such as `moq-lite-06`.
     pub fn version(&self) -> &'static str {
         self.session.version().as_str()

@@ -10,6 +10,7 @@
 //! where: that is a list in the configuration ([`origins`]), or the servers agree through NATS
 //! ([`member`]).
 
+mod asked;
 mod identity;
 mod member;
 mod origins;

@@ -1,7 +1,6 @@
 //! Origins of the configuration: a stream that this server does not have is pulled from the first
 //! server of a list that has it, and from the next one when that server fails.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,27 +9,15 @@ use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wa
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use tokio::sync::mpsc;
 
+use super::asked::{AskedStreams, Asking};
 use super::identity::{Identity, Provenances};
 use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::rooms;
-use crate::runtime::{FaultPoint, Part, SourceRates, Supervisor, TaskWaker};
+use crate::runtime::{FaultPoint, Part, Supervisor, TaskWaker};
 
 /// Longest time that viewers of a new stream wait for a server that has it.
 const SEARCH: Duration = Duration::from_secs(3);
-
-/// Time for which a name that no origin has is not asked for again.
-const NEGATIVE: Duration = Duration::from_secs(2);
-
-/// Most names that are known to be nowhere.
-const NEGATIVE_MAX: usize = 1024;
-
-/// Cold names that clients of one address may ask for: a second, and at once.
-const COLD_PER_S: f64 = 5.0;
-const COLD_AT_ONCE: f64 = 50.0;
-
-/// Most streams that are searched for at the same time.
-const SEARCHES_MAX: usize = 256;
 
 /// Time for which a stream stays listed that is not pulled any more: the next viewer gets its tracks
 /// at once.
@@ -66,22 +53,7 @@ pub(crate) struct Directory {
     supervisor: Arc<Supervisor>,
     /// Where searches run; viewers of RTSP ask from threads that are not tokio's.
     runtime: tokio::runtime::Handle,
-    state: Mutex<Found>,
-}
-
-#[derive(Debug)]
-struct Found {
-    /// Streams that are pulled, or searched for.
-    pulled: HashMap<StreamName, Pulled>,
-    searches: usize,
-    nowhere: HashMap<StreamName, Instant>,
-    cold: SourceRates,
-}
-
-#[derive(Debug)]
-struct Pulled {
-    stream: Arc<Stream>,
-    is_live: bool,
+    state: Mutex<AskedStreams>,
 }
 
 impl Directory {
@@ -100,12 +72,7 @@ impl Directory {
             pulls,
             supervisor: Arc::clone(supervisor),
             runtime: tokio::runtime::Handle::current(),
-            state: Mutex::new(Found {
-                pulled: HashMap::new(),
-                searches: 0,
-                nowhere: HashMap::new(),
-                cold: SourceRates::new(COLD_PER_S, COLD_AT_ONCE),
-            }),
+            state: Mutex::default(),
         }))
     }
 
@@ -133,7 +100,7 @@ impl Directory {
         !rooms::is_voice(name) && member.is_none_or(|member| member.announces(name))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, AskedStreams> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,28 +108,30 @@ impl Directory {
     /// `by`. Returns the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment
     /// ago. A stream that no origin has leaves the hub again.
     pub(crate) fn begin(self: &Arc<Self>, name: &str, by: IpAddr) -> Option<Arc<Stream>> {
-        self.begin_for(name, Some(by), &[])
+        self.begin_for(name, Asking::Client(by))
     }
 
-    /// The same for the servers `asking`, which are bounded by their number.
+    /// Begins to pull the stream `name`, which was announced over QUIC, for a reader. Returns the stream
+    /// to wait for; `None` if it cannot be pulled now, or was nowhere a moment ago.
+    pub(crate) fn begin_for_reader(self: &Arc<Self>, name: &str) -> Option<Arc<Stream>> {
+        self.begin_for(name, Asking::Reader)
+    }
+
+    /// Begins to pull the stream `name`, which the hub does not have, for the servers `asking`. Returns
+    /// the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment ago.
     pub(crate) fn begin_for_nodes(
         self: &Arc<Self>,
         name: &str,
         asking: &[NodeName],
     ) -> Option<Arc<Stream>> {
-        self.begin_for(name, None, asking)
+        self.begin_for(name, Asking::Nodes(asking))
     }
 
-    fn begin_for(
-        self: &Arc<Self>,
-        name: &str,
-        by: Option<IpAddr>,
-        asking: &[NodeName],
-    ) -> Option<Arc<Stream>> {
+    fn begin_for(self: &Arc<Self>, name: &str, asking: Asking<'_>) -> Option<Arc<Stream>> {
         // Voices of a room are on the room's server only.
         // In a cluster that agrees, servers ask only one that has the stream.
         let is_nowhere = match &self.member {
-            Some(_) => by.is_none(),
+            Some(_) => matches!(asking, Asking::Nodes(_)),
             None => self.origins.is_empty(),
         };
         if is_nowhere || rooms::is_voice(name) {
@@ -171,31 +140,25 @@ impl Directory {
         let name = StreamName::parse(name).ok()?;
         let now = Instant::now();
         let mut found = self.lock();
-        if let Some(pulled) = found.pulled.get(&name) {
-            return Some(Arc::clone(&pulled.stream));
+        if let Some(stream) = found.stream(&name) {
+            return Some(stream);
         }
-        if found.nowhere.get(&name).is_some_and(|until| now < *until) {
+        if !found.may_search(&name, asking, now) {
             return None;
         }
-        if found.searches >= SEARCHES_MAX || !by.is_none_or(|by| found.cold.take(by, now)) {
-            return None;
-        }
-        let stream = self.pulls.hub().admit(name.clone()).ok()?;
+        let stream = self.pulls.hub().admit(name).ok()?;
         if stream.is_published() || !stream.tracks().is_empty() {
             return Some(stream);
         }
         stream.set_lifetime(StreamLifetime::Transient);
         stream.set_prospect(Prospect::OnDemand);
-        found.searches += 1;
-        found.pulled.insert(
-            name,
-            Pulled {
-                stream: Arc::clone(&stream),
-                is_live: false,
-            },
-        );
+        found.begin(&stream);
         drop(found);
-        let searching = Arc::clone(self).search(Arc::clone(&stream), asking.to_vec());
+        let asking = match asking {
+            Asking::Nodes(nodes) => nodes.to_vec(),
+            Asking::Client(_) | Asking::Reader => Vec::new(),
+        };
+        let searching = Arc::clone(self).search(Arc::clone(&stream), asking);
         self.runtime.spawn(searching);
         Some(stream)
     }
@@ -220,14 +183,7 @@ impl Directory {
     }
 
     fn note_live(&self, name: &StreamName) {
-        let mut found = self.lock();
-        let found = &mut *found;
-        if let Some(pulled) = found.pulled.get_mut(name)
-            && !pulled.is_live
-        {
-            pulled.is_live = true;
-            found.searches -= 1;
-        }
+        self.lock().note_live(name);
     }
 
     /// Lists a stream again that was forgotten. Returns false if another one has its name.
@@ -235,11 +191,7 @@ impl Directory {
         let mut found = self.lock();
         let is_listed = self.pulls.hub().list(stream).is_ok();
         if is_listed {
-            let pulled = Pulled {
-                stream: Arc::clone(stream),
-                is_live: true,
-            };
-            found.pulled.insert(stream.name().clone(), pulled);
+            found.list_again(stream);
         }
         is_listed
     }
@@ -297,23 +249,9 @@ impl Directory {
 
     /// Forgets a stream, which leaves the hub. One that was `nowhere` is not searched for again at once.
     fn forget(&self, stream: &Arc<Stream>, is_nowhere: bool) {
-        let now = Instant::now();
-        let name = stream.name();
         let mut found = self.lock();
-        if let Some(pulled) = found.pulled.remove(name)
-            && !pulled.is_live
-        {
-            found.searches -= 1;
-        }
-        if is_nowhere {
-            if found.nowhere.len() >= NEGATIVE_MAX {
-                found.nowhere.retain(|_, until| now < *until);
-            }
-            if found.nowhere.len() < NEGATIVE_MAX {
-                found.nowhere.insert(name.clone(), now + NEGATIVE);
-            }
-        }
-        self.pulls.hub().remove(name.as_str());
+        found.forget(stream.name(), is_nowhere, Instant::now());
+        self.pulls.hub().remove(stream.name().as_str());
     }
 }
 
@@ -333,7 +271,11 @@ struct Search {
 }
 
 impl Search {
-    fn new(directory: &Arc<Directory>, stream: &Arc<Stream>, asking: Vec<NodeName>) -> Self {
+    pub(super) fn new(
+        directory: &Arc<Directory>,
+        stream: &Arc<Stream>,
+        asking: Vec<NodeName>,
+    ) -> Self {
         Self {
             directory: Arc::clone(directory),
             stream: Arc::clone(stream),

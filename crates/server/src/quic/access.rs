@@ -56,6 +56,15 @@ impl Rights {
         }
     }
 
+    /// Returns whether the session may read the stream called `name`. Voices of rooms count as no stream.
+    pub(super) fn may_read(&self, users: &Users, name: &str) -> bool {
+        match &self.read {
+            None => false,
+            Some(Readable::All | Readable::AllButRooms) => true,
+            Some(Readable::OfUser(user)) => users.may(user, Access::Read, name),
+        }
+    }
+
     /// Waits until the user whose rights these are is removed, may read other streams than `only`,
     /// which its session was granted, or may no longer publish one of the streams that `published`
     /// returns. Waits forever if they are no user's rights.

@@ -14,11 +14,22 @@ use crate::runtime::Counter;
 /// Age from which on a publisher's report is outdated.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// What a session may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    Nothing,
+    /// Streams, as a client.
+    AsClient,
+    /// Streams, as another server of the cluster.
+    AsServer,
+}
+
 /// Statistics of one session.
 #[derive(Debug)]
 pub(super) struct Account {
     peer: String,
     opened: Instant,
+    reads: Reads,
     session: Mutex<Weak<Session>>,
     state: Mutex<State>,
     received: Arc<Counter>,
@@ -27,8 +38,6 @@ pub(super) struct Account {
 #[derive(Debug, Default)]
 struct State {
     publishes: Vec<String>,
-    /// Whether the session may read.
-    reads: bool,
     /// Bytes received at the latest measurement, its time, and the rate since the measurement
     /// before.
     goodput: Option<(u64, Instant)>,
@@ -127,7 +136,7 @@ impl Account {
             version: session.version(),
             open_s: now.saturating_duration_since(self.opened).as_secs_f64(),
             publishes: state.publishes.clone(),
-            reads: state.reads,
+            reads: self.reads != Reads::Nothing,
             received_bytes: stats.received,
             sent_bytes: stats.sent,
             goodput_bps: publishes.then(|| state.rate.bps()),
@@ -277,6 +286,15 @@ impl Accounts {
             .collect()
     }
 
+    /// Returns the sessions of clients that may read and publish nothing.
+    pub(super) fn readers(&self) -> Vec<u64> {
+        let open = self.lock();
+        let readers = open.accounts.iter().filter(|(_, account)| {
+            account.reads == Reads::AsClient && account.lock().publishes.is_empty()
+        });
+        readers.map(|(id, _)| *id).collect()
+    }
+
     /// Returns session `id`; `None` before its handshake and after its end.
     pub(super) fn session(&self, id: u64) -> Option<Arc<Session>> {
         let account = self.lock().accounts.get(&id).cloned()?;
@@ -311,15 +329,13 @@ impl Accounts {
 
 impl SessionEntry {
     /// Creates the statistics of the session that was admitted.
-    pub(super) fn open(&self, session: &Arc<Session>, reads: bool, now: Instant) -> Arc<Account> {
+    pub(super) fn open(&self, session: &Arc<Session>, reads: Reads, now: Instant) -> Arc<Account> {
         let account = Arc::new(Account {
             peer: session.peer().to_string(),
             opened: now,
+            reads,
             session: Mutex::new(Arc::downgrade(session)),
-            state: Mutex::new(State {
-                reads,
-                ..State::default()
-            }),
+            state: Mutex::default(),
             received: Arc::default(),
         });
         let mut open = self.accounts.lock();

@@ -22,6 +22,7 @@ mod grants;
 mod nodes;
 mod places;
 mod renewal;
+mod shared;
 mod start_error;
 
 use std::net::SocketAddr;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
-use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
+use glassline_quic::{CongestionControl, Fingerprint, ListenError};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -45,7 +46,7 @@ use crate::runtime::{
 };
 use crate::tls::CertificateStore;
 use access::{Rights, rights};
-use account::{Accounts, SessionEntry};
+use account::{Accounts, Reads, SessionEntry};
 use certificate_source::CertificateSource;
 use collection::{Collection, replaced};
 use counters::Counters;
@@ -56,6 +57,7 @@ use places::{Handshake, Places};
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 pub(crate) use nodes::NodeServices;
+pub(crate) use shared::Shared;
 pub use start_error::StartError;
 
 /// Interval at which the listener shows that it makes progress.
@@ -70,15 +72,6 @@ pub(crate) struct Quic {
     shared: Arc<Shared>,
     local: SocketAddr,
     tasks: Vec<JoinHandle<()>>,
-}
-
-/// The part of the QUIC listener that HTTP uses.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    accounts: Arc<Accounts>,
-    counters: Arc<Counters>,
-    fingerprint: watch::Sender<Fingerprint>,
-    server: Arc<Server>,
 }
 
 /// The parts of the server that sessions use.
@@ -133,6 +126,7 @@ impl Quic {
             left_out: Arc::clone(counters.left_out()),
             clock,
             supervisor: Arc::clone(supervisor),
+            remote: cluster.as_ref().and_then(nodes::remote_streams),
         };
         let offering = |what| Collection::start(what, hub, &services, supervisor, stopped);
         let (all, offering_all) = offering(("QUIC: all streams", |_| true));
@@ -196,50 +190,6 @@ impl Quic {
         for task in self.tasks {
             let _ = task.await;
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
-        *self.fingerprint.borrow()
-    }
-
-    /// Returns what tells the present fingerprint, and each one after it.
-    pub(crate) fn watch_fingerprint(&self) -> watch::Receiver<Fingerprint> {
-        self.fingerprint.subscribe()
-    }
-
-    /// Uses another certificate for new connections. Returns whether it differs from the one before.
-    ///
-    /// # Errors
-    /// The certificate and its key are not usable together; the old certificate stays.
-    pub(crate) fn renew(&self, identity: &Identity) -> Result<bool, IdentityError> {
-        self.server.renew(identity)?;
-        let fingerprint = identity.fingerprint();
-        Ok(self.fingerprint.send_replace(fingerprint) != fingerprint)
-    }
-
-    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
-        self.accounts.views(now)
-    }
-
-    /// Ends session `id` on behalf of an operator. Returns whether there is such a session.
-    pub(crate) fn dismiss(&self, id: u64) -> bool {
-        let session = self.accounts.session(id);
-        if let Some(session) = &session {
-            tracing::info!(peer = %session.peer(), "QUIC session ended by an operator");
-            session.abort(Refusal::Dismissed);
-        }
-        session.is_some()
-    }
-
-    /// Returns the number of sessions and of handshakes under way.
-    pub(crate) fn taken(&self) -> usize {
-        self.accounts.taken()
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
     }
 }
 
@@ -433,7 +383,11 @@ async fn open(
     let (grant, collection) = grant(&rights, context);
     let collection = collection.filter(|_| role != Role::Publisher);
     let only = grant.only.clone();
-    let reads = grant.read.is_some();
+    let reads = match grant.read {
+        Some(_) => Reads::AsClient,
+        None => Reads::Nothing,
+    };
+    nodes::begin_named(&request, &rights, context);
     let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
         Err(error) => {

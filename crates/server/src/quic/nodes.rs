@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::Hub;
+use glassline_hub::{Hub, StreamName};
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, Role, SessionRequest};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::access::{Rights, Scope};
-use super::account::SessionEntry;
+use super::account::{Reads, SessionEntry};
 use super::{OpenedSession, Reason, SessionContext};
 use crate::auth::Secret;
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
@@ -87,6 +87,29 @@ impl Nodes {
     }
 }
 
+/// Returns the streams of other servers for the readers of this one, if the servers agree who has what.
+pub(super) fn remote_streams(services: &NodeServices) -> Option<moq::RemoteStreams> {
+    let directory = Arc::clone(&services.directory);
+    let names = directory.member()?.streams_elsewhere();
+    let begin = Arc::new(move |name: &StreamName| directory.begin_for_reader(name.as_str()));
+    Some(moq::RemoteStreams { names, begin })
+}
+
+/// Begins to pull the stream that a client's request names by its path, if the client may read that stream,
+/// and this server does not have it. The stream is announced to the client once it has come.
+pub(super) fn begin_named(request: &SessionRequest, rights: &Rights, context: &SessionContext) {
+    let Some(nodes) = &context.nodes else { return };
+    let name = request.path();
+    if request.role() == Role::Publisher
+        || !rights.may_read(&context.users, name)
+        || context.hub.stream(name).is_some()
+    {
+        return;
+    }
+    // It is searched for whether or not anybody waits for the answer.
+    let _ = nodes.directory.begin(name, request.peer().ip());
+}
+
 /// Reads the ticket of another server from `query`. Returns the server; `None` if there is no ticket.
 pub(super) fn verify(
     nodes: Option<&Nodes>,
@@ -125,7 +148,7 @@ pub(super) async fn open(
         }
     };
     tracing::info!(%peer, %node, "another server reads streams");
-    let account = entry.open(&session, true, Instant::now());
+    let account = entry.open(&session, Reads::AsServer, Instant::now());
     Some(OpenedSession {
         session,
         account,

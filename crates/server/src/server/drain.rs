@@ -12,9 +12,9 @@ use super::Server;
 use crate::app::App;
 use crate::cluster::{Draining, Member};
 use crate::config::Config;
-use crate::rtsp;
 use crate::runtime::{Part, spawn_kept};
 use crate::sessions::{ChangeError, SessionRecord};
+use crate::{quic, rtsp};
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn
 /// of the drain, and sources arrive at their new servers. At most a fifth of the drain.
@@ -34,6 +34,11 @@ enum Viewer {
         thread: rtsp::Handle,
         address: SocketAddr,
         stream: String,
+    },
+    /// A session over QUIC that reads; it may read any number of streams.
+    Moq {
+        quic: Arc<quic::Shared>,
+        id: u64,
     },
 }
 
@@ -97,7 +102,8 @@ impl Server {
     fn is_left(&self, member: &Member) -> bool {
         let streams = self.hub.streams();
         let viewers: usize = streams.iter().map(|stream| stream.viewers()).sum();
-        viewers == 0 && member.publishers() == 0
+        let readers = self.quic.as_ref().map(|quic| quic.shared().readers());
+        viewers == 0 && member.publishers() == 0 && readers.is_none_or(|it| it.is_empty())
     }
 }
 
@@ -160,7 +166,7 @@ async fn send_away(app: &App, Draining { since, until }: Draining) {
     }
 }
 
-/// Returns the viewers of streams by WebRTC and RTSP, without those of files.
+/// Returns the viewers of streams by WebRTC, RTSP and QUIC, without those of files.
 async fn viewers(app: &App) -> Vec<Viewer> {
     let sessions = app.sessions.viewers().into_iter();
     let mut viewers: Vec<Viewer> = sessions.map(Viewer::Webrtc).collect();
@@ -178,6 +184,12 @@ async fn viewers(app: &App) -> Vec<Viewer> {
             }
         }
     }
+    if let Some(quic) = &app.quic {
+        viewers.extend(quic.readers().into_iter().map(|id| Viewer::Moq {
+            quic: Arc::clone(quic),
+            id,
+        }));
+    }
     viewers
 }
 
@@ -187,10 +199,7 @@ async fn send_group(app: &App, viewers: Vec<Viewer>, group: usize) -> Vec<Viewer
     let mut left = Vec::new();
     let mut sent = 0;
     for viewer in viewers {
-        let flows = app.hub.stream(viewer.stream()).is_some_and(|stream| {
-            let silent = stream.silent_for(Instant::now());
-            silent.is_some_and(|silent| silent < FLOWS)
-        });
+        let flows = viewer.stream().is_none_or(|name| flows(app, name));
         if sent == group || !flows {
             left.push(viewer);
             continue;
@@ -204,6 +213,14 @@ async fn send_group(app: &App, viewers: Vec<Viewer>, group: usize) -> Vec<Viewer
     left
 }
 
+/// Returns whether media of the stream arrives.
+fn flows(app: &App, name: &str) -> bool {
+    app.hub.stream(name).is_some_and(|stream| {
+        let silent = stream.silent_for(Instant::now());
+        silent.is_some_and(|silent| silent < FLOWS)
+    })
+}
+
 /// What became of a viewer who was to be sent away.
 enum Departure {
     Sent,
@@ -214,10 +231,12 @@ enum Departure {
 }
 
 impl Viewer {
-    fn stream(&self) -> &str {
+    /// Returns the stream that is watched; `None` if that is not known.
+    fn stream(&self) -> Option<&str> {
         match self {
-            Self::Webrtc(record) => record.stream.as_str(),
-            Self::Rtsp { stream, .. } => stream,
+            Self::Webrtc(record) => Some(record.stream.as_str()),
+            Self::Rtsp { stream, .. } => Some(stream),
+            Self::Moq { .. } => None,
         }
     }
 
@@ -234,6 +253,10 @@ impl Viewer {
                 Some(true) => Departure::Sent,
                 Some(false) => Departure::Gone,
                 None => Departure::Later,
+            },
+            Self::Moq { quic, id } => match quic.send_elsewhere(*id) {
+                true => Departure::Sent,
+                false => Departure::Gone,
             },
         }
     }

@@ -176,7 +176,7 @@ impl Node {
             record: Found::Record(record, version),
             read_at: self.now.at,
         };
-        self.directory.streams.insert(name.clone(), known);
+        self.directory.set_stream(name, known);
     }
 
     /// The highest epoch that this node knows under a name.

@@ -223,7 +223,7 @@ impl Node {
             record: found.clone(),
             read_at: self.now.at,
         };
-        self.directory.streams.insert(name.clone(), known);
+        self.directory.set_stream(name, known);
         self.relay_learns(name, found);
     }
 }

@@ -96,7 +96,10 @@ impl Driver {
             match step {
                 Step::Input(Some(input)) => self.take(input),
                 Step::Input(None) => return,
-                Step::Look => self.member.look(),
+                Step::Look => {
+                    self.member.look();
+                    self.member.tell_names();
+                }
                 Step::Describe => self.describe(),
                 Step::Leave => self.leave(),
                 Step::Nothing => {}

@@ -15,6 +15,7 @@ mod carry_out;
 mod claim;
 mod drain;
 mod driver;
+mod elsewhere;
 mod followed;
 mod lookup;
 mod pulled;
@@ -42,6 +43,7 @@ use super::pull::{Pull, Pulls};
 use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use claim::Publishing;
 use driver::Driver;
+use elsewhere::ToldNames;
 use followed::Followed;
 use redirect::Redirecting;
 
@@ -113,6 +115,8 @@ struct Core {
     /// Whether this server has as many viewers as it takes.
     is_full: bool,
     counts: Counts,
+    /// What was told last about the streams of other servers.
+    told: ToldNames,
 }
 
 impl Core {
@@ -154,6 +158,7 @@ impl Member {
             placing: HashMap::new(),
             is_full: false,
             counts: Counts::default(),
+            told: ToldNames::default(),
         };
         Ok(Arc::new(Self {
             hub: Arc::clone(hub),

@@ -9,21 +9,29 @@
 //! first reader of its catalog makes them come. Its broadcast is written only while a session reads it,
 //! once for all sessions. A reader that is too slow loses the oldest groups; the other readers lose
 //! nothing. The hub reports when streams begin and end, so nothing is polled at intervals.
+//!
+//! Streams of other servers of the cluster are announced, too, and pulled for their first reader
+//! ([`remote`]).
+
+mod remote;
+mod remuxer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use bytes::Bytes;
 use glassline_hub::{
     Demand, Hub, Prospect, State, Stream, StreamName, Subscription, TrackLayout, Wake,
 };
-use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
+use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use glassline_quic::moq::{self, AwaitedBroadcast, Broadcast, Origin, TrackConfig};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::runtime::{Clock, Counter, FaultPoint, Part, Supervisor, TaskWaker};
+
+pub(crate) use remote::RemoteStreams;
+use remuxer::TrackRemuxer;
 
 /// Distance from the newest group at which a group that is still being sent is given up.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
@@ -46,6 +54,8 @@ pub(crate) struct Services {
     pub(crate) left_out: Arc<Counter>,
     pub(crate) clock: Clock,
     pub(crate) supervisor: Arc<Supervisor>,
+    /// Streams of other servers; `None` for a server that knows no others.
+    pub(crate) remote: Option<RemoteStreams>,
 }
 
 /// Streams that are offered to the same readers.
@@ -68,6 +78,7 @@ pub(crate) async fn run(
     let watcher = Arc::clone(&changes) as Arc<dyn Wake>;
     hub.watch(&watcher);
     let mut changed = changes.0.subscribe();
+    let mut remote = services.remote.clone();
     let mut offered: HashMap<StreamName, AbortHandle> = HashMap::new();
     let mut ended = JoinSet::new();
     loop {
@@ -79,14 +90,24 @@ pub(crate) async fn run(
                 continue;
             }
             let name = stream.name().clone();
-            let changed = changes.0.subscribe();
-            let serving = serve_caught(stream, offer.origin.clone(), services.clone(), changed);
-            let abort = ended.spawn(serving);
+            let what = Offering::Here(stream);
+            let serving = Serving::new(what, &hub, &offer, &services, &changes);
+            let abort = ended.spawn(serving.run_caught());
+            offered.insert(name, abort);
+        }
+        for name in remote.iter().flat_map(|remote| remote.not_in(&hub)) {
+            if !(offer.has)(name.as_str()) || offered.contains_key(&name) {
+                continue;
+            }
+            let what = Offering::Elsewhere(name.clone());
+            let serving = Serving::new(what, &hub, &offer, &services, &changes);
+            let abort = ended.spawn(serving.run_caught());
             offered.insert(name, abort);
         }
         services.supervisor.fault_point(FaultPoint::QuicCollection);
         tokio::select! {
             _ = changed.changed() => {}
+            () = remote::changed(&mut remote) => {}
             // The stream's tracks have changed, or the stream is over.
             Some(_) = ended.join_next() => {}
             _ = stopped.wait_for(|stop| *stop) => break,
@@ -133,27 +154,93 @@ impl Wake for StreamChanges {
     }
 }
 
-/// Offers one stream, as [`serve`] does, and pauses after a panic.
-async fn serve_caught(
-    stream: Arc<Stream>,
-    origin: Origin,
-    services: Services,
-    changed: watch::Receiver<()>,
-) {
-    let supervisor = Arc::clone(&services.supervisor);
-    let name = stream.name().clone();
-    let serving = serve(stream, origin, services, changed);
-    if supervisor.catch_task(Part::Quic, serving).await.is_err() {
-        tracing::error!(
-            stream = %name,
-            "offering the stream over QUIC panicked: its readers see its end, and it is offered again"
-        );
-        tokio::time::sleep(PANIC_PAUSE).await;
+/// A stream that is to be offered.
+enum Offering {
+    Here(Arc<Stream>),
+    /// A stream of another server, by its name.
+    Elsewhere(StreamName),
+}
+
+impl Offering {
+    fn name(&self) -> &StreamName {
+        match self {
+            Self::Here(stream) => stream.name(),
+            Self::Elsewhere(name) => name,
+        }
     }
 }
 
-/// A broadcast without tracks, and the demand of its readers, which has made the source come.
-type Awaited = (AwaitedBroadcast, Demand);
+/// Offers one stream.
+struct Serving {
+    what: Offering,
+    hub: Arc<Hub>,
+    origin: Origin,
+    services: Services,
+    /// Tells that streams of the hub have changed.
+    changed: watch::Receiver<()>,
+}
+
+impl Serving {
+    fn new(
+        what: Offering,
+        hub: &Arc<Hub>,
+        offer: &Offer,
+        services: &Services,
+        changes: &StreamChanges,
+    ) -> Self {
+        Self {
+            what,
+            hub: Arc::clone(hub),
+            origin: offer.origin.clone(),
+            services: services.clone(),
+            changed: changes.0.subscribe(),
+        }
+    }
+
+    /// Offers the stream, and pauses after a panic.
+    async fn run_caught(self) {
+        let supervisor = Arc::clone(&self.services.supervisor);
+        let name = self.what.name().clone();
+        if supervisor.catch_task(Part::Quic, self.run()).await.is_err() {
+            tracing::error!(
+                stream = %name,
+                "offering the stream over QUIC panicked: its readers see its end, and it is offered again"
+            );
+            tokio::time::sleep(PANIC_PAUSE).await;
+        }
+    }
+
+    /// Offers the stream for as long as it is live and its tracks do not change.
+    async fn run(self) {
+        let begun = match self.what {
+            Offering::Here(stream) if !stream.tracks().is_empty() => Some((stream, None)),
+            Offering::Here(stream) => match await_tracks(&stream, &self.origin).await {
+                Some(awaited) => Some((stream, Some(awaited))),
+                None => return tokio::time::sleep(ABSENCE).await,
+            },
+            Offering::Elsewhere(name) => {
+                let Some(remote) = self.services.remote.clone() else {
+                    return;
+                };
+                let in_hub = self.changed.clone();
+                remote::await_stream(&name, &self.hub, remote, &self.origin, in_hub)
+                    .await
+                    .map(|(stream, awaited)| (stream, Some(awaited)))
+            }
+        };
+        if let Some((stream, awaited)) = begun {
+            let tracks = OfferedTracks::of(&stream, &self.hub);
+            serve(&tracks, awaited, &self.origin, self.services, self.changed).await;
+        }
+    }
+}
+
+/// A broadcast without tracks, whose readers wait for them.
+struct Awaited {
+    broadcast: AwaitedBroadcast,
+    /// The demand of the readers, which has made the source come; `None` if somebody else has.
+    demand: Option<Demand>,
+}
 
 /// Announces a stream without tracks, and waits until a reader has made them come. Returns `None` if
 /// the stream is not offered any more, or its source fails.
@@ -170,8 +257,8 @@ async fn await_tracks(stream: &Arc<Stream>, origin: &Origin) -> Option<Awaited> 
     let mut demand = None;
     while is_offered(stream) && !failures.has_failed() {
         if !stream.tracks().is_empty() {
-            let demand = demand.unwrap_or_else(|| stream.demand());
-            return Some((broadcast, demand));
+            let demand = Some(demand.unwrap_or_else(|| stream.demand()));
+            return Some(Awaited { broadcast, demand });
         }
         tokio::select! {
             () = changed.woken() => {}
@@ -186,15 +273,17 @@ async fn await_tracks(stream: &Arc<Stream>, origin: &Origin) -> Option<Awaited> 
 /// The tracks of a stream that a broadcast has.
 struct OfferedTracks<'a> {
     stream: &'a Arc<Stream>,
+    hub: &'a Hub,
     layout: TrackLayout,
     tracks: Arc<[Track]>,
     failures: FailureWatch<'a>,
 }
 
 impl<'a> OfferedTracks<'a> {
-    fn of(stream: &'a Arc<Stream>) -> Self {
+    fn of(stream: &'a Arc<Stream>, hub: &'a Hub) -> Self {
         Self {
             stream,
+            hub,
             layout: stream.layout(),
             tracks: stream.tracks(),
             failures: FailureWatch::new(stream),
@@ -206,9 +295,17 @@ impl<'a> OfferedTracks<'a> {
         let tracks = self.stream.tracks();
         let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
         is_offered(self.stream)
+            && (self.stream.is_published() || self.is_listed())
             && !self.failures.has_failed()
             && self.stream.layout() == self.layout
             && codecs(&tracks) == codecs(&self.tracks)
+    }
+
+    /// Whether the stream is the one that the hub has under its name. A stream that was pulled leaves the
+    /// hub after a while, and nobody makes that one come again.
+    fn is_listed(&self) -> bool {
+        let listed = self.hub.stream(self.stream.name().as_str());
+        listed.is_some_and(|listed| Arc::ptr_eq(&listed, self.stream))
     }
 
     /// Whether the stream is likely to be offered again, and its readers must see the end first. A
@@ -219,26 +316,23 @@ impl<'a> OfferedTracks<'a> {
     }
 }
 
-/// Offers one stream for as long as it is live and its tracks do not change. `changed` tells when
-/// either may be over.
+/// Offers a stream for as long as it is live and its tracks do not change, with the broadcast that readers
+/// have `awaited`, or with a new one. `changed` tells when either may be over.
 async fn serve(
-    stream: Arc<Stream>,
-    origin: Origin,
+    tracks: &OfferedTracks<'_>,
+    awaited: Option<Awaited>,
+    origin: &Origin,
     services: Services,
     mut changed: watch::Receiver<()>,
 ) {
-    let (mut awaited, mut demand) = (None, None);
-    if stream.tracks().is_empty() {
-        match await_tracks(&stream, &origin).await {
-            Some((broadcast, readers)) => (awaited, demand) = (Some(broadcast), Some(readers)),
-            None => return tokio::time::sleep(ABSENCE).await,
-        }
-    }
-    let tracks = OfferedTracks::of(&stream);
-    match publish(&tracks, &origin, awaited, services.clock) {
-        Some(published) => write(&tracks, published, demand, services, changed).await,
+    let (awaited, demand) = match awaited {
+        Some(Awaited { broadcast, demand }) => (Some(broadcast), demand),
+        None => (None, None),
+    };
+    match publish(tracks, origin, awaited, services.clock) {
+        Some(published) => write(tracks, published, demand, services, changed).await,
         None => {
-            drop(demand.take());
+            drop(demand);
             while tracks.go_on() && changed.changed().await.is_ok() {}
         }
     }
@@ -373,49 +467,4 @@ fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
     let anchor = stream.latency_track();
     let latest = stream.since_keyframe(anchor).pop()?;
     Some((latest.time, latest.stamps.reference))
-}
-
-/// Copies one track of the stream to a track of the broadcast: its coded frames, by reference.
-struct TrackRemuxer {
-    /// Index of the track in the broadcast.
-    place: TrackIndex,
-    /// Index of the track in the stream.
-    track: TrackIndex,
-    is_audio: bool,
-    /// Number of the next unit to copy.
-    next: u64,
-}
-
-impl TrackRemuxer {
-    /// Starts at the newest keyframe, and at the newest audio.
-    fn begin(&mut self, stream: &Arc<Stream>, broadcast: &mut Broadcast, left_out: &Counter) {
-        if self.is_audio {
-            return;
-        }
-        let units = stream.since_keyframe(self.track);
-        if units.is_empty() {
-            // The keyframe has left the ring, and the reader cannot begin without one.
-            stream.request_keyframe();
-        }
-        for unit in &units {
-            self.write(unit, broadcast, left_out);
-        }
-    }
-
-    fn write(&mut self, unit: &MediaUnit, broadcast: &mut Broadcast, left_out: &Counter) {
-        if unit.index < self.next {
-            return;
-        }
-        self.next = unit.index + 1;
-        let pieces: Vec<Bytes> = match unit.coded_frame() {
-            Some(frame) => frame.shared_pieces().collect(),
-            // Only voices are forwarded, and a packet of Opus is a frame of it (RFC 7587 §4.2).
-            None => unit.payloads().map(Bytes::copy_from_slice).collect(),
-        };
-        let keyframe = unit.keyframe || self.is_audio;
-        if let Err(error) = broadcast.write_pieces(self.place, unit.time, keyframe, &pieces) {
-            tracing::debug!(%error, "frame not sent over QUIC");
-            left_out.add(1);
-        }
-    }
 }

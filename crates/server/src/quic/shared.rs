@@ -1,0 +1,82 @@
+//! The part of the QUIC listener that other parts of the server use.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_quic::moq::{Refusal, Server};
+use glassline_quic::{Fingerprint, Identity, IdentityError};
+use tokio::sync::watch;
+
+use super::account::{Accounts, SessionView};
+use super::counters::Counters;
+
+/// Time that a client has to connect again, to this server or another one, before its session ends.
+const DEPARTURE: Duration = Duration::from_secs(1);
+
+/// The part of the QUIC listener that other parts of the server use.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) accounts: Arc<Accounts>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) fingerprint: watch::Sender<Fingerprint>,
+    pub(super) server: Arc<Server>,
+}
+
+impl Shared {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.borrow()
+    }
+
+    /// Returns what tells the present fingerprint, and each one after it.
+    pub(crate) fn watch_fingerprint(&self) -> watch::Receiver<Fingerprint> {
+        self.fingerprint.subscribe()
+    }
+
+    /// Uses another certificate for new connections. Returns whether it differs from the one before.
+    ///
+    /// # Errors
+    /// The certificate and its key are not usable together; the old certificate stays.
+    pub(crate) fn renew(&self, identity: &Identity) -> Result<bool, IdentityError> {
+        self.server.renew(identity)?;
+        let fingerprint = identity.fingerprint();
+        Ok(self.fingerprint.send_replace(fingerprint) != fingerprint)
+    }
+
+    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
+        self.accounts.views(now)
+    }
+
+    /// Ends session `id` on behalf of an operator. Returns whether there is such a session.
+    pub(crate) fn dismiss(&self, id: u64) -> bool {
+        let session = self.accounts.session(id);
+        if let Some(session) = &session {
+            tracing::info!(peer = %session.peer(), "QUIC session ended by an operator");
+            session.abort(Refusal::Dismissed);
+        }
+        session.is_some()
+    }
+
+    /// Returns the sessions of clients that may read and publish nothing.
+    pub(crate) fn readers(&self) -> Vec<u64> {
+        self.accounts.readers()
+    }
+
+    /// Tells the client of session `id` to connect again, and ends the session a second later. Returns
+    /// whether there is such a session.
+    pub(crate) fn send_elsewhere(&self, id: u64) -> bool {
+        let session = self.accounts.session(id);
+        if let Some(session) = &session {
+            session.send_away(DEPARTURE);
+        }
+        session.is_some()
+    }
+
+    /// Returns the number of sessions and of handshakes under way.
+    pub(crate) fn taken(&self) -> usize {
+        self.accounts.taken()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
