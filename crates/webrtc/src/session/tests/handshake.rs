@@ -245,6 +245,7 @@ fn the_report_of_a_connection_tells_how_far_it_came() {
     let nothing = ConnectionReport {
         candidates: vec![silent.server.address.into()],
         stated: silent.server.connection_report().stated,
+        heard: silent.server.connection_report().heard,
         ..ConnectionReport::default()
     };
     assert_eq!(silent.server.connection_report(), nothing);
