@@ -283,9 +283,7 @@ impl Playing<'_> {
                 && self.cursor.takes(entry)
             {
                 let channel = channels.channel_of(entry.is_report());
-                self.ring.prepare(number, channel);
-                let made = self.ring.get(number).and_then(|it| it.interleaved(channel));
-                bytes += made.map_or(0, Bytes::len);
+                bytes += self.ring.prepare(number, channel);
                 plan.push((number, channel));
             }
             number += 1;

@@ -80,10 +80,8 @@ impl RingEntry {
         matches!(self.content, Content::Report { .. })
     }
 
-    fn make_interleaved(&mut self, channel: u8) {
-        if self.interleaved.iter().any(|(made, _)| *made == channel) {
-            return;
-        }
+    /// Makes the interleaved frames for `channel`, and returns their length in bytes.
+    fn make_interleaved(&mut self, channel: u8) -> usize {
         let bytes = match &self.content {
             Content::Media(run) => self.template.interleave(run, channel),
             Content::Report { packet, .. } => {
@@ -92,7 +90,9 @@ impl RingEntry {
                 out.into()
             }
         };
+        let made = bytes.len();
         self.interleaved.push((channel, bytes));
+        made
     }
 
     /// Seals the entry for one client as interleaved frames on `channel`, and appends them to
@@ -279,14 +279,19 @@ impl Ring {
         }
     }
 
-    /// Makes the interleaved frames of entry `number` for `channel`, unless they exist.
-    pub(crate) fn prepare(&mut self, number: u64, channel: u8) {
-        if let Some(entry) = self.get_mut(number) {
-            let before = entry.memory_bytes();
-            entry.make_interleaved(channel);
-            let made = entry.memory_bytes() - before;
-            self.bytes += made;
+    /// Makes the interleaved frames of entry `number` for `channel`, unless they exist. Returns
+    /// their length in bytes, or 0 if there is no such entry.
+    pub(crate) fn prepare(&mut self, number: u64, channel: u8) -> usize {
+        let Some(entry) = self.get_mut(number) else {
+            return 0;
+        };
+        // All clients but the first one end here.
+        if let Some(made) = entry.interleaved(channel) {
+            return made.len();
         }
+        let made = entry.make_interleaved(channel);
+        self.bytes += made;
+        made
     }
 
     /// Makes the datagrams of entry `number`, unless they exist.
