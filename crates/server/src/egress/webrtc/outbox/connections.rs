@@ -9,6 +9,7 @@
 //! A connection that is full delays its own peer only. The peer's viewer then skips to the next
 //! keyframe, as if the path were slow, and all others go on.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +18,17 @@ use mio::{Interest, Registry, Token};
 
 use super::super::counters::SendCounters;
 use super::connection::TcpConnection;
-use crate::runtime::shrink;
+use crate::runtime::{Key, Slots, shrink};
 
 /// The connections, by the peer's address and by the token of their events.
 #[derive(Debug)]
 pub(crate) struct TcpConnections {
-    by_peer: HashMap<SocketAddr, (Token, TcpConnection)>,
+    connections: Slots<(Token, TcpConnection)>,
+    by_peer: HashMap<SocketAddr, Key>,
     by_token: HashMap<Token, SocketAddr>,
+    /// The connection that was looked up last. A viewer's connection is asked for several times
+    /// while the viewer is served, and the address is hashed once.
+    latest: Cell<Key>,
     /// The token of the next connection. None is used twice, so that an event of a connection that
     /// was closed leads to no other one.
     next: usize,
@@ -59,7 +64,8 @@ impl TcpConnections {
             self.unwritten.push(peer);
         }
         self.by_token.insert(token, peer);
-        self.by_peer.insert(peer, (token, connection));
+        let key = self.connections.insert((token, connection));
+        self.by_peer.insert(peer, key);
         Ok(())
     }
 
@@ -69,7 +75,8 @@ impl TcpConnections {
         peer: SocketAddr,
         registry: &Registry,
     ) -> Option<TcpConnection> {
-        let (token, mut connection) = self.by_peer.remove(&peer)?;
+        let key = self.by_peer.remove(&peer)?;
+        let (token, mut connection) = self.connections.remove(key)?;
         self.by_token.remove(&token);
         shrink(&mut self.by_peer);
         shrink(&mut self.by_token);
@@ -92,15 +99,28 @@ impl TcpConnections {
 
     /// Returns the connection of `peer`.
     pub(crate) fn get_mut(&mut self, peer: SocketAddr) -> Option<&mut TcpConnection> {
-        self.by_peer
-            .get_mut(&peer)
-            .map(|(_, connection)| connection)
+        let key = self.key_of(peer)?;
+        let connection = self.connections.get_mut(key);
+        connection.map(|(_, connection)| connection)
+    }
+
+    /// Returns the key of the connection of `peer`.
+    fn key_of(&self, peer: SocketAddr) -> Option<Key> {
+        let latest = self.latest.get();
+        let is_latest = |(_, it): &(Token, TcpConnection)| it.peer() == peer;
+        if self.connections.get(latest).is_some_and(is_latest) {
+            return Some(latest);
+        }
+        let key = *self.by_peer.get(&peer)?;
+        self.latest.set(key);
+        Some(key)
     }
 
     /// Returns whether nothing more should be sealed for `peer`: datagrams wait for its connection,
     /// or the connection has ended.
     pub(crate) fn is_blocked(&self, peer: SocketAddr) -> bool {
-        let connection = self.by_peer.get(&peer);
+        let key = self.key_of(peer);
+        let connection = key.and_then(|key| self.connections.get(key));
         connection.is_none_or(|(_, it)| it.is_broken || it.is_full())
     }
 
@@ -123,7 +143,7 @@ impl TcpConnections {
         counters: &SendCounters,
     ) {
         let count = datagrams.len().div_ceil(segment.max(1)) as u64;
-        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+        let Some(connection) = self.get_mut(peer) else {
             counters.abandoned.add(count);
             return;
         };
@@ -146,7 +166,7 @@ impl TcpConnections {
         packets: u64,
         counters: &SendCounters,
     ) {
-        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+        let Some(connection) = self.get_mut(peer) else {
             counters.abandoned.add(packets);
             return;
         };
@@ -182,7 +202,7 @@ impl TcpConnections {
     /// Offers the kernel what waits for `peer`. Returns whether everything is gone now that waited
     /// before.
     pub(crate) fn write(&mut self, peer: SocketAddr, counters: &SendCounters) -> bool {
-        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+        let Some(connection) = self.get_mut(peer) else {
             return false;
         };
         if !connection.has_waiting() {
@@ -190,20 +210,24 @@ impl TcpConnections {
         }
         connection.write();
         counters.sends.add(1);
+        let is_gone = !connection.has_waiting();
         if connection.is_broken {
             self.broken.push(peer);
         } else if connection.is_full() {
             counters.socket_full.add(1);
         }
-        !connection.has_waiting()
+        is_gone
     }
 }
 
 impl Default for TcpConnections {
     fn default() -> Self {
         Self {
+            connections: Slots::default(),
             by_peer: HashMap::new(),
             by_token: HashMap::new(),
+            // No connection has this key.
+            latest: Cell::new(Key::from_bits(u64::MAX)),
             next: Self::FIRST,
             unwritten: Vec::new(),
             broken: Vec::new(),

@@ -411,7 +411,7 @@ impl<S: Sink> Batch<'_, S> {
     }
 
     /// Writes the length of the packet at `at` in front of the packet.
-    #[cold]
+    #[inline]
     fn frame(&mut self, at: usize, len: usize) {
         // A packet is shorter than a length field can say.
         let Some(prefix) = framing::prefix(len) else {
@@ -447,7 +447,6 @@ impl<S: Sink> Batch<'_, S> {
     }
 
     /// Hands the framed packets to the peer's connection, and frees their place.
-    #[cold]
     fn end_frames(&mut self) {
         let Outbox {
             scratch,
