@@ -9,6 +9,7 @@
     reason = "these tests run against real peers in real time"
 )]
 
+mod aac_encoder;
 mod absent;
 mod acme;
 mod aiortc;
@@ -119,6 +120,7 @@ fn main() -> ExitCode {
         call::TESTS,
         rooms::TESTS,
         restarts::TESTS,
+        aac_encoder::TESTS,
         absent::TESTS,
         sound_cards::TESTS,
     ];
