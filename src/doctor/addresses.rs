@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use glassline_client::probe::candidate::{Transport, TransportAddress};
+use glassline_client::viewers::wildcard;
 use glassline_server::config::Config;
 
 use super::finding::{Finding, Severity};
@@ -68,6 +69,8 @@ pub(super) fn of_config(
     let mut findings = Vec::new();
     let outside = machine.interfaces.iter().filter(|ip| !ip.is_loopback());
     let outside: Vec<&IpAddr> = outside.collect();
+    let everywhere = wildcard(config.media.address);
+    let everywhere = SocketAddr::new(everywhere.ip(), config.media.address.port());
     findings.push(if listens.is_loopback() {
         Finding::notice(
             CHECK,
@@ -75,7 +78,11 @@ pub(super) fn of_config(
             format!("{listens}: only this machine reaches media"),
         )
         .why("viewers on other machines see the page at most, and never a picture")
-        .change("`--listen 0.0.0.0`, or `media: {address: \"0.0.0.0:8189\"}`, to serve others")
+        .change(format!(
+            "`--listen {}`, or `media: {{address: \"{}\"}}`, to serve others",
+            everywhere.ip(),
+            everywhere
+        ))
     } else if machine.is_container && outside.iter().all(|ip| is_private(**ip)) {
         Finding::warning(
             CHECK,
@@ -367,6 +374,19 @@ mod tests {
         assert_eq!(lan[0].severity, Severity::Ok);
         let local = of_config(&config("{}"), &machine(&["127.0.0.1"], false));
         assert_eq!(local[0].severity, Severity::Notice);
+    }
+
+    /// The line to change had the default port and IPv4 for every server.
+    #[test]
+    fn a_server_on_loopback_is_told_its_own_port_and_family() {
+        for (listens, line) in [
+            ("127.0.0.1:9189", "`media: {address: \"0.0.0.0:9189\"}`"),
+            ("[::1]:9189", "`media: {address: \"[::]:9189\"}`"),
+        ] {
+            let local = config(&format!("{{media: {{address: '{listens}'}}}}"));
+            let findings = of_config(&local, &[], &machine(&["127.0.0.1", "::1"], false));
+            assert!(findings[0].change.contains(line), "{findings:?}");
+        }
     }
 
     #[test]
