@@ -158,6 +158,14 @@ fn summary(config: &Config) -> String {
     if config.sources.is_empty() {
         line("source", &"none");
     }
+    let needs_restart = config.keys_that_need_restart(&Config::default());
+    if !needs_restart.is_empty() {
+        let keys = needs_restart.join(", ");
+        line(
+            "restart",
+            &format_args!("changes of these keys are heeded after a restart: {keys}"),
+        );
+    }
     out
 }
 

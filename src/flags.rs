@@ -6,8 +6,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::Args;
+use glassline_server::LoadConfig;
 use glassline_server::config::{Config, DataAccess, HTTPS_PORT, HttpsAddress, Secret, Tls};
 use glassline_server::ingest::SourceSpec;
 
@@ -115,6 +117,14 @@ impl Demo {
 }
 
 impl Serve {
+    /// The configuration, and how it is read again while the server runs.
+    pub(crate) fn start(self) -> Result<(Config, Arc<LoadConfig>), Failure> {
+        let config = self.config()?;
+        let load: Arc<LoadConfig> =
+            Arc::new(move || self.config().map_err(|error| error.to_string()));
+        Ok((config, load))
+    }
+
     /// The configuration file, if there is one, overridden by the flags.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {

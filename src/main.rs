@@ -44,6 +44,7 @@ mod version;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use exit::Failure;
+use glassline_server::Reloading;
 
 /// A real-time media server that shows where every millisecond goes.
 #[derive(Debug, Parser)]
@@ -130,8 +131,13 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
     }
     logging::start(&command_line.logging)?;
     match command_line.command {
-        Command::Demo(flags) => serve::run(flags.config()?, quiet),
-        Command::Serve(flags) => serve::run(flags.config()?, quiet),
+        Command::Demo(flags) => serve::run(flags.config()?, Reloading::default(), quiet),
+        Command::Serve(flags) => {
+            let (config, load) = flags.start()?;
+            let log = logging::filter_of_configuration(config.log.filter.as_deref())?;
+            let load = Some(load);
+            serve::run(config, Reloading { load, log }, quiet)
+        }
         Command::Publish(options) => publish::run(&options, quiet),
         Command::Call(options) => call::run(&options, quiet),
         Command::Trace(options) => trace::run(&options, quiet),

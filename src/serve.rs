@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use glassline_server::Server;
 use glassline_server::config::Config;
 use glassline_server::tls::LanNames;
+use glassline_server::{Reloading, Server};
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -22,20 +22,20 @@ const GRACE: Duration = Duration::from_secs(5);
 /// up.
 const RELOAD_MAX: Duration = Duration::from_secs(10);
 
-/// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads sources, users and
-/// certificates again. The service manager that started the process, if one did, is told of all that.
-pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
+/// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads the configuration and what it
+/// names again. The service manager that started the process, if one did, is told of all that.
+pub(crate) fn run(config: Config, reloading: Reloading, quiet: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
-    let code = runtime.block_on(serve(config, quiet));
+    let code = runtime.block_on(serve(config, reloading, quiet));
     // Tasks that are still running after the grace period must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
-async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
+async fn serve(config: Config, reloading: Reloading, quiet: bool) -> Result<ExitCode, Failure> {
     // First of all, so that a signal during the start is handled, too.
     let (mut signals, mut hangup) = (Signals::new()?, Hangup::new()?);
     let manager = ServiceManager::of_environment()?;
@@ -55,7 +55,7 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         _ => String::new(),
     };
     let guarded = config.clone();
-    let starting = Server::start(config, specs);
+    let starting = Server::start_with(config, specs, reloading);
     let server = tokio::select! {
         started = starting => started.map_err(Failure::runtime)?,
         // A file on a disk or share that does not answer must not hold the process.

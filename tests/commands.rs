@@ -199,12 +199,12 @@ fn sighup_has_users_read_again() -> Result<(), Failed> {
                 .ok_or_else(|| format!("does not say {words:?}:\n{printed}"))
         })
     };
-    let broken = says_after("- name: [", "users and sources not read again")?;
+    let broken = says_after("- name: [", "configuration not read again")?;
     if !broken.contains(&file) {
         return Err(format!("does not name {file}: {broken}").into());
     }
-    says_after("# nobody", "no users are left")?;
-    says_after(&entry("bob"), "users and sources read again")?;
+    says_after("# nobody", "no user, token or provider is left")?;
+    says_after(&entry("bob"), "configuration read again")?;
     Ok(())
 }
 

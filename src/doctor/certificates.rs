@@ -28,7 +28,7 @@ pub(super) fn of_files(config: &Config) -> Vec<Finding> {
         })
         .collect();
     let now = SystemTime::now();
-    for files in glassline_server::certificate_files(config) {
+    for files in config.certificate_files() {
         let Ok(certificate) = files.load() else {
             continue;
         };

@@ -141,7 +141,7 @@ fn for_the_check(config: &Config, taken: &BTreeSet<String>) -> Config {
     config.cluster = None;
     // A router may not lead this machine to its own outer address.
     config.media.advertise.clear();
-    let is_from_files = !glassline_server::certificate_files(&config).is_empty();
+    let is_from_files = !config.certificate_files().is_empty();
     if !is_from_files || glassline_server::check_certificates(&config).is_err() {
         config.tls = None;
         config.https.address = HttpsAddress::Off;

@@ -24,10 +24,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::layer::SubscriberExt as _;
+use glassline_server::LogFilter;
+use tracing_subscriber::layer::{Layered, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::exit::Failure;
 use line_limit::LineLimit;
@@ -43,6 +43,9 @@ const FLUSH: Duration = Duration::from_millis(500);
 
 /// The queue of the process's log; unset before [`start`].
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
+
+/// The filter, if the command line has none; unset before [`start`].
+static FILTER: OnceLock<Arc<Filter>> = OnceLock::new();
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -91,6 +94,47 @@ impl Options {
     }
 }
 
+/// The filter of the log, which the configuration may change.
+struct Filter(tracing_subscriber::reload::Handle<EnvFilter, Unfiltered>);
+
+/// The layers below the filter, boxed so that they have a name.
+type Unfiltered = Layered<Lines, Registry>;
+type Lines = Box<dyn Layer<Registry> + Send + Sync>;
+
+impl Filter {
+    fn parse(filter: Option<&str>) -> Result<EnvFilter, String> {
+        let filter = filter.unwrap_or(DEFAULT);
+        let parsed = EnvFilter::builder().parse(filter);
+        parsed.map_err(|error| format!("'{filter}': {error}; write a level like debug"))
+    }
+}
+
+impl LogFilter for Filter {
+    fn check(&self, filter: Option<&str>) -> Result<(), String> {
+        Self::parse(filter).map(drop)
+    }
+
+    fn set(&self, filter: Option<&str>) {
+        let filter = Self::parse(filter).expect("the filter was checked");
+        // An error means that the log is gone.
+        let _ = self.0.reload(filter);
+    }
+}
+
+/// Puts `log.filter` of the configuration in force. Returns what a reload changes; `None` if the
+/// command line or the environment has the filter, which wins.
+pub(crate) fn filter_of_configuration(
+    filter: Option<&str>,
+) -> Result<Option<Arc<dyn LogFilter>>, Failure> {
+    Filter::parse(filter).map_err(|error| Failure::usage(format_args!("log.filter {error}")))?;
+    let Some(log) = FILTER.get() else {
+        return Ok(None);
+    };
+    log.set(filter);
+    let log: Arc<dyn LogFilter> = Arc::<Filter>::clone(log);
+    Ok(Some(log))
+}
+
 /// Starts logging to stderr.
 pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     let default = if options.quiet { "error" } else { DEFAULT };
@@ -98,6 +142,11 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|error| Failure::usage(format_args!("--log '{filter}': {error}")))?;
+    let is_fixed = options.quiet || options.log.is_some();
+    let (filter, handle) = tracing_subscriber::reload::Layer::new(filter);
+    if !is_fixed {
+        FILTER.get_or_init(|| Arc::new(Filter(handle)));
+    }
     let format = options.log_format;
     let queue = LineQueue::start(std::io::stderr(), &glassline_server::LOG, format)
         .map_err(|error| Failure::runtime(format_args!("cannot start the log: {error}")))?;
@@ -105,12 +154,13 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
         .fmt_fields(fields::shortened())
         .with_writer(Arc::clone(&queue))
         .with_ansi(format == Format::Text && color(&std::io::stderr()));
-    let lines = match format {
+    let lines: Lines = match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.event_format(json::Json).boxed(),
     };
+    let limit = LineLimit::start(&glassline_server::LOG);
+    let lines: Lines = Layer::<Registry>::and_then(limit, lines).boxed();
     tracing_subscriber::registry()
-        .with(LineLimit::start(&glassline_server::LOG))
         .with(lines)
         .with(filter)
         .init();

@@ -147,7 +147,7 @@ impl Default for Limits {
 /// All streams of a server, by name. A hub is shared between threads by reference.
 #[derive(Debug)]
 pub struct Hub {
-    limits: Limits,
+    limits: RwLock<Limits>,
     streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     watchers: Watchers,
 }
@@ -156,10 +156,21 @@ impl Hub {
     /// Creates an empty hub.
     pub fn new(limits: Limits) -> Self {
         Self {
-            limits,
+            limits: RwLock::new(limits),
             streams: RwLock::default(),
             watchers: Watchers::default(),
         }
+    }
+
+    /// Returns the limits in force.
+    pub fn limits(&self) -> Limits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the limits. The rings of streams that exist keep theirs; streams beyond a lower
+    /// [`Limits::streams`] stay.
+    pub fn set_limits(&self, limits: Limits) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Wakes `watcher` whenever a stream of this hub is listed, gets a [`Prospect`], begins to be
@@ -224,7 +235,7 @@ impl Hub {
             return Ok(Arc::clone(stream));
         }
         self.has_room(streams.len())?;
-        let stream = Stream::admitted(name.clone(), self.limits, self.watchers.clone());
+        let stream = Stream::admitted(name.clone(), self.limits(), self.watchers.clone());
         let stream = Arc::new(stream);
         streams.insert(name, Arc::clone(&stream));
         Ok(stream)
@@ -237,13 +248,14 @@ impl Hub {
     /// Call this about once a second: the time counts from the first call that
     /// finds the stream without publisher and holder.
     pub fn sweep(&self, now: Instant) -> Vec<StreamName> {
+        let departed_span = self.limits().departed_span;
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let mut forgotten = Vec::new();
         streams.retain(|name, stream| {
             // No other thread can take a reference to the stream while the list is locked.
             let is_held = Arc::strong_count(stream) > 1;
             let unused_for = stream.unused_for(is_held, now);
-            let stays = unused_for.is_none_or(|time| time < self.limits.departed_span);
+            let stays = unused_for.is_none_or(|time| time < departed_span);
             if !stays {
                 forgotten.push(name.clone());
             }
@@ -270,7 +282,7 @@ impl Hub {
     /// Creates a stream that this hub does not list. Only callers that are given the stream can
     /// use it, until [`list`](Self::list) lists it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
-        let stream = Stream::admitted(name, self.limits, self.watchers.clone());
+        let stream = Stream::admitted(name, self.limits(), self.watchers.clone());
         stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
@@ -322,7 +334,7 @@ impl Hub {
     }
 
     fn has_room(&self, streams: usize) -> Result<(), CreateError> {
-        let limit = self.limits.streams;
+        let limit = self.limits().streams;
         if streams >= limit {
             return Err(CreateError::TooMany { limit });
         }

@@ -12,13 +12,14 @@ use crate::config::Config;
 use crate::events::EventLog;
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
-use crate::http::server::ListenerCounters;
+use crate::http::server::{ListenerCounters, Places};
 use crate::ingest::library::Library;
 use crate::ingest::{FrameCode, FrameCodes};
 use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
+use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::stored::Stored;
 use crate::tls::{CertificateStore, Challenges, LanSource};
@@ -28,7 +29,8 @@ use crate::{quic, rtsp};
 /// The parts of one running server.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
-    pub(crate) config: Arc<Config>,
+    /// The configuration in force.
+    pub(crate) settings: Arc<Settings>,
     pub(crate) users: Arc<Users>,
     /// Which pages of browsers may use the server.
     pub(crate) sites: Arc<Sites>,
@@ -81,6 +83,8 @@ pub(crate) struct HttpEndpoints {
     pub(crate) counters: ListenerCounters,
     /// The ports for viewers.
     pub(crate) ports: HttpPorts,
+    /// Places of the connections for viewers.
+    pub(crate) places: Places,
     /// What operators changed by the listeners for operators.
     pub(crate) audit: Arc<AuditLog>,
     /// What happened to the server and its streams.
@@ -97,6 +101,11 @@ pub(crate) struct HttpPorts {
 }
 
 impl App {
+    /// Returns the configuration in force, as it is for the time of one request.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.settings.config.get()
+    }
+
     /// Returns how to read the number in the frames of the stream `name`: that of a clip, or the
     /// server's time in ms that a publishing page draws.
     pub(crate) fn frame_code(&self, name: &str) -> Option<FrameCode> {

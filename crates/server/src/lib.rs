@@ -50,6 +50,7 @@ pub mod rtsp;
 pub mod runtime;
 mod server;
 pub mod sessions;
+mod settings;
 mod snapshots;
 mod spelling;
 mod stored;
@@ -60,10 +61,10 @@ mod transcoding;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
+pub use reload::{LoadConfig, LogFilter, Reloading};
 pub use server::{
-    Fault, Server, StartError, Tried, advertised_ips, certificate_files, check_certificates,
-    try_advertised, try_authority, try_certificates, try_config, try_folders, try_listeners,
-    try_nats, try_sources,
+    Fault, Server, StartError, Tried, advertised_ips, check_certificates, try_advertised,
+    try_authority, try_certificates, try_config, try_folders, try_listeners, try_nats, try_sources,
 };
 pub use sessions::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 pub use stored::StateFileError;

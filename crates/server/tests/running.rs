@@ -2,13 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream, StreamName};
-use glassline_server::Server;
 use glassline_server::config::Config;
 use glassline_server::ingest::SourceSpec;
+use glassline_server::{LoadConfig, Reloading, Server};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -72,13 +73,17 @@ impl Running {
         // skips set their own limit.
         config.webrtc.lag_ms = Some(10_000);
         change(&mut config);
+        let reloading = Reloading {
+            load: config.file().map(|file| of_file(file.to_owned(), &config)),
+            log: None,
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
             .enable_all()
             .build()
             .expect("a runtime");
         let server = runtime
-            .block_on(Server::start(config, sources))
+            .block_on(Server::start_with(config, sources, reloading))
             .expect("a server on free ports");
         Self {
             runtime,
@@ -322,6 +327,17 @@ impl Running {
     pub(crate) fn total(&self, name: &str) -> u64 {
         self.metric(name).iter().map(|(_, value)| value).sum()
     }
+}
+
+/// Reads a file again with what the tests themselves override.
+fn of_file(file: PathBuf, started: &Config) -> Arc<LoadConfig> {
+    let admin = started.admin.clone();
+    Arc::new(move || {
+        let mut config = Config::load(&file).map_err(|error| error.to_string())?;
+        config.admin = admin.clone();
+        config.webrtc.lag_ms = config.webrtc.lag_ms.or(Some(10_000));
+        Ok(config)
+    })
 }
 
 impl Drop for Running {

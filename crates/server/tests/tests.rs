@@ -52,6 +52,7 @@ mod pull_cost;
 mod quic;
 mod refused_connections;
 mod reload;
+mod reload_settings;
 mod reordered;
 mod restart;
 mod roaming;

@@ -11,7 +11,7 @@ mod learn;
 mod tests;
 
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use glassline_net::InterfaceAddress;
@@ -34,9 +34,14 @@ const ADDRESSES_MAX: usize = 8;
 /// and again; what they last answered holds until they answer something else.
 #[derive(Debug)]
 pub(crate) struct MediaAddresses {
-    configured: Vec<AdvertisedAddress>,
-    /// What each entry of `configured` stands for.
-    learned: RwLock<Vec<Learned>>,
+    known: RwLock<Vec<Known>>,
+}
+
+/// An entry of the configuration, and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    entry: AdvertisedAddress,
+    learned: Learned,
 }
 
 /// What is known of an entry of the configuration.
@@ -50,26 +55,39 @@ struct Learned {
 impl MediaAddresses {
     /// Creates the addresses of the configuration; names are unknown until [`Self::start`].
     pub(crate) fn new(configured: Vec<AdvertisedAddress>) -> Self {
-        let known = configured.iter().map(|entry| match entry {
-            AdvertisedAddress::Ip(ip) => vec![*ip],
-            _ => Vec::new(),
-        });
-        let learned = known.map(|ips| Learned { ips, failure: None });
+        let known = configured.into_iter().map(Known::of).collect();
         Self {
-            learned: RwLock::new(learned.collect()),
-            configured,
+            known: RwLock::new(known),
         }
+    }
+
+    /// Asks for the names of `configured` that are new, and waits a few seconds for the answers.
+    /// What is returned holds once it is given to [`replace`](Self::replace).
+    pub(crate) async fn learn(&self, configured: &[AdvertisedAddress]) -> Vec<Known> {
+        let before = self.read().clone();
+        let known =
+            |entry: &AdvertisedAddress| before.iter().find(|it| it.entry == *entry).cloned();
+        let new = configured.iter().filter(|entry| known(entry).is_none());
+        let new = Arc::new(Self::new(new.cloned().collect()));
+        new.start().await;
+        let learned = new.read().clone();
+        let entries = configured.iter().map(|entry| {
+            let found = learned.iter().find(|it| it.entry == *entry).cloned();
+            known(entry)
+                .or(found)
+                .unwrap_or_else(|| Known::of(entry.clone()))
+        });
+        entries.collect()
+    }
+
+    /// Tells clients the addresses of `known` from now on.
+    pub(crate) fn replace(&self, known: Vec<Known>) {
+        *self.write() = known;
     }
 
     /// Returns whether the configuration names addresses.
     pub(crate) fn is_configured(&self) -> bool {
-        !self.configured.is_empty()
-    }
-
-    /// Returns whether any entry has to be asked for.
-    pub(crate) fn has_names(&self) -> bool {
-        let is_name = |entry: &AdvertisedAddress| !matches!(entry, AdvertisedAddress::Ip(_));
-        self.configured.iter().any(is_name)
+        !self.read().is_empty()
     }
 
     /// Asks for all names, and waits a few seconds for the answers.
@@ -81,7 +99,7 @@ impl MediaAddresses {
     /// Asks again and again, until `stopped` becomes true.
     pub(crate) async fn keep(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
         loop {
-            let interval = match self.read().iter().any(|entry| entry.ips.is_empty()) {
+            let interval = match self.read().iter().any(|it| it.learned.ips.is_empty()) {
                 true => INTERVAL_UNKNOWN,
                 false => INTERVAL,
             };
@@ -99,23 +117,25 @@ impl MediaAddresses {
     /// Asks for all names at the same time.
     async fn renew(self: &Arc<Self>) {
         let mut asked = JoinSet::new();
-        for (index, entry) in self.configured.iter().enumerate() {
+        let entries: Vec<_> = self.read().iter().map(|it| it.entry.clone()).collect();
+        for entry in entries {
             if matches!(entry, AdvertisedAddress::Ip(_)) {
                 continue;
             }
-            let (addresses, entry) = (Arc::clone(self), entry.clone());
-            asked.spawn(async move { addresses.take(index, learn(&entry).await) });
+            let addresses = Arc::clone(self);
+            asked.spawn(async move { addresses.take(&entry, learn(&entry).await) });
         }
         asked.join_all().await;
     }
 
     /// Takes the answer for an entry, and logs what changed. Without an answer the last one holds.
-    fn take(&self, index: usize, answer: Result<Vec<IpAddr>, LearnError>) {
-        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
-        let (Some(entry), Some(known)) = (self.configured.get(index), learned.get_mut(index))
-        else {
+    fn take(&self, entry: &AdvertisedAddress, answer: Result<Vec<IpAddr>, LearnError>) {
+        let mut known = self.write();
+        // Another configuration may be in force by now.
+        let Some(known) = known.iter_mut().find(|it| it.entry == *entry) else {
             return;
         };
+        let known = &mut known.learned;
         match answer {
             Ok(ips) => {
                 if ips != known.ips {
@@ -140,11 +160,11 @@ impl MediaAddresses {
     /// most eight. `listening`: the address of the sockets, which may be unspecified.
     pub(crate) fn ips(&self, listening: IpAddr, reached: IpAddr) -> Vec<IpAddr> {
         let mut ips = Vec::new();
-        for (entry, known) in self.configured.iter().zip(self.read().iter()) {
+        for Known { entry, learned } in self.read().iter() {
             let is_stated = matches!(entry, AdvertisedAddress::Ip(_));
             // A name may have addresses of a family that the sockets do not hear.
             let heard = |ip: &&IpAddr| is_stated || !listening.is_ipv4() || ip.is_ipv4();
-            ips.extend(known.ips.iter().filter(heard));
+            ips.extend(learned.ips.iter().filter(heard));
         }
         if ips.is_empty() {
             ips = match listening.is_unspecified() {
@@ -167,8 +187,27 @@ impl MediaAddresses {
         ips
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Learned>> {
-        self.learned.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Known>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Returns an entry of which only addresses are known.
+    fn of(entry: AdvertisedAddress) -> Self {
+        let ips = match &entry {
+            AdvertisedAddress::Ip(ip) => vec![*ip],
+            _ => Vec::new(),
+        };
+        let failure = None;
+        Self {
+            entry,
+            learned: Learned { ips, failure },
+        }
     }
 }
 

@@ -87,20 +87,23 @@ fn what_was_learned_holds_until_another_answer_comes() {
     let told = |listening| texts(&named.ips(listening, ip("10.0.0.7")));
     assert_eq!(told(ANY_IPV4), ["198.51.100.7"]);
     let failed = || Err(LearnError::NoAddress("media.example.com".to_owned()));
-    named.take(0, failed());
+    named.take(&entry("media.example.com"), failed());
     assert_eq!(told(ANY_IPV4), ["198.51.100.7"]);
-    named.take(0, Ok(vec![ip("203.0.113.1"), ip("2001:db8::1")]));
+    named.take(
+        &entry("media.example.com"),
+        Ok(vec![ip("203.0.113.1"), ip("2001:db8::1")]),
+    );
     assert_eq!(
         told(ANY_IPV6),
         ["203.0.113.1", "2001:db8::1", "198.51.100.7"]
     );
     // Sockets of IPv4 hear nothing at an address of IPv6.
     assert_eq!(told(ANY_IPV4), ["203.0.113.1", "198.51.100.7"]);
-    named.take(0, failed());
+    named.take(&entry("media.example.com"), failed());
     assert_eq!(told(ANY_IPV4), ["203.0.113.1", "198.51.100.7"]);
-    named.take(0, Ok(vec![ip("203.0.113.2")]));
+    named.take(&entry("media.example.com"), Ok(vec![ip("203.0.113.2")]));
     assert_eq!(told(ANY_IPV4), ["203.0.113.2", "198.51.100.7"]);
-    named.take(7, failed());
+    named.take(&entry("other.example.com"), failed());
 }
 
 #[tokio::test]

@@ -4,10 +4,13 @@
 //! that no user has, for as long as the rights last. All that asks for the rights of a name serves
 //! both.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::holders::{self, Holder};
-use super::webhook::{Action, Allowed, Credential, Denial, Question, WebhookCounters};
+use super::holder_name;
+use super::holders::{Holder, HolderOrigin};
+use super::webhook::{Action, Allowed, Asker, Credential, Denial, Question, WebhookCounters};
 use super::{Access, LoginError, Pattern, Users};
 
 /// Time for which rights without an end last: as good as forever.
@@ -19,12 +22,16 @@ const CROWDED_RETRY: Duration = Duration::from_secs(1);
 impl Users {
     /// Returns whether a webhook decides about some rights.
     pub fn has_webhook(&self) -> bool {
-        self.webhook.is_some()
+        self.asker().is_some()
+    }
+
+    fn asker(&self) -> Option<Arc<Asker>> {
+        self.table().verifiers.webhook.clone()
     }
 
     /// Returns whether a webhook decides who has `access`.
     pub(super) fn webhook_decides(&self, access: Access) -> bool {
-        let webhook = self.webhook.as_ref();
+        let webhook = self.asker();
         webhook.is_some_and(|it| it.decides(Action::from(access)))
     }
 
@@ -36,7 +43,7 @@ impl Users {
 
     /// Returns whether a name and password are checked here, and not by the webhook.
     pub fn checks_here(&self, user: &str) -> bool {
-        match self.webhook {
+        match self.asker() {
             Some(_) => self.table().accounts.contains_key(user),
             None => self.any(),
         }
@@ -44,7 +51,7 @@ impl Users {
 
     /// Returns whether the webhook is to be asked `question`.
     pub fn takes(&self, question: &Question) -> bool {
-        let webhook = self.webhook.as_ref();
+        let webhook = self.asker();
         webhook.is_some_and(|it| it.takes(question))
     }
 
@@ -55,7 +62,7 @@ impl Users {
     /// Returns [`LoginError`]; wrong credentials are counted. Without a clear answer in time, the
     /// error is [`LoginError::NoAnswer`].
     pub async fn ask(&self, question: Question) -> Result<String, LoginError> {
-        let Some(webhook) = self.webhook.as_ref().filter(|it| it.takes(&question)) else {
+        let Some(webhook) = self.asker().filter(|it| it.takes(&question)) else {
             return Err(LoginError::Wrong);
         };
         let by = question.by;
@@ -104,13 +111,13 @@ impl Users {
             return one.to_owned();
         };
         let join = |one: &[Pattern], other: &[Pattern]| one.iter().chain(other).cloned().collect();
-        let name = holders::name_of(&format!("{one} {other}"));
+        let name = holder_name::name_of(&format!("{one} {other}"));
         let holder = Holder {
             read: join(&first.read, &second.read),
             publish: join(&first.publish, &second.publish),
             role: None,
             subject: first.subject.clone().or_else(|| second.subject.clone()),
-            is_known: false,
+            origin: HolderOrigin::Webhook,
             until: first.until.min(second.until),
         };
         self.holders.insert(&name, holder);
@@ -125,14 +132,14 @@ impl Users {
 
     /// Returns the counts of questions, and whether none are sent because the webhook does not
     /// answer; `None` without a webhook.
-    pub fn webhook(&self) -> Option<(&WebhookCounters, bool)> {
-        let webhook = self.webhook.as_ref()?;
-        Some((webhook.counters(), webhook.is_held_back()))
+    pub fn webhook(&self) -> Option<(Arc<WebhookCounters>, bool)> {
+        let webhook = self.asker()?;
+        Some((Arc::clone(webhook.counters()), webhook.is_held_back()))
     }
 
     /// Returns whether rights may end by themselves, so that sessions have to end with them.
-    pub(crate) const fn have_ends(&self) -> bool {
-        self.jwt.is_some() || self.webhook.is_some()
+    pub(crate) fn have_ends(&self) -> bool {
+        self.have_ends.load(Ordering::Relaxed)
     }
 }
 
@@ -143,7 +150,7 @@ fn holder_of(allowed: Allowed, now: Instant) -> Holder {
         // Nobody becomes an operator by this way.
         role: None,
         subject: allowed.user,
-        is_known: false,
+        origin: HolderOrigin::Webhook,
         until: now + allowed.left.unwrap_or(FOREVER),
     }
 }

@@ -3,11 +3,15 @@
 //! Its holder is a user for as long as the token lasts, with a name that no user has: all that asks
 //! for the rights of a name serves both.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::holders::{self, Holder};
+use super::holder_name;
+use super::holders::{Holder, HolderOrigin};
+use super::token_digest::digest_of;
+use super::verifiers::Verifiers;
 use super::{
     Access, KeyRing, KeyRingError, LoginError, Pattern, Requester, TokenError, Users, jwt,
     known_tokens,
@@ -24,7 +28,7 @@ impl Users {
     /// Returns whether `token` has the form of a token whose holder has a name: one that an identity
     /// provider signs, or that was made over the API, and there are such tokens.
     pub fn is_signed(&self, token: &str) -> bool {
-        self.jwt.is_some() && jwt::has_form(token)
+        self.has_provider() && jwt::has_form(token)
             || known_tokens::is_drawn(token) && self.has_made_tokens()
     }
 
@@ -35,7 +39,7 @@ impl Users {
     }
 
     fn has_logins_by_token(&self) -> bool {
-        self.jwt.is_some() || self.has_made_tokens() || self.has_webhook()
+        self.has_provider() || self.has_made_tokens() || self.has_webhook()
     }
 
     /// Checks a token that an identity provider signed, or that was made over the API, and returns the
@@ -48,18 +52,19 @@ impl Users {
     /// [`LoginError::Busy`] while there are no keys at all.
     pub async fn verify_bearer(&self, by: &Requester, token: &str) -> Result<String, LoginError> {
         let (table, now) = (self.table(), Instant::now());
-        let name = holders::name_of(token);
+        let name = holder_name::name_of(token);
         let from = SourcePrefix::from(by.address());
         let pair = table.verified.key(from, SIGNED, token);
         if table.verified.has(&pair, now) && self.holders.get(&name, now).is_some() {
             return Ok(name);
         }
-        if let Some(known) = table.tokens.get(&known_tokens::digest_of(token)) {
+        if let Some(known) = table.tokens.get(&digest_of(token)) {
             self.check(&table, by, None, pair, now, || true)?;
             self.holders.insert(&name, Holder::of_known(known, now));
             return Ok(name);
         }
-        let Some(verifier) = self.jwt.as_ref().filter(|_| jwt::has_form(token)) else {
+        let verifier = table.verifiers.jwt.as_ref();
+        let Some(verifier) = verifier.filter(|_| jwt::has_form(token)) else {
             let wrong = self.check(&table, by, None, pair, now, || false);
             return Err(wrong.err().unwrap_or(LoginError::Wrong));
         };
@@ -87,7 +92,7 @@ impl Users {
                     publish: grant.publish,
                     role: grant.role,
                     subject: grant.subject,
-                    is_known: false,
+                    origin: HolderOrigin::Provider,
                     until: until.unwrap_or_else(|| now + Duration::from_secs(1 << 30)),
                 };
                 self.holders.insert(&name, holder);
@@ -116,7 +121,8 @@ impl Users {
     pub(crate) fn vouch(&self, user: &str, pattern: &Pattern, until: Instant) {
         let known = self.holders.get(user, Instant::now());
         let known = known.as_deref();
-        if !holders::is_holder(user) || known.is_some_and(|it| it.is_known) {
+        if !holder_name::is_holder(user) || known.is_some_and(|it| it.origin == HolderOrigin::Known)
+        {
             return;
         }
         let with = |access| {
@@ -131,7 +137,7 @@ impl Users {
             publish: with(Access::Publish),
             role: known.and_then(|it| it.role),
             subject: known.and_then(|it| it.subject.clone()),
-            is_known: false,
+            origin: known.map_or(HolderOrigin::Ticket, |it| it.origin),
             until: known.map_or(until, |it| it.until),
         };
         self.holders.insert(user, holder);
@@ -142,13 +148,13 @@ impl Users {
         let now = Instant::now();
         let holder = self.holders.get(user, now);
         // Rights that have ended meanwhile end now.
-        let ended = holders::is_holder(user).then_some(now);
+        let ended = holder_name::is_holder(user).then_some(now);
         holder.map(|holder| holder.until).or(ended)
     }
 
     /// Returns whether `user` is the holder of a token that has ended.
     pub fn has_ended(&self, user: &str) -> bool {
-        holders::is_holder(user) && self.holders.get(user, Instant::now()).is_none()
+        holder_name::is_holder(user) && self.holders.get(user, Instant::now()).is_none()
     }
 
     /// Forgets the holders of tokens that have ended. Returns whether there were any, whose sessions
@@ -167,25 +173,50 @@ impl Users {
     /// # Errors
     /// Returns [`KeyRingError`] if a file cannot be used.
     pub async fn load_keys(&self) -> Result<(), KeyRingError> {
-        if let Some(webhook) = &self.webhook {
-            webhook.load().map_err(KeyRingError::Webhook)?;
-        }
-        match self.keys() {
-            Some(ring) => ring.load().await,
-            None => Ok(()),
-        }
+        self.table().verifiers.load(&Verifiers::default()).await
     }
 
-    /// Reads the keys again and again, until `stopped` becomes true.
+    /// Reads the keys again and again, until `stopped` becomes true. Follows a change of the
+    /// provider.
     pub async fn keep_keys_fresh(&self, stopped: watch::Receiver<bool>) {
-        if let Some(ring) = self.keys() {
-            ring.keep_fresh(stopped).await;
+        let mut replaced = self.watch();
+        loop {
+            replaced.mark_unchanged();
+            let verifier = self.table().verifiers.jwt.clone();
+            let is_other = async {
+                // The sender is `self`, so a change is the only end.
+                while replaced.changed().await.is_ok() {
+                    let now = self.table().verifiers.jwt.clone();
+                    if now.as_ref().map(Arc::as_ptr) != verifier.as_ref().map(Arc::as_ptr) {
+                        return;
+                    }
+                }
+            };
+            let fresh = async {
+                if let Some(verifier) = &verifier {
+                    verifier.ring().keep_fresh(stopped.clone()).await;
+                }
+                // Keys of the configuration itself never change.
+                std::future::pending::<()>().await;
+            };
+            let mut until = stopped.clone();
+            tokio::select! {
+                () = fresh => {}
+                () = is_other => {}
+                _ = until.wait_for(|stop| *stop) => return,
+            }
         }
     }
 
-    /// Returns the keys of the identity provider, if one is configured.
-    pub fn keys(&self) -> Option<&KeyRing> {
-        self.jwt.as_ref().map(jwt::TokenVerifier::ring)
+    /// Calls `with` with the keys of the identity provider, if one is configured.
+    pub fn with_keys(&self, with: impl FnOnce(&KeyRing)) {
+        if let Some(verifier) = &self.table().verifiers.jwt {
+            with(verifier.ring());
+        }
+    }
+
+    fn has_provider(&self) -> bool {
+        self.table().verifiers.jwt.is_some()
     }
 }
 

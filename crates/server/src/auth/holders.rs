@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::known_tokens::{KnownToken, KnownTokens, TokenDigest, digest_of};
+use super::holder_name::{is_holder, name_of_digest};
+use super::known_tokens::{KnownToken, KnownTokens};
+use super::verifiers::Verifiers;
 use super::{Access, Pattern, Role};
-
-/// Begins the name of each holder. No user's name has a colon.
-const PREFIX: &str = "token:";
 
 /// Most holders at the same time, some 20 MB. Beyond that, those make room that logged in first.
 const HOLDERS_MAX: usize = 65_536;
@@ -22,10 +21,22 @@ pub(super) struct Holder {
     pub(super) role: Option<Role>,
     /// Whom the token names (`sub`), to be shown to people.
     pub(super) subject: Option<String>,
-    /// Whether the token is one that the server knows, and that ends when it is deleted.
-    pub(super) is_known: bool,
+    pub(super) origin: HolderOrigin,
     /// End of the rights.
     pub(super) until: Instant,
+}
+
+/// Where the rights of a holder come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HolderOrigin {
+    /// A token that the server knows, whose rights end when it is deleted.
+    Known,
+    /// A token that the identity provider signed.
+    Provider,
+    /// An answer of the webhook.
+    Webhook,
+    /// A ticket of another server of the cluster.
+    Ticket,
 }
 
 /// Time for which a known token is remembered: as good as forever.
@@ -39,7 +50,7 @@ impl Holder {
             publish: token.publish.clone(),
             role: token.role,
             subject: Some(token.name.to_string()),
-            is_known: true,
+            origin: HolderOrigin::Known,
             until: now + FOREVER,
         }
     }
@@ -63,22 +74,6 @@ struct Table {
     by_name: HashMap<String, (u64, Arc<Holder>)>,
     /// Number of logins, by which the oldest are found.
     logins: u64,
-}
-
-/// Returns the name of the holder of `token`, which is different for each token and tells nothing of
-/// it.
-pub(super) fn name_of(token: &str) -> String {
-    name_of_digest(&digest_of(token))
-}
-
-pub(super) fn name_of_digest(digest: &TokenDigest) -> String {
-    let half = digest.iter().take(16);
-    half.fold(PREFIX.to_owned(), |name, byte| format!("{name}{byte:02x}"))
-}
-
-/// Returns whether `name` is that of a holder.
-pub(super) fn is_holder(name: &str) -> bool {
-    name.starts_with(PREFIX)
 }
 
 impl Holders {
@@ -113,7 +108,7 @@ impl Holders {
         let named: HashMap<_, _> = named.collect();
         let mut table = self.lock();
         table.by_name.retain(|name, (_, holder)| {
-            if !holder.is_known {
+            if holder.origin != HolderOrigin::Known {
                 return true;
             }
             let Some(token) = named.get(name) else {
@@ -121,6 +116,21 @@ impl Holders {
             };
             *holder = Arc::new(Holder::of_known(token, now));
             true
+        });
+    }
+
+    /// Removes those whose rights come from a provider or a webhook that `after` does not have any
+    /// more.
+    pub(super) fn end_of_others(&self, before: &Verifiers, after: &Verifiers) {
+        let (provider, webhook) = (before.has_provider_of(after), before.has_webhook_of(after));
+        if provider && webhook {
+            return;
+        }
+        let mut table = self.lock();
+        table.by_name.retain(|_, (_, holder)| match holder.origin {
+            HolderOrigin::Provider => provider,
+            HolderOrigin::Webhook => webhook,
+            HolderOrigin::Known | HolderOrigin::Ticket => true,
         });
     }
 
@@ -155,6 +165,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::holder_name::{PREFIX, name_of};
 
     fn holder(until: Instant) -> Holder {
         Holder {
@@ -162,7 +173,7 @@ mod tests {
             publish: Vec::new(),
             role: None,
             subject: None,
-            is_known: false,
+            origin: HolderOrigin::Provider,
             until,
         }
     }

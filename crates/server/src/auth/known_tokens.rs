@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
+use super::token_digest::{TokenDigest, digest_of};
 use super::{Name, Pattern, Role, Secret};
 
 /// Fewest characters of a token that opens the admin port. A random one of this length cannot be
@@ -28,9 +29,6 @@ pub struct NamedToken {
     /// What the holder may do on the admin port.
     pub role: Role,
 }
-
-/// SHA-256 of a token. A token is random, so its hash tells nothing of it.
-pub(crate) type TokenDigest = [u8; 32];
 
 /// Beginning of the tokens that the server draws, by which they are told from passwords.
 const DRAWN: &str = "glt_";
@@ -90,11 +88,6 @@ impl KnownTokens {
             false => found,
         })
     }
-}
-
-pub(crate) fn digest_of(token: &str) -> TokenDigest {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
-    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// Draws a new token of 192 random bits.

@@ -30,6 +30,7 @@ mod asked;
 mod bearer;
 mod checked_pairs;
 mod hash_threads;
+mod holder_name;
 mod holders;
 mod jwt;
 mod known_tokens;
@@ -39,16 +40,19 @@ mod operator;
 mod operators;
 mod password;
 mod pattern;
+mod prepared;
 mod requester;
 mod role;
 mod secret;
 mod settings;
 mod sign_ins;
 mod sites;
+mod token_digest;
 mod user_table;
+mod verifiers;
 mod webhook;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -61,11 +65,9 @@ use crate::rooms;
 use crate::runtime::SourcePrefix;
 use hash_threads::HashThreads;
 use holders::Holders;
-use jwt::TokenVerifier;
 use login_limit::LoginLimit;
 use sign_ins::SignIns;
 use user_table::{Layers, UserTable};
-use webhook::Asker;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub(crate) use bearer::query_token;
@@ -74,19 +76,21 @@ pub use glassline_rtsp::server::Access;
 pub use jwt::fuzz_token;
 pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
 pub use known_tokens::NamedToken;
-pub(crate) use known_tokens::{KnownToken, TokenDigest, digest_of, draw_token};
+pub(crate) use known_tokens::{KnownToken, draw_token};
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use operator::Operator;
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
+pub(crate) use prepared::PreparedAuth;
 pub use requester::{Listener, Requester};
 pub use role::Role;
-pub(crate) use secret::HIDDEN;
+pub(crate) use secret::{HIDDEN, with_fingerprints};
 pub use secret::{Secret, SecretError};
 pub use settings::Auth;
 pub(crate) use settings::list;
 pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
+pub(crate) use token_digest::{TokenDigest, digest_of};
 pub(crate) use user_table::Made;
 pub(crate) use webhook::TRIED_STREAM;
 #[cfg(any(test, fuzzing))]
@@ -109,13 +113,9 @@ pub struct Users {
     table: RwLock<Arc<UserTable>>,
     /// Number of times that the users were replaced.
     generation: AtomicU64,
+    /// Whether there is, or was, a provider or a webhook, whose rights end by themselves.
+    have_ends: AtomicBool,
     replaced: watch::Sender<()>,
-    read_token: Option<Secret>,
-    publish_token: Option<Secret>,
-    /// Verifies the tokens of an identity provider; `None` if none is configured.
-    jwt: Option<TokenVerifier>,
-    /// Asks the service that decides about rights; `None` if none is configured.
-    webhook: Option<Arc<Asker>>,
     holders: Holders,
     sign_ins: SignIns,
     limit: LoginLimit,
@@ -156,13 +156,10 @@ impl Users {
         let layers = Layers::of(auth);
         Self {
             table: RwLock::new(Arc::new(UserTable::new(&layers))),
+            have_ends: AtomicBool::new(layers.verifiers.have_ends()),
             layers: Mutex::new(layers),
             generation: AtomicU64::new(0),
             replaced: watch::Sender::new(()),
-            read_token: auth.read_token.clone(),
-            publish_token: auth.publish_token.clone(),
-            jwt: auth.jwt.as_ref().map(TokenVerifier::new),
-            webhook: auth.webhook.as_ref().map(Asker::new),
             holders: Holders::default(),
             sign_ins: SignIns::default(),
             limit: LoginLimit::new(),
@@ -186,7 +183,7 @@ impl Users {
     /// Returns whether there are users of streams, so that clients should be asked for name and
     /// password.
     pub fn any(&self) -> bool {
-        self.table().accounts.values().any(Account::is_of_streams)
+        self.table().has_users_of_streams()
     }
 
     /// Returns whether names get rights to streams by logging in: those of users, of the holders of
@@ -196,7 +193,10 @@ impl Users {
     }
 
     fn has_own_logins(&self) -> bool {
-        self.any() || self.jwt.is_some() || self.has_made_tokens()
+        let table = self.table();
+        table.verifiers.jwt.is_some()
+            || table.has_users_of_streams()
+            || table.has_tokens_of_streams()
     }
 
     /// Returns whether there is a token that gives `access`.
@@ -430,10 +430,11 @@ impl Users {
         same_secret(&shown, known.unwrap_or(&self.nobody_secret))
     }
 
-    fn token(&self, access: Access) -> Option<&Secret> {
+    fn token(&self, access: Access) -> Option<Secret> {
+        let table = self.table();
         match access {
-            Access::Read => self.read_token.as_ref(),
-            Access::Publish => self.publish_token.as_ref(),
+            Access::Read => table.verifiers.read_token.clone(),
+            Access::Publish => table.verifiers.publish_token.clone(),
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::PasswordHash;
-use super::known_tokens::TokenDigest;
+use super::token_digest::TokenDigest;
 
 /// Somebody who uses the admin port. What a person may do is looked up again for each request, so
 /// that a right that was taken away is gone.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::known_tokens;
 use super::operator::{Operator, Proof};
 use super::sign_ins::SignIn;
+use super::token_digest::digest_of;
 use super::{LoginError, Requester, Role, Users, jwt};
 use crate::runtime::SourcePrefix;
 
@@ -18,8 +18,7 @@ impl Users {
     /// Returns whether the admin port is closed to everybody without a role: as soon as a user, a
     /// token, or one of an identity provider may have one.
     pub fn guards_admin(&self) -> bool {
-        let has_tokens = || self.table().tokens.iter().any(|it| it.role.is_some());
-        self.jwt.is_some() || self.has_operators() || has_tokens()
+        self.table().closes_admin()
     }
 
     /// Returns whether a user has a role.
@@ -68,7 +67,7 @@ impl Users {
         token: &str,
     ) -> Result<Operator, LoginError> {
         let (table, now) = (self.table(), Instant::now());
-        let digest = known_tokens::digest_of(token);
+        let digest = digest_of(token);
         let found = table.tokens.get(&digest);
         if found.is_none() && self.is_signed(token) {
             return self.operator_by_signature(by, token).await;

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -8,6 +9,20 @@ use subtle::ConstantTimeEq;
 pub(crate) const HIDDEN: &str = "<hidden>";
 
 const BYTES_MAX: usize = 1024;
+
+thread_local! {
+    /// Whether this thread compares secrets at the moment.
+    static FINGERPRINTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `compare`, in which secrets are serialized as their hashes, so that two values can be
+/// compared key by key. What is serialized must not leave `compare`.
+pub(crate) fn with_fingerprints<T>(compare: impl FnOnce() -> T) -> T {
+    FINGERPRINTS.set(true);
+    let compared = compare();
+    FINGERPRINTS.set(false);
+    compared
+}
 
 /// A token that is compared and never printed.
 ///
@@ -56,7 +71,10 @@ impl fmt::Debug for Secret {
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(HIDDEN)
+        match FINGERPRINTS.get() {
+            true => serializer.serialize_bytes(&super::token_digest::digest_of(&self.0)),
+            false => serializer.serialize_str(HIDDEN),
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rand::RngCore as _;
 
-use super::known_tokens::{TokenDigest, digest_of};
 use super::operator::Operator;
+use super::token_digest::{TokenDigest, digest_of};
 
 /// Longest time that a browser stays signed in: a working day.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);

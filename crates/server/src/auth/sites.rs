@@ -18,6 +18,8 @@ use glassline_rtsp::server::TunnelHosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::Current;
+
 /// Ends of names that nobody can register for the public: RFC 6762 (`local`), RFC 8375
 /// (`home.arpa`), ICANN's reservation of 2024 (`internal`), and those that routers hand out although
 /// the root zone does not have them.
@@ -32,8 +34,11 @@ const PRIVATE_SUFFIXES: &[&str] = &[
 ];
 
 /// The host names of this server, and the other web sites whose pages may read its answers.
-#[derive(Clone, Debug, Default)]
-pub struct Sites {
+#[derive(Debug, Default)]
+pub struct Sites(Current<KnownSites>);
+
+#[derive(Debug, Default)]
+struct KnownSites {
     origins: Vec<Origin>,
     hosts: Vec<HostName>,
 }
@@ -77,15 +82,23 @@ pub enum PageRefusal {
 impl Sites {
     /// Creates the rules from the configured `cors.origins` and `http.hosts`.
     pub fn new(origins: &[Origin], hosts: &[HostName]) -> Self {
-        Self {
+        let sites = Self::default();
+        sites.replace(origins, hosts);
+        sites
+    }
+
+    /// Replaces `cors.origins` and `http.hosts` for requests that come from now on.
+    pub(crate) fn replace(&self, origins: &[Origin], hosts: &[HostName]) {
+        self.0.replace(KnownSites {
             origins: origins.to_vec(),
             hosts: hosts.to_vec(),
-        }
+        });
     }
 
     /// Returns whether a page of `origin` may read the server's answers.
     pub fn allows(&self, origin: &str) -> bool {
-        self.origins.iter().any(|allowed| allowed.allows(origin))
+        let sites = self.0.get();
+        sites.origins.iter().any(|allowed| allowed.allows(origin))
     }
 
     /// Checks a request that needs no credential to read: the server's own pages, pages of
@@ -96,7 +109,7 @@ impl Sites {
     pub fn check_reader(&self, page: &PageHeaders<'_>) -> Result<(), PageRefusal> {
         match page.origin {
             // With `*`, every site may read, whatever the name of the server.
-            _ if self.origins.iter().any(Origin::is_any) => Ok(()),
+            _ if self.0.get().origins.iter().any(Origin::is_any) => Ok(()),
             Some(origin) if self.allows(origin) => Ok(()),
             _ => self.check_own(page),
         }
@@ -134,9 +147,10 @@ impl Sites {
             return true;
         }
         let host = host.strip_suffix('.').unwrap_or(host);
+        let sites = self.0.get();
         let is_known = has_suffix(host, "localhost")
-            || self.hosts.iter().any(|known| known.is(host))
-            || self.origins.iter().any(|it| it.has_host(host));
+            || sites.hosts.iter().any(|known| known.is(host))
+            || sites.origins.iter().any(|it| it.has_host(host));
         let by_network = !local.ip().to_canonical().is_loopback();
         is_known || by_network && is_private_name(host)
     }
@@ -318,10 +332,9 @@ mod tests {
     fn sites(origins: &[&str], hosts: &[&str]) -> Sites {
         let origins = origins.iter().map(|it| Origin::try_from((*it).to_owned()));
         let hosts = hosts.iter().map(|it| HostName::try_from((*it).to_owned()));
-        Sites {
-            origins: origins.collect::<Result<_, _>>().expect("good origins"),
-            hosts: hosts.collect::<Result<_, _>>().expect("good names"),
-        }
+        let origins: Vec<Origin> = origins.collect::<Result<_, _>>().expect("good origins");
+        let hosts: Vec<HostName> = hosts.collect::<Result<_, _>>().expect("good names");
+        Sites::new(&origins, &hosts)
     }
 
     fn page<'a>(origin: Option<&'a str>, host: &'a str, local: &str) -> PageHeaders<'a> {

@@ -9,6 +9,7 @@ use rand::RngCore as _;
 
 use super::checked_pairs::CheckedPairs;
 use super::known_tokens::{KnownToken, KnownTokens};
+use super::verifiers::Verifiers;
 use super::{Account, Auth, Name, Role, Users};
 
 /// Users and tokens that were made over the API.
@@ -21,8 +22,9 @@ pub(crate) struct Made {
 /// Users and tokens by where they come from.
 #[derive(Debug)]
 pub(super) struct Layers {
-    configured: Vec<Account>,
-    tokens: KnownTokens,
+    pub(super) configured: Vec<Account>,
+    pub(super) tokens: KnownTokens,
+    pub(super) verifiers: Verifiers,
     made: Made,
 }
 
@@ -32,6 +34,8 @@ pub(super) struct UserTable {
     pub(super) accounts: BTreeMap<Name, Account>,
     /// Tokens of the configuration, and those that were made over the API.
     pub(super) tokens: KnownTokens,
+    /// Tokens for all streams, the identity provider, and the webhook.
+    pub(super) verifiers: Verifiers,
     /// Passwords and tokens that were right; they are dropped together with the accounts.
     pub(super) verified: CheckedPairs,
     /// Passwords and tokens that were wrong: a player that repeats the same one guesses nothing.
@@ -45,6 +49,7 @@ impl Layers {
         Self {
             configured: auth.users.clone(),
             tokens: KnownTokens::new(&auth.tokens),
+            verifiers: Verifiers::of(auth, &Verifiers::default()),
             made: Made::default(),
         }
     }
@@ -68,9 +73,31 @@ impl UserTable {
             has_fast_hashes: accounts.values().all(|it| it.digest_sha256.is_some()),
             accounts,
             tokens: layers.tokens.with(&layers.made.tokens),
+            verifiers: layers.verifiers.clone(),
             verified: pairs(),
             refused: pairs(),
         }
+    }
+
+    pub(super) fn has_users_of_streams(&self) -> bool {
+        self.accounts.values().any(Account::is_of_streams)
+    }
+
+    pub(super) fn has_tokens_of_streams(&self) -> bool {
+        self.tokens.iter().any(KnownToken::is_of_streams)
+    }
+
+    /// Returns whether streams are read only with a credential.
+    fn closes_reading(&self) -> bool {
+        let has_logins = self.has_users_of_streams() || self.has_tokens_of_streams();
+        has_logins || self.verifiers.guard_reading()
+    }
+
+    /// Returns whether only those with a role use the admin port.
+    pub(super) fn closes_admin(&self) -> bool {
+        let has_operators = self.accounts.values().any(|it| it.role.is_some());
+        let has_tokens = self.tokens.iter().any(|it| it.role.is_some());
+        has_operators || has_tokens || self.verifiers.jwt.is_some()
     }
 }
 
@@ -87,17 +114,21 @@ impl Users {
         self.change(|layers| layers.made = made)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Layers)) -> bool {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Layers)) -> bool {
         let mut layers = self.layers();
         change(&mut layers);
         let table = Arc::new(UserTable::new(&layers));
         let before = self.table();
-        let is_new = table.accounts != before.accounts || table.tokens != before.tokens;
+        let is_new = table.accounts != before.accounts
+            || table.tokens != before.tokens
+            || table.verifiers != before.verifiers;
         if is_new {
             let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
             *current = Arc::clone(&table);
             drop(current);
             self.holders.renew(&table.tokens);
+            self.holders
+                .end_of_others(&before.verifiers, &table.verifiers);
             self.generation.fetch_add(1, Ordering::Release);
             self.replaced.send_replace(());
         }
@@ -127,26 +158,29 @@ impl Users {
         self.layers().made.clone()
     }
 
-    /// Returns whether `accounts` in place of the configuration's users would open streams that need
-    /// a user now.
-    pub(crate) fn would_open_streams(&self, accounts: &[Account]) -> bool {
-        let layers = self.layers();
-        let mut left = accounts.iter().chain(&layers.made.accounts);
-        let is_left = left.any(Account::is_of_streams);
-        let has_tokens = layers.made.tokens.iter().any(KnownToken::is_of_streams);
-        drop(layers);
-        self.any() && !is_left && !has_tokens
+    /// Returns whether `auth` in place of the configuration's section would open streams that need
+    /// a credential now.
+    pub(crate) fn would_open_streams(&self, auth: &Auth) -> bool {
+        let table = self.table_with(auth);
+        self.table().closes_reading() && !table.closes_reading()
     }
 
-    /// Returns whether `accounts` in place of the configuration's users would leave nobody with a
-    /// role although somebody has one now.
-    pub(crate) fn would_open_admin(&self, accounts: &[Account]) -> bool {
+    /// Returns whether `auth` in place of the configuration's section would open the admin port,
+    /// which needs a role now.
+    pub(crate) fn would_open_admin(&self, auth: &Auth) -> bool {
+        let table = self.table_with(auth);
+        self.table().closes_admin() && !table.closes_admin()
+    }
+
+    /// Returns the table that `auth` would make together with what was made over the API.
+    fn table_with(&self, auth: &Auth) -> UserTable {
         let layers = self.layers();
-        let mut left = accounts.iter().chain(&layers.made.accounts);
-        let is_left = left.any(|it| it.role.is_some());
+        let made = layers.made.clone();
         drop(layers);
-        let has_tokens = self.table().tokens.iter().any(|it| it.role.is_some());
-        self.has_operators() && !is_left && !has_tokens
+        UserTable::new(&Layers {
+            made,
+            ..Layers::of(auth)
+        })
     }
 
     /// Returns whether somebody can administer the server with `made` in place of what was made over
@@ -161,11 +195,13 @@ impl Users {
             roles.chain(of_tokens.filter_map(|it| it.role)).max()
         };
         let (before, after) = (roles_with(&layers.made), roles_with(made));
-        self.jwt.is_some() || after == Some(Role::Admin) || before.is_none() && after.is_none()
+        layers.verifiers.jwt.is_some()
+            || after == Some(Role::Admin)
+            || before.is_none() && after.is_none()
     }
 
     /// Returns whether a token that was made over the API may have rights to streams.
     pub(super) fn has_made_tokens(&self) -> bool {
-        self.table().tokens.iter().any(KnownToken::is_of_streams)
+        self.table().has_tokens_of_streams()
     }
 }

@@ -1,33 +1,81 @@
-//! Which keys of two configurations differ.
+//! Which keys of two configurations differ, and which of them only a restart heeds.
 
 use serde_json::Value;
 
 use super::Config;
+use crate::auth::with_fingerprints;
+use crate::tls::Tls;
 
 impl Config {
-    /// Returns the keys whose values differ from those of `other`, as `limits.viewers`, in the order
-    /// of the alphabet. Sources, users and the file of users are left out: they change while the
-    /// server runs. A secret, whose value is shown nowhere, is called `a secret`.
+    /// Returns the keys whose values differ from those of `other`, as `limits.viewers` or
+    /// `sources.gate`, in the order of the alphabet. Values of secrets are compared, too.
     pub fn keys_that_differ(&self, other: &Self) -> Vec<String> {
-        let (one, other) = (self.without_changeable(), other.without_changeable());
-        let mut keys = Vec::new();
         let value =
             |config: &Self| serde_json::to_value(config).expect("a configuration is plain data");
-        collect(&value(&one), &value(&other), "", &mut keys);
-        if keys.is_empty() && one != other {
-            keys.push("a secret".to_owned());
+        let (one, another) = with_fingerprints(|| (value(self), value(other)));
+        let mut keys = Vec::new();
+        collect(&one, &another, "", &mut keys);
+        // What has a password of its own in it is shown without.
+        let differs =
+            |(name, input): &(&_, &_)| other.sources.get(*name).is_some_and(|it| it != *input);
+        let sources = self.sources.iter().filter(differs);
+        keys.extend(sources.map(|(name, _)| format!("sources.{name}")));
+        if self.auth.users != other.auth.users {
+            keys.push("auth.users".to_owned());
         }
         keys.sort();
+        keys.dedup();
         keys
     }
 
-    fn without_changeable(&self) -> Self {
-        let mut config = self.clone();
-        config.sources.clear();
-        config.auth.users.clear();
-        config.auth.users_file = None;
-        config.file = None;
-        config
+    /// Returns this configuration as a server can have it that runs with `running`: keys that only
+    /// a restart heeds have the values of `running`.
+    #[must_use]
+    pub fn heeded_by(&self, running: &Self) -> Self {
+        let mut heeded = self.clone();
+        heeded.http.address = running.http.address;
+        heeded.https = running.https.clone();
+        heeded.media.address = running.media.address;
+        heeded.media.tcp = running.media.tcp;
+        heeded.admin.address = running.admin.address;
+        heeded.admin.https = running.admin.https;
+        heeded
+            .admin
+            .state_file
+            .clone_from(&running.admin.state_file);
+        heeded.state_folder.clone_from(&running.state_folder);
+        heeded.cluster.clone_from(&running.cluster);
+        heeded.shards = running.shards;
+        // Other files of a certificate are read; another way to have one is a restart.
+        if !matches!(
+            (&self.tls, &running.tls),
+            (Some(Tls::Files(_)), Some(Tls::Files(_)))
+        ) {
+            heeded.tls.clone_from(&running.tls);
+        }
+        heeded.rtsp = running.rtsp.clone();
+        heeded.rtsp.clients = self.rtsp.clients;
+        heeded.rtsp.clients_per_address = self.rtsp.clients_per_address;
+        let (tls, new) = (&mut heeded.rtsp.tls, &self.rtsp.tls);
+        if tls.certificate.is_some() && new.certificate.is_some() {
+            tls.certificate.clone_from(&new.certificate);
+            tls.key.clone_from(&new.key);
+        }
+        heeded.quic = running.quic.clone();
+        heeded.quic.clients = self.quic.clients;
+        heeded.quic.clients_per_address = self.quic.clients_per_address;
+        let (quic, new) = (&mut heeded.quic, &self.quic);
+        if quic.certificate.is_some() && new.certificate.is_some() {
+            quic.certificate.clone_from(&new.certificate);
+            quic.key.clone_from(&new.key);
+        }
+        heeded
+    }
+
+    /// Returns the keys of this configuration that a server which runs with `running` heeds after a
+    /// restart only.
+    pub fn keys_that_need_restart(&self, running: &Self) -> Vec<String> {
+        self.keys_that_differ(&self.heeded_by(running))
     }
 }
 
@@ -62,24 +110,41 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_named_with_their_sections_and_secrets_are_not() {
+    fn keys_are_named_with_their_sections_and_secrets_too() {
         let one = config("limits: {viewers: 10}\nauth: {read_token: first-token-of-it}\n");
         assert!(one.keys_that_differ(&one).is_empty());
-        let sources = config(
-            "limits: {viewers: 10}\nauth: {read_token: first-token-of-it}\nsources: {gate: demo}\n",
-        );
-        assert!(
-            one.keys_that_differ(&sources).is_empty(),
-            "sources change at once"
-        );
         let other = config(
-            "limits: {viewers: 11}\nauth: {read_token: first-token-of-it}\nhttp: {address: \"127.0.0.1:80\"}\n",
+            "limits: {viewers: 11}\nauth: {read_token: first-token-of-it}\nsources: {gate: demo}\n",
         );
         assert_eq!(
             one.keys_that_differ(&other),
-            ["http.address", "limits.viewers"]
+            ["limits.viewers", "sources.gate"]
         );
         let secret = config("limits: {viewers: 10}\nauth: {read_token: other-token-of-it}\n");
-        assert_eq!(one.keys_that_differ(&secret), ["a secret"]);
+        assert_eq!(one.keys_that_differ(&secret), ["auth.read_token"]);
+        let camera =
+            |password: &str| config(&format!("sources: {{yard: 'rtsp://u:{password}@h/'}}"));
+        assert_eq!(camera("a").keys_that_differ(&camera("b")), ["sources.yard"]);
+        let shown = other.to_json();
+        assert!(!shown.contains("first-token"), "{shown}");
+    }
+
+    #[test]
+    fn listeners_and_threads_need_a_restart_and_nothing_else_does() {
+        let running = config("http: {address: '127.0.0.1:1'}\nlimits: {viewers: 5}\n");
+        let now = config(
+            "http: {address: '127.0.0.1:2', connections: 7}\nlimits: {viewers: 6}\nshards: 3\n\
+             rtsp: {clients: 9, lag_ms: 700}\n",
+        );
+        let needed = now.keys_that_need_restart(&running);
+        assert_eq!(needed, ["http.address", "rtsp.lag_ms", "shards"]);
+        let heeded = now.heeded_by(&running);
+        assert_eq!(heeded.http.address, running.http.address);
+        assert_eq!((heeded.http.connections, heeded.limits.viewers), (7, 6));
+        assert_eq!(
+            (heeded.rtsp.clients, heeded.rtsp.lag_ms),
+            (9, running.rtsp.lag_ms)
+        );
+        assert!(now.keys_that_need_restart(&now).is_empty());
     }
 }

@@ -1,10 +1,9 @@
 //! The configuration in effect: the file, overridden by the environment.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::Deserialize as _;
-
-use super::environment::{self, OnlyOverrides, Overlaid, Overrides};
+use super::document::{Document, include};
+use super::environment::{self, Overrides};
 use super::load::{self, Error};
 use crate::auth::Jwt;
 use crate::config::{Config, Nats, Tls};
@@ -17,7 +16,11 @@ impl Config {
     /// Returns [`Error`] with the file and, if there is one, the line; or with the variable.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let (text, name) = load::read(path)?;
-        let mut config = Self::from_yaml_and_variables(&text, &name, variables())?;
+        let overrides = environment::read(variables())?;
+        let mut document = Document::of_text(&text, &name)?;
+        let included = environment::value(&mut document, &overrides, include::KEY)?;
+        document.include(path, included)?;
+        let (mut config, read) = Self::of_document(document, &overrides)?;
         if let Some(folder) = path.parent() {
             for input in config.sources.values_mut() {
                 input.resolve_in(folder);
@@ -50,7 +53,11 @@ impl Config {
             }
         }
         config.auth.load_users_file()?;
-        config.file = Some(path.to_owned());
+        let named = [Some(path), config.auth.users_file.as_deref()];
+        let named = named.into_iter().flatten().map(Path::to_owned);
+        config.read_files = named.chain(read).collect();
+        // What they have is in the configuration.
+        config.include.clear();
         Ok(config)
     }
 
@@ -75,25 +82,21 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, Error> {
         let overrides = environment::read(variables)?;
-        if overrides.is_empty() {
-            return Self::from_yaml(text, name);
-        }
-        overridden(text, &overrides).map_err(|error| {
-            environment::blamed(&load::reason(&error))
-                // Where the file itself is wrong, it alone says at which line.
-                .or_else(|| Self::from_yaml(text, name).err())
-                .unwrap_or_else(|| Error::from_yaml(&error, name))
-        })
+        let document = Document::of_text(text, name)?;
+        Self::of_document(document, &overrides).map(|(config, _)| config)
     }
-}
 
-fn overridden<'a>(text: &'a str, overrides: &'a Overrides) -> Result<Config, serde_saphyr::Error> {
-    if load::is_empty(text) {
-        return Config::deserialize(OnlyOverrides::new(overrides));
+    /// Makes the configuration of its files and variables. Returns the files that were read beside
+    /// the first one, too.
+    fn of_document(
+        mut document: Document,
+        overrides: &Overrides,
+    ) -> Result<(Self, Vec<PathBuf>), Error> {
+        environment::apply(&mut document, overrides)?;
+        document.read_secret_files()?;
+        let config = document.deserialize::<Self>()?;
+        Ok((config, document.take_read_files()))
     }
-    serde_saphyr::with_deserializer_from_str_with_options(text, load::options(), |inner| {
-        Config::deserialize(Overlaid { inner, overrides })
-    })
 }
 
 /// The variables of the environment that are text.

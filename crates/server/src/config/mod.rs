@@ -13,6 +13,7 @@ mod base_path;
 mod cluster;
 mod data;
 mod differing;
+mod document;
 mod effective;
 mod environment;
 mod exposure;
@@ -20,6 +21,7 @@ mod https;
 mod ice_server;
 mod listeners;
 mod load;
+mod log;
 mod media;
 mod nats;
 mod parts;
@@ -27,13 +29,14 @@ mod public_urls;
 mod quic;
 mod rtsp;
 mod sources;
+mod text;
 mod transcoding;
 mod users;
 mod webrtc;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glassline_hub::StreamName;
@@ -61,6 +64,7 @@ pub use exposure::Exposure;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collisions, ConfiguredListener, Protocol};
 pub use load::Error;
+pub use log::Log;
 pub use media::Media;
 pub use nats::{Nats, NatsTls};
 pub use public_urls::{PublicUrlError, PublicUrls};
@@ -123,9 +127,16 @@ pub struct Config {
     pub hooks: Vec<Hook>,
     /// Other web sites that may embed the streams.
     pub cors: Cors,
-    /// Path of the configuration file, from which users can be read again.
+    /// What the server writes to its log.
+    pub log: Log,
+    /// Further files that are part of this one: paths relative to the file that names them, and one
+    /// `*` in the name of a file for all that fit, like `[users.yml, conf.d/*.yml]`. Sections are
+    /// merged; a key that two files set is an error.
+    pub include: Vec<PathBuf>,
+    /// All files that the configuration was read from: the file itself first, and those that it names
+    /// and that are read with it.
     #[serde(skip)]
-    pub file: Option<PathBuf>,
+    pub read_files: Vec<PathBuf>,
 }
 
 /// Player pages, WHEP and the public API.
@@ -260,6 +271,11 @@ impl Config {
         }
     }
 
+    /// Returns the configuration file, from which everything can be read again; `None` without one.
+    pub fn file(&self) -> Option<&Path> {
+        self.read_files.first().map(PathBuf::as_path)
+    }
+
     /// Returns the configured sources with their names.
     pub fn specs(&self) -> Vec<SourceSpec> {
         self.sources
@@ -269,6 +285,17 @@ impl Config {
                 input: input.clone(),
             })
             .collect()
+    }
+
+    /// Returns the certificate files that the configuration names, those of `tls` first.
+    pub fn certificate_files(&self) -> Vec<PemFiles> {
+        let shared = match &self.tls {
+            Some(Tls::Files(files)) => Some(files.clone()),
+            _ => None,
+        };
+        let own = [self.rtsp.tls.files(), self.quic.files()];
+        let own = own.into_iter().filter_map(Result::ok).flatten();
+        shared.into_iter().chain(own).collect()
     }
 
     /// Checks that the section `cluster` fits the listeners.
@@ -291,6 +318,11 @@ impl Config {
 
     /// Returns the rules for pages of browsers.
     pub fn sites(&self) -> Sites {
+        Sites::new(&self.cors.origins, &self.host_names())
+    }
+
+    /// Returns the names of this server, those of its certificate included.
+    pub(crate) fn host_names(&self) -> Vec<HostName> {
         let mut hosts = self.http.hosts.clone();
         // An authority saw that these names lead here.
         if let Some(Tls::Acme(acme)) = &self.tls {
@@ -299,7 +331,7 @@ impl Config {
                     .filter_map(|host| HostName::try_from(host.to_owned()).ok()),
             );
         }
-        Sites::new(&self.cors.origins, &hosts)
+        hosts
     }
 }
 

@@ -280,7 +280,7 @@ mod tests {
     use glassline_cluster::{NodeId, Region};
 
     use super::*;
-    use crate::config::load::parse;
+    use crate::config::text::parse;
 
     const SEED: &str = "SUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 

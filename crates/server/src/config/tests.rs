@@ -226,8 +226,7 @@ fn the_schema_knows_every_section() {
 
 #[test]
 fn the_sample_file_is_valid_and_complete() {
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/glassline.yml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/glassline.yml");
     let sample = std::fs::read_to_string(&path).expect("the sample file");
     Config::load(&path).expect("the sample is valid as it stands");
     // Every commented-out line has a default value: with the comment signs removed the file must be
@@ -357,7 +356,7 @@ fn a_file_of_users_adds_to_those_in_the_configuration() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let shown = Config::load(std::path::Path::new("/nowhere/g.yml"))
+    let shown = Config::load(Path::new("/nowhere/g.yml"))
         .expect_err("no such file")
         .to_string();
     assert!(shown.starts_with("/nowhere/g.yml: "), "{shown}");
@@ -392,7 +391,7 @@ fn a_certificate_is_looked_for_beside_the_file_and_its_faults_are_named() {
         shown.contains(&path) && shown.contains("`CERTIFICATE`"),
         "{shown}"
     );
-    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     for name in ["chain.pem", "key.pem"] {
         std::fs::copy(data.join("localhost.pem"), folder.join(name)).expect("copied");
     }
@@ -421,7 +420,7 @@ fn a_film_in_place_of_a_configuration_is_told_how_to_be_served() {
         assert!(shown.contains("--source NAME=FILE"), "{shown}");
         assert!(shown.contains(&format!("{name}.mp4")), "{shown}");
     }
-    let url = std::path::Path::new("rtsp://admin:hunter2@192.0.2.1/live");
+    let url = Path::new("rtsp://admin:hunter2@192.0.2.1/live");
     let shown = Config::load(url).expect_err("a URL").to_string();
     assert!(shown.contains("--source NAME=URL"), "{shown}");
     assert!(!shown.contains("hunter2"), "{shown}");

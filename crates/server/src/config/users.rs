@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer};
 
+use super::document::Document;
 use super::load::{self, Error};
 use crate::auth::{self, Account, Auth};
 
@@ -19,6 +20,7 @@ impl Auth {
             return Err(Error {
                 file: path.display().to_string(),
                 place: None,
+                others: Vec::new(),
                 reason: format!(
                     "user '{}' stands in `auth.users` too: keep one of the two",
                     twice.name
@@ -47,7 +49,9 @@ pub fn users_in(text: &str, name: &str) -> Result<Vec<Account>, Error> {
     if load::is_empty(text) {
         return Ok(Vec::new());
     }
-    load::parse::<List>(text, name).map(|List(users)| users)
+    let mut document = Document::of_text(text, name)?;
+    document.read_secret_files()?;
+    document.deserialize::<List>().map(|List(users)| users)
 }
 
 struct List(Vec<Account>);

@@ -92,6 +92,11 @@ impl Queue {
         }
     }
 
+    /// Returns whether the queue is that of `hook`.
+    pub(super) fn is_of(&self, hook: &Hook) -> bool {
+        self.hook == *hook
+    }
+
     /// Adds an event if the hook wants it, or drops it if too many wait.
     pub(super) fn push(&self, event: &Arc<Event>) {
         if !self.hook.wants(event.kind, &event.stream) {

@@ -36,23 +36,40 @@ use observer::{Observed, Observer};
 /// if its stream remembers it.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Looks at the streams of `hub` and runs `hooks`, until `stopped` becomes true. `sources` know
-/// which streams the server itself fetches.
+/// Looks at the streams of `hub` and runs `hooks`, whose list may change, until `stopped` becomes
+/// true. `sources` know which streams the server itself fetches.
 pub(crate) async fn run(
-    hooks: Arc<[Hook]>,
+    mut hooks: watch::Receiver<Arc<[Hook]>>,
     sources: Arc<Sources>,
     hub: Arc<Hub>,
     (counters, supervisor): (Arc<HookCounters>, Arc<Supervisor>),
     mut stopped: watch::Receiver<bool>,
 ) {
     let start = |hook: &Hook| Queue::start(hook.clone(), &counters, &supervisor);
-    let queues: Vec<Queue> = hooks.iter().map(start).collect();
+    let mut queues: Vec<Queue> = hooks.borrow_and_update().iter().map(start).collect();
     let mut observer = Observer::default();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            _ = ticks.tick(), if !queues.is_empty() => {}
+            Ok(()) = hooks.changed() => {
+                if queues.is_empty() {
+                    // What is there already is no event for the first hook.
+                    observer = Observer::default();
+                    observer.look(observed(&hub, &sources));
+                }
+                let wanted = Arc::clone(&hooks.borrow_and_update());
+                // A hook that stays keeps its queue; one that is gone delivers what it has.
+                let mut before = std::mem::take(&mut queues);
+                queues.extend(wanted.iter().map(|hook| {
+                    match before.iter().position(|it| it.is_of(hook)) {
+                        Some(same) => before.swap_remove(same),
+                        None => start(hook),
+                    }
+                }));
+                continue;
+            }
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         for event in observer.look(observed(&hub, &sources)) {

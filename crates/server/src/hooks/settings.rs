@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::EventKind;
 use crate::auth::{Pattern, Secret};
-use crate::outbound::WebUrl;
+use crate::outbound::{ClientError, HttpClient, WebUrl};
 
 /// Most hooks. Each has a queue and a task.
 const HOOKS_MAX: usize = 32;
@@ -72,6 +72,17 @@ impl Hook {
     /// Returns whether the hook is told of `kind` of `stream`.
     pub(super) fn wants(&self, kind: EventKind, stream: &str) -> bool {
         self.on.contains(&kind) && self.streams.iter().any(|it| it.matches(stream))
+    }
+
+    /// Reads the file of trusted certificates, if one is named.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the file cannot be used.
+    pub(crate) fn check_roots(&self) -> Result<(), ClientError> {
+        match &self.roots {
+            Some(roots) => HttpClient::new(Some(roots)).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), HookError> {

@@ -180,7 +180,7 @@ pub(super) fn made(body: String) -> Response {
 /// Returns a page that asks for ICE servers before it sends an offer if there are any. The question
 /// takes a round trip, which a page without them does not pay.
 fn page_with_ice_servers(app: &App, status: StatusCode, body: &'static str) -> Response {
-    if app.config.webrtc.ice_servers.is_empty() {
+    if app.config().webrtc.ice_servers.is_empty() {
         return with_other_servers(app, page(status, body));
     }
     let body = body.replacen("<html", "<html data-ice-servers", 1);

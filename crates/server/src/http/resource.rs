@@ -164,7 +164,7 @@ pub(super) fn preflight() -> Response {
 /// Adds the configured ICE servers as `Link` headers (RFC 9725 §4.6), one header for each.
 fn push_ice_servers(app: &App, response: &mut Response) {
     let unix = app.clock.wall().unix(Instant::now());
-    for server in &app.config.webrtc.ice_servers {
+    for server in &app.config().webrtc.ice_servers {
         if let Ok(link) = HeaderValue::from_str(&server.link(unix)) {
             response.headers_mut().append(header::LINK, link);
         }

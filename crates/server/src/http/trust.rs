@@ -34,7 +34,7 @@ pub(super) async fn page(
 ) -> Result<Response, Problem> {
     let lan = authority(&app)?;
     let shown = Shown::new(connection, request.headers(), request.uri());
-    let host = host(&shown, lan, app.config.http.address.ip());
+    let host = host(&shown, lan, app.config().http.address.ip());
     let http = match scheme {
         Scheme::Http => connection.local.port(),
         Scheme::Https => app.http.ports.http,

@@ -99,7 +99,7 @@ fn publish_messages(
     name: StreamName,
     offer: Offer<'_>,
 ) -> Result<crate::sessions::AnsweredOffer, Problem> {
-    if app.config.webrtc.data.viewers == DataAccess::Off {
+    if app.config().webrtc.data.viewers == DataAccess::Off {
         let detail =
             "data channels are off here: `webrtc.data.viewers` or --data-channels turns them on";
         return Err(Problem::new(

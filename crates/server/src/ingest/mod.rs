@@ -54,8 +54,8 @@ pub(crate) use trial::{TrialError, Tried, try_source};
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;
 
-pub(crate) use running::ChangeError;
 pub use running::Sources;
+pub(crate) use running::{ChangeError, Prepared};
 pub(crate) use running::{Permit, spawn};
 
 pub use frame_codes::{FrameCode, FrameCodes};

@@ -148,13 +148,14 @@ impl Quic {
             failures: Arc::clone(failures),
             supervisor: Arc::clone(supervisor),
         };
+        let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
         let shared = Arc::new(Shared {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
             fingerprint,
             server: Arc::clone(&server),
+            places: Arc::clone(&places),
         });
-        let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
         let congestion = config.congestion;
         let accepting = accept(server, context, places, congestion, stopped.clone());
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());

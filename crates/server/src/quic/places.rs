@@ -43,6 +43,11 @@ pub(super) struct Handshake {
 }
 
 impl Places {
+    /// Replaces the numbers of sessions, for those that come from now on; others go on.
+    pub(super) fn set(&self, max: usize, max_per_address: usize) {
+        self.limit.set(max, max_per_address);
+    }
+
     /// Creates places for `max` sessions, of which `max_per_source` may have the same source prefix.
     pub(super) fn new(max: usize, max_per_source: usize) -> Self {
         Self {

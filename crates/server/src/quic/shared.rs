@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::account::{Accounts, SessionView};
 use super::counters::Counters;
+use super::places::Places;
 
 /// Time that a client has to connect again, to this server or another one, before its session ends.
 const DEPARTURE: Duration = Duration::from_secs(1);
@@ -20,9 +21,15 @@ pub(crate) struct Shared {
     pub(super) counters: Arc<Counters>,
     pub(super) fingerprint: watch::Sender<Fingerprint>,
     pub(super) server: Arc<Server>,
+    pub(super) places: Arc<Places>,
 }
 
 impl Shared {
+    /// Replaces the numbers of sessions, for those that come from now on; others go on.
+    pub(crate) fn set_sessions(&self, max: usize, max_per_address: usize) {
+        self.places.set(max, max_per_address);
+    }
+
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.borrow()
     }

@@ -1,112 +1,176 @@
-//! The configuration file: its users and sources change while the server runs, the rest is compared.
+//! The configuration file: it is read, checked and made ready whole, and then put in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use super::Error;
+use super::parts::Parts;
 use super::watched::Files;
-use crate::auth::Users;
-use crate::config::Config;
+use super::{Error, LoadConfig};
+use crate::config::{Config, PemFiles};
 use crate::ingest::SourceSpec;
-use crate::stored::StoredSources;
+use crate::runtime::calendar;
+use crate::settings::{Cause, Outcome, Reload};
 
-/// The configuration file, and the file of users that it names.
-#[derive(Debug)]
+/// The configuration, and all files that it was read from.
 pub(crate) struct Configuration {
-    file: PathBuf,
-    users_file: Option<PathBuf>,
-    /// What the file had when the server started; `None` if it could not be read then.
+    load: Arc<LoadConfig>,
+    /// Configuration as it was read when the server started; `None` if it could not be read then.
     at_start: Option<Config>,
-    /// Sources of the command line, which win over those of the file.
+    /// Configuration as it was read last.
+    loaded: Config,
+    /// Sources that the server was started with beside those of the file, and which win over them.
     fixed: Vec<SourceSpec>,
-    users: Arc<Users>,
-    /// Whether a read token, an identity provider or a webhook is in force, which protect streams
-    /// even without users.
-    has_tokens: bool,
-    /// Whether tokens close the admin port even without users that have a role.
-    has_operator_tokens: bool,
-    sources: Arc<StoredSources>,
+    parts: Parts,
+    /// What leads to the next reading.
+    pub(super) cause: Cause,
     /// Keys that differ from what is in force, as they were last logged.
     unheeded: Vec<String>,
 }
 
 impl Configuration {
-    /// Prepares to read the file of a server that was started with `config` and the sources `specs`;
-    /// `None` if it was started without a file.
+    /// Prepares to read the configuration again of a server that was started with `config` and the
+    /// sources `specs`; `None` if it was started without a file.
     pub(crate) fn new(
         config: &Config,
         specs: &[SourceSpec],
-        users: &Arc<Users>,
-        sources: &Arc<StoredSources>,
+        load: Option<Arc<LoadConfig>>,
+        parts: Parts,
     ) -> Option<Self> {
-        let file = config.file.clone()?;
-        // The command line is over the file, so that only the file itself tells what it had.
-        let at_start = Config::load(&file).ok();
+        let load = match (load, config.file()) {
+            (Some(load), _) => load,
+            (None, Some(file)) => of_file(file.to_owned()),
+            (None, None) => return None,
+        };
+        let at_start = load().ok();
         let of_file = |spec: &&SourceSpec| {
             let of_file = at_start.as_ref().and_then(|it| it.sources.get(&spec.name));
             of_file == Some(&spec.input)
         };
         Some(Self {
             fixed: specs.iter().filter(|it| !of_file(it)).cloned().collect(),
-            file,
-            users_file: config.auth.users_file.clone(),
+            loaded: at_start.clone().unwrap_or_else(|| config.clone()),
+            load,
             at_start,
-            users: Arc::clone(users),
-            has_tokens: config.auth.guards_reading(),
-            has_operator_tokens: !config.auth.tokens.is_empty() || config.auth.jwt.is_some(),
-            sources: Arc::clone(sources),
+            parts,
+            cause: Cause::default(),
             unheeded: Vec::new(),
         })
     }
 
-    /// Says which keys the file has now that only a restart heeds, once for each set of them.
-    fn name_unheeded(&mut self, now: &Config) {
-        let unheeded = match &self.at_start {
-            Some(at_start) => at_start.keys_that_differ(now),
+    /// Returns the certificate files that the configuration in force names.
+    pub(super) fn certificate_files(&self) -> Vec<PemFiles> {
+        self.parts.running().certificate_files()
+    }
+
+    /// Reads everything, makes it ready, and puts it in force. Returns what has changed, and what
+    /// only a restart heeds.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if anything of it cannot be put in force; then nothing has changed.
+    fn renew(&mut self) -> Result<(Vec<String>, Vec<String>), Error> {
+        let loaded = (self.load)().map_err(Error::Config)?;
+        let file = file_of(&loaded);
+        loaded
+            .check_ports()
+            .map_err(|error| Error::at(&file, &error))?;
+        loaded
+            .check_cluster()
+            .map_err(|error| Error::at(&file, &error))?;
+        self.parts.check(&loaded.auth, &file)?;
+        let config = loaded.heeded_by(&self.parts.running());
+        let mut sources = config.sources.clone();
+        for spec in &self.fixed {
+            sources.insert(spec.name.clone(), spec.input.clone());
+        }
+        // Files are read on a thread that may block; sources are tasks.
+        let renewing = self.parts.renew(config, sources, &file);
+        let has_changed = Handle::current().block_on(renewing)?;
+        let needs_restart = match &self.at_start {
+            Some(at_start) => loaded.keys_that_need_restart(at_start),
             None => Vec::new(),
         };
+        let mut changed = loaded.keys_that_differ(&self.loaded);
+        let heeded_before = self.loaded.heeded_by(&loaded);
+        let heeded = heeded_before.keys_that_differ(&loaded);
+        changed.retain(|key| heeded.contains(key));
+        if has_changed && changed.is_empty() {
+            changed.push("the content of a file that it names".to_owned());
+        }
+        self.loaded = loaded;
+        Ok((changed, needs_restart))
+    }
+
+    /// Says which keys the file has now that only a restart heeds, once for each set of them.
+    fn name_unheeded(&mut self, unheeded: &[String]) {
         if unheeded != self.unheeded && !unheeded.is_empty() {
             tracing::warn!(
                 "{}: these keys have changed and are heeded after a restart: {}",
-                self.file.display(),
+                file_of(&self.loaded).display(),
                 unheeded.join(", ")
             );
         }
-        self.unheeded = unheeded;
+        self.unheeded = unheeded.to_vec();
     }
 }
 
 impl Files for Configuration {
     fn paths(&self) -> Vec<&Path> {
-        let files = [Some(&self.file), self.users_file.as_ref()];
-        files.into_iter().flatten().map(PathBuf::as_path).collect()
+        self.loaded
+            .read_files
+            .iter()
+            .map(PathBuf::as_path)
+            .collect()
     }
 
     fn read(&mut self) -> Result<bool, Error> {
-        let config = Config::load(&self.file)?;
-        let accounts = &config.auth.users;
-        let file = config.auth.users_file.as_ref().unwrap_or(&self.file);
-        if !self.has_tokens && self.users.would_open_streams(accounts) {
-            return Err(Error::NoUsers(file.clone()));
-        }
-        if !self.has_operator_tokens && self.users.would_open_admin(accounts) {
-            return Err(Error::NoOperators(file.clone()));
-        }
-        let mut wanted = config.sources.clone();
-        for spec in &self.fixed {
-            wanted.insert(spec.name.clone(), spec.input.clone());
-        }
-        // Files are read on a thread that may block, sources are tasks.
-        let differences = Handle::current().block_on(self.sources.configure(wanted));
-        let differences = differences.map_err(|error| Error::Source(self.file.clone(), error))?;
-        if !differences.is_empty() {
-            tracing::info!("sources: {differences}");
-        }
-        let has_other_users = self.users.replace(accounts);
-        self.users_file.clone_from(&config.auth.users_file);
-        self.name_unheeded(&config);
-        Ok(has_other_users || !differences.is_empty())
+        let begin = Instant::now();
+        let cause = std::mem::take(&mut self.cause);
+        let renewed = self.renew();
+        let took = begin.elapsed();
+        let (outcome, changed, needs_restart) = match &renewed {
+            Ok((changed, needs_restart)) => {
+                self.name_unheeded(needs_restart);
+                if !changed.is_empty() {
+                    tracing::info!("configuration: changed {}", changed.join(", "));
+                }
+                let outcome = match changed.is_empty() {
+                    true => Outcome::Unchanged,
+                    false => Outcome::Applied,
+                };
+                (outcome, changed.clone(), needs_restart.clone())
+            }
+            Err(error) => {
+                let refused = Outcome::Refused(error.to_string());
+                (refused, Vec::new(), self.unheeded.clone())
+            }
+        };
+        let reload = Reload {
+            cause,
+            outcome,
+            changed,
+            needs_restart,
+            took,
+        };
+        self.parts.settings().history.note(reload, calendar::now());
+        renewed.map(|(changed, _)| !changed.is_empty())
     }
+}
+
+impl std::fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Configuration").finish_non_exhaustive()
+    }
+}
+
+fn of_file(file: PathBuf) -> Arc<LoadConfig> {
+    Arc::new(move || Config::load(&file).map_err(|error| error.to_string()))
+}
+
+/// Returns the file of a configuration, for people.
+fn file_of(config: &Config) -> PathBuf {
+    let file = config.file().map(Path::to_owned);
+    file.unwrap_or_else(|| PathBuf::from("the environment"))
 }

@@ -1,14 +1,16 @@
 //! Reads the configuration, users and certificates again while the server runs.
 //!
 //! ```text
-//! SIGHUP ─► Server::reload ─┐
-//! every few seconds: stat ──┴► files that changed ─► Users, StoredSources, CertificateStore
+//! SIGHUP, API ─► Requests ───┐
+//! every few seconds: stat ───┴► files that changed ─► Config ─► made ready ─► swapped in
 //! ```
 //!
-//! A broken file changes nothing: the error names the file, and the previous content stays in
-//! force. Connected clients stay connected.
+//! One task reads, so reloads never overlap. A configuration is read, checked and made ready whole
+//! before the first value is exchanged. A broken file changes nothing: the error names the file, and
+//! the previous content stays in force. Connected clients stay connected.
 
 mod configuration;
+mod parts;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -17,38 +19,51 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::{self, PemFiles};
+use crate::config::{Config, PemFiles};
 use crate::events::EventLog;
 use crate::ingest::ChangeError;
 use crate::runtime::{FaultPoint, Part, Supervisor, calendar};
+use crate::settings::{Cause, Settings};
 use crate::tls::{CertificateStore, FilesError};
 pub(crate) use configuration::Configuration;
+pub(crate) use parts::{Parts, bounds, room_bounds, session_defaults, transcoded};
 use watched::{Files, Watched};
+
+/// Reads the configuration with everything that overrides the file; an error is a text for people,
+/// which names file, line and column.
+pub type LoadConfig = dyn Fn() -> Result<Config, String> + Send + Sync;
+
+/// The filter of the log, which belongs to the program that runs the server.
+pub trait LogFilter: Send + Sync {
+    /// Checks `log.filter` of a configuration.
+    ///
+    /// # Errors
+    /// Returns what is wrong with the filter, for people.
+    fn check(&self, filter: Option<&str>) -> Result<(), String>;
+
+    /// Puts `log.filter` in force, which was checked before.
+    fn set(&self, filter: Option<&str>);
+}
+
+/// How a running server reads its configuration again; by default, from the file that it was started
+/// with.
+#[derive(Clone, Default)]
+pub struct Reloading {
+    /// Reads the configuration; `None` reads the file and the environment.
+    pub load: Option<Arc<LoadConfig>>,
+    /// The filter of the log; `None` if a reload does not change it.
+    pub log: Option<Arc<dyn LogFilter>>,
+}
+
+impl std::fmt::Debug for Reloading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reloading").finish_non_exhaustive()
+    }
+}
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
 const INTERVAL: Duration = Duration::from_secs(5);
-
-/// Requests to read all files again, counted, and how many of them are done.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    made: watch::Sender<u64>,
-    done: watch::Sender<u64>,
-}
-
-impl Requests {
-    /// Asks for all files to be read again, soon.
-    pub(crate) fn ask(&self) {
-        self.made.send_modify(|made| *made += 1);
-    }
-
-    /// Waits until every request that was made before this call is done.
-    pub(crate) async fn finished(&self) {
-        let made = *self.made.borrow();
-        // The sender is `self`, so the wait ends by a value.
-        let _ = self.done.subscribe().wait_for(|done| *done >= made).await;
-    }
-}
 
 /// The watched files, and the parts of the server that use their content.
 #[derive(Debug)]
@@ -68,24 +83,33 @@ struct CertificateFiles {
 /// The reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error(transparent)]
-    Config(#[from] config::Error),
+    /// The text names the file.
+    #[error("{0}")]
+    Config(String),
+    #[error("{}: {}", .0.display(), .1)]
+    Part(PathBuf, String),
     #[error(transparent)]
     Certificate(#[from] FilesError),
     #[error(
-        "{}: no users are left, which would open every stream to everybody; \
+        "{}: no user, token or provider is left, which would open every stream to everybody; \
          restart the server if that is meant",
         .0.display()
     )]
     NoUsers(PathBuf),
     #[error(
-        "{}: no user with a role is left, which would open the admin port to everybody on this \
+        "{}: no user or token with a role is left, which would open the admin port to everybody on this \
          machine; restart the server if that is meant",
         .0.display()
     )]
     NoOperators(PathBuf),
     #[error("{}: {}", .0.display(), .1)]
     Source(PathBuf, ChangeError),
+}
+
+impl Error {
+    fn at(file: impl AsRef<Path>, problem: &impl ToString) -> Self {
+        Self::Part(file.as_ref().to_owned(), problem.to_string())
+    }
 }
 
 impl Reload {
@@ -109,11 +133,10 @@ impl Reload {
     }
 
     /// Checks the files every few seconds, and by request, until `stopped`.
-    pub(crate) async fn run(mut self, requests: Arc<Requests>, mut stopped: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, settings: Arc<Settings>, mut stopped: watch::Receiver<bool>) {
         let mut ticks = tokio::time::interval(INTERVAL);
-        let mut made = requests.made.subscribe();
-        // A request that came before is heard, too.
-        made.mark_changed();
+        let requests = &settings.requests;
+        let mut made = requests.watch();
         loop {
             let is_asked = tokio::select! {
                 _ = ticks.tick() => false,
@@ -121,17 +144,17 @@ impl Reload {
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
             let request = *made.borrow_and_update();
-            let is_asked = is_asked && request > *requests.done.borrow();
+            let asked = requests.open(request).filter(|_| is_asked);
             // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
-                self.look(is_asked);
+                self.look(asked);
                 self
             });
             match looked.await {
                 Ok(same) => {
                     self = same;
-                    if is_asked {
-                        requests.done.send_replace(request);
+                    if asked.is_some() {
+                        requests.note_done(request);
                     }
                 }
                 Err(error) => {
@@ -142,11 +165,21 @@ impl Reload {
         }
     }
 
-    /// Reads the files that have changed, or all of them if `is_asked`.
-    fn look(&mut self, is_asked: bool) {
+    /// Reads the files that have changed, or all of them if somebody `asked`.
+    fn look(&mut self, asked: Option<Cause>) {
+        let is_asked = asked.is_some();
         let watchers = (&*self.supervisor, &*self.events);
         if let Some(configuration) = &mut self.configuration {
-            look_at(configuration, is_asked, "users and sources", watchers);
+            configuration.files.cause = asked.unwrap_or_default();
+            look_at(configuration, is_asked, "configuration", watchers);
+            let named = configuration.files.certificate_files();
+            for watched in &mut self.certificates {
+                let files = &mut watched.files.files;
+                let now = named.iter().find(|it| it.section == files.section);
+                if let Some(now) = now {
+                    files.clone_from(now);
+                }
+            }
         }
         for watched in &mut self.certificates {
             let what = format!("certificate of {}", watched.files.files.section);

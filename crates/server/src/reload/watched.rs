@@ -1,7 +1,8 @@
 //! Files that are looked at every few seconds, and read once a change has settled.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Error;
@@ -18,13 +19,16 @@ pub(super) trait Files {
 /// Modification time and length of a file; `None` if it does not exist.
 type Stamp = Option<(SystemTime, u64)>;
 
+/// Stamps of files by their paths.
+type Stamps = BTreeMap<PathBuf, Stamp>;
+
 /// Files with their stamps at the time when they were read.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     pub(super) files: T,
-    read: Vec<Stamp>,
+    read: Stamps,
     /// Stamps at the latest check.
-    seen: Vec<Stamp>,
+    seen: Stamps,
 }
 
 impl<T: Files> Watched<T> {
@@ -49,7 +53,9 @@ impl<T: Files> Watched<T> {
         }
         // An error is logged once, until the file changes again.
         self.read = now;
-        let (severity, text, reason) = match self.files.read() {
+        let read = self.files.read();
+        self.follow_paths();
+        let (severity, text, reason) = match read {
             Ok(true) => {
                 let text = "read again: the new content is in force";
                 tracing::info!("{what} {text}");
@@ -75,20 +81,32 @@ impl<T: Files> Watched<T> {
             reason,
         })
     }
+
+    /// Takes the stamps of files that the content has named since it was read.
+    fn follow_paths(&mut self) {
+        let mut now = stamps(&self.files);
+        for (path, stamp) in &mut now {
+            if let Some(read) = self.read.get(path) {
+                *stamp = *read;
+            }
+        }
+        self.read.clone_from(&now);
+        self.seen = now;
+    }
 }
 
-fn stamps(files: &impl Files) -> Vec<Stamp> {
+fn stamps(files: &impl Files) -> Stamps {
     let stamp = |path: &Path| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    files.paths().into_iter().map(stamp).collect()
+    let paths = files.paths().into_iter();
+    paths.map(|path| (path.to_owned(), stamp(path))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::path::PathBuf;
 
     use super::*;
 

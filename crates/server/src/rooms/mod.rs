@@ -12,6 +12,7 @@
 //! participants come or go, and a voice passes the server as every stream does. This module knows
 //! names only: no session, no media.
 
+mod bounds;
 mod listed;
 mod share;
 
@@ -22,23 +23,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::StreamName;
 use tokio::sync::{Semaphore, watch};
 
-use crate::runtime::{SessionId, shrink};
+use crate::runtime::{Current, SessionId, shrink};
 
+pub use bounds::Bounds;
 pub use share::RoomShare;
-
-/// Limits on rooms and participants.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Most rooms with participants.
-    pub rooms: usize,
-    /// Most participants of one room.
-    pub participants: usize,
-}
 
 /// Every room that has participants.
 #[derive(Debug)]
 pub struct Rooms {
-    bounds: Bounds,
+    bounds: Current<Bounds>,
     inner: Mutex<Inner>,
 }
 
@@ -120,9 +113,14 @@ impl Rooms {
     /// Creates the state without rooms.
     pub fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
+            bounds: Current::new(bounds),
             inner: Mutex::default(),
         }
+    }
+
+    /// Replaces the limits for participants that come from now on; others stay.
+    pub(crate) fn set_bounds(&self, bounds: Bounds) {
+        self.bounds.replace(bounds);
     }
 
     /// Adds `newcomer` to `room`, which is created if it has no participants.
@@ -141,17 +139,18 @@ impl Rooms {
             user,
             share,
         } = newcomer;
+        let bounds = self.bounds.get();
         let mut inner = self.lock();
         let here = inner
             .rooms
             .get(room)
             .map_or(0, |it| it.borrow().people.len());
-        if here >= self.bounds.participants {
-            let limit = self.bounds.participants;
+        if here >= bounds.participants {
+            let limit = bounds.participants;
             return Err(Full::Room { limit });
         }
-        if here == 0 && inner.rooms.len() >= self.bounds.rooms {
-            let limit = self.bounds.rooms;
+        if here == 0 && inner.rooms.len() >= bounds.rooms {
+            let limit = bounds.rooms;
             return Err(Full::Rooms { limit });
         }
         inner.version += 1;

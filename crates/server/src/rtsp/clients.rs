@@ -148,7 +148,7 @@ impl Clients {
             secure: tls.is_some(),
         };
         let wire = Wire::new(stream, tls, now)?;
-        let config = Arc::clone(&self.shared.connection);
+        let config = self.shared.connection.get();
         let connection = Connection::new(config, endpoints, rand::random(), now);
         let fd = wire.as_raw_fd();
         let client = Client::new(wire, connection, endpoints, permit, now);

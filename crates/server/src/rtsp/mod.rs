@@ -73,7 +73,7 @@ use crate::egress::rtsp::{
 use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, ConnectionLimit, Part, Supervisor, Waker};
+use crate::runtime::{CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;
@@ -156,7 +156,7 @@ impl Options {
             runtime: tokio::runtime::Handle::current(),
             context,
             budget: self.budget(),
-            connection: Arc::new(connection),
+            connection: Current::new(connection),
             connections: ConnectionLimit::new(self.connections_max, self.connections_per_address),
             tunnels: Arc::default(),
             multicast,

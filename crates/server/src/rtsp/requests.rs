@@ -203,7 +203,7 @@ impl Requests {
             "gcm" => Cipher::AesGcm128,
             _ => Cipher::AesCm128,
         });
-        match self.shared.connection.srtp {
+        match self.shared.connection.get().srtp {
             SrtpPolicy::Off => None,
             SrtpPolicy::Optional => requested,
             SrtpPolicy::Required => requested.or(Some(Cipher::AesCm128)),

@@ -16,7 +16,7 @@ use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
 use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
-use crate::runtime::{ConnectionLimit, Supervisor};
+use crate::runtime::{ConnectionLimit, Current, Supervisor};
 
 /// State that all threads share.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ pub struct Shared {
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) context: StreamContext,
     pub(super) budget: Budget,
-    pub(super) connection: Arc<glassline_rtsp::server::Config>,
+    /// What connections that come from now on are told.
+    pub(super) connection: Current<glassline_rtsp::server::Config>,
     pub(super) connections: ConnectionLimit,
     pub(super) tunnels: Arc<Tunnels>,
     pub(super) multicast: Option<Multicast>,
@@ -69,6 +70,21 @@ impl Shared {
             // A full inbox is counted by the handle.
             let _ = thread.send(command);
         }
+    }
+
+    /// Replaces the numbers of connections, for those that come from now on.
+    pub(crate) fn set_connections(&self, max: usize, max_per_address: usize) {
+        self.connections.set(max, max_per_address);
+    }
+
+    /// Offers clients that come from now on the kinds of logins that the users allow now.
+    pub(crate) fn renew_logins(&self) {
+        let mut connection = (*self.connection.get()).clone();
+        let has_webhook = self.users.has_webhook();
+        // The webhook gets the password itself, which Digest hides.
+        connection.digest = !has_webhook;
+        connection.basic_over_plain = has_webhook;
+        self.connection.replace(connection);
     }
 
     /// Returns the counts of what was sent to multicast groups, if there are any.

@@ -13,14 +13,14 @@ pub(crate) struct ConnectionLimit(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    max: usize,
-    max_per_source: usize,
     open: Mutex<Open>,
 }
 
 /// The open connections; a prefix without any has no entry, so memory is bounded by the limit.
 #[derive(Debug, Default)]
 struct Open {
+    max: usize,
+    max_per_source: usize,
     total: usize,
     by_source: HashMap<SourcePrefix, usize>,
 }
@@ -46,11 +46,21 @@ impl ConnectionLimit {
     /// Allows `max` connections at the same time, of which `max_per_source` may have the same
     /// [`SourcePrefix`].
     pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
-        Self(Arc::new(Shared {
+        let open = Open {
             max,
             max_per_source,
-            open: Mutex::default(),
+            ..Open::default()
+        };
+        Self(Arc::new(Shared {
+            open: Mutex::new(open),
         }))
+    }
+
+    /// Replaces the numbers for connections that come from now on; open ones stay.
+    pub(crate) fn set(&self, max: usize, max_per_source: usize) {
+        let mut open = self.0.lock();
+        open.max = max;
+        open.max_per_source = max_per_source;
     }
 
     /// Counts one more connection from `peer`.
@@ -58,7 +68,7 @@ impl ConnectionLimit {
     /// # Errors
     /// Returns [`ConnectionRefusal`] with the limit that is reached, that of the source first.
     pub(crate) fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
-        self.admit_up_to(self.0.max_per_source, peer)
+        self.admit_up_to(None, peer)
     }
 
     /// Counts one more connection from `peer`, which has the connections of many clients.
@@ -66,24 +76,26 @@ impl ConnectionLimit {
     /// # Errors
     /// Returns [`ConnectionRefusal::Total`] if all connections are open.
     pub(crate) fn admit_proxy(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
-        self.admit_up_to(usize::MAX, peer)
+        self.admit_up_to(Some(usize::MAX), peer)
     }
 
+    /// `max_per_source`: in place of the usual number.
     fn admit_up_to(
         &self,
-        max_per_source: usize,
+        max_per_source: Option<usize>,
         peer: IpAddr,
     ) -> Result<ConnectionPermit, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
         let mut open = self.0.lock();
+        let max_per_source = max_per_source.unwrap_or(open.max_per_source);
         let of_source = open.by_source.get(&source).copied().unwrap_or_default();
         if of_source >= max_per_source {
             return Err(ConnectionRefusal::Source {
                 limit: max_per_source,
             });
         }
-        if open.total >= self.0.max {
-            return Err(ConnectionRefusal::Total { limit: self.0.max });
+        if open.total >= open.max {
+            return Err(ConnectionRefusal::Total { limit: open.max });
         }
         open.by_source.insert(source, of_source + 1);
         open.total += 1;
@@ -142,6 +154,18 @@ mod tests {
         assert_eq!(limit.admit(peer("192.0.2.2")).err(), Some(full));
         drop(first);
         assert!(limit.admit(peer("192.0.2.2")).is_ok());
+    }
+
+    #[test]
+    fn a_lower_limit_closes_nothing_and_admits_nobody_until_there_is_room() {
+        let limit = ConnectionLimit::new(2, 2);
+        let mut held = ["192.0.2.1", "192.0.2.2"].map(|it| limit.admit(peer(it)).ok());
+        limit.set(1, 1);
+        assert!(limit.admit(peer("192.0.2.3")).is_err());
+        held[0] = None;
+        assert!(limit.admit(peer("192.0.2.3")).is_err(), "one is open still");
+        held[1] = None;
+        assert!(limit.admit(peer("192.0.2.3")).is_ok());
     }
 
     #[test]

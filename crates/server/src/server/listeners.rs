@@ -1,4 +1,4 @@
-//! Opens the ports for TCP, and divides the connections that the process may have between them.
+//! Opens the ports for TCP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,19 +12,7 @@ use crate::app::{App, HttpPorts};
 use crate::config::Config;
 use crate::http::{self, server};
 use crate::rtsp;
-use crate::runtime::DescriptorBudget;
-
-/// Most connections of operators at the same time.
-const ADMIN_CONNECTIONS: usize = 32;
-
-/// Descriptors that are reserved for each thread that polls: its poll, its waker, its sockets.
-const DESCRIPTORS_OF_THREAD: usize = 8;
-
-/// Descriptors that are reserved for each configured source: connections and files.
-const DESCRIPTORS_OF_SOURCE: usize = 4;
-
-/// Most descriptors that are reserved for files of the media folder.
-const MEDIA_FILES: usize = 128;
+use crate::settings::AllowedConnections;
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
 pub(super) fn open_rtsp(
@@ -121,20 +109,12 @@ impl HttpListeners {
     }
 
     /// Starts to serve all ports.
-    pub(super) fn serve(
-        self,
-        app: &App,
-        allowed: AllowedConnections,
-        stopped: &watch::Receiver<bool>,
-    ) -> Vec<JoinHandle<()>> {
-        let viewers = server::Places::with_proxies(
-            allowed.http,
-            app.config.http.connections_per_address,
-            &app.config.http.trusted_proxies,
-        );
+    pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+        let viewers = app.http.places.clone();
         // Operators have places of their own, so that the server can be looked into while it is
         // full.
-        let operators = server::Places::new(ADMIN_CONNECTIONS, ADMIN_CONNECTIONS);
+        let most = AllowedConnections::OPERATORS;
+        let operators = server::Places::new(most, most);
         let (public, admin) = (http::public(app.clone()), http::admin(app.clone()));
         let counters = &app.http.counters;
         let plain = [
@@ -193,49 +173,4 @@ fn listen(
         address,
         source,
     })
-}
-
-/// Connections that the listeners may have open at the same time, so that descriptors remain for
-/// the rest of the server.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AllowedConnections {
-    http: usize,
-    pub(super) rtsp: usize,
-    pub(super) media: usize,
-}
-
-impl AllowedConnections {
-    /// Returns what is configured, or less if the process may not open enough files. Must be called
-    /// when most other descriptors are open.
-    pub(super) fn of(config: &Config, threads: usize) -> Self {
-        let threads = config.shards.unwrap_or(threads);
-        let has_rtsp = config.rtsp.address.is_some() || config.rtsp.tls.address.is_some();
-        let files = config.rtsp.media_folder.as_ref();
-        let files = files.map_or(0, |_| config.rtsp.media_clients.min(MEDIA_FILES));
-        let planned = ADMIN_CONNECTIONS
-            + threads * DESCRIPTORS_OF_THREAD
-            + config.sources.len() * DESCRIPTORS_OF_SOURCE
-            + files;
-        let budget = DescriptorBudget::of_process(planned);
-        let grants = budget.share([
-            ("http.connections", config.http.connections),
-            (
-                "rtsp.clients",
-                if has_rtsp { config.rtsp.clients } else { 0 },
-            ),
-            (
-                "media.tcp_connections",
-                if config.media.tcp {
-                    config.media.tcp_connections
-                } else {
-                    0
-                },
-            ),
-        ]);
-        for shortage in grants.iter().filter_map(|grant| budget.shortage(*grant)) {
-            tracing::warn!("{shortage}");
-        }
-        let [http, rtsp, media] = grants.map(|grant| grant.granted);
-        Self { http, rtsp, media }
-    }
 }

@@ -25,31 +25,32 @@ use crate::config::Config;
 use crate::events::EventLog;
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
-use crate::http::server::ListenerCounters;
+use crate::http::server::{ListenerCounters, Places};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 use crate::quic::Quic;
-use crate::reload::{Configuration, Reload, Requests};
-use crate::rooms::{self, Rooms};
+use crate::reload::{self, Configuration, Parts, Reload, Reloading};
+use crate::rooms::Rooms;
 use crate::rtsp::{self, Rtsp};
-use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
-use crate::sessions::{self, Bounds, Command, Negotiator, Registry, Shards, Shared};
+use crate::runtime::{Clock, ConnectionLimit, Part, Supervisor, run_once, spawn_kept};
+use crate::sessions::{self, Command, Negotiator, Registry, Shards, Shared};
+use crate::settings::{AllowedConnections, Cause, Settings};
 use crate::stored::{self, Stored};
 use crate::sweep::{end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
-use crate::transcoding::{Limits, TranscodingThreads};
+use crate::transcoding::TranscodingThreads;
 use certificates::Certificates;
 use drain::Leaving;
-use listeners::{AllowedConnections, HttpListeners};
-use parts::{keep_keys, library, run_hooks, settings, start_rtsp};
+use listeners::HttpListeners;
+use parts::{keep_keys, library, of_sessions, run_hooks, start_rtsp};
 
 pub use certificates::check_certificates;
 pub use start_error::StartError;
 pub use trial::{
-    Fault, Tried, advertised_ips, certificate_files, try_advertised, try_authority,
-    try_certificates, try_config, try_folders, try_listeners, try_nats, try_sources,
+    Fault, Tried, advertised_ips, try_advertised, try_authority, try_certificates, try_config,
+    try_folders, try_listeners, try_nats, try_sources,
 };
 
 /// A running server with its listeners, threads and tasks.
@@ -64,7 +65,7 @@ pub struct Server {
     transcoding: TranscodingThreads,
     lan: Option<Arc<LanSource>>,
     stop: watch::Sender<bool>,
-    reload: Arc<Requests>,
+    settings: Arc<Settings>,
     sources: Arc<ingest::Sources>,
     supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
@@ -77,6 +78,19 @@ impl Server {
     /// # Errors
     /// Returns [`StartError`] with the listener or the source, and what to change.
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
+        Self::start_with(config, specs, Reloading::default()).await
+    }
+
+    /// Starts a server as [`start`](Self::start) does, which reads its configuration again as
+    /// `reloading` says.
+    ///
+    /// # Errors
+    /// Returns [`StartError`] with the listener or the source, and what to change.
+    pub async fn start_with(
+        config: Config,
+        specs: Vec<SourceSpec>,
+        reloading: Reloading,
+    ) -> Result<Self, StartError> {
         config.check_ports()?;
         config.check_cluster()?;
         let clock = Clock::start();
@@ -87,12 +101,7 @@ impl Server {
         let certificates = Certificates::load(&config)?;
         let http = HttpListeners::open(&config, &certificates)?;
         let latencies = Arc::new(LatencyRegistry::default());
-        let registry = Arc::new(Registry::new(Bounds {
-            viewers: config.limits.viewers,
-            half_open: config.limits.half_open,
-            half_open_per_address: config.limits.half_open_per_address,
-            handshake: config.limits.handshake(),
-        }));
+        let registry = Arc::new(Registry::new(reload::bounds(&config.limits)));
         let failures = Arc::<Failures>::default();
         let events = Arc::<EventLog>::default();
         let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
@@ -139,9 +148,6 @@ impl Server {
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
         let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
-        let configuration = Configuration::new(&config, &specs, &users, &stored.sources);
-        let reload = Reload::new(configuration, &certificates.files, (&supervisor, &events));
-        let asked = Arc::<Requests>::default();
         let rtsp_listeners = listeners
             .iter()
             .map(|listener| (listener.name(), listener.local_addr()))
@@ -179,16 +185,10 @@ impl Server {
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
         listeners.extend(operators);
-        let rooms = Arc::new(Rooms::new(rooms::Bounds {
-            rooms: config.limits.rooms,
-            participants: config.limits.room_participants,
-        }));
+        let rooms = Arc::new(Rooms::new(reload::room_bounds(&config.limits)));
         let media_tcp = shards.take_tcp();
-        let settings = settings(&config, shards.local_addr(), clock)?;
-        let limits = Limits {
-            audio: config.transcoding.audio_streams,
-            video: config.transcoding.video_streams,
-        };
+        let of_sessions = of_sessions(&config, shards.local_addr(), clock)?;
+        let limits = reload::transcoded(&config);
         let (transcoders, transcoding) =
             TranscodingThreads::start(limits, config.transcoding.settings(), &supervisor)?;
         let sessions = Negotiator::new(
@@ -197,10 +197,18 @@ impl Server {
             (library.clone(), directory),
             Arc::clone(&transcoders),
             loudspeakers,
-            settings,
+            of_sessions,
         );
+        let http_config = &config.http;
+        let places = Places::with_proxies(
+            allowed.http,
+            http_config.connections_per_address,
+            &http_config.trusted_proxies,
+        );
+        let hook_list = watch::Sender::new(Arc::from(config.hooks.clone()));
+        let settings = Arc::new(Settings::new(config));
         let app = App {
-            config: Arc::new(config),
+            settings: Arc::clone(&settings),
             users,
             sites,
             failures,
@@ -221,6 +229,7 @@ impl Server {
             http: HttpEndpoints {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
+                places,
                 audit: Arc::default(),
                 events: Arc::clone(&events),
             },
@@ -236,27 +245,45 @@ impl Server {
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
-        let hooks = run_hooks(&app, &sources, &stopped);
+        let hooks = run_hooks(&app, &hook_list, &sources, &stopped);
         let observing = observing::spawn(&app, &events, &stopped);
-        let mut tasks = http.serve(&app, allowed, &stopped);
-        drop(app);
-        tasks.extend(keys.into_iter().chain(hooks).chain(draining));
+        let mut tasks = http.serve(&app, &stopped);
+        let media_connections = ConnectionLimit::new(allowed.media, allowed.media.div_ceil(4));
+        let files = certificates.files.iter();
+        let parts = Parts {
+            app,
+            hooks: hook_list,
+            transcoding: transcoding.clone(),
+            media_tcp: media_connections.clone(),
+            allowed,
+            certificates: files
+                .map(|(store, files)| (Arc::clone(store), files.section))
+                .collect(),
+            log: reloading.log,
+        };
+        let running = settings.config.get();
+        let configuration = Configuration::new(&running, &specs, reloading.load, parts);
+        let reload = Reload::new(configuration, &certificates.files, (&supervisor, &events));
+        tasks.extend([keys, hooks].into_iter().chain(draining));
         tasks.push(observing);
         tasks.extend(certificates.keep(&supervisor, &stopped));
         tasks.extend(joined);
         if let Some(socket) = media_tcp {
             let (shared, supervisor) = (Arc::clone(&shared), Arc::clone(&supervisor));
-            let serving =
-                sessions::serve_tcp(socket, allowed.media, shared, supervisor, stopped.clone())?;
+            let serving = sessions::serve_tcp(
+                socket,
+                media_connections,
+                shared,
+                supervisor,
+                stopped.clone(),
+            )?;
             tasks.push(tokio::spawn(serving));
         }
         let task = (Part::Background, "media addresses");
-        if addresses.has_names() {
-            let until = stopped.clone();
-            let asking = move || Arc::clone(&addresses).keep(until.clone());
-            tasks.push(spawn_kept(&supervisor, task, &stopped, asking));
-        }
-        let reload = reload.run(Arc::clone(&asked), stopped.clone());
+        let until = stopped.clone();
+        let asking = move || Arc::clone(&addresses).keep(until.clone());
+        tasks.push(spawn_kept(&supervisor, task, &stopped, asking));
+        let reload = reload.run(Arc::clone(&settings), stopped.clone());
         let task = (Part::Background, "reload");
         let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);
         tasks.extend([
@@ -279,7 +306,7 @@ impl Server {
             transcoding,
             lan: certificates.lan,
             stop,
-            reload: asked,
+            settings,
             sources,
             supervisor,
             tasks,
@@ -296,12 +323,12 @@ impl Server {
     /// Reads the configuration, users and certificates again, soon. Errors are logged; the previous
     /// content then stays in force.
     pub fn reload(&self) {
-        self.reload.ask();
+        self.settings.requests.ask(Cause::Signal);
     }
 
     /// Waits until every [`reload`](Self::reload) that was asked for before this call is done.
     pub async fn reloaded(&self) {
-        self.reload.finished().await;
+        self.settings.requests.finished().await;
     }
 
     /// Returns the SHA-256 of the present certificate of QUIC, if QUIC is turned on.

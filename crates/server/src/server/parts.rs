@@ -9,76 +9,68 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
-use super::listeners::AllowedConnections;
 use crate::app::App;
 use crate::auth::Users;
-use crate::config::{Config, DataAccess};
-use crate::hooks;
+use crate::config::Config;
+use crate::hooks::{self, Hook};
 use crate::ingest;
 use crate::ingest::library::{self, Library};
+use crate::reload;
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, Part, Supervisor, spawn_kept};
-use crate::sessions::{DataPolicy, Settings};
+use crate::runtime::{Clock, Current, Part, Supervisor, spawn_kept};
+use crate::sessions::Settings;
+use crate::settings::AllowedConnections;
 
-/// Runs the hooks; does nothing without any.
+/// Runs the hooks, whose list may change.
 pub(super) fn run_hooks(
     app: &App,
+    list: &watch::Sender<Arc<[Hook]>>,
     sources: &Arc<ingest::Sources>,
     stopped: &watch::Receiver<bool>,
-) -> Option<JoinHandle<()>> {
-    if app.config.hooks.is_empty() {
-        return None;
-    }
-    let (app, sources, until) = (app.clone(), Arc::clone(sources), stopped.clone());
-    let supervisor = Arc::clone(&app.supervisor);
+) -> JoinHandle<()> {
+    let (sources, until) = (Arc::clone(sources), stopped.clone());
+    let (hub, list) = (Arc::clone(&app.hub), list.subscribe());
+    let (counters, supervisor) = (Arc::clone(&app.hooks), Arc::clone(&app.supervisor));
     let run = move || {
         hooks::run(
-            Arc::from(app.config.hooks.clone()),
+            list.clone(),
             Arc::clone(&sources),
-            Arc::clone(&app.hub),
-            (Arc::clone(&app.hooks), Arc::clone(&app.supervisor)),
+            Arc::clone(&hub),
+            (Arc::clone(&counters), Arc::clone(&supervisor)),
             until.clone(),
         )
     };
     let task = (Part::Background, "hooks");
-    Some(spawn_kept(&supervisor, task, stopped, run))
+    spawn_kept(&app.supervisor, task, stopped, run)
 }
 
-/// Keeps the keys of an identity provider fresh; does nothing without one.
+/// Keeps the keys of an identity provider fresh, also of one that a reload brings.
 pub(super) fn keep_keys(
     users: &Arc<Users>,
     supervisor: &Arc<Supervisor>,
     stopped: &watch::Receiver<bool>,
-) -> Option<JoinHandle<()>> {
-    users.keys()?;
+) -> JoinHandle<()> {
     let (users, until) = (Arc::clone(users), stopped.clone());
     let keep = move || {
         let (users, until) = (Arc::clone(&users), until.clone());
         async move { users.keep_keys_fresh(until).await }
     };
     let task = (Part::Background, "keys of tokens");
-    Some(spawn_kept(supervisor, task, stopped, keep))
+    spawn_kept(supervisor, task, stopped, keep)
 }
 
 /// Returns the settings for answering offers, for shards that listen on `media`.
-pub(super) fn settings(
+pub(super) fn of_sessions(
     config: &Config,
     media: SocketAddr,
     clock: Clock,
 ) -> Result<Settings, StartError> {
-    let data = &config.webrtc.data;
     Ok(Settings {
         certificate: Arc::new(Certificate::generate()?),
         media,
         media_tcp: config.media.tcp,
         wall: clock.wall(),
-        handshake: config.limits.handshake(),
-        pacing: config.webrtc.pacing.algorithm(),
-        lag: config.webrtc.lag(),
-        data: data.bounds().map(|bounds| DataPolicy {
-            bounds,
-            viewers_send: data.viewers == DataAccess::Write,
-        }),
+        defaults: Current::new(reload::session_defaults(config)),
     })
 }
 

@@ -162,18 +162,7 @@ pub fn try_certificates(config: &Config) -> Vec<Tried> {
     if let Err(error) = check_certificates(config) {
         return vec![of("tls", Err(error.to_string().into()))];
     }
-    certificate_files(config).iter().map(dates).collect()
-}
-
-/// Returns the certificate files that the configuration names, those of `tls` first.
-pub fn certificate_files(config: &Config) -> Vec<PemFiles> {
-    let shared = match &config.tls {
-        Some(Tls::Files(files)) => Some(files.clone()),
-        _ => None,
-    };
-    let own = [config.rtsp.tls.files(), config.quic.files()];
-    let own = own.into_iter().filter_map(Result::ok).flatten();
-    shared.into_iter().chain(own).collect()
+    config.certificate_files().iter().map(dates).collect()
 }
 
 fn dates(files: &PemFiles) -> Tried {

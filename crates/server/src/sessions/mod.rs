@@ -17,6 +17,7 @@ mod peer;
 mod publish;
 mod record;
 mod registry;
+mod settings;
 mod shard;
 mod talk;
 mod tcp_listener;
@@ -27,12 +28,13 @@ pub use counters::Counters;
 pub(crate) use data_channels::{DataChannelSetup, DataPolicy};
 pub(crate) use diagnosis::ClientView;
 pub use endings::EndReason;
-pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator, Settings};
+pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator};
 pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub use peer::Peer;
 pub(crate) use publish::PublishOfferError;
 pub use record::{IceGeneration, SessionLocation, SessionRecord, SessionState};
 pub use registry::Registry;
+pub(crate) use settings::{SessionDefaults, Settings};
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use shard::fuzz_registry;

@@ -7,22 +7,22 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
-use glassline_media::{Codec, Track, WallClock};
+use glassline_media::{Codec, Track};
 use glassline_webrtc::{
-    AcceptConfig, AcceptError, Certificate, DataConfig, Kinds, OpusOptions, Receiver, Redundancy,
-    Secrets, Session, TransportAddress,
+    AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
+    Session, TransportAddress,
 };
 use rand::RngCore;
 
 use super::admission::Admitted;
-use super::data_channels::{DataChannelSetup, DataPolicy};
+use super::data_channels::DataChannelSetup;
 use super::offer::{ConnectionAddresses, Offer, OfferError};
 use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
+use super::settings::{SessionDefaults, Settings};
 use super::shard::Shared;
 use crate::cluster::Directory;
 use crate::ingest::Voice;
@@ -33,28 +33,6 @@ use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::{SessionId, await_tracks, may_come};
 use crate::talk::Loudspeakers;
 use crate::transcoding::{BrowserTracks, Transcoders};
-
-/// Settings for the answers to offers.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    /// The process's DTLS certificate.
-    pub(crate) certificate: Arc<Certificate>,
-    /// UDP address that the shards listen on.
-    pub(crate) media: SocketAddr,
-    /// Whether the same port of TCP takes media, too.
-    pub(crate) media_tcp: bool,
-    /// Calendar clock for the NTP times of sender reports.
-    pub(crate) wall: WallClock,
-    /// Time that a peer has from its offer to the end of its handshake.
-    pub(crate) handshake: Duration,
-    /// Congestion control that paces viewers; `None` sends frames as they come.
-    pub(crate) pacing: Option<Algorithm>,
-    /// Configured bound on the time that a viewer's frames may wait in the server; `None` takes the
-    /// default.
-    pub(crate) lag: Option<Duration>,
-    /// Rules for data channels next to streams; `None` where they are turned off.
-    pub(crate) data: Option<DataPolicy>,
-}
 
 /// Makes sessions out of SDP offers, and changes sessions for their peers.
 #[derive(Debug)]
@@ -135,6 +113,11 @@ impl Negotiator {
         }
     }
 
+    /// Replaces the settings of sessions that begin from now on; others keep theirs.
+    pub(crate) fn set_defaults(&self, defaults: SessionDefaults) {
+        self.settings.defaults.replace(defaults);
+    }
+
     /// Returns the streams of other servers; `None` for a server alone.
     pub(crate) const fn directory(&self) -> Option<&Arc<Directory>> {
         self.directory.as_ref()
@@ -174,7 +157,7 @@ impl Negotiator {
         answered.record.set_file(name);
         live.play();
         // A connected viewer keeps the file playing. Until the handshake is done, this task does.
-        let handshake = self.settings.handshake;
+        let handshake = self.settings.defaults.get().handshake;
         tokio::spawn(async move {
             tokio::time::sleep(handshake).await;
             drop(live);
@@ -297,8 +280,8 @@ impl Negotiator {
     /// Returns the connection to the messages next to `stream`; `None` where data channels are
     /// turned off.
     pub(super) fn data_beside(&self, stream: &Stream, side: Side) -> Option<DataChannelSetup> {
-        let policy = self.settings.data.as_ref()?;
-        Some(DataChannelSetup::beside(stream, side, policy))
+        let policy = self.settings.defaults.get().data?;
+        Some(DataChannelSetup::beside(stream, side, &policy))
     }
 
     /// Answers an offer to receive `tracks`, which are those of `layout`, and connects its data
@@ -319,7 +302,7 @@ impl Negotiator {
         let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = self.draw_session_id();
-        let (now, lag) = (accepted.now, self.settings.lag);
+        let (now, lag) = (accepted.now, self.settings.defaults.get().lag);
         let broker = data.as_ref().map(|it| self.shared.brokers.of(&it.name));
         let publication = data
             .as_ref()
@@ -391,6 +374,7 @@ impl Negotiator {
         let secrets = draw_secrets();
         let ufrag = secrets.ufrag.clone();
         let settings = &self.settings;
+        let defaults = settings.defaults.get();
         let config_of = |data| AcceptConfig {
             certificate: Arc::clone(&settings.certificate),
             local: self.candidates(local.ip()),
@@ -403,10 +387,10 @@ impl Negotiator {
         };
         let (mut session, answer) = accept(&config_of)?;
         // If the configured time overflows the clock, the session's own deadline remains.
-        if let Some(deadline) = now.checked_add(settings.handshake) {
+        if let Some(deadline) = now.checked_add(defaults.handshake) {
             session.set_handshake_deadline(deadline);
         }
-        if let Some(algorithm) = settings.pacing {
+        if let Some(algorithm) = defaults.pacing {
             // A peer that sends no feedback is not paced: its frames are sent as they come.
             session.enable_congestion_control(algorithm, now);
         }

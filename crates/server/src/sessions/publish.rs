@@ -62,7 +62,7 @@ impl Negotiator {
         }
         let full = |error: CreateError| PublishOfferError::NoStream(error.to_string());
         self.hub.lookup(&name).map_err(full)?;
-        let data = self.settings.data.as_ref();
+        let data = self.settings.defaults.get().data;
         let config = data.map(|policy| Messages::config(true, &policy.bounds));
         let opus = OpusOptions::default();
         let accepted = self.negotiate(offer, opus, |config_of| {

@@ -14,7 +14,7 @@ use super::admission::{Admitted, Bounds, Full, HalfOpen};
 use super::endings::{EndReason, Endings};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
-use crate::runtime::{SessionId, shrink};
+use crate::runtime::{Current, SessionId, shrink};
 
 /// Most ICE user name fragments that lead to one session: the latest, and the one before it, whose
 /// checks may still be on their way.
@@ -23,7 +23,7 @@ const UFRAGS_MAX: usize = 2;
 /// The registry of all sessions of the server.
 #[derive(Debug)]
 pub struct Registry {
-    bounds: Bounds,
+    bounds: Current<Bounds>,
     half_open: HalfOpen,
     index: Mutex<Index>,
     endings: Mutex<Endings>,
@@ -47,7 +47,7 @@ impl Registry {
     /// Creates an empty registry with these limits.
     pub fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
+            bounds: Current::new(bounds),
             half_open: HalfOpen::default(),
             index: Mutex::default(),
             endings: Mutex::default(),
@@ -60,12 +60,17 @@ impl Registry {
     /// # Errors
     /// Returns [`Full`] with the limit that was reached.
     pub fn admit(&self, address: IpAddr, now: Instant) -> Result<Admitted, Full> {
-        if self.lock().by_id.len() >= self.bounds.viewers {
-            return Err(Full::Viewers {
-                limit: self.bounds.viewers,
-            });
+        let bounds = self.bounds.get();
+        if self.lock().by_id.len() >= bounds.viewers {
+            let limit = bounds.viewers;
+            return Err(Full::Viewers { limit });
         }
-        self.half_open.admit(address, &self.bounds, now)
+        self.half_open.admit(address, &bounds, now)
+    }
+
+    /// Replaces the limits for sessions that come from now on; others go on.
+    pub(crate) fn set_bounds(&self, bounds: Bounds) {
+        self.bounds.replace(bounds);
     }
 
     /// Stores `peer` until a shard adopts it, and returns its record.
@@ -153,8 +158,8 @@ impl Registry {
     /// their peers.
     pub(super) fn sweep(&self, now: Instant) -> Vec<(Arc<SessionRecord>, Box<Peer>)> {
         self.endings().forget_old(now);
-        let mut late = self.all();
-        late.retain(|record| record.age(now) > self.bounds.handshake);
+        let (mut late, handshake) = (self.all(), self.bounds.get().handshake);
+        late.retain(|record| record.age(now) > handshake);
         let mut swept = Vec::new();
         for record in late {
             let mut state = record.state();

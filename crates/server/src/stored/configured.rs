@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use glassline_hub::StreamName;
 
 use super::{NamedSource, StoredError, StoredSources};
-use crate::ingest::{ChangeError, Input, SourceSpec};
+use crate::ingest::{ChangeError, Input, Prepared, SourceSpec};
 
 /// How the sources of a configuration differ from those before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,25 +68,51 @@ impl StoredSources {
     ///
     /// # Errors
     /// Returns [`ChangeError`] if one of the new sources cannot be started; then nothing has changed.
-    /// (A thread that the system refuses is found later, and leaves that source and those after it as
-    /// they were.)
+    /// A thread that the system refuses is found late: the sources before are started again.
     pub(crate) async fn configure(
         &self,
         wanted: BTreeMap<StreamName, Input>,
     ) -> Result<Differences, ChangeError> {
         // Held for the time of the change, as for every other one.
         let _file = self.file.lock().await;
-        let differences = Differences::between(&self.configured(), &wanted);
+        let before = self.configured().clone();
+        let differences = Differences::between(&before, &wanted);
+        let prepared = self.make_ready(&differences, &wanted).await?;
+        if let Err(error) = self.carry_out(&differences, prepared).await {
+            let back = Differences::between(&self.configured(), &before);
+            let restored = match self.make_ready(&back, &before).await {
+                Ok(prepared) => self.carry_out(&back, prepared).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = restored {
+                tracing::error!(%error, "the sources of the configuration before cannot be started again");
+            }
+            return Err(error);
+        }
+        Ok(differences)
+    }
+
+    /// Opens the sources that are new in `wanted`.
+    async fn make_ready(
+        &self,
+        differences: &Differences,
+        wanted: &BTreeMap<StreamName, Input>,
+    ) -> Result<Vec<Prepared>, ChangeError> {
         let new = differences.added.iter().chain(&differences.changed);
         let specs = new.filter_map(|name| {
             let input = wanted.get(name)?.clone();
             let name = name.clone();
             Some(SourceSpec { name, input })
         });
-        let prepared = self
-            .running
-            .prepare(specs.collect(), &differences.removed)
-            .await?;
+        let (specs, removed) = (specs.collect(), &differences.removed);
+        self.running.prepare(specs, removed).await
+    }
+
+    async fn carry_out(
+        &self,
+        differences: &Differences,
+        prepared: Vec<Prepared>,
+    ) -> Result<(), ChangeError> {
         for name in &differences.removed {
             self.configured().remove(name);
             self.loudspeakers.set(name, None);
@@ -95,6 +121,7 @@ impl StoredSources {
         }
         for source in prepared {
             let spec = source.spec().clone();
+            self.configured().remove(&spec.name);
             self.running.replace(source).await?;
             self.loudspeakers.set(&spec.name, Some(&spec.input));
             if let Some(stored) = self.lock().get_mut(&spec.name) {
@@ -102,7 +129,7 @@ impl StoredSources {
             }
             self.configured().insert(spec.name, spec.input);
         }
-        Ok(differences)
+        Ok(())
     }
 
     /// Starts the source that was made over the API under `name`, if there is one, since the

@@ -29,6 +29,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
 use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
+use crate::runtime::Current;
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
@@ -82,7 +83,7 @@ impl Stored {
 #[derive(Debug)]
 pub(crate) struct StoredSources {
     configured: Mutex<BTreeMap<StreamName, Input>>,
-    permitted: Permitted,
+    permitted: Current<Permitted>,
     running: Arc<Sources>,
     loudspeakers: Arc<Loudspeakers>,
     stored: Mutex<BTreeMap<StreamName, StoredSource>>,
@@ -189,7 +190,7 @@ impl StoredSources {
             .map(|spec| (spec.name.clone(), spec.input.clone()));
         let sources = Self {
             configured: Mutex::new(configured.collect()),
-            permitted: Permitted::new(limits),
+            permitted: Current::new(Permitted::new(limits)),
             running: services.running,
             loudspeakers: services.loudspeakers,
             stored: Mutex::default(),
@@ -212,6 +213,11 @@ impl StoredSources {
             sources.lock().insert(name, StoredSource { keys, problem });
         }
         sources
+    }
+
+    /// Replaces what callers may name from now on. Sources that were made before go on.
+    pub(crate) fn set_limits(&self, limits: &ApiSources) {
+        self.permitted.replace(Permitted::new(limits));
     }
 
     /// Returns all sources by name. A stored source whose name the configuration took has its entry
@@ -246,7 +252,7 @@ impl StoredSources {
         expected: Expected,
     ) -> Result<Put, StoredError> {
         // What takes long, and changes nothing, is done before others have to wait.
-        let input = self.permitted.check(keys.input()?).await?;
+        let input = self.permitted.get().check(keys.input()?).await?;
         let mut file = self.file.lock().await;
         if self.is_configured(name) {
             return Err(StoredError::Configured(name.clone()));
@@ -317,7 +323,7 @@ impl StoredSources {
         if self.is_configured(name) {
             return Err(StoredError::Configured(name.clone()));
         }
-        let input = self.permitted.limit(keys.input()?).await?;
+        let input = self.permitted.get().limit(keys.input()?).await?;
         self.run(name, input, false).await
     }
 

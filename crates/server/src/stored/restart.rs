@@ -44,6 +44,6 @@ impl StoredSources {
         if stored.problem.is_some() {
             return Err(StoredError::Stopped(name.clone()));
         }
-        Ok(self.permitted.limit(stored.keys.input()?).await?)
+        Ok(self.permitted.get().limit(stored.keys.input()?).await?)
     }
 }

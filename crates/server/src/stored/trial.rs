@@ -37,7 +37,7 @@ impl StoredSources {
         let permit = Arc::clone(&self.trials).try_acquire_owned();
         let _permit = permit.map_err(|_| TrialRefusal::Busy)?;
         let input = keys.input().map_err(StoredError::from)?;
-        let input = self.permitted.check(input).await;
+        let input = self.permitted.get().check(input).await;
         let input = input.map_err(StoredError::from)?;
         let text = input.to_string();
         Ok((text, self.running.try_input(input, PATIENCE).await))

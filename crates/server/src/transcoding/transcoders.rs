@@ -1,7 +1,7 @@
 //! All transcodings of a server, and their bound.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use glassline_hub::{Stream, TrackLayout};
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::job::{Job, TranscodingView};
 use super::source::TranscodingSource;
-use crate::runtime::{Counter, Waker};
+use crate::runtime::{Counter, Current, Waker};
 
 /// Most videos that are transcoded, whatever is configured.
 pub(super) const VIDEO_STREAMS_MAX: usize = 8;
@@ -36,14 +36,12 @@ impl Limits {
 /// All transcodings of a server.
 #[derive(Debug)]
 pub(crate) struct Transcoders {
-    limits: Limits,
-    pub(super) settings: Settings,
+    limits: Current<Limits>,
+    settings: Current<Settings>,
     jobs: Mutex<Vec<Arc<Job>>>,
     next_id: AtomicU64,
-    /// Wakers of the threads: those of audio, then those of video.
-    wakers: Vec<Arc<Waker>>,
-    /// Number of threads of audio.
-    audio_threads: usize,
+    /// The kind that each thread does, and its waker.
+    threads: RwLock<Vec<(Kind, Arc<Waker>)>>,
     /// Raised whenever a job is added, wanted or no longer leased.
     changes: AtomicU64,
     is_stopping: AtomicBool,
@@ -101,30 +99,50 @@ const fn key(kind: Kind) -> &'static str {
 }
 
 impl Transcoders {
-    /// Creates the transcodings of threads that these wakers wake, of which the first
-    /// `audio_threads` do audio; at most as many as `limits` say at the same time.
-    pub(super) fn new(
-        limits: Limits,
-        settings: Settings,
-        (wakers, audio_threads): (Vec<Arc<Waker>>, usize),
-    ) -> Self {
+    /// Creates the transcodings of threads that are [added](Self::add_thread) next; at most as many
+    /// as `limits` say at the same time.
+    pub(super) fn new(limits: Limits, settings: Settings) -> Self {
         Self {
-            limits,
-            settings,
+            limits: Current::new(limits),
+            settings: Current::new(settings),
             jobs: Mutex::default(),
             next_id: AtomicU64::new(0),
-            wakers,
-            audio_threads,
+            threads: RwLock::default(),
             changes: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
             counters: TranscodingCounters::default(),
         }
     }
 
+    /// Adds a thread that does `kind`, and returns its number.
+    pub(super) fn add_thread(&self, kind: Kind, waker: Arc<Waker>) -> usize {
+        let mut threads = self.threads.write().unwrap_or_else(PoisonError::into_inner);
+        threads.push((kind, waker));
+        threads.len() - 1
+    }
+
+    /// Returns the number of threads that do `kind`.
+    pub(super) fn threads_of(&self, kind: Kind) -> usize {
+        let threads = self.threads();
+        threads.iter().filter(|(of, _)| *of == kind).count()
+    }
+
+    /// Replaces the limits, and the settings of what is transcoded from now on; what is transcoded
+    /// already goes on.
+    pub(crate) fn set(&self, limits: Limits, settings: Settings) {
+        self.limits.replace(limits);
+        self.settings.replace(settings);
+    }
+
+    /// Returns the settings of what is transcoded from now on.
+    pub(super) fn settings(&self) -> Settings {
+        *self.settings.get()
+    }
+
     /// Tells the threads to end.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
-        for waker in &self.wakers {
+        for (_, waker) in self.threads().iter() {
             waker.wake();
         }
     }
@@ -165,7 +183,7 @@ impl Transcoders {
     /// Makes room for one more job of a kind, if need be in place of one that nobody leases any more,
     /// or of the oldest that only half-open viewers lease.
     fn make_room(&self, jobs: &mut Vec<Arc<Job>>, kind: Kind) -> Result<(), TranscodingRefusal> {
-        let limit = self.limits.of(kind);
+        let limit = self.limits.get().of(kind);
         if limit == 0 {
             return Err(TranscodingRefusal::Off { kind });
         }
@@ -192,7 +210,7 @@ impl Transcoders {
         track: TrackIndex,
         kind: Kind,
     ) -> Option<TranscodingRefusal> {
-        let (jobs, limit) = (self.jobs(), self.limits.of(kind));
+        let (jobs, limit) = (self.jobs(), self.limits.get().of(kind));
         let has_room = of_kind(&jobs, kind).count() < limit
             || expendable(&jobs, kind).is_some()
             || jobs.iter().any(|job| job.is_of(stream, layout, track));
@@ -219,12 +237,14 @@ impl Transcoders {
     }
 
     fn idlest_thread(&self, jobs: &[Arc<Job>], kind: Kind) -> usize {
-        let threads = match kind {
-            Kind::Video => self.audio_threads..self.wakers.len(),
-            _ => 0..self.audio_threads,
-        };
+        let threads = self.threads();
+        let numbered = threads.iter().enumerate();
+        let of_kind = numbered.filter(|(_, (of, _))| (*of == Kind::Video) == (kind == Kind::Video));
         let load = |thread: &usize| jobs.iter().filter(|job| job.thread == *thread).count();
-        threads.min_by_key(load).unwrap_or(0)
+        of_kind
+            .map(|(thread, _)| thread)
+            .min_by_key(load)
+            .unwrap_or(0)
     }
 
     /// Removes the jobs that are over, and returns those of `thread` that are to be worked on.
@@ -247,9 +267,13 @@ impl Transcoders {
 
     fn note_change(&self, thread: usize) {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        if let Some(waker) = self.wakers.get(thread) {
+        if let Some((_, waker)) = self.threads().get(thread) {
             waker.wake();
         }
+    }
+
+    fn threads(&self) -> RwLockReadGuard<'_, Vec<(Kind, Arc<Waker>)>> {
+        self.threads.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn jobs(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {

@@ -50,7 +50,7 @@ impl Work {
         let mut units = Vec::new();
         let transcoder = match job.source {
             TranscodingSource::Audio(source) => Transcoder::Audio {
-                transcoder: Box::new(AudioTranscoder::new(source, transcoders.settings)),
+                transcoder: Box::new(AudioTranscoder::new(source, transcoders.settings())),
                 frames: Vec::new(),
             },
             TranscodingSource::Video(source) => {

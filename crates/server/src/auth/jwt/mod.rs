@@ -107,6 +107,7 @@ pub enum KeysError {
 /// Verifies tokens by the rules and keys of a configuration.
 #[derive(Debug)]
 pub(super) struct TokenVerifier {
+    settings: Jwt,
     rules: Rules,
     ring: KeyRing,
 }
@@ -115,9 +116,14 @@ impl TokenVerifier {
     /// Creates the verifier of a configuration, whose files are not read yet.
     pub(super) fn new(jwt: &Jwt) -> Self {
         Self {
+            settings: jwt.clone(),
             rules: Rules::of(jwt),
             ring: KeyRing::new(jwt),
         }
+    }
+
+    pub(super) const fn settings(&self) -> &Jwt {
+        &self.settings
     }
 
     pub(super) const fn ring(&self) -> &KeyRing {

@@ -81,6 +81,19 @@ impl Jwt {
         Duration::from_secs(self.stale_s)
     }
 
+    /// Returns whether the tokens of `other` are those of this section: the keys are of the same
+    /// place, and the same is demanded of a token.
+    pub(in crate::auth) fn has_same_tokens(&self, other: &Self) -> bool {
+        let kept = Self {
+            refresh_s: self.refresh_s,
+            stale_s: self.stale_s,
+            leeway_s: self.leeway_s,
+            jwks_roots: self.jwks_roots.clone(),
+            ..other.clone()
+        };
+        kept == *self
+    }
+
     /// Returns the files that the section names.
     pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let files = [

@@ -29,7 +29,7 @@ use http_body_util::Full;
 use rand::RngCore;
 use tokio::sync::watch;
 
-use super::{Listener, Requester, holders};
+use super::{Listener, Requester, holder_name};
 use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, SIGNATURE, Signer};
 use crate::runtime::{SourcePrefix, calendar};
 use answer::Decision;
@@ -95,7 +95,7 @@ pub(super) struct Asker {
     under_way: Mutex<HashMap<QuestionKey, watch::Receiver<Option<Outcome>>>>,
     gate: Arc<Gate>,
     health: Mutex<Health>,
-    counters: WebhookCounters,
+    counters: Arc<WebhookCounters>,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +106,8 @@ struct Health {
 }
 
 impl Asker {
-    pub(super) fn new(settings: &Webhook) -> Arc<Self> {
+    /// Creates what asks the webhook of `settings`, with the counts that go on from `counters`.
+    pub(super) fn with_counters(settings: &Webhook, counters: Arc<WebhookCounters>) -> Arc<Self> {
         let mut key = [0; 32];
         rand::rng().fill_bytes(&mut key);
         let secret = settings.secret.as_ref();
@@ -119,8 +120,16 @@ impl Asker {
             under_way: Mutex::default(),
             gate: Gate::new(),
             health: Mutex::default(),
-            counters: WebhookCounters::default(),
+            counters,
         })
+    }
+
+    pub(super) fn new(settings: &Webhook) -> Arc<Self> {
+        Self::with_counters(settings, Arc::default())
+    }
+
+    pub(super) const fn settings(&self) -> &Webhook {
+        &self.settings
     }
 
     /// Reads the file of trusted certificates.
@@ -135,7 +144,7 @@ impl Asker {
         Ok(self.client.get_or_init(|| client))
     }
 
-    pub(super) const fn counters(&self) -> &WebhookCounters {
+    pub(super) const fn counters(&self) -> &Arc<WebhookCounters> {
         &self.counters
     }
 
@@ -163,7 +172,7 @@ impl Asker {
         is_kept: impl Fn(&str) -> bool,
     ) -> Answered {
         let (key, now) = (question.key(&self.key), Instant::now());
-        let holder = holders::name_of_digest(&key);
+        let holder = holder_name::name_of_digest(&key);
         let known = lock(&self.answers).get(&key, now);
         if let Some(known) = known.filter(|it| it.is_err() || is_kept(&holder)) {
             self.counters.cached.add(1);
@@ -281,7 +290,7 @@ impl Asker {
                 let time = allowed.left.map_or(time, |left| left.min(time));
                 lock(&self.answers).allow(key, time, now);
                 return Ok(Granted {
-                    holder: holders::name_of_digest(&key),
+                    holder: holder_name::name_of_digest(&key),
                     new: Some(allowed),
                 });
             }

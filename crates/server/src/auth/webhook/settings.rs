@@ -77,6 +77,13 @@ impl Webhook {
         }
     }
 
+    /// Returns whether `other` asks the same service about the same.
+    pub(in crate::auth) fn asks_the_same(&self, other: &Self) -> bool {
+        self.url == other.url
+            && self.actions == other.actions
+            && self.ask_anonymous == other.ask_anonymous
+    }
+
     pub(super) const fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline_ms)
     }

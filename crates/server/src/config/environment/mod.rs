@@ -2,24 +2,23 @@
 //!
 //! ```text
 //! schema of the file ─► names: http.address ─► GLASSLINE_HTTP_ADDRESS
-//! environment ─► Overrides (a tree like the file's) ─► overlay ─► Config
+//! environment ─► Overrides (a tree like the file's) ─► Document ─► Config
 //! ```
 //!
 //! A key's variable is its path in upper case, with `_` between the names. The same name with `_FILE`
 //! at its end names a file with the value, for secrets.
 
 mod names;
-mod overlay;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::document::{Document, Node};
 use super::load::Error;
 use crate::spelling::nearest;
 use names::{Form, Name};
 
 pub use names::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
-pub(super) use overlay::{OnlyOverrides, Overlaid};
 
 /// Beginning of the names of all variables.
 const PREFIX: &str = "GLASSLINE_";
@@ -158,14 +157,75 @@ fn of_variable(variable: &str, reason: String) -> Error {
     Error {
         file: variable.to_owned(),
         place: None,
+        others: Vec::new(),
         reason,
     }
 }
 
-/// Returns the error of a variable, if `reason` begins with the name of one, as the overlay writes it.
-pub(super) fn blamed(reason: &str) -> Option<Error> {
-    let (variable, reason) = reason.split_once(": ")?;
-    let is_name = |letter: char| letter.is_ascii_uppercase() || letter == '_';
-    (variable.starts_with(PREFIX) && variable.chars().all(is_name))
-        .then(|| of_variable(variable, reason.to_owned()))
+/// Puts the values of the environment in place of those of the files.
+///
+/// # Errors
+/// Returns [`Error`] with a variable whose text is no YAML where it has to be.
+pub(super) fn apply(document: &mut Document, overrides: &Overrides) -> Result<(), Error> {
+    let mut all = Vec::new();
+    collect(overrides, &mut Vec::new(), &mut all);
+    for (path, value) in all {
+        let Some((key, sections)) = path.split_last() else {
+            continue;
+        };
+        let node = value.node(document)?;
+        let absent = sections
+            .iter()
+            .map(|_| document.section_of_variable(&value.variable));
+        let absent: Vec<_> = absent.collect();
+        let mut place = &mut document.root;
+        for (section, absent) in sections.iter().zip(absent) {
+            place = place.section(section, absent);
+        }
+        place.set(key, node);
+    }
+    Ok(())
+}
+
+/// Returns what the environment says of the key `name` of the first level, if it says anything.
+///
+/// # Errors
+/// Returns [`Error`] with the variable if its text is no YAML where it has to be.
+pub(super) fn value(
+    document: &mut Document,
+    overrides: &Overrides,
+    name: &str,
+) -> Result<Option<Node>, Error> {
+    match overrides.get(name) {
+        Some(Override::Value(value)) => value.node(document).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Adds all values with the names of their sections and keys.
+fn collect<'a>(
+    overrides: &'a Overrides,
+    above: &mut Vec<&'a str>,
+    all: &mut Vec<(Vec<&'a str>, &'a Value)>,
+) {
+    for (name, below) in overrides {
+        above.push(name);
+        match below {
+            Override::Value(value) => all.push((above.clone(), value)),
+            Override::Below(overrides) => collect(overrides, above, all),
+        }
+        above.pop();
+    }
+}
+
+impl Value {
+    fn node(&self, document: &mut Document) -> Result<Node, Error> {
+        let (text, is_letter_by_letter) = match (self.form, self.text.as_str()) {
+            (Form::Text, "''") => ("", true),
+            (Form::Text, "null") => ("null", false),
+            (Form::Text, text) => (text, true),
+            (Form::List | Form::Yaml, text) => (text, false),
+        };
+        document.value_of_variable(&self.variable, text, is_letter_by_letter)
+    }
 }

@@ -20,6 +20,7 @@ mod load_test;
 mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
+mod reloads;
 pub(crate) mod rtsp;
 mod source_trials;
 mod sources;
@@ -95,6 +96,7 @@ pub(super) fn routes() -> Routes {
 /// Returns the routes of the API for operators alone.
 pub(super) fn operators() -> Routes {
     sources::routes()
+        .merge(reloads::routes())
         .merge(source_trials::routes())
         .merge(cluster::routes())
         .merge(events::routes())
@@ -445,7 +447,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
         rss_bytes: glassline_net::rss_bytes(),
         open_fds: glassline_net::open_fds(),
         cpu_s: glassline_net::process_cpu().as_secs_f64(),
-        ports: MediaPorts::of(&app.config),
+        ports: MediaPorts::of(&app.config()),
     })
 }
 

@@ -113,7 +113,8 @@ struct Accepts {
 
 impl Accepts {
     fn of(app: &App) -> Self {
-        let rtsp = &app.config.rtsp;
+        let config = app.config();
+        let rtsp = &config.rtsp;
         Self {
             video: VIDEO_CODECS,
             rtsp_port: rtsp.address.map(|it| it.port()),

@@ -35,9 +35,10 @@ pub(in crate::http) async fn transcodings(
     transcodings.retain(|it| filter.wants(&it.stream));
     transcodings.sort_by(|a, b| (&a.stream, a.track).cmp(&(&b.stream, b.track)));
     let (transcodings, extent) = page.of(transcodings);
+    let limits = &app.config().transcoding;
     Json(Transcodings {
-        audio_limit: app.config.transcoding.audio_streams,
-        video_limit: app.config.transcoding.video_streams,
+        audio_limit: limits.audio_streams,
+        video_limit: limits.video_streams,
         transcodings,
         extent,
     })

@@ -164,7 +164,8 @@ pub(super) async fn of(app: &App, usage: Usage, before: Option<Usage>) -> Overvi
 fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
     let (sessions, half_open) = app.sessions.shared().registry.counts();
     let threads = app.supervisor.threads().into_iter();
-    let (ports, rtsp) = (app.http.ports, &app.config.rtsp);
+    let config = app.config();
+    let (ports, rtsp) = (app.http.ports, &config.rtsp);
     ServerRow {
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),

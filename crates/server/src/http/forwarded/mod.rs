@@ -49,7 +49,8 @@ async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Resp
         }
         None => None,
     };
-    let configured = &app.config.http.base_path;
+    let config = app.config();
+    let configured = &config.http.base_path;
     if let Some(stripped) = without(request.uri(), configured.as_str()) {
         *request.uri_mut() = stripped;
     }
@@ -74,7 +75,8 @@ fn forwarded_request(
     app: &App,
     request: &Request,
 ) -> Result<Option<ForwardedRequest>, Contradiction> {
-    let trusted = &app.config.http.trusted_proxies;
+    let config = app.config();
+    let trusted = &config.http.trusted_proxies;
     let is_trusted = |address| trusted.iter().any(|network| network.contains(address));
     let connection = request
         .extensions()

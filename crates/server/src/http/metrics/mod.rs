@@ -10,6 +10,7 @@ mod failures;
 mod hooks;
 mod media_tcp;
 mod quic;
+mod reloads;
 mod rtsp;
 mod shards;
 mod transcoding;
@@ -47,20 +48,20 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);
     }
-    if !app.config.hooks.is_empty() {
+    if !app.config().hooks.is_empty() {
         hooks::metrics(&app.hooks, &mut text);
     }
     metrics::logins(app.users.failures(), &mut text);
-    if let Some(keys) = app.users.keys() {
-        metrics::token_keys(keys, Instant::now(), &mut text);
-    }
+    app.users
+        .with_keys(|keys| metrics::token_keys(keys, Instant::now(), &mut text));
     if let Some((counters, is_held_back)) = app.users.webhook() {
-        webhook::metrics(counters, is_held_back, &mut text);
+        webhook::metrics(&counters, is_held_back, &mut text);
     }
     let registry = &app.sessions.shared().registry;
     metrics::sessions(registry.counts(), registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
+    reloads::metrics(&app, &mut text);
     metrics::process(&mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -119,7 +119,7 @@ pub(super) async fn guard(
 ) -> Response {
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let required = requirements.of_request(request.method(), route);
-    let is_free = required.role.is_none() || route == "/metrics" && app.config.admin.open_metrics;
+    let is_free = required.role.is_none() || route == "/metrics" && app.config().admin.open_metrics;
     let shown = Shown::new(connection, request.headers(), request.uri());
     let mut visitor = visitor(&shown, connection, scheme, request.headers());
     match recognise(&app.users, &shown, &mut visitor).await {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::{Activity, EvictionRank};
 use crate::runtime::{
-    ConnectionLimit, ConnectionPermit, ConnectionRefusal, Network, SourcePrefix, shrink,
+    ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix, shrink,
 };
 
 /// The open connections of one listener, by source prefix.
@@ -22,7 +22,7 @@ pub(crate) struct ConnectionTable(Arc<Shared>);
 struct Shared {
     limit: ConnectionLimit,
     /// Proxies, which are bounded by the total only.
-    proxies: Vec<Network>,
+    proxies: Current<[Network]>,
     open: Mutex<Open>,
 }
 
@@ -53,11 +53,7 @@ impl ConnectionTable {
     /// Creates a table for `max` connections, of which `max_per_source` may have the same
     /// [`SourcePrefix`].
     pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
-        Self(Arc::new(Shared {
-            limit: ConnectionLimit::new(max, max_per_source),
-            proxies: Vec::new(),
-            open: Mutex::default(),
-        }))
+        Self::with_proxies(max, max_per_source, &[])
     }
 
     /// Returns a table of the same size, in which connections of `proxies` are bounded by the total
@@ -65,14 +61,24 @@ impl ConnectionTable {
     pub(crate) fn with_proxies(max: usize, max_per_source: usize, proxies: &[Network]) -> Self {
         Self(Arc::new(Shared {
             limit: ConnectionLimit::new(max, max_per_source),
-            proxies: proxies.to_vec(),
+            proxies: Current::new(proxies),
             open: Mutex::default(),
         }))
     }
 
     /// Returns whether `peer` is a proxy that is bounded by the total only.
     pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
-        self.0.proxies.iter().any(|network| network.contains(peer))
+        self.0
+            .proxies
+            .get()
+            .iter()
+            .any(|network| network.contains(peer))
+    }
+
+    /// Replaces the numbers and the proxies for connections that come from now on; open ones stay.
+    pub(crate) fn set(&self, max: usize, max_per_source: usize, proxies: &[Network]) {
+        self.0.limit.set(max, max_per_source);
+        self.0.proxies.replace(proxies);
     }
 
     fn permit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {

@@ -43,21 +43,21 @@ const RETRY: Duration = Duration::from_millis(20);
 /// Interval at which the listener shows that it makes progress.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Serves `socket` until the server is `stopped`. `most` connections may be open at the same time, a
-/// quarter of them of one address. After a panic the listener goes on, and open connections too.
+/// Serves `socket` until the server is `stopped`, with as many connections at the same time as `limit`
+/// allows. After a panic the listener goes on, and open connections too.
 ///
 /// # Errors
 /// The system cannot watch the socket. Must be called within tokio.
 pub(crate) fn serve(
     socket: std::net::TcpListener,
-    most: usize,
+    limit: ConnectionLimit,
     shared: Arc<Shared>,
     supervisor: Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<impl Future<Output = ()> + Send> {
     let socket = TcpListener::from_std(socket)?;
     let heartbeat = supervisor.register(Part::Background, NAME);
-    let acceptor = Mutex::new(Acceptor::new(most, shared, Arc::clone(&supervisor)));
+    let acceptor = Mutex::new(Acceptor::new(limit, shared, Arc::clone(&supervisor)));
     Ok(async move {
         let accept = || async {
             let mut acceptor = acceptor.lock().await;
@@ -85,11 +85,11 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn new(most: usize, shared: Arc<Shared>, supervisor: Arc<Supervisor>) -> Self {
+    fn new(limit: ConnectionLimit, shared: Arc<Shared>, supervisor: Arc<Supervisor>) -> Self {
         Self {
             shared,
             supervisor,
-            limit: ConnectionLimit::new(most, most.div_ceil(4)),
+            limit,
             rates: SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
             newcomers: Newcomers::default(),
             tasks: JoinSet::new(),

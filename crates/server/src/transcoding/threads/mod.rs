@@ -1,9 +1,10 @@
 //! The threads that transcode, apart from those that send media.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use glassline_media::Kind;
 use glassline_transcode::Settings;
 
 use super::transcoders::{Limits, Transcoders, VIDEO_STREAMS_MAX};
@@ -16,11 +17,12 @@ const JOBS_OF_THREAD: usize = 64;
 /// Most threads of audio: beyond that, transcoding would take the cores from media.
 const THREADS_MAX: usize = 8;
 
-/// The running threads.
-#[derive(Debug)]
+/// The running threads. Clones are of the same threads.
+#[derive(Clone, Debug)]
 pub(crate) struct TranscodingThreads {
     transcoders: Arc<Transcoders>,
-    threads: Vec<JoinHandle<()>>,
+    supervisor: Arc<Supervisor>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl TranscodingThreads {
@@ -34,33 +36,54 @@ impl TranscodingThreads {
         settings: Settings,
         supervisor: &Arc<Supervisor>,
     ) -> io::Result<(Arc<Transcoders>, Self)> {
-        let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
-        let count = audio + limits.video.min(VIDEO_STREAMS_MAX);
-        let polls: Vec<_> = (0..count)
-            .map(|_| {
-                let poll = mio::Poll::new()?;
-                let waker = Waker::new(&poll, mio::Token(0))?;
-                Ok((poll, Arc::new(waker)))
-            })
-            .collect::<io::Result<_>>()?;
-        let wakers = polls.iter().map(|(_, waker)| Arc::clone(waker)).collect();
-        let transcoders = Arc::new(Transcoders::new(limits, settings, (wakers, audio)));
-        let mut threads = Vec::new();
-        for (index, (poll, waker)) in polls.into_iter().enumerate() {
-            let name = format!("transcode-{index}");
-            let (shared, watching) = (Arc::clone(&transcoders), Arc::clone(supervisor));
-            let heartbeat = supervisor.register(Part::Transcoder, &name);
-            let thread = thread::Builder::new().name(name).spawn(move || {
-                let worker = Worker::new(index, (poll, waker), shared, &heartbeat);
-                watching.run(worker, &heartbeat);
-            })?;
-            threads.push(thread);
-        }
+        let transcoders = Arc::new(Transcoders::new(limits, settings));
         let running = Self {
             transcoders: Arc::clone(&transcoders),
-            threads,
+            supervisor: Arc::clone(supervisor),
+            threads: Arc::default(),
         };
+        running.grow(limits)?;
         Ok((transcoders, running))
+    }
+
+    /// Starts the threads that `limits` need beyond those that run. The limits themselves stay as
+    /// they are. A thread without work sleeps.
+    ///
+    /// # Errors
+    /// Returns the system's error if it has no thread or descriptor left.
+    pub(crate) fn grow(&self, limits: Limits) -> io::Result<()> {
+        let mut threads = self.threads();
+        let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
+        let video = limits.video.min(VIDEO_STREAMS_MAX);
+        for (kind, wanted) in [(Kind::Audio, audio), (Kind::Video, video)] {
+            for _ in self.transcoders.threads_of(kind)..wanted {
+                let poll = mio::Poll::new()?;
+                let waker = Arc::new(Waker::new(&poll, mio::Token(0))?);
+                let number = threads.len();
+                threads.push(self.spawn(kind, poll, waker, number)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(
+        &self,
+        kind: Kind,
+        poll: mio::Poll,
+        waker: Arc<Waker>,
+        number: usize,
+    ) -> io::Result<JoinHandle<()>> {
+        let name = format!("transcode-{number}");
+        let (shared, watching) = (Arc::clone(&self.transcoders), Arc::clone(&self.supervisor));
+        let heartbeat = self.supervisor.register(Part::Transcoder, &name);
+        let of_thread = Arc::clone(&waker);
+        // The lock of the threads is held, so the number is the one that `add_thread` gives.
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let worker = Worker::new(number, (poll, of_thread), shared, &heartbeat);
+            watching.run(worker, &heartbeat);
+        })?;
+        self.transcoders.add_thread(kind, waker);
+        Ok(thread)
     }
 
     /// Tells the threads to end.
@@ -70,9 +93,14 @@ impl TranscodingThreads {
 
     /// Waits for the threads to end.
     pub(crate) fn join(self) {
-        for thread in self.threads {
+        let threads = std::mem::take(&mut *self.threads());
+        for thread in threads {
             let _ = thread.join();
         }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -30,12 +30,13 @@ use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
 use crate::addresses::MediaAddresses;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, Heartbeat, Part, Supervisor, Waker};
+use crate::runtime::{CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::{Handle, Shared};
 use crate::sessions::{
-    Bounds, ConnectionAddresses, Expected, Negotiator, Offer, Registry, SessionRecord, Settings,
+    Bounds, ConnectionAddresses, Expected, Negotiator, Offer, Registry, SessionDefaults,
+    SessionRecord, Settings,
 };
 use crate::transcoding::{Limits, TranscodingThreads};
 
@@ -141,10 +142,12 @@ impl Scene {
             media,
             media_tcp: true,
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-            handshake: Duration::from_secs(10),
-            pacing: None,
-            lag: None,
-            data: None,
+            defaults: Current::new(SessionDefaults {
+                handshake: Duration::from_secs(10),
+                pacing: None,
+                lag: None,
+                data: None,
+            }),
         };
         // The stream is Opus already.
         let (transcoders, _threads) = TranscodingThreads::start(

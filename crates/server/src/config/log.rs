@@ -1,0 +1,13 @@
+//! The section `log`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the server writes to its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// Filter of the log's lines: a level, or levels by module, like `warn,glassline_server=debug`.
+    /// Null logs what operators need. `--log` and `RUST_LOG` win.
+    pub filter: Option<String>,
+}

@@ -1,0 +1,35 @@
+use std::fmt::Write as _;
+
+use crate::app::App;
+use crate::metrics::head;
+
+/// Appends what became of reading the configuration again.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let history = &app.settings.history;
+    head(
+        text,
+        "reloads_total",
+        "counter",
+        "Readings of the configuration while the server runs, by result.",
+    );
+    for (result, count) in [
+        ("applied", &history.applied),
+        ("unchanged", &history.unchanged),
+        ("refused", &history.refused),
+    ] {
+        let count = count.get();
+        let _ = writeln!(
+            text,
+            "glassline_reloads_total{{result=\"{result}\"}} {count}"
+        );
+    }
+    let latest = history.latest();
+    let waiting = latest.map_or(0, |it| it.reload.needs_restart.len());
+    head(
+        text,
+        "reload_keys_for_restart",
+        "gauge",
+        "Keys of the configuration that differ from the start and are heeded after a restart only.",
+    );
+    let _ = writeln!(text, "glassline_reload_keys_for_restart {waiting}");
+}

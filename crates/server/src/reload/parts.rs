@@ -1,0 +1,244 @@
+//! The parts of a running server that a configuration is put in force in.
+//!
+//! ```text
+//! Config ─► make ready: keys, certificates, names, threads, sources ─► swap: no step can fail
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use glassline_hub::StreamName;
+use tokio::sync::watch;
+
+use super::{Error, LogFilter};
+use crate::addresses::Known;
+use crate::app::App;
+use crate::auth::{Auth, PreparedAuth};
+use crate::config::{Config, DataAccess, Limits};
+use crate::hooks::Hook;
+use crate::ingest::Input;
+use crate::rooms;
+use crate::runtime::ConnectionLimit;
+use crate::sessions::{Bounds, DataPolicy, SessionDefaults};
+use crate::settings::{AllowedConnections, Settings};
+use crate::tls::{Certificate, CertificateStore};
+use crate::transcoding::{self, TranscodingThreads};
+
+/// The parts that take a new configuration.
+pub(crate) struct Parts {
+    pub(crate) app: App,
+    pub(crate) hooks: watch::Sender<Arc<[Hook]>>,
+    pub(crate) transcoding: TranscodingThreads,
+    /// Connections of the TCP port for media.
+    pub(crate) media_tcp: ConnectionLimit,
+    pub(crate) allowed: AllowedConnections,
+    /// The certificates that come from files, with the sections that name the files.
+    pub(crate) certificates: Vec<(Arc<CertificateStore>, &'static str)>,
+    /// The log of the process; `None` if its filter is not the server's.
+    pub(crate) log: Option<Arc<dyn LogFilter>>,
+}
+
+/// All of a configuration that could fail, made ready.
+struct Ready {
+    auth: PreparedAuth,
+    addresses: Vec<Known>,
+    certificates: Vec<(Arc<CertificateStore>, Certificate)>,
+}
+
+impl Parts {
+    pub(super) fn settings(&self) -> &Settings {
+        &self.app.settings
+    }
+
+    /// Returns the configuration in force.
+    pub(super) fn running(&self) -> Arc<Config> {
+        self.app.config()
+    }
+
+    /// Checks that `auth` opens nothing to everybody that needs a credential now.
+    pub(super) fn check(&self, auth: &Auth, file: &Path) -> Result<(), Error> {
+        let file = auth.users_file.as_deref().unwrap_or(file);
+        if self.app.users.would_open_streams(auth) {
+            return Err(Error::NoUsers(file.to_owned()));
+        }
+        if self.app.users.would_open_admin(auth) {
+            return Err(Error::NoOperators(file.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Makes `config` ready, and puts it in force with its `sources`. Returns whether anything is
+    /// different.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if anything of it cannot be put in force; then nothing has changed.
+    pub(super) async fn renew(
+        &self,
+        config: Config,
+        sources: BTreeMap<StreamName, Input>,
+        file: &Path,
+    ) -> Result<bool, Error> {
+        let ready = self.make_ready(&config, file).await?;
+        let has_other_sources = self.change_sources(&config, sources, file).await?;
+        Ok(self.swap(config, ready) || has_other_sources)
+    }
+
+    async fn make_ready(&self, config: &Config, file: &Path) -> Result<Ready, Error> {
+        if let Some(log) = &self.log {
+            log.check(config.log.filter.as_deref())
+                .map_err(|error| Error::at(file, &format!("log.filter: {error}")))?;
+        }
+        for hook in &config.hooks {
+            let checked = hook.check_roots();
+            checked.map_err(|error| Error::at(file, &format!("hooks: {error}")))?;
+        }
+        let before = self.running().certificate_files();
+        let mut certificates = Vec::new();
+        for files in config.certificate_files() {
+            let stores = self.certificates.iter();
+            let mut stores = stores.filter(|(_, section)| *section == files.section);
+            if let Some((store, _)) = stores.next()
+                && !before.contains(&files)
+            {
+                certificates.push((Arc::clone(store), files.load()?));
+            }
+        }
+        let threads = self.transcoding.grow(transcoded(config));
+        threads.map_err(|error| Error::at(file, &format!("transcoding: {error}")))?;
+        let auth = self.app.users.prepare(&config.auth).await;
+        let auth = auth.map_err(|error| Error::at(file, &error))?;
+        let addresses = &self.app.sessions.shared().addresses;
+        Ok(Ready {
+            auth,
+            addresses: addresses.learn(&config.media.advertise).await,
+            certificates,
+        })
+    }
+
+    async fn change_sources(
+        &self,
+        config: &Config,
+        sources: BTreeMap<StreamName, Input>,
+        file: &Path,
+    ) -> Result<bool, Error> {
+        let before = self.app.hub.limits();
+        // More sources may be what the limit is raised for.
+        let streams = before.streams.max(config.limits.streams);
+        self.app
+            .hub
+            .set_limits(glassline_hub::Limits { streams, ..before });
+        let configured = self.app.stored.sources.configure(sources).await;
+        let differences = configured.map_err(|error| {
+            self.app.hub.set_limits(before);
+            Error::Source(file.to_owned(), error)
+        })?;
+        if !differences.is_empty() {
+            tracing::info!("sources: {differences}");
+        }
+        Ok(!differences.is_empty())
+    }
+
+    /// Puts everything in force. Each step exchanges a value under a lock of its own, and none can
+    /// fail or wait. Rights come first: nobody uses another key by a right that is gone.
+    fn swap(&self, config: Config, ready: Ready) -> bool {
+        let app = &self.app;
+        let has_other_users = app.users.apply(ready.auth);
+        if let Some(rtsp) = &app.rtsp {
+            rtsp.renew_logins();
+        }
+        app.sites
+            .replace(&config.cors.origins, &config.host_names());
+        app.sessions.set_defaults(session_defaults(&config));
+        app.sessions
+            .shared()
+            .registry
+            .set_bounds(bounds(&config.limits));
+        app.sessions.shared().addresses.replace(ready.addresses);
+        app.rooms.set_bounds(room_bounds(&config.limits));
+        app.hub.set_limits(config.limits.hub());
+        let settings = config.transcoding.settings();
+        app.transcoders.set(transcoded(&config), settings);
+        app.stored.sources.set_limits(&config.admin.sources);
+        self.set_connections(&config);
+        for (store, certificate) in ready.certificates {
+            store.replace(certificate);
+        }
+        let hooks: Arc<[Hook]> = Arc::from(config.hooks.clone());
+        self.hooks.send_if_modified(|before| {
+            let is_other = *before != hooks;
+            *before = hooks;
+            is_other
+        });
+        if let Some(log) = &self.log {
+            log.set(config.log.filter.as_deref());
+        }
+        app.settings.config.replace(config);
+        has_other_users
+    }
+
+    fn set_connections(&self, config: &Config) {
+        let allowed = self.allowed.again(config);
+        let http = &config.http;
+        let places = &self.app.http.places;
+        places.set(
+            allowed.http,
+            http.connections_per_address,
+            &http.trusted_proxies,
+        );
+        self.media_tcp.set(allowed.media, allowed.media.div_ceil(4));
+        if let Some(rtsp) = &self.app.rtsp {
+            rtsp.set_connections(allowed.rtsp, config.rtsp.clients_per_address());
+        }
+        if let Some(quic) = &self.app.quic {
+            quic.set_sessions(config.quic.clients, config.quic.clients_per_address());
+        }
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// Returns the settings of sessions.
+pub(crate) fn session_defaults(config: &Config) -> SessionDefaults {
+    let data = &config.webrtc.data;
+    SessionDefaults {
+        handshake: config.limits.handshake(),
+        pacing: config.webrtc.pacing.algorithm(),
+        lag: config.webrtc.lag(),
+        data: data.bounds().map(|bounds| DataPolicy {
+            bounds,
+            viewers_send: data.viewers == DataAccess::Write,
+        }),
+    }
+}
+
+/// Returns the limits on sessions.
+pub(crate) fn bounds(limits: &Limits) -> Bounds {
+    Bounds {
+        viewers: limits.viewers,
+        half_open: limits.half_open,
+        half_open_per_address: limits.half_open_per_address,
+        handshake: limits.handshake(),
+    }
+}
+
+/// Returns the limits on rooms.
+pub(crate) fn room_bounds(limits: &Limits) -> rooms::Bounds {
+    rooms::Bounds {
+        rooms: limits.rooms,
+        participants: limits.room_participants,
+    }
+}
+
+/// Returns the limits on what is transcoded.
+pub(crate) fn transcoded(config: &Config) -> transcoding::Limits {
+    transcoding::Limits {
+        audio: config.transcoding.audio_streams,
+        video: config.transcoding.video_streams,
+    }
+}

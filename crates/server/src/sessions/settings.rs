@@ -1,0 +1,41 @@
+//! Settings of sessions: those of the start, and those that a reload changes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_congestion::Algorithm;
+use glassline_media::WallClock;
+use glassline_webrtc::Certificate;
+
+use super::data_channels::DataPolicy;
+use crate::runtime::Current;
+
+/// Settings for the answers to offers.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The process's DTLS certificate.
+    pub(crate) certificate: Arc<Certificate>,
+    /// UDP address that the shards listen on.
+    pub(crate) media: SocketAddr,
+    /// Whether the same port of TCP takes media, too.
+    pub(crate) media_tcp: bool,
+    /// Calendar clock for the NTP times of sender reports.
+    pub(crate) wall: WallClock,
+    /// What a reload may change.
+    pub(crate) defaults: Current<SessionDefaults>,
+}
+
+/// Settings of sessions that begin from now on.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionDefaults {
+    /// Time that a peer has from its offer to the end of its handshake.
+    pub(crate) handshake: Duration,
+    /// Congestion control that paces viewers; `None` sends frames as they come.
+    pub(crate) pacing: Option<Algorithm>,
+    /// Configured bound on the time that a viewer's frames may wait in the server; `None` takes the
+    /// default.
+    pub(crate) lag: Option<Duration>,
+    /// Rules for data channels next to streams; `None` where they are turned off.
+    pub(crate) data: Option<DataPolicy>,
+}

@@ -1,0 +1,69 @@
+//! Divides the connections that the process may have between its listeners.
+
+use crate::config::Config;
+use crate::runtime::DescriptorBudget;
+
+/// Descriptors that are reserved for each thread that polls: its poll, its waker, its sockets.
+const DESCRIPTORS_OF_THREAD: usize = 8;
+
+/// Descriptors that are reserved for each configured source: connections and files.
+const DESCRIPTORS_OF_SOURCE: usize = 4;
+
+/// Most descriptors that are reserved for files of the media folder.
+const MEDIA_FILES: usize = 128;
+
+/// Connections that the listeners may have open at the same time, so that descriptors remain for
+/// the rest of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllowedConnections {
+    budget: DescriptorBudget,
+    pub(crate) http: usize,
+    pub(crate) rtsp: usize,
+    pub(crate) media: usize,
+}
+
+impl AllowedConnections {
+    /// Most connections of operators at the same time.
+    pub(crate) const OPERATORS: usize = 32;
+
+    /// Returns what is configured, or less if the process may not open enough files. Must be called
+    /// when most other descriptors are open.
+    pub(crate) fn of(config: &Config, threads: usize) -> Self {
+        let threads = config.shards.unwrap_or(threads);
+        let files = config.rtsp.media_folder.as_ref();
+        let files = files.map_or(0, |_| config.rtsp.media_clients.min(MEDIA_FILES));
+        let planned = Self::OPERATORS
+            + threads * DESCRIPTORS_OF_THREAD
+            + config.sources.len() * DESCRIPTORS_OF_SOURCE
+            + files;
+        Self::within(DescriptorBudget::of_process(planned), config)
+    }
+
+    /// Returns what `config` allows within the descriptors that were free at the start.
+    pub(crate) fn again(self, config: &Config) -> Self {
+        Self::within(self.budget, config)
+    }
+
+    fn within(budget: DescriptorBudget, config: &Config) -> Self {
+        let has_rtsp = config.rtsp.address.is_some() || config.rtsp.tls.address.is_some();
+        let used = |is_used: bool, wanted: usize| if is_used { wanted } else { 0 };
+        let grants = budget.share([
+            ("http.connections", config.http.connections),
+            ("rtsp.clients", used(has_rtsp, config.rtsp.clients)),
+            (
+                "media.tcp_connections",
+                used(config.media.tcp, config.media.tcp_connections),
+            ),
+        ]);
+        for shortage in grants.iter().filter_map(|grant| budget.shortage(*grant)) {
+            tracing::warn!("{shortage}");
+        }
+        let [http, rtsp, media] = grants.map(|grant| grant.granted);
+        Self {
+            budget,
+            http,
+            rtsp,
+            media,
+        }
+    }
+}

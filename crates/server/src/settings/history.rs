@@ -1,0 +1,90 @@
+//! What became of reloads.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::Cause;
+use crate::runtime::Counter;
+
+/// Most reloads that are kept.
+const RELOADS_MAX: usize = 100;
+
+/// Most keys that are kept of one reload.
+const KEYS_MAX: usize = 200;
+
+/// One reading of the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Reload {
+    pub(crate) cause: Cause,
+    pub(crate) outcome: Outcome,
+    /// Keys whose new values are in force now.
+    pub(crate) changed: Vec<String>,
+    /// Keys whose values in the file are heeded after a restart only.
+    pub(crate) needs_restart: Vec<String>,
+    /// Time from reading the file to the end of the change.
+    pub(crate) took: Duration,
+}
+
+/// What became of a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Something has changed.
+    Applied,
+    /// The content is that before.
+    Unchanged,
+    /// The content cannot be put in force, and nothing has changed: the reason.
+    Refused(String),
+}
+
+/// A reload with its place in the list.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedReload {
+    /// Number of the reload since the server started, from 1.
+    pub(crate) number: u64,
+    pub(crate) at: SystemTime,
+    pub(crate) reload: Reload,
+}
+
+/// The newest reloads, and the counts of all.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    kept: Mutex<VecDeque<RecordedReload>>,
+    pub(crate) applied: Counter,
+    pub(crate) unchanged: Counter,
+    pub(crate) refused: Counter,
+}
+
+impl History {
+    /// Notes a reload that ended at the time `at`.
+    pub(crate) fn note(&self, mut reload: Reload, at: SystemTime) {
+        reload.changed.truncate(KEYS_MAX);
+        reload.needs_restart.truncate(KEYS_MAX);
+        match reload.outcome {
+            Outcome::Applied => &self.applied,
+            Outcome::Unchanged => &self.unchanged,
+            Outcome::Refused(_) => &self.refused,
+        }
+        .add(1);
+        let mut kept = self.lock();
+        let number = kept.back().map_or(1, |it| it.number + 1);
+        if kept.len() >= RELOADS_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(RecordedReload { number, at, reload });
+    }
+
+    /// Returns the reloads that are kept, the newest first.
+    pub(crate) fn newest(&self) -> Vec<RecordedReload> {
+        self.lock().iter().rev().cloned().collect()
+    }
+
+    /// Returns the newest reload; `None` before the first.
+    pub(crate) fn latest(&self) -> Option<RecordedReload> {
+        self.lock().back().cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<RecordedReload>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
