@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 const FEATURES: &[(&str, bool)] = &[
     ("devices", cfg!(feature = "devices")),
     ("fault-injection", cfg!(feature = "fault-injection")),
+    ("otlp", cfg!(feature = "otlp")),
 ];
 
 /// Returns version, commit and features, such as `0.1.0 (commit 65aeffc61b2c, features: none)`.

@@ -56,6 +56,7 @@ mod spelling;
 mod stored;
 mod sweep;
 mod talk;
+mod telemetry;
 pub mod tls;
 mod transcoding;
 

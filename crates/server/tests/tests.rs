@@ -68,6 +68,7 @@ mod sources;
 mod srtp;
 mod start;
 mod talk;
+mod telemetry;
 mod tokens;
 mod track_changes;
 mod users;

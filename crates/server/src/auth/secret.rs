@@ -71,10 +71,18 @@ impl fmt::Debug for Secret {
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match FINGERPRINTS.get() {
-            true => serializer.serialize_bytes(&super::token_digest::digest_of(&self.0)),
-            false => serializer.serialize_str(HIDDEN),
-        }
+        serialize_hidden(&self.0, serializer)
+    }
+}
+
+/// Writes that there is a secret, or within [`with_fingerprints`] its fingerprint.
+pub(crate) fn serialize_hidden<S: Serializer>(
+    secret: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match FINGERPRINTS.get() {
+        true => serializer.serialize_bytes(&super::token_digest::digest_of(secret)),
+        false => serializer.serialize_str(HIDDEN),
     }
 }
 

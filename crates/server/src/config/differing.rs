@@ -46,6 +46,7 @@ impl Config {
         heeded.state_folder.clone_from(&running.state_folder);
         heeded.cluster.clone_from(&running.cluster);
         heeded.shards = running.shards;
+        heeded.telemetry = running.telemetry.clone();
         // Other files of a certificate are read; another way to have one is a restart.
         if !matches!(
             (&self.tls, &running.tls),
@@ -146,5 +147,16 @@ mod tests {
             (9, running.rtsp.lag_ms)
         );
         assert!(now.keys_that_need_restart(&now).is_empty());
+        let collector = |key: &str| {
+            let otlp = serde_json::json!({"endpoint": "http://c", "headers": {"key": key}});
+            let telemetry = serde_json::json!({"otlp": otlp});
+            let telemetry = serde_json::from_value(telemetry).expect("a collector");
+            Config {
+                telemetry,
+                ..Config::default()
+            }
+        };
+        let needed = collector("a").keys_that_need_restart(&collector("b"));
+        assert_eq!(needed, ["telemetry.otlp.headers.key"]);
     }
 }

@@ -55,6 +55,7 @@ pub use crate::auth::{NamedToken, Role, Secret, SecretError};
 pub use crate::hooks::{EventKind, Hook};
 pub use crate::outbound::{WebUrl, WebUrlError};
 pub use crate::runtime::{Network, NetworkError};
+pub use crate::telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError};
@@ -129,6 +130,8 @@ pub struct Config {
     pub cors: Cors,
     /// What the server writes to its log.
     pub log: Log,
+    /// Traces and metrics that the server sends to a collector of OpenTelemetry.
+    pub telemetry: Telemetry,
     /// Further files that are part of this one: paths relative to the file that names them, and one
     /// `*` in the name of a file for all that fit, like `[users.yml, conf.d/*.yml]`. Sections are
     /// merged; a key that two files set is an error.

@@ -21,7 +21,9 @@ mod extract;
 mod fault;
 mod forwarded;
 mod health;
-mod metrics;
+#[cfg(feature = "otlp")]
+mod joins;
+pub(crate) mod metrics;
 mod openapi;
 mod operators;
 mod page_guard;
@@ -120,9 +122,15 @@ pub(crate) fn public(app: App) -> Router {
         .merge(call::router())
         .merge(api::routes().into_router())
         .method_not_allowed_fallback(wrong_method)
-        .fallback(not_found)
+        .fallback(not_found);
+    #[cfg(feature = "otlp")]
+    let router = router.layer(axum::middleware::from_fn(joins::admitted));
+    let router = router
         .layer(from_fn_with_state(app.clone(), readers))
-        .layer(from_fn_with_state(app.clone(), page_guard::viewers))
+        .layer(from_fn_with_state(app.clone(), page_guard::viewers));
+    #[cfg(feature = "otlp")]
+    let router = router.layer(from_fn_with_state(app.clone(), joins::trace));
+    let router = router
         .layer(from_fn_with_state(app.clone(), refusals::note))
         // An authority has no credentials, and asks by names that may not be configured elsewhere.
         .route("/.well-known/acme-challenge/{token}", get(acme::answer))

@@ -2,7 +2,7 @@
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(super) struct Refusal {
 
 /// What a request wants that leads to a connection, or keeps one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+pub(super) enum Wanted {
     /// An offer is to be answered: a POST.
     Connection,
     /// ICE candidates or an ICE restart of a session: a PATCH.
@@ -47,11 +47,7 @@ pub(super) async fn note(
     let Some((role, wanted)) = meant(request.method(), route) else {
         return next.run(request).await;
     };
-    let named = params.as_ref().ok().and_then(|params| {
-        let room = || params.iter().find(|(key, _)| *key == "room");
-        stream_in_path(params).or_else(|| room().map(|(_, name)| name.to_owned()))
-    });
-    let stream = named.or_else(|| query_stream(request.uri()));
+    let stream = wanted_stream(params.as_ref().ok(), request.uri());
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
     let refusal = response.extensions_mut().remove::<Refusal>();
@@ -110,9 +106,18 @@ fn remedy_of(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str
     }
 }
 
+/// Returns the name of the stream, file or room that a request is for.
+pub(super) fn wanted_stream(params: Option<&RawPathParams>, uri: &Uri) -> Option<String> {
+    let named = params.and_then(|params| {
+        let room = || params.iter().find(|(key, _)| *key == "room");
+        stream_in_path(params).or_else(|| room().map(|(_, name)| name.to_owned()))
+    });
+    named.or_else(|| query_stream(uri))
+}
+
 /// Returns who a request comes from, and what it wants; `None` for requests that no connection depends
 /// on.
-fn meant(method: &Method, route: &str) -> Option<(ClientRole, Wanted)> {
+pub(super) fn meant(method: &Method, route: &str) -> Option<(ClientRole, Wanted)> {
     let role = match (method, route) {
         (&Method::POST, "/{stream}/whep" | "/doSignaling" | "/call/{room}/{session}/hear/{id}")
         | (&Method::PATCH, "/{stream}/whep/{session}" | "/call/{room}/{session}/hear/{id}/{leg}") => {

@@ -7,6 +7,7 @@ mod listeners;
 mod observing;
 mod parts;
 mod start_error;
+mod telemetry;
 mod trial;
 
 use std::net::SocketAddr;
@@ -247,7 +248,9 @@ impl Server {
         let keys = keep_keys(&app.users, &supervisor, &stopped);
         let hooks = run_hooks(&app, &hook_list, &sources, &stopped);
         let observing = observing::spawn(&app, &events, &stopped);
+        let telemetry = telemetry::start(&app, &stopped)?;
         let mut tasks = http.serve(&app, &stopped);
+        tasks.extend(telemetry);
         let media_connections = ConnectionLimit::new(allowed.media, allowed.media.div_ceil(4));
         let files = certificates.files.iter();
         let parts = Parts {

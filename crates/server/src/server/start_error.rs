@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 
 use crate::auth::KeyRingError;
 use crate::config::{ClusterError, Collisions};
+use crate::outbound::ClientError;
 use crate::stored::StateFileError;
 use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
@@ -73,6 +74,9 @@ pub enum StartError {
     /// The cryptography does not support the usual versions of TLS.
     #[error("cannot start TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// The collector of OpenTelemetry cannot be reached within TLS.
+    #[error("telemetry.otlp.roots: {0}")]
+    Telemetry(#[from] ClientError),
     /// The system refused something else.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

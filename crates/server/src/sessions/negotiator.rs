@@ -430,6 +430,7 @@ impl Negotiator {
         connecting.assign(&id);
         let role = role(&session, &stream);
         let mut peer = Peer::new(id, stream, session, role, connecting, now);
+        self.shared.follow(&mut peer);
         if let Some(messages) = messages {
             peer = peer.with_messages(messages);
         }

@@ -38,6 +38,11 @@ pub(super) fn in_front_of(router: Router, app: App) -> Router {
 }
 
 async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    // A stranger must not write into the traces of others.
+    #[cfg(feature = "otlp")]
+    if !is_from_proxy(&app, &request) {
+        request.headers_mut().remove(super::joins::TRACEPARENT);
+    }
     let forwarded = match forwarded_request(&app, &request) {
         Ok(forwarded) => forwarded,
         Err(Contradiction) => return contradiction().into_response(),
@@ -60,6 +65,20 @@ async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Resp
         "" => response,
         base => below(base, response).await,
     }
+}
+
+/// Returns whether a request comes from a trusted proxy.
+#[cfg(feature = "otlp")]
+fn is_from_proxy(app: &App, request: &Request) -> bool {
+    let config = app.config();
+    let trusted = &config.http.trusted_proxies;
+    let connection = request
+        .extensions()
+        .get::<ConnectInfo<ConnectionAddresses>>();
+    connection.is_some_and(|ConnectInfo(it)| {
+        let peer = it.peer.ip();
+        trusted.iter().any(|network| network.contains(peer))
+    })
 }
 
 /// What a trusted proxy tells of a request.

@@ -13,6 +13,8 @@ mod quic;
 mod reloads;
 mod rtsp;
 mod shards;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod transcoding;
 mod webhook;
 
@@ -28,22 +30,28 @@ use crate::metrics;
 use crate::runtime::FaultPoint;
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
+    let text = text(&app).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// Writes all metrics of the server.
+pub(crate) async fn text(app: &App) -> String {
     let mut text = String::with_capacity(8 << 10);
-    let rtsp_viewers = rtsp::viewers(&app).await;
+    let rtsp_viewers = rtsp::viewers(app).await;
     let streams = app.hub.streams();
     metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
-    viewers(&app, rtsp_viewers, &mut text);
+    viewers(app, rtsp_viewers, &mut text);
     metrics::rooms(app.rooms.counts(), &mut text);
     app.supervisor.fault_point(FaultPoint::Metrics);
-    shards::metrics(&app, &mut text);
-    rtsp::metrics(&app, &mut text);
-    quic::metrics(&app, &mut text);
-    cluster::metrics(&app, &mut text);
-    connections::metrics(&app, &mut text);
-    certificates::metrics(&app, &mut text);
-    failures::failures(&app, &mut text);
-    media_tcp::metrics(&app, &mut text);
-    transcoding::metrics(&app, &mut text);
+    shards::metrics(app, &mut text);
+    rtsp::metrics(app, &mut text);
+    quic::metrics(app, &mut text);
+    cluster::metrics(app, &mut text);
+    connections::metrics(app, &mut text);
+    certificates::metrics(app, &mut text);
+    failures::failures(app, &mut text);
+    media_tcp::metrics(app, &mut text);
+    transcoding::metrics(app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);
@@ -61,9 +69,11 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     metrics::sessions(registry.counts(), registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
-    reloads::metrics(&app, &mut text);
+    reloads::metrics(app, &mut text);
+    #[cfg(feature = "otlp")]
+    telemetry::metrics(app, &mut text);
     metrics::process(&mut text);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+    text
 }
 
 /// Writes the number of viewers of each stream by protocol, and of each file that is played without

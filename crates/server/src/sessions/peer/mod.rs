@@ -16,6 +16,7 @@ mod context;
 mod data_publisher;
 mod ending;
 mod failure;
+mod joining;
 mod participant;
 mod publisher;
 mod reach;
@@ -43,6 +44,7 @@ use addresses::Addresses;
 pub(super) use connecting::{Connecting, Dismissal};
 pub(super) use context::{Leaving, Served, ShardContext};
 pub(crate) use data_publisher::DataPublisher;
+use joining::Joining;
 pub(crate) use participant::Participant;
 pub(crate) use publisher::Publisher;
 pub(crate) use role::Role;
@@ -87,6 +89,8 @@ pub struct Peer {
     /// Largest part of the packets of one of its streams, in 256ths, that the peer reported as lost since
     /// the path was shown.
     lost: Option<u8>,
+    /// The steps of the join, until media flows.
+    joining: Joining,
 }
 
 impl Peer {
@@ -115,6 +119,7 @@ impl Peer {
             selected_shown: None,
             rtt: None,
             lost: None,
+            joining: Joining::unfollowed(),
         }
     }
 
@@ -248,6 +253,9 @@ impl Peer {
             self.transmit_control(shard);
         } else {
             self.serve_messages(now, shard);
+        }
+        if self.joining.is_on() && served != Served::Closed {
+            self.note_steps(now);
         }
         if served != Served::Closed {
             self.flush(now, shard);
@@ -388,10 +396,16 @@ impl Peer {
             return;
         }
         let frames = viewer.sender.offer(unit, read_at, &self.stream);
+        if self.joining.is_on() {
+            self.note_steps(read_at);
+        }
         if frames == 0 {
             return;
         }
         counters.send.dropped_slow.add(frames as u64);
+        let Role::Viewer(viewer) = &mut self.role else {
+            return;
+        };
         if viewer.log_skip(read_at) {
             tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
         }
@@ -428,6 +442,9 @@ impl Peer {
         let (key, batch) = (shard.key, shard.outbox.batch(route));
         let leaving = |frame| shard.leaving.push(Leaving { key, frame });
         viewer.sender.flush(&mut self.session, batch, now, leaving);
+        if self.joining.is_on() {
+            self.note_steps(now);
+        }
     }
 
     /// Queues reports that are due soon in front of media, so that one write carries both.

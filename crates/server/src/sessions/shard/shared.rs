@@ -34,6 +34,9 @@ pub struct Shared {
     /// Watches the shards' threads.
     pub(crate) supervisor: Arc<Supervisor>,
     pub(super) handles: OnceLock<Vec<Handle>>,
+    /// Where the steps of joins are told; unset if joins are not traced.
+    #[cfg(feature = "otlp")]
+    pub(crate) joins: OnceLock<crate::telemetry::JoinSender>,
 }
 
 impl Shared {
@@ -55,6 +58,8 @@ impl Shared {
             brokers: MessageBrokers::default(),
             supervisor,
             handles: OnceLock::new(),
+            #[cfg(feature = "otlp")]
+            joins: OnceLock::new(),
         }
     }
 
@@ -98,7 +103,9 @@ impl Shared {
     ) {
         let view = record.state().client_view.take();
         let name = record.resource_name();
-        if let Some(failure) = peer.failure(name, view.as_deref(), self.surroundings, now) {
+        let failure = peer.failure(name, view.as_deref(), self.surroundings, now);
+        peer.end_join(failure.as_ref(), now);
+        if let Some(failure) = failure {
             return self.failures.note(failure, now);
         }
         let ending = peer.ending();
@@ -119,6 +126,18 @@ impl Shared {
             self.failures.note(failure, now);
         }
     }
+
+    /// Follows the join of `peer`, if joins are traced.
+    #[cfg(feature = "otlp")]
+    pub(in crate::sessions) fn follow(&self, peer: &mut Peer) {
+        if let Some(joins) = self.joins.get() {
+            peer.follow(joins.clone());
+        }
+    }
+
+    /// Follows no joins: this build traces none.
+    #[cfg(not(feature = "otlp"))]
+    pub(in crate::sessions) const fn follow(&self, _peer: &mut Peer) {}
 
     /// Returns the handles of all shards.
     pub fn shards(&self) -> &[Handle] {

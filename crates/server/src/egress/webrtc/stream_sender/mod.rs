@@ -213,6 +213,13 @@ impl StreamSender {
         self.tracks.iter().all(|it| it.front().is_none())
     }
 
+    /// Returns whether video waits to be sent, which begins with a keyframe.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn has_video_waiting(&self) -> bool {
+        let mut video = self.tracks.iter().filter(|it| it.kind() == Kind::Video);
+        video.any(|it| it.front().is_some())
+    }
+
     /// Seals the packets that may leave at `now`. Calls `finished` with each accounted frame whose
     /// last packet is among them.
     ///

@@ -1,0 +1,55 @@
+//! What became of traces and metrics.
+
+use crate::runtime::Counter;
+
+/// What is sent to a collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Traces,
+    Metrics,
+}
+
+impl Signal {
+    /// Both signals, in the order of metrics.
+    pub(crate) const ALL: [Self; 2] = [Self::Traces, Self::Metrics];
+
+    /// Returns the name in metrics, and in the path of the collector.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+/// Counts of one signal.
+#[derive(Debug, Default)]
+pub(crate) struct SignalCounters {
+    /// Requests that the collector took.
+    pub(crate) sent: Counter,
+    /// Requests that it did not take, after all repetitions.
+    pub(crate) failed: Counter,
+    /// Attempts to send a request that was not taken once more.
+    pub(crate) retries: Counter,
+    /// Spans or data points that it rejected out of requests that it took.
+    pub(crate) rejected: Counter,
+}
+
+/// What became of traces and metrics since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct TelemetryCounters {
+    signals: [SignalCounters; Signal::ALL.len()],
+    /// Parts of joins that came while the queue was full.
+    pub(crate) queue_full: Counter,
+    /// Joins that were dropped because too many were under way, or because the other part was missing.
+    pub(crate) incomplete: Counter,
+    /// Traces in requests that the collector did not take.
+    pub(crate) unsent: Counter,
+}
+
+impl TelemetryCounters {
+    /// Returns the counts of `signal`.
+    pub(crate) const fn of(&self, signal: Signal) -> &SignalCounters {
+        &self.signals[signal as usize]
+    }
+}

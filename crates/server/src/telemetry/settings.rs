@@ -1,0 +1,277 @@
+//! The section `telemetry` of the configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::auth::{HIDDEN, serialize_hidden};
+use crate::outbound::WebUrl;
+
+/// Longest header, in bytes.
+const HEADER_BYTES_MAX: usize = 8 << 10;
+
+/// Most headers, and most attributes.
+const ENTRIES_MAX: usize = 32;
+
+/// Longest interval between two exports of metrics, in seconds.
+const INTERVAL_S_MAX: u64 = 3_600;
+
+/// Longest time for one request, in seconds.
+const TIMEOUT_S_MAX: u64 = 60;
+
+/// Traces and metrics that the server sends to others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// Where OpenTelemetry's collector is, or null. Needs a build with the feature `otlp`.
+    #[serde(deserialize_with = "checked")]
+    pub otlp: Option<Otlp>,
+}
+
+/// Traces of joins, and metrics, as OTLP in JSON over HTTP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Otlp {
+    /// URL of the collector, like `http://127.0.0.1:4318`. `/v1/traces` and `/v1/metrics` are
+    /// appended.
+    pub endpoint: WebUrl,
+    /// Headers of each request, such as `authorization`. They are never printed.
+    #[serde(default)]
+    pub headers: BTreeMap<String, HeaderText>,
+    /// A PEM file with the root certificates by which `endpoint` is trusted. Null takes those of
+    /// Mozilla.
+    #[serde(default)]
+    pub roots: Option<PathBuf>,
+    /// Seconds between two exports of metrics, 1 to 3600.
+    #[serde(default = "fifteen")]
+    pub interval_s: u64,
+    /// Seconds that one request may take, 1 to 60.
+    #[serde(default = "ten")]
+    pub timeout_s: u64,
+    /// Whether joins are traced.
+    #[serde(default = "yes")]
+    pub traces: bool,
+    /// Whether metrics are sent.
+    #[serde(default = "yes")]
+    pub metrics: bool,
+    /// Share of successful joins that are sent, 0 to 1. Failed joins are always sent.
+    #[serde(default = "all")]
+    pub sample: f64,
+    /// Name of this server in OpenTelemetry, `service.name`.
+    #[serde(default = "glassline")]
+    pub service_name: String,
+    /// Further attributes of this server, like `deployment.environment.name: production`.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}
+
+const fn ten() -> u64 {
+    10
+}
+
+const fn fifteen() -> u64 {
+    15
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn all() -> f64 {
+    1.0
+}
+
+fn glassline() -> String {
+    "glassline".to_owned()
+}
+
+impl Otlp {
+    /// Checks the keys, for a build that has OpenTelemetry or not.
+    fn check(&self, is_built: bool) -> Result<(), OtlpError> {
+        if self.endpoint.as_str().contains('?') {
+            return Err(OtlpError::Query);
+        }
+        if !(1..=INTERVAL_S_MAX).contains(&self.interval_s) {
+            return Err(OtlpError::Interval);
+        }
+        if !(1..=TIMEOUT_S_MAX).contains(&self.timeout_s) {
+            return Err(OtlpError::Timeout);
+        }
+        if !(0.0..=1.0).contains(&self.sample) {
+            return Err(OtlpError::Sample);
+        }
+        if self.headers.len() > ENTRIES_MAX || self.attributes.len() > ENTRIES_MAX {
+            return Err(OtlpError::Entries);
+        }
+        let is_name = |name: &&String| name.parse::<axum::http::HeaderName>().is_ok();
+        if let Some(bad) = self.headers.keys().find(|name| !is_name(name)) {
+            return Err(OtlpError::HeaderName(bad.clone()));
+        }
+        let ours = ["content-length", "content-type", "host"];
+        let is_ours = |name: &&String| ours.contains(&name.to_ascii_lowercase().as_str());
+        match self.headers.keys().find(is_ours) {
+            Some(bad) => Err(OtlpError::OurHeader(bad.clone())),
+            None if !is_built => Err(OtlpError::NotBuilt),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads the section, and refuses it in a build that cannot do what it says.
+fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Otlp>, D::Error> {
+    let otlp = Option::<Otlp>::deserialize(from)?;
+    if let Some(otlp) = &otlp {
+        let is_built = cfg!(feature = "otlp");
+        otlp.check(is_built).map_err(D::Error::custom)?;
+    }
+    Ok(otlp)
+}
+
+/// Keys of `telemetry.otlp` do not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum OtlpError {
+    #[error(
+        "this glassline was built without OpenTelemetry: build it with `cargo build --release --features otlp`, or remove `telemetry.otlp`"
+    )]
+    NotBuilt,
+    #[error("`endpoint` has no query: write it like http://127.0.0.1:4318")]
+    Query,
+    #[error("`interval_s` is 1 to {INTERVAL_S_MAX}")]
+    Interval,
+    #[error("`timeout_s` is 1 to {TIMEOUT_S_MAX}")]
+    Timeout,
+    #[error("`sample` is 0 to 1")]
+    Sample,
+    #[error("`headers` and `attributes` have at most {ENTRIES_MAX} entries each")]
+    Entries,
+    #[error("'{0}' is no name of a header")]
+    HeaderName(String),
+    #[error("the header '{0}' is written by the server itself")]
+    OurHeader(String),
+}
+
+/// The value of a header, which may be a secret and is never printed. It has visible ASCII characters
+/// and single spaces between them.
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub struct HeaderText(String);
+
+/// The reason why a text is not the value of a header.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderTextError {
+    /// The text is empty or too long.
+    #[error("a header has 1 to {HEADER_BYTES_MAX} bytes, this one has {bytes}")]
+    Length {
+        /// Length found, in bytes.
+        bytes: usize,
+    },
+    /// A character is not visible ASCII.
+    #[error("character {place} of the header is neither visible ASCII nor a space inside")]
+    Character {
+        /// Place of the character, counted from 1.
+        place: usize,
+    },
+}
+
+impl HeaderText {
+    /// Returns the text, for the request that has to contain it.
+    #[cfg(feature = "otlp")]
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for HeaderText {
+    type Error = HeaderTextError;
+
+    fn try_from(text: String) -> Result<Self, HeaderTextError> {
+        let bytes = text.len();
+        if !(1..=HEADER_BYTES_MAX).contains(&bytes) {
+            return Err(HeaderTextError::Length { bytes });
+        }
+        let is_good = |(place, byte): (usize, u8)| {
+            byte.is_ascii_graphic() || byte == b' ' && place > 0 && place + 1 < bytes
+        };
+        match text.bytes().enumerate().position(|it| !is_good(it)) {
+            Some(place) => Err(HeaderTextError::Character { place: place + 1 }),
+            None => Ok(Self(text)),
+        }
+    }
+}
+
+impl fmt::Debug for HeaderText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Serialize for HeaderText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_hidden(&self.0, serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn read(otlp: &str) -> Result<Config, String> {
+        let text = format!("telemetry: {{otlp: {otlp}}}\n");
+        Config::from_yaml(&text, "a.yml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_collector_that_cannot_work_is_refused_with_the_reason() {
+        for (bad, why) in [
+            ("{}", "endpoint"),
+            ("{endpoint: 'collector:4318'}", "http://"),
+            ("{endpoint: 'http://ann:pw@c:4318'}", "user"),
+            ("{endpoint: 'http://c/?key=1'}", "no query"),
+            ("{endpoint: 'http://c', interval_s: 0}", "interval_s"),
+            ("{endpoint: 'http://c', timeout_s: 61}", "timeout_s"),
+            ("{endpoint: 'http://c', sample: 1.5}", "sample"),
+            ("{endpoint: 'http://c', sample: -0.1}", "sample"),
+            ("{endpoint: 'http://c', sample: .nan}", "number"),
+            ("{endpoint: 'http://c', headers: {'a b': c}}", "'a b'"),
+            ("{endpoint: 'http://c', headers: {Host: c}}", "'Host'"),
+            ("{endpoint: 'http://c', headers: {a: ' x'}}", "character 1"),
+            ("{endpoint: 'http://c', intervall_s: 5}", "interval_s"),
+        ] {
+            let error = read(bad).expect_err(bad);
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+        assert!(read("null").is_ok());
+    }
+
+    #[test]
+    fn a_build_without_opentelemetry_says_so_and_what_to_do() {
+        let endpoint = "{\"endpoint\": \"http://127.0.0.1:4318\"}";
+        let otlp: super::Otlp = serde_json::from_str(endpoint).expect("a collector");
+        assert_eq!(otlp.check(true), Ok(()));
+        let error = otlp.check(false).expect_err("not built in").to_string();
+        assert!(
+            error.contains("--features otlp") && error.contains("remove"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    #[cfg(feature = "otlp")]
+    fn headers_are_read_and_never_printed() {
+        let text = "{endpoint: 'http://127.0.0.1:4318', headers: {authorization: 'Bearer s3cret'}}";
+        let config = read(text).expect("a collector");
+        let otlp = config.telemetry.otlp.as_ref().expect("a collector");
+        assert_eq!(otlp.headers["authorization"].reveal(), "Bearer s3cret");
+        let shown = format!("{config:?}{}", config.to_yaml());
+        assert!(
+            !shown.contains("s3cret") && shown.contains("authorization"),
+            "{shown}"
+        );
+    }
+}
