@@ -124,7 +124,7 @@ async function run() {
   for (;;) {
     const reason = await watch();
     if (joinedAtMs !== null) pauses.reset();
-    seen.lastEnd = reason.message;
+    seen.lastEnd = (reason.ended && reason.title) || reason.message;
     unexplained = reason.unexplained ?? unexplained;
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
     const delayMs = explain(reason);
