@@ -74,7 +74,7 @@ pub struct VoiceFrame {
 
 /// Transcodes one voice, packet by packet. See the example of [`Self::push`].
 pub struct VoiceTranscoder {
-    source: Source,
+    source: VoiceDecoder,
     resampler: Option<Resampler>,
     target: Target,
     /// Timestamp behind the latest packet of the source; `None` before the first one.
@@ -88,7 +88,7 @@ pub struct VoiceTranscoder {
     late: u64,
 }
 
-enum Source {
+enum VoiceDecoder {
     Opus(opusic_c::Decoder),
     G711(Companding),
 }
@@ -118,10 +118,10 @@ impl VoiceTranscoder {
             Codec::Opus => {
                 let decoder = opusic_c::Decoder::new(Channels::Mono, SampleRate::Hz48000);
                 let reason = |code: opusic_c::ErrorCode| VoiceError::Setup(code.message().into());
-                Source::Opus(decoder.map_err(reason)?)
+                VoiceDecoder::Opus(decoder.map_err(reason)?)
             }
-            Codec::Pcmu => Source::G711(Companding::Mu),
-            Codec::Pcma => Source::G711(Companding::A),
+            Codec::Pcmu => VoiceDecoder::G711(Companding::Mu),
+            Codec::Pcma => VoiceDecoder::G711(Companding::A),
             codec => return Err(VoiceError::Codec(codec)),
         };
         let format = Format {
@@ -204,7 +204,7 @@ impl VoiceTranscoder {
     /// Fills a gap: libopus guesses the first of it, the rest is silence.
     fn conceal(&mut self, count: usize) {
         let mut left = count;
-        if let Source::Opus(decoder) = &mut self.source {
+        if let VoiceDecoder::Opus(decoder) = &mut self.source {
             while left >= CONCEALED_SAMPLES && count - left < CONCEALED_SAMPLES_MAX {
                 let mut guess = [0.0; CONCEALED_SAMPLES];
                 match decoder.decode_float_to_slice(&[], &mut guess, false) {
@@ -265,7 +265,7 @@ fn gap_samples(gap: i32, filled: u32) -> u32 {
     }
 }
 
-impl Source {
+impl VoiceDecoder {
     const fn rate(&self) -> u32 {
         match self {
             Self::Opus(_) => RATE,
