@@ -21,7 +21,7 @@ fn serve(folder: &Folder, kept: &Kept, text: &str, more: &[&str]) -> Running {
     );
     Running::with_sources_and(specs, |config| {
         kept.configure(config);
-        config.read_files = loaded.read_files;
+        config.files = loaded.files;
     })
 }
 

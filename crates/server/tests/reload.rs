@@ -66,7 +66,7 @@ fn guarded(folder: &Folder) -> Running {
     let loaded = Config::load(&file).expect("a configuration");
     Running::with(2, |config| {
         config.auth = loaded.auth;
-        config.read_files = loaded.read_files;
+        config.files = loaded.files;
         config.rtsp.tls = RtspTls {
             address: "127.0.0.1:0".parse().ok(),
             certificate: Some(data("localhost.pem")),

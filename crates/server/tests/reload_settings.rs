@@ -18,7 +18,7 @@ fn serve(folder: &Folder, text: &str) -> Running {
     let loaded = Config::load(&file).expect("a configuration");
     Running::with(2, |config| {
         config.auth = loaded.auth;
-        config.read_files = loaded.read_files;
+        config.files = loaded.files;
     })
 }
 

@@ -132,7 +132,7 @@ fn a_removed_user_is_put_out_of_the_room() {
     let loaded = Config::load(&file).expect("a configuration");
     let running = Running::with(1, |config| {
         config.auth = loaded.auth;
-        config.read_files = loaded.read_files;
+        config.files = loaded.files;
     });
     let ann = join(&running, "team", &[ANN]).expect("she may");
     let bob = join(&running, "team", &[BOB]).expect("he may");

@@ -218,7 +218,6 @@ pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
     ("crates/lab/src/viewers/step.rs", "Step"),
     ("crates/sctp/src/association/mod.rs", "Association"),
     ("crates/sctp/src/report.rs", "Report"),
-    ("crates/server/src/config/mod.rs", "Config"),
     ("crates/voice/src/jitter/mod.rs", "Buffer"),
     ("crates/webrtc/src/session/sender.rs", "Sender"),
     ("src/bench/data.rs", "Options"),

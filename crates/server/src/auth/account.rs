@@ -6,7 +6,7 @@ use glassline_rtsp::auth::digest::{self, Algorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{HIDDEN, PasswordHash, Pattern, REALM, Role};
+use super::{HIDDEN, PasswordHash, Pattern, REALM, Role, SecretText};
 
 const NAME_BYTES_MAX: usize = 64;
 
@@ -185,7 +185,7 @@ pub enum NameError {
 /// as the password itself for Digest, so it is never printed.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "SecretText")]
 pub struct DigestSecret<const DIGITS: usize>(String);
 
 impl<const DIGITS: usize> DigestSecret<DIGITS> {

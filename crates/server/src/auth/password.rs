@@ -5,7 +5,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::HIDDEN;
+use super::{HIDDEN, SecretText};
 
 /// Most memory that checking a hash may take, in KiB. With the limits on passes and lanes it keeps
 /// a line of a file from stopping the server.
@@ -17,7 +17,7 @@ const LANES_MAX: u32 = 16;
 /// The server never prints it.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "SecretText")]
 pub struct PasswordHash(String);
 
 impl PasswordHash {

@@ -24,13 +24,35 @@ pub(crate) fn with_fingerprints<T>(compare: impl FnOnce() -> T) -> T {
     compared
 }
 
+/// How a secret stands in a configuration file: the text itself, or the file that has the text. Only
+/// the schema of the configuration needs this type.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "the parser of the configuration reads the file")]
+pub(crate) enum SecretText {
+    /// The text itself.
+    Text(String),
+    /// The file that has the text.
+    File(SecretFile),
+}
+
+/// The file that has a secret.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "the parser of the configuration reads the file")]
+pub(crate) struct SecretFile {
+    /// Path of the file, relative to the file in which this stands. A newline at the end of the text
+    /// is left out.
+    file: String,
+}
+
 /// A token that is compared and never printed.
 ///
 /// It has 1–1024 visible ASCII characters, so that it fits into an `Authorization` header and a URL
 /// query.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "SecretText")]
 pub struct Secret(String);
 
 impl Secret {

@@ -55,9 +55,9 @@ impl Config {
         config.auth.load_users_file()?;
         let named = [Some(path), config.auth.users_file.as_deref()];
         let named = named.into_iter().flatten().map(Path::to_owned);
-        config.read_files = named.chain(read).collect();
+        config.files.read = named.chain(read).collect();
         // What they have is in the configuration.
-        config.include.clear();
+        config.files.include.clear();
         Ok(config)
     }
 

@@ -17,6 +17,7 @@ mod document;
 mod effective;
 mod environment;
 mod exposure;
+mod files;
 mod https;
 mod ice_server;
 mod listeners;
@@ -62,6 +63,7 @@ pub use cluster::{Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use environment::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 pub use exposure::Exposure;
+pub use files::ConfigFiles;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collisions, ConfiguredListener, Protocol};
 pub use load::Error;
@@ -135,11 +137,9 @@ pub struct Config {
     /// Further files that are part of this one: paths relative to the file that names them, and one
     /// `*` in the name of a file for all that fit, like `[users.yml, conf.d/*.yml]`. Sections are
     /// merged; a key that two files set is an error.
-    pub include: Vec<PathBuf>,
-    /// All files that the configuration was read from: the file itself first, and those that it names
-    /// and that are read with it.
-    #[serde(skip)]
-    pub read_files: Vec<PathBuf>,
+    #[serde(rename = "include")]
+    #[schemars(with = "Vec<PathBuf>")]
+    pub files: ConfigFiles,
 }
 
 /// Player pages, WHEP and the public API.
@@ -276,7 +276,7 @@ impl Config {
 
     /// Returns the configuration file, from which everything can be read again; `None` without one.
     pub fn file(&self) -> Option<&Path> {
-        self.read_files.first().map(PathBuf::as_path)
+        self.files.read.first().map(PathBuf::as_path)
     }
 
     /// Returns the configured sources with their names.

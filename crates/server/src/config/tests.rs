@@ -224,6 +224,73 @@ fn the_schema_knows_every_section() {
     assert_eq!(schema["additionalProperties"], false);
 }
 
+/// Whether the schema allows `{file: PATH}` in the place that `keys` lead to.
+fn takes_a_file(keys: &[&str]) -> bool {
+    let schema: serde_json::Value =
+        serde_json::from_str(&Config::schema()).expect("a schema is JSON");
+    let resolve = |node: &serde_json::Value| match node["$ref"].as_str() {
+        Some(path) => schema
+            .pointer(path.trim_start_matches('#'))
+            .expect("defined")
+            .clone(),
+        None => node.clone(),
+    };
+    let either = |node: &serde_json::Value| -> Vec<serde_json::Value> {
+        let node = resolve(node);
+        match node["anyOf"].as_array() {
+            Some(all) => all.iter().map(resolve).collect(),
+            None => vec![node],
+        }
+    };
+    let mut nodes = vec![schema.clone()];
+    for key in keys {
+        let inner = |node: &serde_json::Value| match *key {
+            "[]" => node.get("items").cloned(),
+            "*" => node
+                .get("additionalProperties")
+                .filter(|it| it.is_object())
+                .cloned(),
+            _ => node["properties"].get(key).cloned(),
+        };
+        let below = nodes.iter().filter_map(inner).next();
+        let below = below.unwrap_or_else(|| panic!("no {key} of {keys:?}"));
+        // What may be null has its own alternatives one level further down.
+        nodes = either(&below).iter().flat_map(either).collect();
+    }
+    let file = |node: &serde_json::Value| {
+        node["properties"]["file"]["type"] == "string"
+            && node["required"] == serde_json::json!(["file"])
+            && node["additionalProperties"] == false
+    };
+    let is_text = |node: &serde_json::Value| match &node["type"] {
+        serde_json::Value::Array(either) => either.iter().any(|it| it == "string"),
+        one => one == "string",
+    };
+    assert!(nodes.iter().any(is_text), "{keys:?} takes text: {nodes:?}");
+    nodes.iter().any(file)
+}
+
+#[test]
+fn the_schema_lets_every_secret_stand_in_a_file_of_its_own() {
+    for keys in [
+        &["auth", "read_token"][..],
+        &["auth", "tokens", "[]", "token"],
+        &["auth", "users", "[]", "password"],
+        &["auth", "users", "[]", "digest_md5"],
+        &["auth", "jwt", "secret"],
+        &["hooks", "[]", "secret"],
+        &["webrtc", "ice_servers", "[]", "credential"],
+        &["telemetry", "otlp", "headers", "*"],
+        &["cluster", "nats", "password"],
+    ] {
+        assert!(takes_a_file(keys), "{keys:?}");
+    }
+    assert!(
+        !takes_a_file(&["rtsp", "media_folder"]),
+        "a path is no secret"
+    );
+}
+
 #[test]
 fn the_sample_file_is_valid_and_complete() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/glassline.yml");

@@ -119,7 +119,8 @@ impl Configuration {
 impl Files for Configuration {
     fn paths(&self) -> Vec<&Path> {
         self.loaded
-            .read_files
+            .files
+            .read
             .iter()
             .map(PathBuf::as_path)
             .collect()

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::auth::{HIDDEN, serialize_hidden};
+use crate::auth::{HIDDEN, SecretText, serialize_hidden};
 use crate::outbound::WebUrl;
 
 /// Longest header, in bytes.
@@ -158,7 +158,7 @@ enum OtlpError {
 /// and single spaces between them.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "SecretText")]
 pub struct HeaderText(String);
 
 /// The reason why a text is not the value of a header.

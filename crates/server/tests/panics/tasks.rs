@@ -80,7 +80,7 @@ impl UserFile {
         let loaded = Config::load(&self.0.join("glassline.yml")).expect("a configuration");
         Running::with(1, |config| {
             config.auth = loaded.auth;
-            config.read_files = loaded.read_files;
+            config.files = loaded.files;
         })
     }
 }

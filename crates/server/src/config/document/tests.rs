@@ -86,7 +86,7 @@ fn included_files_are_merged_and_a_key_set_twice_names_both_places() {
         "conf.d/a.yml",
         "conf.d/b.yml",
     ] {
-        assert!(config.read_files.contains(&folder.0.join(read)), "{read}");
+        assert!(config.files.read.contains(&folder.0.join(read)), "{read}");
     }
     let twice = folder.load("include: more.yml\n\nlimits: {viewers: 8}\n");
     let twice = twice.expect_err("set twice");
@@ -153,7 +153,7 @@ fn secrets_come_from_files_and_are_shown_nowhere() {
     assert!(token.matches("swordfish-of-ann"));
     assert!(config.auth.tokens[0].token.matches("0123456789abcdef"));
     assert!(
-        config.read_files.contains(&folder.0.join("key")),
+        config.files.read.contains(&folder.0.join("key")),
         "it is watched"
     );
     let shown = format!("{config:?} {} {}", config.to_yaml(), config.to_json());
