@@ -28,10 +28,14 @@ auth:
 hooks: [{on: [publish], command: [/bin/true]}]
 ";
 
+/// The section of the collector, which takes nothing here; only a build with OpenTelemetry reads the
+/// section.
+const TELEMETRY: &str = "telemetry: {otlp: {endpoint: 'http://127.0.0.1:1'}}\n";
+
 #[test]
 fn the_page_of_metrics_agrees() {
     let mut text = String::from("| metric | type | meaning |\n|---|---|---|\n");
-    for family in families(&scrape(Vec::new(), "")) {
+    for family in families(&scrape(CONFIGURATION, Vec::new(), "")) {
         let mut help = markdown(&family.help);
         if !family.reasons.is_empty() {
             let reasons = family.reasons.iter().map(|it| format!("`{it}`"));
@@ -46,17 +50,21 @@ fn the_page_of_metrics_agrees() {
 /// Time for a stream to begin on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answer of `/metrics` of a server with a stream, as soon as it has `row`.
+/// Answer of `/metrics` of a server with a stream, as soon as it has `row`. It has the metrics of
+/// OpenTelemetry if the build has.
 pub(super) fn scrape_until(row: &str) -> String {
-    scrape(vec![SourceSpec::demo()], row)
+    let all = format!("{CONFIGURATION}{TELEMETRY}");
+    let is_built = Config::from_yaml(&all, "test").is_ok();
+    let configuration = if is_built { &all } else { CONFIGURATION };
+    scrape(configuration, vec![SourceSpec::demo()], row)
 }
 
-/// Answer of `/metrics` of a server with these sources and without viewers, as soon as it has `row`.
+/// Answer of `/metrics` of a server with this configuration and these sources, as soon as it has `row`.
 #[expect(clippy::disallowed_methods, reason = "a real server has real time")]
-fn scrape(sources: Vec<SourceSpec>, row: &str) -> String {
+fn scrape(configuration: &str, sources: Vec<SourceSpec>, row: &str) -> String {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let server = runtime.block_on(async {
-        let config = Config::from_yaml(CONFIGURATION, "test").expect("a good configuration");
+        let config = Config::from_yaml(configuration, "test").expect("a good configuration");
         Server::start(config, sources).await.expect("free ports")
     });
     let admin = server.listeners().iter().find(|(name, _)| *name == "admin");
