@@ -127,3 +127,33 @@ fn viewers_choose_among_two_addresses_of_one_version() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// The program that plays for `glassline doctor` and `bench viewers` has one UDP socket a viewer.
+#[test]
+fn a_viewer_plays_where_the_page_has_ipv4_and_the_media_ipv6() {
+    if running(&[]).is_none() {
+        return;
+    }
+    let running = Running::with(2, |config| {
+        config.media.address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let pool = Pool::start(Options::default()).expect("threads");
+    let port = running.listener("http").port();
+    let url = format!("http://127.0.0.1:{port}/{STREAM}/whep");
+    pool.join(Join::new(Endpoint::Whep {
+        url: url.parse().expect("a URL"),
+        transport: IceTransport::Udp,
+    }));
+    let end = Instant::now() + SOON;
+    let plays = || pool.snapshot().iter().any(|it| it.frames >= 10);
+    while !plays() {
+        assert!(Instant::now() < end, "{:#?}", pool.snapshot());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(
+        running.sessions().0,
+        1,
+        "the first offer's session has ended"
+    );
+}

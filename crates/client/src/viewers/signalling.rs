@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use glassline_media::WallClock;
 use glassline_net::UdpSocket;
-use glassline_webrtc::sdp::SessionDescription;
+use glassline_webrtc::sdp::{Candidate, Protocol, SessionDescription};
 use glassline_webrtc::{
     Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session, TransportAddress,
 };
@@ -151,13 +151,29 @@ impl Context {
         }
     }
 
-    /// Opens a socket, posts an offer and returns the answer.
+    /// Posts an offer and returns the answer. Where the page and the media of a server have addresses
+    /// of different IP versions, a second offer is made with a socket of the media's version.
     fn offer(&self, url: &Url, mode: Mode) -> Result<Answered, String> {
         let server = url
             .socket_addrs(|| None)
             .ok()
             .and_then(|addresses| addresses.into_iter().next())
             .ok_or_else(|| format!("cannot resolve the host of {url}"))?;
+        let answered = self.offer_from(url, mode, server)?;
+        let Some(media) = media_of_other_version(&answered.answer.sdp, server) else {
+            return Ok(answered);
+        };
+        let token = self.options.token.as_deref();
+        if let Some(location) = &answered.answer.location
+            && let Err(error) = whep::delete(location, token, self.options.trust)
+        {
+            tracing::debug!(%error, "cannot DELETE the session; the server will time it out");
+        }
+        self.offer_from(url, mode, media)
+    }
+
+    /// Opens a socket that reaches `server`, posts an offer and returns the answer.
+    fn offer_from(&self, url: &Url, mode: Mode, server: SocketAddr) -> Result<Answered, String> {
         let ips = route::local_addresses(server)
             .map_err(|error| format!("no route to {server}: {error}"))?;
         let socket = UdpSocket::bind(route::wildcard(server), &self.options.sockets())
@@ -235,4 +251,49 @@ fn passive_candidate(answer: &str) -> Option<SocketAddr> {
         .flat_map(|it| it.attributes.candidates());
     let passive = candidates.find(|candidate| candidate.is_tcp_passive())?;
     passive.socket_addr()
+}
+
+/// Returns the address of the answer's first UDP candidate, if no UDP candidate has the IP version of
+/// `server`, from whose version a socket cannot send to any of them.
+fn media_of_other_version(answer: &str, server: SocketAddr) -> Option<SocketAddr> {
+    let answer = SessionDescription::parse(answer).ok()?;
+    let candidates = answer.media.iter();
+    let candidates = candidates.flat_map(|it| it.attributes.candidates());
+    let by_udp = candidates.filter(|candidate| candidate.protocol == Protocol::Udp);
+    let media: Vec<_> = by_udp.filter_map(Candidate::socket_addr).collect();
+    let is_reached = media.iter().any(|it| it.is_ipv4() == server.is_ipv4());
+    media.first().copied().filter(|_| !is_reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(candidates: &[&str]) -> String {
+        let mut sdp = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+                       m=video 9 UDP/TLS/RTP/SAVPF 96\r\nc=IN IP4 0.0.0.0\r\n"
+            .to_owned();
+        for candidate in candidates {
+            sdp += &format!("a=candidate:{candidate}\r\n");
+        }
+        sdp
+    }
+
+    #[test]
+    fn media_of_the_other_ip_version_is_found_where_no_candidate_has_that_of_the_page() {
+        let page = SocketAddr::from(([127, 0, 0, 1], 8889));
+        let udp_v4 = "1 1 udp 2130706431 192.0.2.1 8189 typ host";
+        let udp_v6 = "2 1 udp 2130706431 2001:db8::1 8189 typ host";
+        let tcp_v4 = "3 1 tcp 1671430143 192.0.2.1 8189 typ host tcptype passive";
+        let other = |candidates: &[&str]| media_of_other_version(&answer(candidates), page);
+        let v6 = "[2001:db8::1]:8189".parse().expect("an address");
+        assert_eq!(other(&[udp_v6, tcp_v4]), Some(v6));
+        assert_eq!(other(&[udp_v6, udp_v4]), None);
+        assert_eq!(other(&[udp_v4]), None);
+        assert_eq!(other(&[tcp_v4]), None, "there is no UDP at all");
+        assert_eq!(other(&[]), None);
+        let page = "[::1]:80".parse().expect("an address");
+        let v4 = media_of_other_version(&answer(&[udp_v4]), page);
+        assert_eq!(v4, Some(SocketAddr::from(([192, 0, 2, 1], 8189))));
+    }
 }

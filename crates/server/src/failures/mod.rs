@@ -22,5 +22,5 @@ mod record;
 mod shown;
 
 pub(crate) use list::Failures;
-pub(crate) use record::{ClientRole, ConnectionFailure, FailureRecord, Protocol, Stage};
+pub(crate) use record::{ClientRole, ConnectionFailure, DISMISSED, FailureRecord, Protocol, Stage};
 pub(crate) use shown::shown;

@@ -121,6 +121,12 @@ pub(super) enum Origin {
     Server,
 }
 
+/// The end of a session that an operator ended, in words, and what to do if that is not enough.
+pub(crate) const DISMISSED: (&str, &str) = (
+    "an operator ended the session",
+    "GET /api/v1/audit has who ended it; to keep a client away, take its right to read or publish",
+);
+
 /// A connection that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionFailure {

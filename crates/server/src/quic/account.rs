@@ -37,6 +37,9 @@ pub(super) struct Account {
 
 #[derive(Debug, Default)]
 struct State {
+    /// First stream that the session published when an operator ended it, empty if it published
+    /// none; `None` if no operator ended it.
+    dismissed: Option<String>,
     publishes: Vec<String>,
     /// Bytes received at the latest measurement, its time, and the rate since the measurement
     /// before.
@@ -63,6 +66,12 @@ impl Account {
     /// Returns when the session was opened.
     pub(super) const fn opened(&self) -> Instant {
         self.opened
+    }
+
+    /// Returns the stream that the session published when an operator ended it, empty if it published
+    /// none; `None` if no operator ended it.
+    pub(super) fn dismissed(&self) -> Option<String> {
+        self.lock().dismissed.clone()
     }
 
     /// Notes that the session begins to publish `stream`, or ends.
@@ -293,6 +302,17 @@ impl Accounts {
             account.reads == Reads::AsClient && account.lock().publishes.is_empty()
         });
         readers.map(|(id, _)| *id).collect()
+    }
+
+    /// Returns session `id`, which an operator is about to end, and notes that.
+    pub(super) fn dismiss(&self, id: u64) -> Option<Arc<Session>> {
+        let account = self.lock().accounts.get(&id).cloned()?;
+        let session = account.session()?;
+        let mut state = account.lock();
+        let published = state.publishes.first().cloned();
+        state.dismissed = Some(published.unwrap_or_default());
+        drop(state);
+        Some(session)
     }
 
     /// Returns session `id`; `None` before its handshake and after its end.

@@ -10,7 +10,7 @@ use super::access::Denied;
 use super::broadcasts::Fault;
 use super::counters::Reason;
 use super::{OpenedSession, SessionContext};
-use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
+use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 
 /// What to raise where there are too many sessions.
 const LIMITS: &str = "raise quic.clients or quic.clients_per_address";
@@ -109,6 +109,21 @@ impl SessionContext {
         self.note_failure((peer, true), Some(asked), explained);
     }
 
+    /// Notes that an operator ended a session, if that is why it ended.
+    pub(super) fn note_dismissed(&self, peer: SocketAddr, opened: &OpenedSession) {
+        let Some(stream) = opened.account.dismissed() else {
+            return;
+        };
+        let (reason, remedy) = DISMISSED;
+        let asked = match stream.is_empty() {
+            true => (opened.folder.as_str(), Role::Subscriber),
+            false => (stream.as_str(), Role::Publisher),
+        };
+        let explained = (Stage::Connected, reason.to_owned(), Some(remedy));
+        let failure = failure(peer, Some(asked), explained);
+        self.failures.note_end(failure, Instant::now());
+    }
+
     /// Notes why a publisher that was granted its session could not publish.
     pub(super) fn note_disconnected(&self, peer: SocketAddr, fault: &Fault) {
         let (stage, remedy) = match fault.reason {
@@ -151,26 +166,38 @@ impl SessionContext {
         &self,
         (peer, is_proven): (SocketAddr, bool),
         asked: Option<(&str, Role)>,
-        (stage, reason, remedy): (Stage, String, Option<&str>),
+        explained: Explained<'_>,
     ) {
-        let (path, role) = asked.unzip();
-        let failure = ConnectionFailure {
-            stream: path.unwrap_or_default().to_owned(),
-            protocol: Protocol::Quic,
-            role: match role {
-                Some(Role::Publisher) => ClientRole::Publisher,
-                Some(Role::Subscriber) => ClientRole::Viewer,
-                Some(Role::Both) | None => ClientRole::Client,
-            },
-            stage,
-            from: peer.ip(),
-            session: None,
-            reason,
-            remedy: remedy.map(str::to_owned),
-        };
+        let failure = failure(peer, asked, explained);
         match is_proven {
             true => self.failures.note(failure, Instant::now()),
             false => self.failures.note_unproven(failure, Instant::now()),
         }
+    }
+}
+
+/// A stage, a reason, and what to change.
+type Explained<'a> = (Stage, String, Option<&'a str>);
+
+/// Returns a failure of a client at `peer`. `asked`: path and role of its request, if there was one.
+fn failure(
+    peer: SocketAddr,
+    asked: Option<(&str, Role)>,
+    (stage, reason, remedy): Explained<'_>,
+) -> ConnectionFailure {
+    let (path, role) = asked.unzip();
+    ConnectionFailure {
+        stream: path.unwrap_or_default().to_owned(),
+        protocol: Protocol::Quic,
+        role: match role {
+            Some(Role::Publisher) => ClientRole::Publisher,
+            Some(Role::Subscriber) => ClientRole::Viewer,
+            Some(Role::Both) | None => ClientRole::Client,
+        },
+        stage,
+        from: peer.ip(),
+        session: None,
+        reason,
+        remedy: remedy.map(str::to_owned),
     }
 }

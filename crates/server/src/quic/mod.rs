@@ -311,7 +311,10 @@ async fn serve(
     tokio::select! {
         ended = session.ended() => {
             tracing::debug!(%peer, %ended, "QUIC session ended");
-            context.note_unread(peer, &opened);
+            match account.dismissed() {
+                Some(_) => {}
+                None => context.note_unread(peer, &opened),
+            }
         }
         () = taking => {}
         _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
@@ -324,6 +327,7 @@ async fn serve(
             session.abort(Refusal::Restart);
         }
     }
+    context.note_dismissed(peer, &opened);
 }
 
 /// A session whose client was granted what it asked for.

@@ -55,7 +55,7 @@ impl Shared {
 
     /// Ends session `id` on behalf of an operator. Returns whether there is such a session.
     pub(crate) fn dismiss(&self, id: u64) -> bool {
-        let session = self.accounts.session(id);
+        let session = self.accounts.dismiss(id);
         if let Some(session) = &session {
             tracing::info!(peer = %session.peer(), "QUIC session ended by an operator");
             session.abort(Refusal::Dismissed);

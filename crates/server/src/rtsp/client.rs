@@ -222,15 +222,26 @@ impl Client {
         requester.forwarded(self.connection.is_forwarded())
     }
 
+    /// Returns the name of the stream of the client's session, and the client's role in it.
+    fn served(&self) -> Option<(&str, ClientRole)> {
+        match &self.role {
+            Role::Idle => None,
+            Role::Player(session) => Some((session.name(), ClientRole::Viewer)),
+            Role::Publisher(session) => {
+                let name = session.recording.name().as_str();
+                Some((name, ClientRole::Publisher))
+            }
+        }
+    }
+
     /// Returns the failure that the end of the connection means; `None` if it means none.
     pub(super) fn failure(
         &self,
         end: &ConnectionEnd<'_>,
         now: Instant,
     ) -> Option<ConnectionFailure> {
-        if let (Some(explained), Some(session)) = (interrupted(end), self.player()) {
-            let viewer = (session.name(), ClientRole::Viewer);
-            return Some(failures::failure(viewer, explained, self.peer.ip()));
+        if let (Some(explained), Some(served)) = (interrupted(end), self.served()) {
+            return Some(failures::failure(served, explained, self.peer.ip()));
         }
         let unfinished = Unfinished {
             handshake: self.wire.is_within_handshake(),

@@ -24,9 +24,8 @@ pub(super) enum Command {
         id: RequestId,
         answer: Box<Answer>,
     },
-    /// End the session of the client at this address on behalf of an operator, and answer whether
-    /// there is one.
-    Dismiss(SocketAddr, oneshot::Sender<bool>),
+    /// End the session of a client, if there is one.
+    Dismiss(Dismissal),
     /// Return the clients that have a session.
     List(oneshot::Sender<Vec<ClientView>>),
     /// The result of looking up a path in the media folder.
@@ -42,6 +41,17 @@ pub(super) enum Command {
     MakeRoom(Option<SourcePrefix>),
     /// End every session and then the thread.
     Stop,
+}
+
+/// The wish to end the session of a client.
+#[derive(Debug)]
+pub(super) struct Dismissal {
+    /// Address of the client.
+    pub(super) address: SocketAddr,
+    /// Whether an operator wants that. Otherwise the client is to come back, to another server.
+    pub(super) by_operator: bool,
+    /// Takes whether there is such a session.
+    pub(super) reply: oneshot::Sender<bool>,
 }
 
 /// The result of looking up a path in the media folder.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use glassline_rtsp::server::{Access, Answered, Closed, Event};
 
 use crate::auth::query_token;
-use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
+use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 use crate::ingest::Ended;
 use crate::ingest::oversized::SMALLER_FRAMES;
 
@@ -57,6 +57,8 @@ pub(super) enum ConnectionEnd<'a> {
     TooSlow,
     /// The token of a client has expired.
     Lapsed,
+    /// An operator ended the session.
+    Dismissed,
 }
 
 /// What a connection was doing when it ended.
@@ -171,7 +173,10 @@ impl RequestedStream {
             )),
             ConnectionEnd::Closed(closed) => self.closed(closed),
             // Of a player, see `interrupted`; others have not begun.
-            ConnectionEnd::Stalled(_) | ConnectionEnd::TooSlow | ConnectionEnd::Lapsed => None,
+            ConnectionEnd::Stalled(_)
+            | ConnectionEnd::TooSlow
+            | ConnectionEnd::Lapsed
+            | ConnectionEnd::Dismissed => None,
             ConnectionEnd::ByClient => self.left(unfinished),
             ConnectionEnd::Broken(error) => self.left(unfinished).or_else(|| {
                 let reason = format!("the connection broke before a request came: {error}");
@@ -235,7 +240,7 @@ impl RequestedStream {
     }
 }
 
-/// Explains why the server ends a player's connection over which media flowed; `None` if it does not.
+/// Explains why the server ends a connection over which media flowed; `None` if it does not.
 pub(super) fn interrupted(end: &ConnectionEnd<'_>) -> Option<Explained> {
     let (reason, remedy) = match end {
         ConnectionEnd::Stalled(idle) => (
@@ -255,6 +260,7 @@ pub(super) fn interrupted(end: &ConnectionEnd<'_>) -> Option<Explained> {
             "the server ended the session: the client's token has expired".to_owned(),
             "give the client a new token before the old one ends, or tokens of a longer life",
         ),
+        ConnectionEnd::Dismissed => (DISMISSED.0.to_owned(), DISMISSED.1),
         _ => return None,
     };
     Some((Stage::Connected, reason, Some(remedy)))

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use glassline_hub::Hub;
 use tokio::sync::oneshot;
 
-use super::command::Command;
+use super::command::{Command, Dismissal};
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
@@ -126,7 +126,7 @@ impl Handle {
     /// Ends the session of the client at `address` on behalf of an operator. Returns whether the
     /// thread has one; `None` if the thread's inbox is full or the thread has ended.
     pub async fn dismiss(&self, address: SocketAddr) -> Option<bool> {
-        let was_there = self.end_session(address).await?;
+        let was_there = self.end_session(address, true).await?;
         if was_there {
             tracing::info!(client = %address, "RTSP session ended by an operator");
         }
@@ -138,16 +138,21 @@ impl Handle {
     /// Every player notices a connection that ends. Returns whether the thread has such a session;
     /// `None` if the thread's inbox is full or the thread has ended.
     pub(crate) async fn send_elsewhere(&self, address: SocketAddr) -> Option<bool> {
-        let was_there = self.end_session(address).await?;
+        let was_there = self.end_session(address, false).await?;
         if was_there {
             tracing::debug!(client = %address, "RTSP player sent away: this server leaves the cluster");
         }
         Some(was_there)
     }
 
-    async fn end_session(&self, address: SocketAddr) -> Option<bool> {
+    async fn end_session(&self, address: SocketAddr, by_operator: bool) -> Option<bool> {
         let (reply, was_there) = oneshot::channel();
-        self.send(Command::Dismiss(address, reply)).ok()?;
+        let dismissal = Dismissal {
+            address,
+            by_operator,
+            reply,
+        };
+        self.send(Command::Dismiss(dismissal)).ok()?;
         was_there.await.ok()
     }
 

@@ -7,6 +7,7 @@ use mio::event::Event;
 
 use super::client::Client;
 use super::clients::Clients;
+use super::command::Dismissal;
 use super::failures::ConnectionEnd;
 use super::reception::Departure;
 use super::udp_clients::UdpClients;
@@ -19,10 +20,21 @@ impl Clients {
         let Some(failure) = client.and_then(|it| it.failure(end, now)) else {
             return;
         };
-        match end {
-            ConnectionEnd::Lapsed => self.shared.failures.note_end(failure, now),
-            _ => self.shared.failures.note(failure, now),
+        let is_ours = matches!(end, ConnectionEnd::Lapsed | ConnectionEnd::Dismissed);
+        if is_ours {
+            self.shared.failures.note_end(failure, now);
+        } else {
+            self.shared.failures.note(failure, now);
         }
+    }
+
+    /// Returns the client whose session is to be ended, if there is one, and notes an operator's wish.
+    pub(super) fn to_dismiss(&self, dismissal: &Dismissal, now: Instant) -> Option<Key> {
+        let found = self.with_session(dismissal.address);
+        if let Some(key) = found.filter(|_| dismissal.by_operator) {
+            self.note_end(key, &ConnectionEnd::Dismissed, now);
+        }
+        found
     }
 
     /// Notes that a client is released because it takes less than it is sent, if that is why.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::failures::DISMISSED;
 use crate::runtime::SessionId;
 
 /// Time for which a reason is kept, as for failures. A page asks as soon as it sees its connection
@@ -106,10 +107,7 @@ impl EndReason {
                 "the server ended the session: the publisher sent no media that viewers can begin with",
                 "see whether its encoder runs, and set the keyframe interval to 1 or 2 s",
             ),
-            Self::Dismissed => (
-                "an operator ended the session",
-                "GET /api/v1/audit has who ended it; to keep a client away, take its right to read or publish",
-            ),
+            Self::Dismissed => DISMISSED,
             Self::NotPublished => (
                 "the server ended the session: the stream could not be published",
                 "the lines before in the server's log have the reason",

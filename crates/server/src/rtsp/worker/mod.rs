@@ -212,11 +212,11 @@ impl Worker {
                     self.serve(client, now);
                 }
                 // The requester may have stopped waiting; the reply is then dropped.
-                Command::Dismiss(address, reply) => {
-                    let found = self.clients.with_session(address);
+                Command::Dismiss(dismissal) => {
+                    let found = self.clients.to_dismiss(&dismissal, now);
                     found.into_iter().for_each(|key| self.dismiss(key, now));
                     // The operator may not wait any more.
-                    let _ = reply.send(found.is_some());
+                    let _ = dismissal.reply.send(found.is_some());
                 }
                 Command::List(reply) => drop(reply.send(self.clients.views(now))),
                 Command::MakeRoom(source) => {

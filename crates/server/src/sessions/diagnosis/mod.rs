@@ -168,7 +168,7 @@ pub(super) fn lost(
     silent: Duration,
 ) -> Diagnosis {
     let address = address.map_or_else(|| "its address".to_owned(), |it| it.to_string());
-    let connected = waited.saturating_sub(silent).as_secs();
+    let connected = waited.saturating_sub(silent);
     if silent < CHECKS_MISSED {
         return Diagnosis::new(
             Stage::Connected,
@@ -181,10 +181,14 @@ pub(super) fn lost(
              firewall between",
         );
     }
+    let how_long = match connected.as_secs() {
+        0 => "connected, and lost within a second of its offer".to_owned(),
+        seconds => format!("connected for {seconds} s, and lost"),
+    };
     Diagnosis::new(
         Stage::Connected,
         format!(
-            "connected for {connected} s, and lost: for {} s no sign of life (connectivity check or media) came \
+            "{how_long}: for {} s no sign of life (connectivity check or media) came \
              from the client at {address}",
             silent.as_secs()
         ),

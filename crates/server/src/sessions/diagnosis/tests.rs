@@ -289,6 +289,9 @@ fn a_lost_client_is_told_from_one_that_answers_nothing() {
     let reason = "connected for 60 s, and lost: for 20 s no sign of life (connectivity check or media) came \
                   from the client at 198.51.100.7:5000";
     assert_eq!(gone.reason, reason);
+    let at_once = lost(Some(udp(SOMEBODY)), Duration::from_millis(20_400), s(20));
+    let begins = "connected, and lost within a second of its offer: for 20 s no sign of life";
+    assert!(at_once.reason.starts_with(begins), "{at_once:?}");
     let deaf = lost(Some(udp(SOMEBODY)), s(80), s(3));
     assert!(
         deaf.reason.contains("still sends, but answered none"),
