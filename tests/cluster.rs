@@ -19,6 +19,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there,
     },
     Test {
+        name: "cluster::a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it",
+        needs: &[Peer::Nats],
+        run: a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it,
+    },
+    Test {
         name: "cluster::a_publisher_whose_server_was_killed_goes_on_at_another_one",
         needs: &[Peer::Nats],
         run: a_publisher_whose_server_was_killed_goes_on_at_another_one,
@@ -221,6 +226,24 @@ fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() ->
     }
     drop(second);
     Ok(())
+}
+
+fn a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let [first, second] = nodes(["a", "b"], &nats)?;
+    for name in ["cam1", "cam2", "cam3"] {
+        let publisher = publish(&first, &format!("/{name}/whip"))?;
+        // The name is known as soon as the publisher has it, a quarter of a second before its media.
+        wait_for_owner(&second, name, "a")?;
+        let watching = Watching::join(&second, name)?;
+        watching.sees(10)?;
+        drop((watching, publisher));
+    }
+    let pulls = second.metric("glassline_cluster_pulls_total")?;
+    match pulls {
+        3.0 => Ok(()),
+        _ => Err(format!("{pulls} pulls of three streams").into()),
+    }
 }
 
 /// Whether `server` knows that `a` has claimed a stream, and that `b` serves one viewer of WHEP and one

@@ -104,6 +104,13 @@ impl Provenances {
         }
     }
 
+    /// Returns whether this server has the claim of a stream: no other server publishes it.
+    pub(crate) fn is_claimed(&self, name: &StreamName) -> bool {
+        let known = self.lock();
+        let provenance = known.streams.get(name).map(|(_, provenance)| provenance);
+        provenance.is_some_and(|it| it.path == [self.node.clone()])
+    }
+
     fn own(&self) -> Provenance {
         Provenance {
             epoch: 0,
@@ -139,13 +146,16 @@ mod tests {
         };
         let first = provenances.begin(&name, pulled(1));
         assert_eq!(provenances.of(&name).path, [node("there"), node("here")]);
+        assert!(!provenances.is_claimed(&name));
         let own = provenances.begin_own(&name, 2);
         provenances.change(&name, first, pulled(1));
         provenances.end(&name, first);
         let known = provenances.of(&name);
         assert_eq!((known.epoch, known.incarnation), (2, 7));
         assert_eq!(known.path, [node("here")]);
+        assert!(provenances.is_claimed(&name));
         provenances.end(&name, own);
+        assert!(!provenances.is_claimed(&name));
         assert_eq!(provenances.of(&name).epoch, 0);
     }
 }

@@ -49,6 +49,9 @@ pub(crate) struct Services {
     pub(crate) provenance_of: Provenances,
     /// Returns whether servers may have the stream of this name.
     pub(crate) has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Returns whether this server is the one of the cluster that publishes the stream of this name, or
+    /// is about to.
+    pub(crate) is_own: Arc<dyn Fn(&StreamName) -> bool + Send + Sync>,
     pub(crate) supervisor: Arc<Supervisor>,
 }
 
@@ -138,12 +141,38 @@ async fn find(name: &str, asking: &[NodeName], services: &Services) -> Option<Ar
     if !(services.has)(name) {
         return None;
     }
+    if let Ok(name) = StreamName::parse(name)
+        && (services.is_own)(&name)
+    {
+        return await_own(&name, services).await;
+    }
     let found = services.hub.stream(name);
     let stream = found.or_else(|| (services.find)(name, asking))?;
     if may_come(&stream) {
         drop(await_tracks(&stream).await);
     }
     (!stream.tracks().is_empty()).then_some(stream)
+}
+
+/// Returns a stream of this server's own, once it is published. Other servers learn of a publisher when
+/// it has the name, which is before its first frame. Refused then, they would search elsewhere for
+/// seconds.
+async fn await_own(name: &StreamName, services: &Services) -> Option<Arc<Stream>> {
+    let changed = Arc::new(TaskWaker::default());
+    let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+    services.hub.watch(&watcher);
+    // A camera on demand comes because somebody asks.
+    let mut demand = None;
+    while (services.is_own)(name) {
+        if let Some(stream) = services.hub.stream(name.as_str()) {
+            if stream.is_published() && !stream.tracks().is_empty() {
+                return Some(stream);
+            }
+            demand.get_or_insert_with(|| stream.demand());
+        }
+        changed.woken().await;
+    }
+    None
 }
 
 /// A stream that is offered.

@@ -50,6 +50,7 @@ impl Nodes {
         } = services?;
         let origin = Origin::with_deadline(moq::DEADLINE);
         let (finder, offered_by) = (Arc::clone(&directory), Arc::clone(&directory));
+        let owned_by = Arc::clone(&provenances);
         let offered = units::Services {
             hub: Arc::clone(hub),
             node: identity.name,
@@ -57,6 +58,7 @@ impl Nodes {
             find: Arc::new(move |name, asking| finder.begin_for_nodes(name, asking)),
             provenance_of: Arc::new(move |name| provenances.of(name)),
             has: Arc::new(move |name| offered_by.offers(name)),
+            is_own: Arc::new(move |name| owned_by.is_claimed(name)),
             supervisor: Arc::clone(supervisor),
         };
         let (offering, until) = (origin.clone(), stopped.clone());
