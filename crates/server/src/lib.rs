@@ -32,6 +32,7 @@ pub mod fuzzing {
     pub use crate::ingest::fuzz_assembler as assembler;
     pub use crate::ingest::rtsp::fuzzing::record;
     pub use crate::ingest::whip::fuzzing::whip;
+    pub use crate::messages::fuzz_record as server_messages;
     #[cfg(fuzzing)]
     pub use crate::quic::fuzzing::webtransport;
     pub use crate::sessions::fuzz_registry as registry;

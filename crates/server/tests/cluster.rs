@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{Cluster, ClusterOrigin, PublicUrls, Secret};
+use glassline_server::config::{Cluster, ClusterOrigin, Config, PublicUrls, Secret};
 use serde_json::{Value, json};
 
 use crate::panics::fail_at;
@@ -47,6 +47,19 @@ pub(crate) fn node(name: &str, origins: &[&Running]) -> Running {
     Running::with(1, |config| config.cluster = cluster(name, origins))
 }
 
+/// A server called `name` that pulls from `origins`, which are reached by the addresses beside them.
+pub(crate) fn node_with(
+    name: &str,
+    origins: &[(SocketAddr, &Running)],
+    change: impl FnOnce(&mut Config),
+) -> Running {
+    let origins = origins.iter().map(|(at, it)| origin(*at, it)).collect();
+    Running::with(1, |config| {
+        config.cluster = cluster(name, origins);
+        change(config);
+    })
+}
+
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !done() {
@@ -60,13 +73,13 @@ fn video_frames(peer: &Peer<'_>) -> usize {
 }
 
 /// A path to a server that can be cut without a word to anybody, as a host that loses power is.
-struct Path {
-    address: SocketAddr,
+pub(crate) struct Path {
+    pub(crate) address: SocketAddr,
     is_cut: Arc<AtomicBool>,
 }
 
 impl Path {
-    fn to(server: SocketAddr) -> Self {
+    pub(crate) fn to(server: SocketAddr) -> Self {
         let outside = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let inside = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let address = outside.local_addr().expect("bound");
@@ -100,7 +113,7 @@ impl Path {
         Self { address, is_cut }
     }
 
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 }
@@ -218,7 +231,7 @@ fn a_ring_of_servers_answers_that_the_stream_is_nowhere_at_once() {
     let reserved = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let first_at = reserved.local_addr().expect("bound");
     drop(reserved);
-    let named = |config: &mut glassline_server::config::Config| {
+    let named = |config: &mut Config| {
         config.quic.certificate = Some(data("localhost.pem"));
         config.quic.key = Some(data("localhost.key.pem"));
     };

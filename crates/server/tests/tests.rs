@@ -20,6 +20,7 @@ mod broken_connections;
 mod browsers;
 mod check;
 mod cluster;
+mod cluster_messages;
 mod configured_sources;
 mod connections;
 mod data;

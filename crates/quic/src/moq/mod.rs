@@ -40,6 +40,8 @@ mod frame;
 pub mod fuzzing;
 mod keyframe_requests;
 mod lag;
+mod message_opener;
+mod message_stream;
 mod node_session;
 mod origin;
 mod refusal;
@@ -72,6 +74,11 @@ pub use codec::{Framing, is_carried};
 pub use control_datagrams::{Report, RoundTrips};
 pub use ended::Ended;
 pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};
+pub use message_opener::MessageOpener;
+pub use message_stream::{
+    MESSAGES_VERSION, MessageReceiver, MessageRefusal, MessageRequest, MessageRequests,
+    MessageSender, MessageStreamError,
+};
 pub use node_session::{NodeAddress, connect_node};
 pub use origin::Origin;
 pub use refusal::Refusal;

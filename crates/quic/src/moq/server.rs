@@ -272,11 +272,14 @@ impl SessionRequest {
             connection.set_max_concurrent_bi_streams(NODE_REQUESTS.into());
             self.link.control.compare_clocks(clock);
         }
+        let messages = grant.node.map(|_| self.link.messages.listen());
         let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));
-        Ok(Session::assemble(
-            self.link, session, grant.read, inbound, registry,
-        ))
+        let session = Session::assemble(self.link, session, grant.read, inbound, registry);
+        if let Some(messages) = messages {
+            session.message_requests.put(messages);
+        }
+        Ok(session)
     }
 
     /// Refuses the request and closes the connection.

@@ -13,6 +13,7 @@ use super::broadcast::Broadcast;
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
 use super::control_datagrams::{self, Report};
 use super::ended::Ended;
+use super::message_stream::{MessageRequests, UntakenRequests};
 use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
 use super::session_stats::{SessionStats, session_stats};
@@ -157,6 +158,8 @@ pub struct Session {
     task: AbortHandle,
     /// Asks the peer for its clock, if it is a server of the same cluster.
     pub(super) asking: Option<AbortHandle>,
+    /// Requests of the peer for messages, if it is a server of the same cluster.
+    pub(super) message_requests: UntakenRequests,
 }
 
 impl Session {
@@ -214,6 +217,7 @@ impl Session {
             bitrate,
             task: task.abort_handle(),
             asking: None,
+            message_requests: UntakenRequests::default(),
         }
     }
 
@@ -305,6 +309,12 @@ impl Session {
         let _ = self
             .link
             .send_datagram(&control_datagrams::keyframe_request());
+    }
+
+    /// Returns the peer's requests for messages, once; `None` if the peer is no server of the same
+    /// cluster that reads streams.
+    pub fn take_message_requests(&self) -> Option<MessageRequests> {
+        self.message_requests.take()
     }
 
     /// Returns the bytes of frames that the session keeps of what its peer has sent.

@@ -92,11 +92,22 @@ impl poll::SendStream for SendStream {
 pub(super) struct RecvStream {
     stream: noq::RecvStream,
     is_web: bool,
+    /// First byte of the stream, if that was read to learn what the stream is for.
+    first: Option<u8>,
 }
 
 impl RecvStream {
     pub(super) const fn new(stream: noq::RecvStream, is_web: bool) -> Self {
-        Self { stream, is_web }
+        Self::begun(stream, is_web, None)
+    }
+
+    /// Wraps a stream of which the `first` byte was read already.
+    pub(super) const fn begun(stream: noq::RecvStream, is_web: bool, first: Option<u8>) -> Self {
+        Self {
+            stream,
+            is_web,
+            first,
+        }
     }
 
     fn error(&self, error: noq::ReadError) -> Error {
@@ -118,6 +129,10 @@ impl poll::RecvStream for RecvStream {
     ) -> Poll<Result<Option<usize>, Error>> {
         if to.is_empty() {
             return Poll::Ready(Ok(Some(0)));
+        }
+        if let Some(first) = self.first.take() {
+            to[0] = first;
+            return Poll::Ready(Ok(Some(1)));
         }
         let read = ready!(self.stream.poll_read(cx, to));
         Poll::Ready(match read {
@@ -158,6 +173,9 @@ impl poll::RecvStream for RecvStream {
     ) -> Poll<Result<Option<Bytes>, Error>> {
         if max == 0 {
             return Poll::Ready(Ok(Some(Bytes::new())));
+        }
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Ok(Some(Bytes::copy_from_slice(&[first]))));
         }
         let read = ready!(pin!(self.stream.read_chunk(max)).poll(cx));
         Poll::Ready(read.map_err(|error| self.error(error)))

@@ -18,17 +18,21 @@ use web_transport_trait::{Stats, poll};
 
 use super::control_datagrams::ControlDatagrams;
 use super::error::Error;
+use super::message_stream::MessageStreams;
 use super::stream::{RecvStream, SendStream};
 use super::web::Web;
 use crate::{CongestionMonitor, CongestionStats};
 
 type Wait<T> = Option<Pin<Box<dyn Future<Output = Result<T, Error>> + Send + Sync>>>;
 
+/// A bidirectional stream that the peer opened: both directions, and the first byte if that was read.
+type Accepted = (noq::SendStream, (noq::RecvStream, Option<u8>));
+
 /// The connection of one MoQ session.
 pub(super) struct Session {
     link: Arc<Link>,
     accept_uni: Wait<noq::RecvStream>,
-    accept_bi: Wait<(noq::SendStream, noq::RecvStream)>,
+    accept_bi: Wait<Accepted>,
     open_uni: Wait<noq::SendStream>,
     open_bi: Wait<(noq::SendStream, noq::RecvStream)>,
     datagram: Wait<Bytes>,
@@ -44,6 +48,8 @@ pub(super) struct Link {
     monitor: CongestionMonitor,
     pub(super) control: ControlDatagrams,
     pub(super) queue: Queue,
+    /// Streams that the peer, a server of the same cluster, opens for messages.
+    pub(super) messages: MessageStreams,
 }
 
 /// Bytes of frames in the send queue, counted for the backlog.
@@ -83,6 +89,7 @@ impl Session {
         Self::over(Arc::new(Link {
             control: ControlDatagrams::default(),
             queue: Queue::default(),
+            messages: MessageStreams::default(),
             connection,
             web,
             protocol,
@@ -113,6 +120,10 @@ impl Session {
     fn recv(&self, stream: noq::RecvStream) -> RecvStream {
         RecvStream::new(stream, self.link.web.is_some())
     }
+
+    fn request(&self, (stream, first): (noq::RecvStream, Option<u8>)) -> RecvStream {
+        RecvStream::begun(stream, self.link.web.is_some(), first)
+    }
 }
 
 impl Clone for Session {
@@ -129,10 +140,17 @@ impl Link {
         }
     }
 
-    async fn accept_bi(&self) -> Result<(noq::SendStream, noq::RecvStream), Error> {
-        match &self.web {
-            Some(web) => web.accept_bi(&self.connection).await,
-            None => Ok(self.connection.accept_bi().await?),
+    /// Returns the next stream of MoQ; streams of messages are handled elsewhere.
+    async fn accept_bi(&self) -> Result<Accepted, Error> {
+        if let Some(web) = &self.web {
+            let (send, receive) = web.accept_bi(&self.connection).await?;
+            return Ok((send, (receive, None)));
+        }
+        loop {
+            let (send, receive) = self.connection.accept_bi().await?;
+            if let Some(accepted) = self.messages.take(send, receive).await {
+                return Ok(accepted);
+            }
         }
     }
 
@@ -266,11 +284,11 @@ impl poll::Session for Session {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(SendStream, RecvStream), Error>> {
         let link = &self.link;
-        let (send, recv) = ready!(poll_wait(&mut self.accept_bi, cx, || {
+        let (send, begun) = ready!(poll_wait(&mut self.accept_bi, cx, || {
             let link = Arc::clone(link);
             async move { link.accept_bi().await }
         }))?;
-        Poll::Ready(Ok((self.send(send), self.recv(recv))))
+        Poll::Ready(Ok((self.send(send), self.request(begun))))
     }
 
     fn poll_open_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream, Error>> {

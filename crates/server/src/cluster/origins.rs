@@ -13,6 +13,7 @@ use super::asked::{AskedStreams, Asking};
 use super::identity::{Identity, Provenances};
 use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
+use crate::messages::MessageLinks;
 use crate::rooms;
 use crate::runtime::{FaultPoint, Part, Supervisor, TaskWaker};
 
@@ -63,9 +64,17 @@ impl Directory {
         identity: &Identity,
         provenances: &Arc<Provenances>,
         supervisor: &Arc<Supervisor>,
+        messages: &Arc<MessageLinks>,
         (settings, member): (Settings, Option<Arc<Member>>),
     ) -> std::io::Result<Arc<Self>> {
-        let pulls = Pulls::new(hub, identity, provenances, supervisor, settings.linger)?;
+        let pulls = Pulls::new(
+            hub,
+            identity,
+            provenances,
+            supervisor,
+            messages,
+            settings.linger,
+        )?;
         Ok(Arc::new(Self {
             origins: settings.origins,
             member,

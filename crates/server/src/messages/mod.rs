@@ -9,17 +9,25 @@
 //! Two participants of a room have a broker of their own. A message that one sends in the session
 //! in which it hears the other arrives in the session in which the other hears it.
 //!
+//! Where the publisher is at another server of the cluster, [`servers`] is the publisher's side here,
+//! and the viewers' side there.
+//!
 //! A message is stored once for all receivers. A shard takes it out of its inbox in the next turn
 //! of its loop; each session then queues the messages that it has not sent yet ([`session`]). The
 //! hub is not involved: messages have no timeline, no keyframes, and no past that a new viewer
 //! could begin with.
 
 mod counters;
+mod inbox;
+mod policy;
 mod publication;
+mod servers;
 mod session;
 mod stats;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,21 +35,23 @@ use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
 pub(crate) use counters::DataCounters;
+pub(crate) use inbox::Inbox;
+pub(crate) use policy::DataPolicy;
 pub(crate) use publication::Publication;
+#[cfg(any(test, fuzzing))]
+pub use servers::fuzz_record;
+pub(crate) use servers::{Downstream, MessageLinks, PulledPublisher, ServerCounters, Upstream};
 pub(crate) use session::{Association, Messages};
 pub(crate) use stats::{DataStats, MessageCounts};
 
 use crate::runtime::SessionId;
 
-/// Most messages that wait for a shard's next turn. Turns are a millisecond or two apart. A shard
-/// that stands still for longer finds out how many messages it missed.
-const INBOX_MESSAGES_MAX: usize = 4096;
-/// Most bytes of messages that wait for a shard's next turn.
-const INBOX_BYTES_MAX: usize = 8 << 20;
-
 /// Bytes that are counted for a message in addition to its content, so that empty messages have a
 /// cost.
 pub(crate) const MESSAGE_OVERHEAD_BYTES: usize = 128;
+
+/// Widest gap in the numbers of what is posted.
+const GAP_MAX: u64 = u32::MAX as u64;
 
 /// The two sides of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +110,21 @@ impl Bounds {
 pub(crate) struct Posted {
     /// Consecutive number of everything posted to this side: a gap means that something was missed.
     pub(crate) number: u64,
+    /// The number that the content got first.
+    pub(crate) first: FirstNumber,
     /// The message or event.
     pub(crate) content: PostedContent,
     /// Time at which it was posted.
     pub(crate) at: Instant,
+}
+
+/// The number of a message at the broker that it was posted to first, on whichever server of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstNumber {
+    /// Random number of that broker.
+    pub(crate) broker: u64,
+    /// Number of the message there.
+    pub(crate) number: u64,
 }
 
 /// The content of a [`Posted`].
@@ -123,13 +144,22 @@ pub(crate) enum PostedContent {
 }
 
 impl PostedContent {
+    /// Returns whether this is a message.
+    pub(crate) const fn is_message(&self) -> bool {
+        matches!(self, Self::Message { .. })
+    }
+
+    /// Returns the bytes of the message; 0 for other events.
+    pub(crate) fn message_bytes(&self) -> usize {
+        match self {
+            Self::Message { message, .. } => message.data.len(),
+            Self::Closed(_) | Self::TakenOver => 0,
+        }
+    }
+
     /// Returns the bytes that are counted for this content.
     pub(crate) fn bytes(&self) -> usize {
-        MESSAGE_OVERHEAD_BYTES
-            + match self {
-                Self::Message { message, .. } => message.data.len(),
-                Self::Closed(_) | Self::TakenOver => 0,
-            }
+        MESSAGE_OVERHEAD_BYTES + self.message_bytes()
     }
 }
 
@@ -155,11 +185,28 @@ impl MessageBrokers {
 
 /// Passes messages between the publisher and the viewers of one stream, or between two
 /// participants.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MessageBroker {
+    /// Random number, by which other servers tell this broker from others.
+    id: u64,
     to_publisher: Mutex<SideInboxes>,
     to_viewers: Mutex<SideInboxes>,
     publisher: Mutex<Option<SessionId>>,
+    /// Is woken when somebody subscribes to what is posted to viewers.
+    watcher: Mutex<Option<Weak<dyn Wake>>>,
+}
+
+impl Default for MessageBroker {
+    fn default() -> Self {
+        Self {
+            // The keys of the state are random.
+            id: RandomState::new().hash_one(0),
+            to_publisher: Mutex::default(),
+            to_viewers: Mutex::default(),
+            publisher: Mutex::default(),
+            watcher: Mutex::default(),
+        }
+    }
 }
 
 /// The inboxes of one side.
@@ -173,26 +220,63 @@ impl MessageBroker {
     /// Returns an inbox for everything that is posted `to` one side from now on. `wake` is called
     /// when something is in it, for as long as the inbox is held.
     pub(crate) fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
-        let inbox = Arc::new(Inbox {
-            queue: Mutex::default(),
-            wake,
-        });
+        let inbox = Arc::new(Inbox::new(wake));
         let mut side_inboxes = lock(self.side_inboxes(to));
         side_inboxes
             .inboxes
             .retain(|inbox| inbox.strong_count() > 0);
         side_inboxes.inboxes.push(Arc::downgrade(&inbox));
+        drop(side_inboxes);
+        let watcher = match to {
+            Side::Viewers => lock(&self.watcher).as_ref().and_then(Weak::upgrade),
+            _ => None,
+        };
+        if let Some(watcher) = watcher {
+            watcher.wake();
+        }
         inbox
+    }
+
+    /// Wakes `watcher`, for as long as it is held, when somebody subscribes to what is posted to
+    /// viewers. There is one watcher at a time.
+    pub(crate) fn watch_viewers(&self, watcher: &Arc<dyn Wake>) {
+        *lock(&self.watcher) = Some(Arc::downgrade(watcher));
+    }
+
+    /// Returns whether anybody is subscribed to what is posted `to` one side.
+    pub(crate) fn has_receiver(&self, to: Side) -> bool {
+        let side_inboxes = lock(self.side_inboxes(to));
+        let mut inboxes = side_inboxes.inboxes.iter();
+        inboxes.any(|inbox| inbox.strong_count() > 0)
     }
 
     /// Posts `content` to all inboxes of one side. Returns false if there is none.
     pub(crate) fn post(&self, to: Side, content: PostedContent, at: Instant) -> bool {
+        self.pass_on(to, (None, 0), content, at)
+    }
+
+    /// Posts `content` of another server to all inboxes of one side. It keeps its `first` number, or gets
+    /// one here. `missed` messages before it never came here, which leaves a gap in the numbers. Returns
+    /// false if there is no inbox.
+    pub(crate) fn pass_on(
+        &self,
+        to: Side,
+        (first, missed): (Option<FirstNumber>, u64),
+        content: PostedContent,
+        at: Instant,
+    ) -> bool {
         // The lock is held until the end, so that the order in the inboxes is that of the numbers.
         let mut side_inboxes = lock(self.side_inboxes(to));
-        let number = side_inboxes.posted;
-        side_inboxes.posted += 1;
+        // However wide, a gap is one; the numbers must not end.
+        let number = side_inboxes.posted + missed.min(GAP_MAX);
+        side_inboxes.posted = number + 1;
+        let own = FirstNumber {
+            broker: self.id,
+            number,
+        };
         let posted = Arc::new(Posted {
             number,
+            first: first.unwrap_or(own),
             content,
             at,
         });
@@ -210,6 +294,11 @@ impl MessageBroker {
         if former.is_some_and(|former| former != *session) {
             self.post(Side::Publisher, PostedContent::TakenOver, now);
         }
+    }
+
+    /// Returns whether no session is the publisher.
+    pub(crate) fn has_no_publisher(&self) -> bool {
+        lock(&self.publisher).is_none()
     }
 
     /// Returns whether `session` is the publisher.
@@ -233,171 +322,10 @@ impl MessageBroker {
     }
 }
 
-/// The messages that wait for one shard.
-pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
-    wake: Arc<dyn Wake>,
-}
-
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let queue = lock(&self.queue);
-        f.debug_struct("Inbox")
-            .field("messages", &queue.posted.len())
-            .field("bytes", &queue.bytes)
-            .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    posted: VecDeque<Arc<Posted>>,
-    bytes: usize,
-}
-
-impl Inbox {
-    /// Takes everything out, in order. A message that was dropped leaves a gap in the numbers.
-    pub(crate) fn take(&self, out: &mut Vec<Arc<Posted>>) {
-        let mut queue = lock(&self.queue);
-        queue.bytes = 0;
-        out.extend(queue.posted.drain(..));
-    }
-
-    fn push(&self, posted: &Arc<Posted>) {
-        let mut queue = lock(&self.queue);
-        queue.bytes += posted.content.bytes();
-        queue.posted.push_back(Arc::clone(posted));
-        while queue.posted.len() > INBOX_MESSAGES_MAX
-            || queue.bytes > INBOX_BYTES_MAX && queue.posted.len() > 1
-        {
-            let Some(oldest) = queue.posted.pop_front() else {
-                break;
-            };
-            queue.bytes -= oldest.content.bytes();
-        }
-        drop(queue);
-        self.wake.wake();
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The data behind these locks is consistent after every line, so a poisoned lock is no problem.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    #[derive(Default)]
-    struct WakeCounter(AtomicUsize);
-
-    impl Wake for WakeCounter {
-        fn wake(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn message(bytes: usize) -> PostedContent {
-        PostedContent::Message {
-            channel: Arc::default(),
-            message: Message::binary(vec![0; bytes]),
-        }
-    }
-
-    #[test]
-    fn everybody_on_a_side_gets_the_same_bytes_and_is_woken() {
-        let broker = MessageBroker::default();
-        let wakes = Arc::new(WakeCounter::default());
-        let wake = || Arc::clone(&wakes) as Arc<dyn Wake>;
-        let [first, second] = [(); 2].map(|()| broker.subscribe(Side::Viewers, wake()));
-        let publisher = broker.subscribe(Side::Publisher, wake());
-        broker.post(Side::Viewers, message(10), Instant::now());
-        let taken = [&first, &second, &publisher].map(|inbox| {
-            let mut out = Vec::new();
-            inbox.take(&mut out);
-            out
-        });
-        assert_eq!(taken.each_ref().map(Vec::len), [1, 1, 0]);
-        assert!(Arc::ptr_eq(&taken[0][0], &taken[1][0]));
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
-        drop(publisher);
-        assert!(!broker.post(Side::Publisher, message(10), Instant::now()));
-        drop(second);
-        broker.post(Side::Viewers, message(10), Instant::now());
-        assert_eq!(
-            wakes.0.load(Ordering::Relaxed),
-            3,
-            "one has unsubscribed by letting go"
-        );
-    }
-
-    #[test]
-    fn of_two_participants_each_gets_what_the_other_says() {
-        let broker = MessageBroker::default();
-        let wake = || Arc::new(WakeCounter::default()) as Arc<dyn Wake>;
-        let [first, second] = [Side::First, Side::Second].map(|it| broker.subscribe(it, wake()));
-        let taken = |inbox: &Inbox| {
-            let mut out = Vec::new();
-            inbox.take(&mut out);
-            out.len()
-        };
-        assert!(broker.post(Side::First.other(), message(10), Instant::now()));
-        assert_eq!([taken(&first), taken(&second)], [0, 1]);
-        assert!(broker.post(Side::Second.other(), message(10), Instant::now()));
-        assert_eq!([taken(&first), taken(&second)], [1, 0]);
-    }
-
-    #[test]
-    fn a_shard_that_stands_still_costs_bounded_memory_and_can_tell() {
-        let broker = MessageBroker::default();
-        let inbox = broker.subscribe(Side::Viewers, Arc::new(WakeCounter::default()));
-        for bytes in [1 << 20, 0] {
-            for _ in 0..2 * INBOX_MESSAGES_MAX {
-                broker.post(Side::Viewers, message(bytes), Instant::now());
-                assert!(lock(&inbox.queue).bytes <= INBOX_BYTES_MAX);
-            }
-            let mut out = Vec::new();
-            inbox.take(&mut out);
-            assert!(out.len() <= INBOX_MESSAGES_MAX);
-            assert!(out[0].number > 0, "the first are missing");
-            let numbers = out.windows(2).map(|pair| pair[1].number - pair[0].number);
-            assert!(numbers.into_iter().all(|step| step == 1));
-        }
-    }
-
-    #[test]
-    fn the_latest_publisher_is_the_one_and_the_former_is_told() {
-        let broker = MessageBroker::default();
-        let inbox = broker.subscribe(Side::Publisher, Arc::new(WakeCounter::default()));
-        let [first, second] = ["a", "b"].map(SessionId::new);
-        let now = Instant::now();
-        broker.take_over(&first, now);
-        broker.take_over(&first, now);
-        let mut out = Vec::new();
-        inbox.take(&mut out);
-        assert!(out.is_empty());
-        broker.take_over(&second, now);
-        assert!(!broker.is_publisher(&first) && broker.is_publisher(&second));
-        inbox.take(&mut out);
-        assert!(matches!(out[0].content, PostedContent::TakenOver));
-        broker.leave(&first);
-        assert!(broker.is_publisher(&second), "not the former's to end");
-        broker.leave(&second);
-        assert!(!broker.is_publisher(&second));
-    }
-
-    #[test]
-    fn a_stream_has_one_broker_while_somebody_holds_it() {
-        let brokers = MessageBrokers::default();
-        let name = |text: &str| StreamName::parse(text).expect("a good name");
-        let first = brokers.of(&name("cam"));
-        assert!(Arc::ptr_eq(&first, &brokers.of(&name("cam"))));
-        assert!(!Arc::ptr_eq(&first, &brokers.of(&name("hall"))));
-        drop(brokers.of(&name("yard")));
-        drop(brokers.of(&name("roof")));
-        assert_eq!(lock(&brokers.by_stream).len(), 2, "cam, and the latest");
-    }
-}
+mod tests;

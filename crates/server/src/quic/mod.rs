@@ -19,6 +19,7 @@ mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grants;
+mod messages;
 mod nodes;
 mod places;
 mod renewal;

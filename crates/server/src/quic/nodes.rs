@@ -11,10 +11,12 @@ use tokio::task::JoinHandle;
 
 use super::access::{Rights, Scope};
 use super::account::{Reads, SessionEntry};
+use super::messages::MessageService;
 use super::{OpenedSession, Reason, SessionContext};
 use crate::auth::Secret;
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
 use crate::egress::{moq, units};
+use crate::messages::MessageLinks;
 use crate::runtime::{Part, Supervisor, calendar, spawn_kept};
 
 /// The parts of the server that its cluster needs.
@@ -24,6 +26,8 @@ pub(crate) struct NodeServices {
     pub(crate) provenances: Arc<Provenances>,
     /// Finds streams on further servers.
     pub(crate) directory: Arc<Directory>,
+    /// Messages beside streams.
+    pub(crate) messages: Arc<MessageLinks>,
 }
 
 /// What other servers read.
@@ -33,6 +37,7 @@ pub(super) struct Nodes {
     clock: NodeClock,
     secret: Secret,
     directory: Arc<Directory>,
+    messages: MessageService,
 }
 
 impl Nodes {
@@ -47,6 +52,7 @@ impl Nodes {
             identity,
             provenances,
             directory,
+            messages,
         } = services?;
         let origin = Origin::with_deadline(moq::DEADLINE);
         let (finder, offered_by) = (Arc::clone(&directory), Arc::clone(&directory));
@@ -65,11 +71,18 @@ impl Nodes {
         let make = move || units::run(offering.clone(), offered.clone(), until.clone());
         let part = (Part::Quic, "QUIC: streams for servers");
         let task = spawn_kept(supervisor, part, stopped, make);
+        let messages = MessageService {
+            links: messages,
+            hub: Arc::clone(hub),
+            directory: Arc::clone(&directory),
+            supervisor: Arc::clone(supervisor),
+        };
         let nodes = Self {
             origin,
             clock: identity.clock,
             secret: identity.secret,
             directory,
+            messages,
         };
         Some((nodes, task))
     }
@@ -150,6 +163,9 @@ pub(super) async fn open(
         }
     };
     tracing::info!(%peer, %node, "another server reads streams");
+    if let Some(requests) = session.take_message_requests() {
+        tokio::spawn(nodes.messages.clone().serve(requests, node));
+    }
     let account = entry.open(&session, Reads::AsServer, Instant::now());
     Some(OpenedSession {
         session,

@@ -25,13 +25,18 @@ impl TokenBucket {
 
     /// Takes one token. Returns false, and takes nothing, if the bucket holds less than one.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
+        self.take_many(1.0, now)
+    }
+
+    /// Takes `tokens`. Returns false, and takes nothing, if the bucket holds fewer.
+    pub(crate) fn take_many(&mut self, tokens: f64, now: Instant) -> bool {
         self.left = self.left_at(now);
         self.at = Some(now);
-        let has_one = self.left >= 1.0;
-        if has_one {
-            self.left -= 1.0;
+        let has_them = self.left >= tokens;
+        if has_them {
+            self.left -= tokens;
         }
-        has_one
+        has_them
     }
 
     /// Returns whether no token is missing, so that the bucket is like a new one.

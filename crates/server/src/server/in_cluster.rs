@@ -12,6 +12,7 @@ use super::StartError;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
 use crate::config::{ClusterOrigin, Config};
 use crate::ingest;
+use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
 use crate::runtime::{Clock, Supervisor};
 
@@ -21,6 +22,7 @@ pub(super) fn services(
     hub: &Arc<Hub>,
     clock: Clock,
     supervisor: &Arc<Supervisor>,
+    messages: &Arc<MessageLinks>,
 ) -> Result<Option<NodeServices>, StartError> {
     let Some(cluster) = &config.cluster else {
         return Ok(None);
@@ -44,7 +46,7 @@ pub(super) fn services(
             viewers_per_stream: cluster.viewers_per_stream,
             redirects: cluster.redirect,
         };
-        Member::new(hub, &identity, &provenances, supervisor, settings)
+        Member::new(hub, &identity, &provenances, supervisor, messages, settings)
     });
     let member = member.transpose()?;
     let settings = cluster::Settings {
@@ -52,11 +54,12 @@ pub(super) fn services(
         linger,
     };
     let found_by = (settings, member);
-    let directory = Directory::new(hub, &identity, &provenances, supervisor, found_by)?;
+    let directory = Directory::new(hub, &identity, &provenances, supervisor, messages, found_by)?;
     Ok(Some(NodeServices {
         identity,
         provenances,
         directory,
+        messages: Arc::clone(messages),
     }))
 }
 

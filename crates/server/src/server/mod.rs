@@ -29,6 +29,7 @@ use crate::hooks::HookCounters;
 use crate::http::server::{ListenerCounters, Places};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
+use crate::messages::MessageLinks;
 use crate::metrics::LOG;
 use crate::quic::Quic;
 use crate::reload::{self, Configuration, Parts, Reload, Reloading};
@@ -107,12 +108,14 @@ impl Server {
         let events = Arc::<EventLog>::default();
         let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
         addresses.start().await;
+        let messages = MessageLinks::new(reload::session_defaults(&config).data);
         let shared = Arc::new(Shared::new(
             registry,
             Arc::clone(&latencies),
             Arc::clone(&addresses),
             Arc::clone(&failures),
             Arc::clone(&supervisor),
+            Arc::clone(&messages),
         ));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut shards = Shards::start(
@@ -126,7 +129,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
         let hooks = Arc::<HookCounters>::default();
-        let cluster = in_cluster::services(&config, &hub, clock, &supervisor)?;
+        let cluster = in_cluster::services(&config, &hub, clock, &supervisor, &messages)?;
         let member = cluster
             .as_ref()
             .and_then(|it| it.directory.member())

@@ -2,18 +2,8 @@
 
 use glassline_hub::{Stream, StreamName};
 
-use crate::messages::{Bounds, Side};
+use crate::messages::{Bounds, DataPolicy, Side};
 use crate::rooms::{ParticipantId, RoomName};
-
-/// The server's rules for data channels next to media streams. Sessions have no such channels where
-/// data channels are turned off.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DataPolicy {
-    /// Limits of one session: queued bytes, channels, message rates.
-    pub(crate) bounds: Bounds,
-    /// Whether viewers may send messages to the publisher, too.
-    pub(crate) viewers_send: bool,
-}
 
 /// How the data channels of one session are connected to a broker.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ mod tcp_listener;
 pub use admission::{Admitted, Bounds, Full, Permit};
 pub(crate) use change::{ChangeError, Expected};
 pub use counters::Counters;
-pub(crate) use data_channels::{DataChannelSetup, DataPolicy};
+pub(crate) use data_channels::DataChannelSetup;
 pub(crate) use diagnosis::ClientView;
 pub use endings::EndReason;
 pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator};

@@ -28,7 +28,7 @@ use crate::cluster::Directory;
 use crate::ingest::Voice;
 use crate::ingest::library::{Library, SharedReading};
 use crate::ingest::whip::Reservations;
-use crate::messages::{Messages, Publication, Side};
+use crate::messages::{MessageLinks, Messages, Publication, Side};
 use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::{SessionId, await_tracks, may_come};
 use crate::talk::Loudspeakers;
@@ -115,7 +115,13 @@ impl Negotiator {
 
     /// Replaces the settings of sessions that begin from now on; others keep theirs.
     pub(crate) fn set_defaults(&self, defaults: SessionDefaults) {
+        self.shared.messages.set_policy(defaults.data);
         self.settings.defaults.replace(defaults);
+    }
+
+    /// Returns the messages beside streams.
+    pub(crate) fn messages(&self) -> &MessageLinks {
+        &self.shared.messages
     }
 
     /// Returns the streams of other servers; `None` for a server alone.
@@ -303,7 +309,9 @@ impl Negotiator {
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = self.draw_session_id();
         let (now, lag) = (accepted.now, self.settings.defaults.get().lag);
-        let broker = data.as_ref().map(|it| self.shared.brokers.of(&it.name));
+        let broker = data
+            .as_ref()
+            .map(|it| self.shared.messages.brokers.of(&it.name));
         let publication = data
             .as_ref()
             .filter(|it| it.side == Side::Publisher)

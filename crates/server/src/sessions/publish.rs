@@ -99,7 +99,9 @@ impl Negotiator {
         })?;
         let data = self.data_beside(&stream, Side::Publisher);
         let data = data.filter(|_| session.channels().is_some());
-        let broker = data.as_ref().map(|it| self.shared.brokers.of(&it.name));
+        let broker = data
+            .as_ref()
+            .map(|it| self.shared.messages.brokers.of(&it.name));
         let publication = broker
             .as_ref()
             .map(|broker| Publication::new(Arc::clone(broker), id.clone()));

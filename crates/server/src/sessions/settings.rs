@@ -8,7 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_media::WallClock;
 use glassline_webrtc::Certificate;
 
-use super::data_channels::DataPolicy;
+use crate::messages::DataPolicy;
 use crate::runtime::Current;
 
 /// Settings for the answers to offers.

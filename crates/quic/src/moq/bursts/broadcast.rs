@@ -14,6 +14,7 @@ use crate::moq::catalog::TRACK;
 use crate::moq::control_datagrams;
 use crate::moq::ended::Ended;
 use crate::moq::keyframe_requests::Registration;
+use crate::moq::message_stream::MESSAGES_VERSION;
 use crate::moq::origin::Origin;
 
 /// Number of audio units in one group: 200 ms of Opus.
@@ -117,6 +118,7 @@ impl UnitBroadcast {
             provenance: provenance.clone(),
             tracks: tracks.to_vec(),
             layers: layers.collect(),
+            messages: MESSAGES_VERSION.into(),
         };
         let written = self.catalog.write_frame(Timestamp::now(), catalog.write());
         written.map_err(Ended::of)?;

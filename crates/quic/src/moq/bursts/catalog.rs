@@ -85,6 +85,8 @@ pub struct UnitCatalog {
     pub tracks: Vec<Track>,
     /// For each track, the name of the broadcast's track for each layer.
     pub layers: Vec<Vec<String>>,
+    /// Version of the messages that the sender passes beside the stream; 0 for none.
+    pub messages: u64,
 }
 
 /// Why a catalog cannot be used. The sender is at fault.
@@ -126,6 +128,7 @@ impl UnitCatalog {
             "inc": incarnation,
             "path": path.iter().map(NodeName::as_str).collect::<Vec<_>>(),
             "tracks": tracks.collect::<Vec<_>>(),
+            "messages": self.messages,
         }});
         Bytes::from(document.to_string())
     }
@@ -161,6 +164,8 @@ impl UnitCatalog {
             provenance,
             tracks: Vec::new(),
             layers: Vec::new(),
+            // Older servers pass no messages and state nothing.
+            messages: fields.get("messages").and_then(Value::as_u64).unwrap_or(0),
         };
         for fields in array(fields, "tracks", TRACKS_MAX)? {
             let fields = fields
@@ -339,6 +344,7 @@ mod tests {
             },
             layers: layers.collect(),
             tracks,
+            messages: 7,
         }
     }
 
@@ -360,6 +366,8 @@ mod tests {
             broken(&|it| it["bursts"] = json!(2)),
             Err(UnitCatalogError::Version(2))
         );
+        let older = broken(&|it| it["messages"] = Value::Null);
+        assert_eq!(older.map(|it| it.messages), Ok(0), "the field is younger");
         for (key, value) in [
             ("epoch", json!(-1)),
             ("node", json!("a b")),

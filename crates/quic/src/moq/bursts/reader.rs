@@ -13,6 +13,7 @@ use crate::moq::broadcast_reader::{GroupError, read};
 use crate::moq::catalog::TRACK;
 use crate::moq::control_datagrams;
 use crate::moq::ended::Ended;
+use crate::moq::message_opener::MessageOpener;
 use crate::moq::session::Session;
 use crate::moq::transport::Link;
 
@@ -85,6 +86,12 @@ impl UnitBroadcastReader {
                 Err(GroupError::Long(_)) => return Err(UnitCatalogError::Field("length").into()),
             }
         }
+    }
+
+    /// Returns what opens streams of messages with the other server, for a server whose catalog says
+    /// that it knows them.
+    pub fn messages(&self) -> MessageOpener {
+        MessageOpener::new(self.name.clone(), Arc::clone(&self.link))
     }
 
     /// Subscribes to `layer` of `track`, whose name is `name` in the catalog, from its newest

@@ -40,6 +40,7 @@ use tokio::task::JoinHandle;
 
 use super::identity::{Identity, Provenances};
 use super::pull::{Pull, Pulls};
+use crate::messages::MessageLinks;
 use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use claim::Publishing;
 use driver::Driver;
@@ -138,6 +139,7 @@ impl Member {
         identity: &Identity,
         provenances: &Arc<Provenances>,
         supervisor: &Arc<Supervisor>,
+        messages: &Arc<MessageLinks>,
         settings: MemberSettings,
     ) -> std::io::Result<Arc<Self>> {
         let node = settings.engine.node.clone();
@@ -145,7 +147,14 @@ impl Member {
         let mut config = Config::new(node, settings.region, record, identity.incarnation);
         config.linger = settings.linger;
         config.viewers_per_stream = settings.viewers_per_stream;
-        let pulls = Pulls::new(hub, identity, provenances, supervisor, PULL_LINGER)?;
+        let pulls = Pulls::new(
+            hub,
+            identity,
+            provenances,
+            supervisor,
+            messages,
+            PULL_LINGER,
+        )?;
         let core = Core {
             node: Node::new(config, moment()),
             number: 0,

@@ -8,6 +8,7 @@ use glassline_media::{Kind, MediaUnit};
 use glassline_quic::moq::{KeyframeRequester, NodeName};
 use tokio::sync::mpsc;
 
+use super::messenger::{MessageSource, Messenger};
 use super::reception::{Arrival, Described, Reception};
 use super::sessions::Sessions;
 use super::{Command, Gate, PullEvent, PullFailure, PullSource, SILENCE};
@@ -20,6 +21,8 @@ const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
 /// Publishes a stream that is pulled from others.
 pub(super) struct Driver {
     stream: Arc<Stream>,
+    /// Brings the messages beside the stream from the present source.
+    messenger: Messenger,
     /// The servers that ask, this one last.
     asking: Vec<NodeName>,
     sessions: Arc<Sessions>,
@@ -70,7 +73,7 @@ enum Step {
 
 impl Driver {
     pub(super) fn new(
-        stream: Arc<Stream>,
+        (stream, messenger): (Arc<Stream>, Messenger),
         asking: Vec<NodeName>,
         sessions: Arc<Sessions>,
         provenances: Arc<Provenances>,
@@ -80,6 +83,7 @@ impl Driver {
     ) -> Self {
         Self {
             stream,
+            messenger,
             asking,
             sessions,
             provenances,
@@ -244,10 +248,21 @@ impl Driver {
                     heard: Instant::now(),
                     is_silent: false,
                 });
+                self.set_message_source();
                 self.tell(PullEvent::FirstData { source, provenance });
                 self.push(unit);
             }
         }
+    }
+
+    /// Takes the messages beside the stream from the present source, if there is one.
+    fn set_message_source(&self) {
+        let source = self.present.as_ref().map(|present| MessageSource {
+            host: present.reception.source.address.host.clone(),
+            claim: claim(&present.described),
+            opener: present.described.messages.clone(),
+        });
+        self.messenger.set_source(source);
     }
 
     fn begin_publishing(
@@ -278,6 +293,7 @@ impl Driver {
                 self.provenances
                     .change(self.stream.name(), present.mark, provenance);
                 present.described = described;
+                self.set_message_source();
             }
             Arrival::Unit(unit) => {
                 present.heard = Instant::now();
@@ -327,6 +343,7 @@ impl Driver {
             tracing::info!(%stream, host = source.address.host, %why, "stream is not pulled from there any more");
             self.provenances.end(stream, present.mark);
             present.publisher.finish(State::Down { detail });
+            self.set_message_source();
             self.tell(PullEvent::Failed { source, why });
         }
     }
@@ -342,6 +359,7 @@ impl Driver {
                     present.coming = None;
                     present.described = Arc::clone(described);
                     let source = present.reception.source.clone();
+                    self.set_message_source();
                     self.tell(PullEvent::CodecChanged { source });
                 }
                 self.push(unit);
@@ -402,8 +420,13 @@ impl Driver {
 
 /// Whether both descriptions are of a stream that the same process publishes under the same claim.
 fn is_same_claim(one: &Described, other: &Described) -> bool {
-    let claim = |it: &Described| (it.provenance.epoch, it.provenance.incarnation);
     claim(one) == claim(other)
+}
+
+/// Returns the epoch and the process under which a stream is published.
+fn claim(described: &Described) -> (u64, u64) {
+    let provenance = &described.provenance;
+    (provenance.epoch, provenance.incarnation)
 }
 
 /// Whether a receiver can begin with `unit`: a keyframe of video, or anything if there is no video.

@@ -8,6 +8,7 @@
 //! ```
 
 mod driver;
+mod messenger;
 mod reception;
 mod sessions;
 
@@ -19,8 +20,10 @@ use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
+use crate::messages::MessageLinks;
 use crate::runtime::{Part, Supervisor};
 use driver::Driver;
+use messenger::Messenger;
 use sessions::Sessions;
 
 /// Most events that wait for whoever decides. It is told again of what it missed by the next failure.
@@ -99,6 +102,7 @@ pub(crate) struct Pulls {
     sessions: Arc<Sessions>,
     provenances: Arc<Provenances>,
     supervisor: Arc<Supervisor>,
+    messages: Arc<MessageLinks>,
     /// Time for which a stream is still pulled after its last viewer left.
     linger: Duration,
 }
@@ -123,6 +127,7 @@ impl Pulls {
         identity: &Identity,
         provenances: &Arc<Provenances>,
         supervisor: &Arc<Supervisor>,
+        messages: &Arc<MessageLinks>,
         linger: Duration,
     ) -> std::io::Result<Self> {
         Ok(Self {
@@ -131,6 +136,7 @@ impl Pulls {
             sessions: Arc::new(Sessions::new(identity.clone())?),
             provenances: Arc::clone(provenances),
             supervisor: Arc::clone(supervisor),
+            messages: Arc::clone(messages),
             linger,
         })
     }
@@ -159,8 +165,9 @@ impl Pulls {
         let (events, told) = mpsc::channel(EVENTS);
         let mut asking = asking.to_vec();
         asking.push(self.node.clone());
+        let messenger = Messenger::start(&self.messages, &stream, &self.supervisor);
         let driver = Driver::new(
-            stream,
+            (stream, messenger),
             asking,
             Arc::clone(&self.sessions),
             Arc::clone(&self.provenances),

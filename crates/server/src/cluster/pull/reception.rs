@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_quic::moq::{
-    KeyframeRequester, NodeName, PATH_MAX, Provenance, ReadError, UnitBroadcastReader, UnitCatalog,
-    UnitReader,
+    KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, Provenance, ReadError,
+    UnitBroadcastReader, UnitCatalog, UnitReader,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -39,6 +39,8 @@ pub(super) struct Described {
     pub(super) tracks: Vec<Track>,
     /// Requests keyframes of the video tracks.
     pub(super) keyframes: Vec<KeyframeRequester>,
+    /// Opens streams of messages; `None` if the source knows no messages of this version.
+    pub(super) messages: Option<MessageOpener>,
 }
 
 /// A source that is being read. It is given up when this value is dropped.
@@ -140,10 +142,12 @@ impl Reading {
                 }
             };
             before = Some((catalog.layers, keyframes.clone()));
+            let knows_messages = catalog.messages == u64::from(MESSAGES_VERSION);
             let described = Arc::new(Described {
                 provenance: catalog.provenance,
                 tracks: catalog.tracks,
                 keyframes,
+                messages: knows_messages.then(|| reader.messages()),
             });
             let arrival = match is_new {
                 true => Arrival::Tracks(described),

@@ -1,8 +1,9 @@
-//! Metrics of the cluster that agrees through NATS.
+//! Metrics of messages between servers, and of the cluster that agrees through NATS.
 
 use std::fmt::Write;
 
 use crate::app::App;
+use crate::messages::ServerCounters;
 use crate::metrics::{head, label_value};
 
 /// States of servers that have a row each.
@@ -10,6 +11,9 @@ const STATES: [&str; 4] = ["serving", "draining", "dead", "unheard"];
 
 /// Writes what this server knows of its cluster, if it is in one.
 pub(super) fn metrics(app: &App, text: &mut String) {
+    if app.sessions.directory().is_some() {
+        messages(&app.sessions.messages().counters, text);
+    }
     let member = app.sessions.directory().and_then(|it| it.member());
     let Some(view) = member.map(|member| member.nodes_view()) else {
         return;
@@ -93,5 +97,51 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         let count = view.nodes.iter().filter(|it| it.state == state).count();
         let state = label_value(state);
         let _ = writeln!(text, "glassline_cluster_nodes{{state=\"{state}\"}} {count}");
+    }
+}
+
+/// Writes the messages beside streams that passed between this server and others.
+fn messages(counters: &ServerCounters, text: &mut String) {
+    let plain = [
+        (
+            "cluster_messages_sent_total",
+            "Messages beside streams sent to other servers.",
+            &counters.sent,
+        ),
+        (
+            "cluster_message_bytes_sent_total",
+            "Bytes of messages beside streams sent to other servers.",
+            &counters.sent_bytes,
+        ),
+        (
+            "cluster_messages_received_total",
+            "Messages beside streams received from other servers.",
+            &counters.received,
+        ),
+        (
+            "cluster_message_bytes_received_total",
+            "Bytes of messages beside streams received from other servers.",
+            &counters.received_bytes,
+        ),
+    ];
+    for (name, help, counter) in plain {
+        head(text, name, "counter", help);
+        let _ = writeln!(text, "glassline_{name} {}", counter.get());
+    }
+    let name = "cluster_messages_dropped_total";
+    let help = "Messages beside streams not passed between servers, by reason.";
+    head(text, name, "counter", help);
+    let dropped = [
+        ("server_slow", &counters.dropped_slow),
+        ("expired", &counters.dropped_expired),
+        ("too_large", &counters.dropped_too_large),
+        ("too_fast", &counters.dropped_too_fast),
+        ("not_allowed", &counters.dropped_not_allowed),
+        ("no_channel", &counters.dropped_no_channel),
+        ("repeated", &counters.repeated),
+    ];
+    for (reason, counter) in dropped {
+        let (reason, count) = (label_value(reason), counter.get());
+        let _ = writeln!(text, "glassline_{name}{{reason=\"{reason}\"}} {count}");
     }
 }

@@ -7,7 +7,7 @@ use super::command::Command;
 use crate::addresses::MediaAddresses;
 use crate::failures::Failures;
 use crate::latency::LatencyRegistry;
-use crate::messages::MessageBrokers;
+use crate::messages::MessageLinks;
 use crate::runtime::{CommandSender, Part, Supervisor};
 use crate::sessions::counters::{Counters, TcpCounters};
 use crate::sessions::diagnosis::Surroundings;
@@ -26,8 +26,8 @@ pub struct Shared {
     pub(crate) addresses: Arc<MediaAddresses>,
     /// Counts of connections for media over TCP.
     pub(crate) tcp: TcpCounters,
-    /// Brokers of messages on data channels.
-    pub(crate) brokers: MessageBrokers,
+    /// Brokers of messages on data channels, here and between servers.
+    pub(crate) messages: Arc<MessageLinks>,
     /// The connections that failed.
     pub(crate) failures: Arc<Failures>,
     surroundings: Surroundings,
@@ -47,6 +47,7 @@ impl Shared {
         addresses: Arc<MediaAddresses>,
         failures: Arc<Failures>,
         supervisor: Arc<Supervisor>,
+        messages: Arc<MessageLinks>,
     ) -> Self {
         Self {
             surroundings: Surroundings::of_process(addresses.is_configured()),
@@ -55,7 +56,7 @@ impl Shared {
             latencies,
             addresses,
             tcp: TcpCounters::default(),
-            brokers: MessageBrokers::default(),
+            messages,
             supervisor,
             handles: OnceLock::new(),
             #[cfg(feature = "otlp")]

@@ -1,0 +1,310 @@
+//! QUIC streams beside MoQ that carry the messages beside a stream of media, between servers of one
+//! cluster.
+//!
+//! ```text
+//! edge                                                       server that has the stream, or pulls it
+//! MessageOpener::open ─ bidirectional stream: type, version, name ─► MessageRequests ─ accept
+//!   MessageSender ─────────────── records ─────────────────────────► MessageReceiver
+//!   MessageReceiver ◄──────────── records ────────────────────────── MessageSender
+//! ```
+//!
+//! MoQ's tracks begin with what was sent last and leave groups out that are late. Messages begin with
+//! the moment of the request, and the sender alone decides which ones are left out. A stream is
+//! opened by the server that pulls, with the first viewer that can get messages, so that a pull without
+//! such viewers has no such stream.
+//!
+//! A server takes such streams from servers of its cluster only. The type is a number that no request
+//! of MoQ has. This file knows nothing of the records.
+
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+/// Version of the streams and of the records on them, which the catalog states.
+pub const MESSAGES_VERSION: u8 = 1;
+
+/// First bytes of a stream of messages; the version follows. MoQ would read them as the number of a
+/// request (a variable-length integer of eight bytes, RFC 9000 §16) that does not exist.
+const TYPE: [u8; 7] = *b"\xffmessag";
+
+/// Longest name of a stream of media, in bytes.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// Time that a server has for the name of the stream of media after it opened a stream of messages.
+const OPENING_MAX: Duration = Duration::from_secs(3);
+
+/// Most requests that wait for this server.
+const WAITING: usize = 64;
+
+/// Priority of messages among the streams of a connection. Commands are small and urgent, so that they
+/// go before media; the largest priority of MoQ is 255.
+const PRIORITY: i32 = 256;
+
+/// Why no messages pass, or no more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageStreamError {
+    /// The other server refuses.
+    #[error(transparent)]
+    Refused(#[from] MessageRefusal),
+    /// The other server ended the stream, or the session is over.
+    #[error("the other server ended the messages")]
+    Ended,
+}
+
+/// Why a server passes no messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageRefusal {
+    /// There is no such stream.
+    #[error("the server has no such stream")]
+    NotFound,
+    /// Data channels are turned off there.
+    #[error("data channels are turned off there (webrtc.data.viewers)")]
+    Off,
+    /// The server knows another version of the records.
+    #[error("the server knows another version of messages: use servers of one version")]
+    Version,
+    /// The record that was sent is invalid.
+    #[error("the server cannot read the messages that were sent")]
+    Invalid,
+}
+
+impl MessageRefusal {
+    const ALL: [Self; 4] = [Self::NotFound, Self::Off, Self::Version, Self::Invalid];
+
+    const fn code(self) -> u32 {
+        match self {
+            Self::NotFound => 1,
+            Self::Off => 2,
+            Self::Version => 3,
+            Self::Invalid => 4,
+        }
+    }
+
+    fn of(code: noq::VarInt) -> MessageStreamError {
+        let meant = |it: &Self| u64::from(it.code()) == code.into_inner();
+        let found = Self::ALL.into_iter().find(meant);
+        found.map_or(MessageStreamError::Ended, MessageStreamError::Refused)
+    }
+}
+
+/// The streams of messages that the peer of a connection opens.
+#[derive(Debug, Default)]
+pub(super) struct MessageStreams(OnceLock<mpsc::Sender<MessageRequest>>);
+
+impl MessageStreams {
+    /// Begins to take streams of messages, because the peer is a server of the same cluster.
+    pub(super) fn listen(&self) -> MessageRequests {
+        let (to, requests) = mpsc::channel(WAITING);
+        let _ = self.0.set(to);
+        MessageRequests(requests)
+    }
+
+    /// Takes a stream that the peer opened, if it is one of messages; otherwise returns the stream with
+    /// the byte that was read. Returns `None` for a stream that ended before its first byte, too.
+    pub(super) async fn take(
+        &self,
+        send: noq::SendStream,
+        mut receive: noq::RecvStream,
+    ) -> Option<(noq::SendStream, (noq::RecvStream, Option<u8>))> {
+        let Some(to) = self.0.get() else {
+            return Some((send, (receive, None)));
+        };
+        let mut first = [0; 1];
+        receive.read_exact(&mut first).await.ok()?;
+        if first[0] != TYPE[0] {
+            return Some((send, (receive, Some(first[0]))));
+        }
+        let to = to.clone();
+        // The name may come later, and other streams must not wait for it.
+        tokio::spawn(async move {
+            let halves = MessageStream::new(send, receive);
+            let request = tokio::time::timeout(OPENING_MAX, halves.requested());
+            if let Ok(Some(request)) = request.await {
+                // Nobody takes it if the session is over.
+                let _ = to.send(request).await;
+            }
+        });
+        None
+    }
+}
+
+/// Requests of another server for messages.
+pub struct MessageRequests(mpsc::Receiver<MessageRequest>);
+
+impl MessageRequests {
+    /// Returns the next request; `None` once the session is over.
+    pub async fn next(&mut self) -> Option<MessageRequest> {
+        self.0.recv().await
+    }
+}
+
+/// Another server's request for the messages of a stream. The request is refused when this value is
+/// dropped.
+pub struct MessageRequest {
+    name: String,
+    stream: MessageStream,
+}
+
+impl MessageRequest {
+    /// Returns the name of the stream of media.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Begins to exchange records.
+    pub fn accept(self) -> (MessageSender, MessageReceiver) {
+        self.stream.split()
+    }
+
+    /// Refuses the request.
+    pub fn refuse(self, why: MessageRefusal) {
+        self.stream.refuse(why);
+    }
+}
+
+/// Returns the header of a stream of messages beside the stream `name`.
+pub(super) fn header(name: &str) -> Bytes {
+    let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+    let mut header = TYPE.to_vec();
+    header.push(MESSAGES_VERSION);
+    header.extend_from_slice(&length.to_be_bytes());
+    header.extend_from_slice(name.as_bytes());
+    header.into()
+}
+
+/// Both directions of a stream of messages.
+pub(super) struct MessageStream {
+    send: noq::SendStream,
+    receive: noq::RecvStream,
+}
+
+impl MessageStream {
+    pub(super) fn new(send: noq::SendStream, receive: noq::RecvStream) -> Self {
+        let _ = send.set_priority(PRIORITY);
+        Self { send, receive }
+    }
+
+    pub(super) fn split(self) -> (MessageSender, MessageReceiver) {
+        (MessageSender(self.send), MessageReceiver(self.receive))
+    }
+
+    fn refuse(mut self, why: MessageRefusal) {
+        let _ = self.send.reset(why.code().into());
+        let _ = self.receive.stop(why.code().into());
+    }
+
+    /// Reads the rest of the header behind its first byte. Returns `None` if there is no such header.
+    async fn requested(mut self) -> Option<MessageRequest> {
+        let mut rest = [0; TYPE.len() - 1 + 1 + 2];
+        self.receive.read_exact(&mut rest).await.ok()?;
+        let [kind @ .., version, high, low] = rest;
+        if kind != TYPE[1..] {
+            return None;
+        }
+        if version != MESSAGES_VERSION {
+            self.refuse(MessageRefusal::Version);
+            return None;
+        }
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if length > NAME_BYTES_MAX {
+            self.refuse(MessageRefusal::NotFound);
+            return None;
+        }
+        let mut name = vec![0; length];
+        self.receive.read_exact(&mut name).await.ok()?;
+        match String::from_utf8(name) {
+            Ok(name) => Some(MessageRequest { name, stream: self }),
+            Err(_) => {
+                self.refuse(MessageRefusal::NotFound);
+                None
+            }
+        }
+    }
+}
+
+/// Sends records to another server. The stream is finished when this value is dropped.
+#[derive(Debug)]
+pub struct MessageSender(noq::SendStream);
+
+impl MessageSender {
+    /// Writes the bytes of `pieces` in order, as soon as the other server takes them.
+    ///
+    /// # Errors
+    /// [`MessageStreamError`] if the other server refuses the stream or has ended it.
+    pub async fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), MessageStreamError> {
+        let written = self.0.write_all_chunks(pieces).await;
+        written.map_err(|error| match error {
+            noq::WriteError::Stopped(code) => MessageRefusal::of(code),
+            _ => MessageStreamError::Ended,
+        })
+    }
+
+    /// Ends the stream, because the other server sent something invalid.
+    pub fn refuse(mut self, why: MessageRefusal) {
+        let _ = self.0.reset(why.code().into());
+    }
+}
+
+/// Receives records of another server. The other server is told to stop when this value is dropped.
+#[derive(Debug)]
+pub struct MessageReceiver(noq::RecvStream);
+
+impl MessageReceiver {
+    /// Fills `to`. Returns false if the stream ends before its first byte.
+    ///
+    /// # Errors
+    /// [`MessageStreamError`] if the other server refuses the stream, or has ended it within `to`.
+    pub async fn fill(&mut self, to: &mut [u8]) -> Result<bool, MessageStreamError> {
+        use noq::ReadExactError::{FinishedEarly, ReadError};
+        match self.0.read_exact(to).await {
+            Ok(()) => Ok(true),
+            Err(FinishedEarly(0)) => Ok(false),
+            Err(ReadError(noq::ReadError::Reset(code))) => Err(MessageRefusal::of(code)),
+            Err(_) => Err(MessageStreamError::Ended),
+        }
+    }
+
+    /// Returns what has come next, of at most `max` bytes.
+    ///
+    /// # Errors
+    /// [`MessageStreamError`] if the other server refuses the stream or has ended it.
+    pub async fn chunk(&mut self, max: usize) -> Result<Bytes, MessageStreamError> {
+        match self.0.read_chunk(max).await {
+            Ok(Some(chunk)) => Ok(chunk),
+            Err(noq::ReadError::Reset(code)) => Err(MessageRefusal::of(code)),
+            _ => Err(MessageStreamError::Ended),
+        }
+    }
+}
+
+/// The requests of a session, until somebody takes them.
+#[derive(Debug, Default)]
+pub(super) struct UntakenRequests(Mutex<Option<MessageRequests>>);
+
+impl UntakenRequests {
+    pub(super) fn put(&self, requests: MessageRequests) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+    }
+
+    pub(super) fn take(&self) -> Option<MessageRequests> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for MessageRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageRequests").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MessageRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageRequest")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! Messages beside streams, for the servers of the cluster that pull these.
+
+use std::sync::Arc;
+
+use glassline_hub::{Hub, StreamName};
+use glassline_quic::moq::{MessageRefusal, MessageRequest, MessageRequests, NodeName};
+use tokio::task::JoinSet;
+
+use crate::cluster::Directory;
+use crate::messages::{Downstream, MessageLinks};
+use crate::runtime::{Part, Supervisor};
+
+/// What passing messages to other servers needs.
+#[derive(Clone, Debug)]
+pub(super) struct MessageService {
+    pub(super) links: Arc<MessageLinks>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) supervisor: Arc<Supervisor>,
+}
+
+impl MessageService {
+    /// Answers the requests of `node` until its session is over.
+    pub(super) async fn serve(self, mut requests: MessageRequests, node: NodeName) {
+        // All ends with this set.
+        let mut passing = JoinSet::new();
+        loop {
+            let request = tokio::select! {
+                request = requests.next() => request,
+                Some(_) = passing.join_next() => continue,
+            };
+            let Some(request) = request else { return };
+            match self.stream_of(&request) {
+                Ok(name) => {
+                    let downstream = Downstream::new(&self.links, &name);
+                    let (supervisor, node) = (Arc::clone(&self.supervisor), node.clone());
+                    passing.spawn(async move {
+                        tracing::debug!(stream = %name, %node, "another server gets messages");
+                        let running = downstream.run(request.accept());
+                        match supervisor.catch_task(Part::Quic, running).await {
+                            Ok(why) => {
+                                tracing::debug!(stream = %name, %node, why, "another server gets no more messages");
+                            }
+                            Err(_) => tracing::error!(
+                                stream = %name, %node,
+                                "passing messages to another server panicked: the server asks again"
+                            ),
+                        }
+                    });
+                }
+                Err(why) => {
+                    tracing::debug!(stream = request.name(), %node, %why, "another server gets no messages");
+                    request.refuse(why);
+                }
+            }
+        }
+    }
+
+    /// Returns the name of the stream whose messages the other server may have.
+    fn stream_of(&self, request: &MessageRequest) -> Result<StreamName, MessageRefusal> {
+        if self.links.policy().is_none() {
+            return Err(MessageRefusal::Off);
+        }
+        let name = request.name();
+        let found = self
+            .hub
+            .stream(name)
+            .filter(|_| self.directory.offers(name));
+        found
+            .map(|stream| stream.name().clone())
+            .ok_or(MessageRefusal::NotFound)
+    }
+}
