@@ -123,6 +123,54 @@ fn keys_of_every_kind_are_put_in_force_and_viewers_stay() {
 }
 
 #[test]
+fn delays_of_rtsp_the_media_folder_and_the_congestion_control_need_no_restart() {
+    let folder = Folder::new("rtsp");
+    for film in ["first/one.h264", "second/two.h264"] {
+        let path = folder.0.join(film);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        folder.write(film, "no film, but a name");
+    }
+    let file = folder.write("glassline.yml", "rtsp: {media_folder: first}\n");
+    let loaded = Config::load(&file).expect("a configuration");
+    let running = Running::with(1, |config| {
+        config.rtsp.media_folder = loaded.rtsp.media_folder;
+        config.files = loaded.files;
+    });
+    let listed = || running.admin("/api/v1/files").body;
+    assert!(listed().contains("one.h264"), "{}", listed());
+    let answer = reload(
+        &running,
+        &folder,
+        "rtsp: {media_folder: second, lag_ms: 700, stall_s: 4, media_clients: 3, udp: false}\n\
+         quic: {congestion: cubic}\n",
+    );
+    let changed = [
+        "quic.congestion",
+        "rtsp.lag_ms",
+        "rtsp.media_clients",
+        "rtsp.media_folder",
+        "rtsp.stall_s",
+    ];
+    assert_eq!(answer["changed"], json!(changed), "{answer}");
+    let restart = &answer["restart"];
+    assert_eq!(restart[0]["key"], "rtsp.udp", "{answer}");
+    let reason = restart[0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("ports"), "{answer}");
+    eventually("the new folder is listed", || listed().contains("two.h264"));
+    assert!(!listed().contains("one.h264"), "{}", listed());
+    let shown = running.admin("/api/v1/config").json();
+    assert_eq!(shown["rtsp"]["lag_ms"], 700);
+    assert_eq!(shown["quic"]["congestion"], "cubic");
+    assert_eq!(shown["rtsp"]["udp"], true, "it does as it did");
+    let none = reload(&running, &folder, "limits: {viewers: 7}\n");
+    assert_eq!(
+        none["needs_restart"],
+        json!(["rtsp.media_folder"]),
+        "{none}"
+    );
+}
+
+#[test]
 fn a_file_with_one_part_that_cannot_work_changes_nothing() {
     let folder = Folder::new("half");
     let running = serve(&folder, "auth: {read_token: first-token-of-readers}\n");

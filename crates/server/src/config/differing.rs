@@ -57,6 +57,13 @@ impl Config {
         heeded.rtsp = running.rtsp.clone();
         heeded.rtsp.clients = self.rtsp.clients;
         heeded.rtsp.clients_per_address = self.rtsp.clients_per_address;
+        heeded.rtsp.lag_ms = self.rtsp.lag_ms;
+        heeded.rtsp.stall_s = self.rtsp.stall_s;
+        heeded.rtsp.media_clients = self.rtsp.media_clients;
+        if heeded.rtsp.media_folder.is_some() && self.rtsp.media_folder.is_some() {
+            let folder = &self.rtsp.media_folder;
+            heeded.rtsp.media_folder.clone_from(folder);
+        }
         let (tls, new) = (&mut heeded.rtsp.tls, &self.rtsp.tls);
         if tls.certificate.is_some() && new.certificate.is_some() {
             tls.certificate.clone_from(&new.certificate);
@@ -65,6 +72,7 @@ impl Config {
         heeded.quic = running.quic.clone();
         heeded.quic.clients = self.quic.clients;
         heeded.quic.clients_per_address = self.quic.clients_per_address;
+        heeded.quic.congestion = self.quic.congestion;
         let (quic, new) = (&mut heeded.quic, &self.quic);
         if quic.certificate.is_some() && new.certificate.is_some() {
             quic.certificate.clone_from(&new.certificate);
@@ -77,6 +85,47 @@ impl Config {
     /// restart only.
     pub fn keys_that_need_restart(&self, running: &Self) -> Vec<String> {
         self.keys_that_differ(&self.heeded_by(running))
+    }
+}
+
+/// Returns why a key is heeded after a restart only, in words that follow the key and a colon.
+pub fn reason_for_restart(key: &str) -> &'static str {
+    let (section, name) = key.split_once('.').unwrap_or((key, ""));
+    match (section, name) {
+        ("media", "tcp") => PORT,
+        ("rtsp", "media_folder") => {
+            "the threads for files start with the server; another folder in place of one needs no \
+             restart"
+        }
+        ("rtsp", "udp" | "udp_port") => "each thread opens its UDP ports when it starts",
+        ("rtsp", "tls.srtp") => "the threads agree on it with each client from their start on",
+        ("rtsp", name) if name.starts_with("multicast") => {
+            "receivers know the groups, and their sockets are opened when the server starts"
+        }
+        (_, name) if is_of_certificate(section, name) => {
+            "listeners learn when they are opened where their certificate comes from; other files in \
+             place of files need no restart"
+        }
+        ("https", _) | ("admin", "https") => PORT,
+        (_, name) if name.ends_with("address") => PORT,
+        ("admin", "state_file") | ("state_folder", _) => {
+            "the server reads what it keeps there once, at its start"
+        }
+        ("cluster", _) => "the other servers of the cluster know this one by it",
+        ("shards", _) => "each thread owns its viewers, so the number of threads is fixed",
+        ("telemetry", _) => "the exporter begins with the server",
+        _ => "it is read once, at the start",
+    }
+}
+
+const PORT: &str = "the port is opened when the server starts";
+
+fn is_of_certificate(section: &str, name: &str) -> bool {
+    match section {
+        "tls" => true,
+        "rtsp" => matches!(name, "tls.certificate" | "tls.key"),
+        "quic" => matches!(name, "certificate" | "key"),
+        _ => false,
     }
 }
 
@@ -135,17 +184,21 @@ mod tests {
         let running = config("http: {address: '127.0.0.1:1'}\nlimits: {viewers: 5}\n");
         let now = config(
             "http: {address: '127.0.0.1:2', connections: 7}\nlimits: {viewers: 6}\nshards: 3\n\
-             rtsp: {clients: 9, lag_ms: 700}\n",
+             rtsp: {clients: 9, lag_ms: 700, udp: false, media_folder: films}\n\
+             quic: {congestion: cubic}\n",
         );
         let needed = now.keys_that_need_restart(&running);
-        assert_eq!(needed, ["http.address", "rtsp.lag_ms", "shards"]);
+        let expected = ["http.address", "rtsp.media_folder", "rtsp.udp", "shards"];
+        assert_eq!(needed, expected, "no folder needs no threads");
+        assert!(needed.iter().all(|key| reason_for_restart(key).len() > 20));
         let heeded = now.heeded_by(&running);
         assert_eq!(heeded.http.address, running.http.address);
         assert_eq!((heeded.http.connections, heeded.limits.viewers), (7, 6));
-        assert_eq!(
-            (heeded.rtsp.clients, heeded.rtsp.lag_ms),
-            (9, running.rtsp.lag_ms)
-        );
+        assert_eq!((heeded.rtsp.clients, heeded.rtsp.lag_ms), (9, 700));
+        assert_eq!(heeded.quic.congestion, now.quic.congestion);
+        let folder = |name: &str| config(&format!("rtsp: {{media_folder: {name}}}\n"));
+        let other = folder("series").heeded_by(&folder("films"));
+        assert_eq!(other, folder("series"));
         assert!(now.keys_that_need_restart(&now).is_empty());
         let collector = |key: &str| {
             let otlp = serde_json::json!({"endpoint": "http://c", "headers": {"key": key}});

@@ -61,6 +61,7 @@ pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError};
 pub use data::{Data, DataAccess, DataAccessError};
+pub use differing::reason_for_restart;
 pub use environment::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 pub use exposure::Exposure;
 pub use files::ConfigFiles;

@@ -43,7 +43,7 @@ use crate::egress::moq;
 use crate::failures::Failures;
 use crate::rooms;
 use crate::runtime::{
-    Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
+    Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
 use crate::tls::CertificateStore;
 use access::{Rights, rights};
@@ -156,8 +156,9 @@ impl Quic {
             fingerprint,
             server: Arc::clone(&server),
             places: Arc::clone(&places),
+            congestion: Arc::new(Current::new(config.congestion)),
         });
-        let congestion = config.congestion;
+        let congestion = Arc::clone(&shared.congestion);
         let accepting = accept(server, context, places, congestion, stopped.clone());
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
         let renew_after = identity.renew_after();
@@ -201,7 +202,7 @@ async fn accept(
     server: Arc<Server>,
     context: SessionContext,
     places: Arc<Places>,
-    congestion: Algorithm,
+    congestion: Arc<Current<Algorithm>>,
     stopped: watch::Receiver<bool>,
 ) {
     let supervisor = Arc::clone(&context.supervisor);
@@ -231,7 +232,7 @@ struct Acceptor {
     server: Arc<Server>,
     context: SessionContext,
     places: Arc<Places>,
-    congestion: Algorithm,
+    congestion: Arc<Current<Algorithm>>,
     stopped: watch::Receiver<bool>,
     sessions: JoinSet<()>,
 }
@@ -243,7 +244,7 @@ impl Acceptor {
         loop {
             let incoming = tokio::select! {
                 incoming = self.server.accept(
-                    || CongestionControl::new(self.congestion),
+                    || CongestionControl::new(*self.congestion.get()),
                     |peer| self.places.must_prove(peer),
                 ) => incoming,
                 Some(ended) = self.sessions.join_next() => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::Algorithm;
 use glassline_quic::moq::{Refusal, Server};
 use glassline_quic::{Fingerprint, Identity, IdentityError};
 use tokio::sync::watch;
@@ -10,6 +11,7 @@ use tokio::sync::watch;
 use super::account::{Accounts, SessionView};
 use super::counters::Counters;
 use super::places::Places;
+use crate::runtime::Current;
 
 /// Time that a client has to connect again, to this server or another one, before its session ends.
 const DEPARTURE: Duration = Duration::from_secs(1);
@@ -22,12 +24,19 @@ pub(crate) struct Shared {
     pub(super) fingerprint: watch::Sender<Fingerprint>,
     pub(super) server: Arc<Server>,
     pub(super) places: Arc<Places>,
+    /// Congestion control of sessions that come from now on.
+    pub(super) congestion: Arc<Current<Algorithm>>,
 }
 
 impl Shared {
     /// Replaces the numbers of sessions, for those that come from now on; others go on.
     pub(crate) fn set_sessions(&self, max: usize, max_per_address: usize) {
         self.places.set(max, max_per_address);
+    }
+
+    /// Replaces the congestion control, for sessions that come from now on; others keep theirs.
+    pub(crate) fn set_congestion(&self, algorithm: Algorithm) {
+        self.congestion.replace(algorithm);
     }
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {

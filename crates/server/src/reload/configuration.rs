@@ -1,5 +1,6 @@
 //! The configuration file: it is read, checked and made ready whole, and then put in force.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +10,7 @@ use tokio::runtime::Handle;
 use super::parts::Parts;
 use super::watched::Files;
 use super::{Error, LoadConfig};
-use crate::config::{Config, PemFiles};
+use crate::config::{Config, PemFiles, reason_for_restart};
 use crate::ingest::SourceSpec;
 use crate::runtime::calendar;
 use crate::settings::{Cause, Outcome, Reload};
@@ -109,7 +110,7 @@ impl Configuration {
             tracing::warn!(
                 "{}: these keys have changed and are heeded after a restart: {}",
                 file_of(&self.loaded).display(),
-                unheeded.join(", ")
+                with_reasons(unheeded)
             );
         }
         self.unheeded = unheeded.to_vec();
@@ -174,4 +175,16 @@ fn of_file(file: PathBuf) -> Arc<LoadConfig> {
 fn file_of(config: &Config) -> PathBuf {
     let file = config.file().map(Path::to_owned);
     file.unwrap_or_else(|| PathBuf::from("the environment"))
+}
+
+/// Returns keys with the reasons why they need a restart, each reason once.
+fn with_reasons(keys: &[String]) -> String {
+    let mut by_reason = BTreeMap::<_, Vec<&str>>::new();
+    for key in keys {
+        let of_reason = by_reason.entry(reason_for_restart(key)).or_default();
+        of_reason.push(key);
+    }
+    let listed = by_reason.iter();
+    let listed = listed.map(|(reason, keys)| format!("{} ({reason})", keys.join(", ")));
+    listed.collect::<Vec<_>>().join(", ")
 }

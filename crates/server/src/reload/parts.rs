@@ -83,6 +83,10 @@ impl Parts {
     ) -> Result<bool, Error> {
         let ready = self.make_ready(&config, file).await?;
         let has_other_sources = self.change_sources(&config, sources, file).await?;
+        if let (Some(library), Some(folder)) = (&self.app.library, &config.rtsp.media_folder) {
+            library.set_folder(folder).await;
+            library.set_private_max(config.rtsp.media_clients);
+        }
         Ok(self.swap(config, ready) || has_other_sources)
     }
 
@@ -148,6 +152,7 @@ impl Parts {
         let has_other_users = app.users.apply(ready.auth);
         if let Some(rtsp) = &app.rtsp {
             rtsp.renew_logins();
+            rtsp.set_delays(config.rtsp.lag(), config.rtsp.stall());
         }
         app.sites
             .replace(&config.cors.origins, &config.host_names());
@@ -194,6 +199,7 @@ impl Parts {
         }
         if let Some(quic) = &self.app.quic {
             quic.set_sessions(config.quic.clients, config.quic.clients_per_address());
+            quic.set_congestion(config.quic.congestion);
         }
     }
 }

@@ -436,6 +436,12 @@ impl Clients {
         }
     }
 
+    /// Takes the limits on delays that are in force now. Returns all clients.
+    pub(super) fn begin_sweep(&mut self) -> Vec<Key> {
+        self.delivery.budget = self.shared.context.timing.get().budget;
+        self.keys()
+    }
+
     /// Releases a client that takes no bytes any more, whose TLS handshake takes too long, or whose
     /// token has expired.
     /// Returns false if the client was released.
@@ -446,7 +452,7 @@ impl Clients {
         let idle = now.saturating_duration_since(client.progressed);
         // Feedback to publishers is bounded, and they need not read it.
         let is_player = client.publisher().is_none();
-        if client.is_full && idle > self.shared.budget.stall && is_player {
+        if client.is_full && idle > self.delivery.budget.stall && is_player {
             self.delivery.counters.closed_stalled.add(1);
             tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "RTSP client closed: it has read nothing for rtsp.stall_s");
             self.note_end(key, &ConnectionEnd::Stalled(idle), now);

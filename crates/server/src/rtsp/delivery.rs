@@ -32,7 +32,8 @@ pub(super) struct Delivery {
     /// UDP clients of the thread; `None` if media may not go by UDP.
     pub(super) udp: Option<UdpClients>,
     pub(super) counters: Arc<Counters>,
-    budget: Budget,
+    /// Limits on the delay of the clients, as they are since the latest sweep.
+    pub(super) budget: Budget,
     /// The client that is served at the moment.
     pub(super) serving: Serving,
     /// Clients to be released: their connection is lost, or they take too little.
@@ -54,9 +55,9 @@ impl Delivery {
         streams: Streams,
         udp: Option<UdpClients>,
         counters: Arc<Counters>,
-        budget: Budget,
         serving: Serving,
     ) -> Self {
+        let budget = streams.context.timing.get().budget;
         Self {
             clients: Slots::default(),
             streams,

@@ -68,7 +68,7 @@ pub use view::ClientView;
 
 use crate::auth::{REALM, Sites, Users};
 use crate::egress::rtsp::{
-    Bounds, Budget, MulticastSender, NumberKeys, StreamContext, UdpPair, open_multicast,
+    Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
 };
 use crate::failures::Failures;
 use crate::ingest::library::Library;
@@ -77,7 +77,7 @@ use crate::runtime::{CommandSender, ConnectionLimit, Current, Part, Supervisor, 
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;
-use shared::Multicast;
+use shared::{LAG_KEPT, Multicast};
 use worker::{Parts, Worker};
 
 /// Settings of the threads.
@@ -109,21 +109,19 @@ pub struct Options {
 const SKIPS_IN_A_ROW: u32 = 10;
 
 impl Options {
-    /// Returns the limits on clients' delay.
-    fn budget(&self) -> Budget {
-        Budget {
-            lag: self.lag,
-            stall: self.stall,
-            skips_in_a_row: SKIPS_IN_A_ROW,
-        }
-    }
-
-    /// Returns the limits of a stream's recent past.
-    fn bounds(&self) -> Bounds {
-        Bounds {
-            bytes: self.ring_bytes,
-            span: self.ring_span,
-            lag: self.lag + Duration::from_secs(1),
+    /// Returns how far behind its stream a client may be.
+    fn timing(&self) -> Timing {
+        Timing {
+            budget: Budget {
+                lag: self.lag,
+                stall: self.stall,
+                skips_in_a_row: SKIPS_IN_A_ROW,
+            },
+            bounds: Bounds {
+                bytes: self.ring_bytes,
+                span: self.ring_span,
+                lag: self.lag + LAG_KEPT,
+            },
         }
     }
 
@@ -155,7 +153,6 @@ impl Options {
             supervisor: services.supervisor,
             runtime: tokio::runtime::Handle::current(),
             context,
-            budget: self.budget(),
             connection: Current::new(connection),
             connections: ConnectionLimit::new(self.connections_max, self.connections_per_address),
             tunnels: Arc::default(),
@@ -213,14 +210,14 @@ impl Rtsp {
             latencies: Arc::clone(&services.latencies),
             wall: services.wall,
             keys: NumberKeys::default(),
-            bounds: options.bounds(),
+            timing: Arc::new(Current::new(options.timing())),
         };
         // The number follows those of the threads, which are counted down from the maximum.
         let table = usize::MAX - listeners.len();
         let sender = options.multicast.map(|range| {
             let (groups, poll, waker) = open_multicast(range)?;
-            let (context, budget) = (context.clone(), options.budget());
-            MulticastSender::new(Arc::new(groups), poll, waker, context, budget, table)
+            let context = context.clone();
+            MulticastSender::new(Arc::new(groups), poll, waker, context, table)
         });
         let sender = sender.transpose()?;
         let multicast = sender.as_ref().map(Multicast::of);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use glassline_hub::Hub;
 use tokio::sync::oneshot;
@@ -12,11 +13,14 @@ use super::tunnels::Tunnels;
 use super::view::ClientView;
 use crate::auth::Users;
 use crate::cluster::Directory;
-use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
+use crate::egress::rtsp::{Groups, MulticastSender, StreamContext};
 use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
 use crate::runtime::{ConnectionLimit, Current, Supervisor};
+
+/// Time that a stream's recent past is longer than the delay that a client may have.
+pub(super) const LAG_KEPT: Duration = Duration::from_secs(1);
 
 /// State that all threads share.
 #[derive(Debug)]
@@ -31,7 +35,6 @@ pub struct Shared {
     /// The runtime for work that takes time.
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) context: StreamContext,
-    pub(super) budget: Budget,
     /// What connections that come from now on are told.
     pub(super) connection: Current<glassline_rtsp::server::Config>,
     pub(super) connections: ConnectionLimit,
@@ -75,6 +78,16 @@ impl Shared {
     /// Replaces the numbers of connections, for those that come from now on.
     pub(crate) fn set_connections(&self, max: usize, max_per_address: usize) {
         self.connections.set(max, max_per_address);
+    }
+
+    /// Replaces the limits on the delay of clients: `lag` behind the stream, and the time `stall` for
+    /// which a client may take nothing. Those who are connected have the new ones within a second.
+    pub(crate) fn set_delays(&self, lag: Duration, stall: Duration) {
+        let mut timing = *self.context.timing.get();
+        timing.budget.lag = lag;
+        timing.budget.stall = stall;
+        timing.bounds.lag = lag + LAG_KEPT;
+        self.context.timing.replace(timing);
     }
 
     /// Offers clients that come from now on the kinds of logins that the users allow now.

@@ -39,7 +39,7 @@ pub(crate) use multicast::{MulticastSender, open as open_multicast};
 pub(crate) use numbers::NumberKeys;
 pub(crate) use ring::{Bounds, Ring};
 pub(crate) use srtp::{Keyring, Opened, TrackSrtp};
-pub(crate) use stream_reader::{StreamContext, StreamReader};
+pub(crate) use stream_reader::{StreamContext, StreamReader, Timing};
 pub(crate) use transport::{
     Channels, TrackTransport, TrackTransports, TransportKind, UdpAddresses,
 };

@@ -19,7 +19,7 @@ use glassline_net::{Multicast, ReceiveBatch};
 use mio::{Events, Poll, Token};
 
 use super::counters::Sent;
-use super::cursor::{Budget, Cursor, TrackSet};
+use super::cursor::{Cursor, TrackSet};
 use super::datagram_writer::{DatagramWriter, Recipient};
 use super::groups::{GroupRange, Groups, Played};
 use super::stream_reader::{StreamContext, StreamReader};
@@ -44,7 +44,6 @@ pub(crate) struct MulticastSender {
     waker: Arc<Waker>,
     groups: Arc<Groups>,
     context: StreamContext,
-    budget: Budget,
     writer: DatagramWriter,
     batch: ReceiveBatch,
     /// Whether datagrams may wait that are not read yet.
@@ -138,7 +137,6 @@ impl MulticastSender {
         poll: Poll,
         waker: Arc<Waker>,
         context: StreamContext,
-        budget: Budget,
         index: usize,
     ) -> io::Result<Self> {
         let interface = groups.range.interface;
@@ -157,7 +155,6 @@ impl MulticastSender {
             waker,
             groups,
             context,
-            budget,
             writer: DatagramWriter::new(sockets),
             batch: ReceiveBatch::new(BATCH),
             is_unread: false,
@@ -252,9 +249,10 @@ impl MulticastSender {
             paced_until: &mut sending.paced_until,
             bytes: &mut sending.bytes,
         };
-        let (ring, budget) = (&mut sending.reader.ring, &self.budget);
+        let budget = self.context.timing.get().budget;
+        let ring = &mut sending.reader.ring;
         // However often the cursor skips, there is no client to close.
-        let _ = self.writer.plan(recipient, ring, budget, now, &mut sent);
+        let _ = self.writer.plan(recipient, ring, &budget, now, &mut sent);
         let counters = &self.groups.counters;
         self.writer.flush(ring, counters, &mut sent, &mut left);
         counters.add(&sent);
@@ -330,9 +328,12 @@ mod tests {
         MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters, WallClock,
     };
 
+    use super::super::cursor::Budget;
     use super::super::groups::MulticastMembership;
+    use super::super::stream_reader::Timing;
     use super::super::{Bounds, NumberKeys};
     use super::*;
+    use crate::runtime::Current;
 
     const VIDEO: TrackIndex = TrackIndex(0);
 
@@ -359,18 +360,20 @@ mod tests {
                 latencies: Arc::default(),
                 wall: WallClock::new(Instant::now(), Duration::from_secs(1_700_000_000)),
                 keys: NumberKeys::default(),
-                bounds: Bounds {
-                    bytes: 1 << 20,
-                    span: Duration::from_secs(10),
-                    lag: Duration::from_secs(1),
-                },
+                timing: Arc::new(Current::new(Timing {
+                    budget: Budget {
+                        lag: Duration::from_millis(500),
+                        stall: Duration::from_secs(5),
+                        skips_in_a_row: 2,
+                    },
+                    bounds: Bounds {
+                        bytes: 1 << 20,
+                        span: Duration::from_secs(10),
+                        lag: Duration::from_secs(1),
+                    },
+                })),
             };
-            let budget = Budget {
-                lag: Duration::from_millis(500),
-                stall: Duration::from_secs(5),
-                skips_in_a_row: 2,
-            };
-            let sender = MulticastSender::new(Arc::clone(&groups), poll, waker, context, budget, 1);
+            let sender = MulticastSender::new(Arc::clone(&groups), poll, waker, context, 1);
             let sender = sender.expect("two ports");
             let name = StreamName::parse("cam").expect("a good name");
             let stream = Hub::default().create(name).expect("room");

@@ -8,14 +8,14 @@ use glassline_media::{MediaTime, MediaUnit, Stage, Track, TrackIndex, WallClock}
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
 
-use super::cursor::Cursor;
+use super::cursor::{Budget, Cursor};
 use super::framing::HeaderTemplate;
 use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
 use super::transport::TrackTransports;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{StreamSubscription, StreamWaker, Waker};
+use crate::runtime::{Current, StreamSubscription, StreamWaker, Waker};
 
 /// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
 /// wait for the first report before they synchronize audio and video.
@@ -27,6 +27,16 @@ pub(crate) struct StreamContext {
     pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) wall: WallClock,
     pub(crate) keys: NumberKeys,
+    /// What a reload may change.
+    pub(crate) timing: Arc<Current<Timing>>,
+}
+
+/// How far behind its stream a client may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// Limits on the delay of a client.
+    pub(crate) budget: Budget,
+    /// Limits of a stream's recent past, for streams that a thread begins to read from now on.
     pub(crate) bounds: Bounds,
 }
 
@@ -85,7 +95,7 @@ impl StreamReader {
             superseded_at: None,
             subscription,
             waker,
-            ring: Ring::new(anchor, context.bounds),
+            ring: Ring::new(anchor, context.timing.get().bounds),
             tracks: Arc::new([]),
             templates: Vec::new(),
             counts: Vec::new(),

@@ -15,6 +15,7 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
 use crate::auth::Role;
+use crate::config::reason_for_restart;
 use crate::settings::{Cause, Outcome, RecordedReload};
 
 pub(super) fn routes() -> Routes {
@@ -43,6 +44,7 @@ pub(super) fn routes() -> Routes {
                 "reload",
                 "Reads the configuration, users and certificates again, and says what has changed",
             )
+            .needs(Role::Operator)
             .problem(409, "The server was started without a file")
             .problem(
                 422,
@@ -70,6 +72,25 @@ struct ReloadView {
     changed: Vec<String>,
     /// Keys that differ from the start of the server and are heeded after a restart only.
     needs_restart: Vec<String>,
+    /// The same keys, each with the reason.
+    restart: Vec<AwaitedKey>,
+}
+
+/// A key that is heeded after a restart only.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AwaitedKey {
+    key: String,
+    /// Why, in words that follow the key and a colon.
+    reason: &'static str,
+}
+
+impl From<&String> for AwaitedKey {
+    fn from(key: &String) -> Self {
+        Self {
+            key: key.clone(),
+            reason: reason_for_restart(key),
+        }
+    }
 }
 
 impl From<RecordedReload> for ReloadView {
@@ -88,6 +109,7 @@ impl From<RecordedReload> for ReloadView {
             outcome,
             error,
             changed: reload.changed,
+            restart: reload.needs_restart.iter().map(AwaitedKey::from).collect(),
             needs_restart: reload.needs_restart,
         }
     }

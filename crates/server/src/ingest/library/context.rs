@@ -46,5 +46,8 @@ pub(super) struct LibraryContext {
     pub(super) hub: Arc<Hub>,
     pub(super) limits: Limits,
     pub(super) driver: Driver,
+    /// Number of readings that belong to one client each.
     pub(super) private: AtomicUsize,
+    /// Most of them; it begins as [`Limits::private`].
+    pub(super) private_max: AtomicUsize,
 }

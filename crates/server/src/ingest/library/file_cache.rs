@@ -1,7 +1,7 @@
 //! The open files: found by name, opened once, and closed some time after their last use.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
 use crate::ingest::sendable::leave_out_unsendable;
-use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
+use crate::runtime::{Current, FaultPoint, Panicked, Part, Supervisor};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.
@@ -31,7 +31,7 @@ const OPENING_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct FileCache {
-    folder: PathBuf,
+    folder: Current<Path>,
     context: Arc<LibraryContext>,
     supervisor: Arc<Supervisor>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
@@ -103,7 +103,7 @@ impl FileCache {
         supervisor: &Arc<Supervisor>,
     ) -> Self {
         Self {
-            folder,
+            folder: Current::new(folder),
             context,
             supervisor: Arc::clone(supervisor),
             slots: Mutex::default(),
@@ -114,8 +114,18 @@ impl FileCache {
         }
     }
 
-    pub(super) fn folder(&self) -> &std::path::Path {
-        &self.folder
+    pub(super) fn folder(&self) -> Arc<Path> {
+        self.folder.get()
+    }
+
+    /// Replaces the folder, and forgets the files of the one before. Returns whether it is another one.
+    pub(super) fn set_folder(&self, folder: &Path) -> bool {
+        let is_other = *self.folder.get() != *folder;
+        if is_other {
+            self.folder.replace(folder);
+            self.lock().clear();
+        }
+        is_other
     }
 
     pub(super) const fn context(&self) -> &Arc<LibraryContext> {
@@ -175,7 +185,7 @@ impl FileCache {
             }
             *at = Some(now);
         }
-        let (folder, file) = (self.folder.clone(), name.to_owned());
+        let (folder, file) = (self.folder.get(), name.to_owned());
         let look = move || resolved_path::is_other_file(&folder, &file);
         if tokio::task::spawn_blocking(look).await.unwrap_or(false) {
             tracing::warn!(
@@ -198,7 +208,7 @@ impl FileCache {
                 return cached.opened.clone().map(Some);
             }
         }
-        let (folder, wanted) = (self.folder.clone(), name.to_owned());
+        let (folder, wanted) = (self.folder.get(), name.to_owned());
         let look =
             tokio::task::spawn_blocking(move || resolved_path::resolve(&folder, &wanted)).await;
         let Some(resolved) = look.ok().flatten() else {

@@ -20,7 +20,7 @@ use glassline_demux::{self as demux, Data, Demuxer, Input, Reason};
 use super::error::Error;
 use super::resolved_path::{self, ResolvedPath, Stamp};
 use crate::ingest::sendable::leave_out_unsendable;
-use crate::runtime::{Part, Supervisor};
+use crate::runtime::{Current, Part, Supervisor};
 
 /// Most bytes of a file that are read to inspect it.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -37,7 +37,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_s
 /// The files that were inspected.
 #[derive(Debug)]
 pub(super) struct Inspection {
-    folder: PathBuf,
+    folder: Current<Path>,
     supervisor: Arc<Supervisor>,
     known: Mutex<HashMap<String, Verdict>>,
     is_running: AtomicBool,
@@ -62,11 +62,17 @@ impl Verdict {
 impl Inspection {
     pub(super) fn new(folder: PathBuf, supervisor: &Arc<Supervisor>) -> Self {
         Self {
-            folder,
+            folder: Current::new(folder),
             supervisor: Arc::clone(supervisor),
             known: Mutex::default(),
             is_running: AtomicBool::new(false),
         }
+    }
+
+    /// Replaces the folder, and forgets what is known of the one before.
+    pub(super) fn set_folder(&self, folder: &Path) {
+        self.folder.replace(folder);
+        self.lock().clear();
     }
 
     /// Returns why the file called `name` cannot be played, as far as it was inspected.
@@ -123,7 +129,8 @@ impl Inspection {
 
     /// Reads a file unless its verdict is current. Returns whether the file was found to be refused.
     fn inspect(&self, name: &str) -> bool {
-        let Some(ResolvedPath { path, stamp }) = resolved_path::resolve(&self.folder, name) else {
+        let Some(ResolvedPath { path, stamp }) = resolved_path::resolve(&self.folder.get(), name)
+        else {
             self.lock().remove(name);
             return false;
         };

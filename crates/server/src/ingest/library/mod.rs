@@ -104,6 +104,7 @@ impl Library {
             limits,
             driver: Driver::start(limits.threads, supervisor)?,
             private: AtomicUsize::new(0),
+            private_max: AtomicUsize::new(limits.private),
         };
         let inspection = Inspection::new(folder.clone(), supervisor);
         Ok(Self {
@@ -133,7 +134,7 @@ impl Library {
         if !resolved_path::is_media_name(name) {
             return false;
         }
-        let (folder, name) = (self.cache.folder().to_owned(), name.to_owned());
+        let (folder, name) = (self.cache.folder(), name.to_owned());
         let looking = move || resolved_path::resolve(&folder, &name).is_some();
         tokio::task::spawn_blocking(looking).await.unwrap_or(false)
     }
@@ -149,12 +150,31 @@ impl Library {
         {
             return Arc::clone(listing);
         }
-        let folder = self.cache.folder().to_owned();
+        let folder = self.cache.folder();
         let read = tokio::task::spawn_blocking(move || listing::list(&folder)).await;
         let listing = Arc::new(read.unwrap_or_default());
         self.inspection.begin(listing.names.clone());
         *listed = Some((Instant::now(), Arc::clone(&listing)));
         listing
+    }
+
+    /// Looks for files below `folder` from now on. Files of the folder before are played to their end
+    /// by those who have them; nobody else gets them.
+    pub(crate) async fn set_folder(&self, folder: &Path) {
+        // A list that is being made is of the folder before.
+        let mut listed = self.listed.lock().await;
+        if self.cache.set_folder(folder) {
+            self.inspection.set_folder(folder);
+            *listed = None;
+        }
+    }
+
+    /// Replaces the most readings that belong to one client each; those that run go on.
+    pub(crate) fn set_private_max(&self, max: usize) {
+        self.cache
+            .context()
+            .private_max
+            .store(max, Ordering::Relaxed);
     }
 
     /// Returns why the file called `name` is not played: its format is not read, or it was broken

@@ -122,7 +122,7 @@ struct ReadingPermit(Arc<LibraryContext>);
 
 impl ReadingPermit {
     fn take(context: &Arc<LibraryContext>) -> Result<Self, Full> {
-        let limit = context.limits.private;
+        let limit = context.private_max.load(Ordering::Relaxed);
         let taken = context
             .private
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {

@@ -113,7 +113,7 @@ impl Worker {
         let udp = udp.map(UdpClients::new);
         let streams = Streams::new(shared.context.clone(), Arc::clone(&waker), index);
         let serving = Serving::new(heartbeat);
-        let delivery = Delivery::new(streams, udp, counters, shared.budget, serving);
+        let delivery = Delivery::new(streams, udp, counters, serving);
         let clients = Clients::new(index, delivery, registry, Arc::clone(&shared))?;
         Ok(Self {
             index,
@@ -479,7 +479,7 @@ impl Worker {
         }
         self.swept = now;
         self.listeners.check_outages(now);
-        for key in self.clients.keys() {
+        for key in self.clients.begin_sweep() {
             self.clients.delivery.serving.begin(key);
             if !self.clients.check_progress(key, now) {
                 continue;

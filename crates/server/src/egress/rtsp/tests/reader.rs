@@ -10,7 +10,8 @@ use mio::{Poll, Token};
 
 use super::*;
 use crate::egress::rtsp::ring::RingEntry;
-use crate::runtime::Waker;
+use crate::egress::rtsp::stream_reader::Timing;
+use crate::runtime::{Current, Waker};
 
 /// Number of the reading thread in the tables of stage delays.
 const TABLE: usize = 3;
@@ -42,7 +43,10 @@ impl Live {
                 latencies: Arc::default(),
                 wall: WallClock::new(start, Duration::from_secs(1_700_000_000)),
                 keys: NumberKeys::default(),
-                bounds: BOUNDS,
+                timing: Arc::new(Current::new(Timing {
+                    budget: BUDGET,
+                    bounds: BOUNDS,
+                })),
             },
             waker: Arc::new(Waker::new(&poll, Token(0)).expect("a descriptor")),
             start,
