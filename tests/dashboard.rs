@@ -143,6 +143,15 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
             sources => Err(format!("{sources:?} sources")),
         }
     })?;
+    browser.run("document.getElementById('reload').click()")?;
+    // What is out of sight has no text as people see it.
+    let is_told =
+        "return document.getElementById('reloads').textContent.includes('Nothing changed')";
+    browser.wait_until(LONG, is_told)?;
+    // A single sample has no span, and an axis without one showed years.
+    browser.run("import('/-/load_charts.js').then(({ span }) => { window.axis = span(9, 9); })")?;
+    let minute = "return window.axis !== undefined && window.axis[1] - window.axis[0] === 60";
+    browser.wait_until(LONG, minute)?;
     let too_wide = "return document.documentElement.scrollWidth - innerWidth";
     let too_wide = browser.run(too_wide)?;
     ensure(

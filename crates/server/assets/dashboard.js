@@ -9,6 +9,7 @@ import { ABSENT, duration } from './format.js';
 import { LoadCharts } from './load_charts.js';
 import { LoadTest } from './load_test.js';
 import { Overview } from './overview.js';
+import { ReloadCard } from './reload_card.js';
 import { RoomsList } from './rooms_list.js';
 import { session, signOut } from './session.js';
 import { StreamDetail } from './stream_detail.js';
@@ -36,6 +37,7 @@ const loadTest = new LoadTest(
   { name: $('bench-name'), verdict: $('bench-verdict'), file: $('bench'), remove: $('bench-remove'), line: $('bench-line') },
   { onSteps: (steps) => charts.lay(steps), onProblem },
 );
+const reloads = new ReloadCard($('reloads-card'), { waiting: $('reloads-waiting'), list: $('reloads'), empty: $('no-reloads'), button: $('reload'), status: $('reload-status') });
 const audit = new AuditList($('audit'), $('no-audit'));
 const cluster = new ClusterList($('cluster-card'), { name: $('cluster-name'), engine: $('cluster-engine'), list: $('cluster') });
 let latest = null;
@@ -133,6 +135,7 @@ function onOverview(tree, patch) {
   if (!patch || patch.certificates) showCertificates(tree.certificates);
   if (!patch || patch.rooms) rooms.update(tree.rooms);
   events.update(tree.events);
+  reloads.update(tree.server.reloads);
   loadTest.update(tree.server.load_tests);
   if (detail.name !== null) loadTest.offer(detail.name, tree.server);
   if (seesAudit) audit.refresh();

@@ -9,12 +9,21 @@ import { onTheme, resolved } from './colors.js';
 const SAMPLES = 600;
 const HEIGHT = 200;
 
+/** Shortest time that the axis shows, in seconds: a single sample has no span of its own. */
+const SPAN_MIN = 60;
+
 /** Steps of an axis that counts. */
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 
 const axis = (label, more = {}) => ({
   stroke: resolved('--quiet'), grid: { stroke: resolved('--grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif', label, labelFont: '11px system-ui, sans-serif', labelSize: 16, size: 44, ...more,
 });
+
+/** The times that the axis shows, in seconds since 1970, for samples from `first` to `last`. */
+export function span(first, last) {
+  const end = Number.isFinite(last) ? last : Date.now() / 1000;
+  return [Math.min(Number.isFinite(first) ? first : end, end - SPAN_MIN), end];
+}
 
 export class LoadCharts {
   #over;
@@ -60,7 +69,7 @@ export class LoadCharts {
     this.#over = new uPlot({
       ...size(over),
       legend: { show: false },
-      scales: { cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
+      scales: { x: { range: (_, first, last) => span(first, last) }, cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
       axes: [axis(null, { size: 40 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, incrs: WHOLE, grid: { show: false } })],
       series: [{},
         { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, points: { show: false }, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },

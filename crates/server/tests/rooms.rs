@@ -129,6 +129,10 @@ fn three_participants_hear_each_other_and_not_themselves() {
     assert_eq!(running.sessions(), (9, 0));
     assert_eq!(running.total("rooms"), 1);
     assert_eq!(running.total("room_participants"), 3);
+    let overview = running.admin("/api/v1/overview").json();
+    assert_eq!(overview["rooms"]["participants"], 3);
+    let viewers = &overview["viewers"]["count"]["webrtc"];
+    assert_eq!(viewers, 0, "participants are no viewers");
 }
 
 #[test]

@@ -60,7 +60,9 @@ impl AuditLog {
     /// Notes a change that was asked for at the time `at`, and writes it to the log.
     pub(crate) fn note(&self, mut change: Change, at: SystemTime) {
         change.target = shortened(&change.target);
-        change.reason = change.reason.as_deref().map(shortened);
+        // Several mistakes of a file stand in a line each.
+        let reason = change.reason.map(|it| it.replace('\n', "; "));
+        change.reason = reason.as_deref().map(shortened);
         let Change {
             who,
             role,

@@ -73,6 +73,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "publish.css" => STYLE,
     "publish.js" => SCRIPT,
     "publishing.js" => SCRIPT,
+    "reload_card.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "rooms_list.js" => SCRIPT,
     "sending.js" => SCRIPT,

@@ -70,7 +70,9 @@ impl<T: Files> Watched<T> {
             Err(error) => {
                 let text = "not read again: the previous content stays in force";
                 tracing::error!(%error, "{what} {text}");
-                (Severity::Bad, text, Some(error.to_string()))
+                // One mistake a line; an event has one line.
+                let reason = error.to_string().replace('\n', "; ");
+                (Severity::Bad, text, Some(reason))
             }
         };
         Some(Event {

@@ -59,6 +59,10 @@ struct ServerRow {
     /// Number of changes of the last load test since the server started; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     load_tests: Option<u64>,
+    /// Number of times that the configuration was read again since the server started; absent of a
+    /// server without a configuration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reloads: Option<u64>,
     /// Whether the server is in a cluster that agrees through NATS.
     in_cluster: bool,
     /// Ports of the listener for viewers: HTTP, HTTPS, RTSP, RTSPS.
@@ -181,6 +185,7 @@ fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
             .map(|it| it.thread)
             .collect(),
         load_tests: app.stored.load_test.changes(),
+        reloads: reloads(app),
         in_cluster: app
             .sessions
             .directory()
@@ -192,6 +197,12 @@ fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
             rtsps: rtsp.tls.address.map(|it| it.port()),
         },
     }
+}
+
+/// Returns the number of readings of the configuration; `None` without a file to read.
+fn reloads(app: &App) -> Option<u64> {
+    let latest = app.settings.history.latest().map(|it| it.number);
+    latest.or_else(|| app.config().file().map(|_| 0))
 }
 
 fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {

@@ -12,13 +12,15 @@ use crate::app::App;
 use crate::http::api;
 use crate::latency::{PathView, WatchedPath};
 use crate::quic::SessionView;
+use crate::rooms::is_voice;
 use crate::rtsp::ClientView;
 
 /// Most viewers that are listed one by one: a person reads the first few, and each costs bytes every
 /// second.
 const LISTED_MAX: usize = 60;
 
-/// Counts of all viewers, and the ones whose trouble is greatest.
+/// Counts of all viewers, and the ones whose trouble is greatest. Participants of rooms, who hear each
+/// other's voices, are not among them.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ViewersNow {
     /// Numbers of viewers by protocol.
@@ -158,6 +160,7 @@ fn queue(path: &PathView) -> Option<f64> {
 /// Returns the viewers at `now`.
 pub(super) async fn of(app: &App, now: Instant) -> ViewersNow {
     let watched = app.latencies.watched(now).into_iter();
+    let watched = watched.filter(|it| !is_voice(it.stream.as_str()));
     let mut rows: Vec<ViewerRow> = watched.map(ViewerRow::of_webrtc).collect();
     let clients = api::rtsp::all(app).await.into_iter();
     let players = clients.filter(|it| it.state == "playing");
