@@ -11,49 +11,76 @@ use libtest_mimic::Failed;
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, output_folder};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "packages::are_installed_upgraded_and_removed",
-    needs: &[Peer::Packaging],
-    run: are_installed_upgraded_and_removed,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "packages::are_installed_upgraded_and_removed",
+        needs: &[Peer::Packaging],
+        run: are_installed_upgraded_and_removed,
+    },
+    Test {
+        name: "packages::the_service_lives_under_systemd",
+        needs: &[Peer::Packaging, Peer::Systemd],
+        run: the_service_lives_under_systemd,
+    },
+];
 
 /// Long, for a busy machine on which `xtask` is compiled first.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn are_installed_upgraded_and_removed() -> Result<(), Failed> {
-    let folder = output_folder().join(format!("packages-{}", std::process::id()));
-    let outcome = run(&folder);
-    // The packages of a debug build have 80 MB each.
+    in_a_folder("packages", |folder| {
+        let debian = make(&folder.join("1"), "1", "deb")?;
+        let newer = make(&folder.join("2"), "2", "deb,rpm")?;
+        fs::rename(only(&debian, "deb")?, folder.join("old.deb"))?;
+        fs::rename(only(&newer, "deb")?, folder.join("new.deb"))?;
+        fs::rename(only(&newer, "rpm")?, folder.join("new.rpm"))?;
+        let unshare = ["unshare", "--mount", "--net", "--pid", "--fork"];
+        let steps = ["installed", "upgraded", "removed", "rpm"];
+        try_packages("packages.sh", &unshare, folder, &steps)
+    })
+}
+
+fn the_service_lives_under_systemd() -> Result<(), Failed> {
+    in_a_folder("service", |folder| {
+        let debian = make(&folder.join("1"), "1", "deb")?;
+        fs::rename(only(&debian, "deb")?, folder.join("old.deb"))?;
+        let steps = ["installed", "reloaded", "restarted", "upgraded", "removed"];
+        try_packages("packages_systemd.sh", &[], folder, &steps)
+    })
+}
+
+/// Runs `body` with a folder for packages, which have 80 MB each of a debug build.
+fn in_a_folder(name: &str, body: impl FnOnce(&Path) -> Result<(), Failed>) -> Result<(), Failed> {
+    let folder = output_folder().join(format!("{name}-{}", std::process::id()));
+    let outcome = body(&folder);
     let _ = fs::remove_dir_all(&folder);
     outcome
 }
 
-fn run(folder: &Path) -> Result<(), Failed> {
-    let debian = make(&folder.join("1"), "1", "deb")?;
-    let newer = make(&folder.join("2"), "2", "deb,rpm")?;
-    for (from, to) in [
-        (only(&debian, "deb")?, "old.deb"),
-        (only(&newer, "deb")?, "new.deb"),
-        (only(&newer, "rpm")?, "new.rpm"),
-    ] {
-        fs::rename(from, folder.join(to))?;
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages.sh");
-    let prefix = peers::superuser().ok_or("no right to mount")?;
-    let words = prefix.iter().copied();
-    let unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "sh"];
-    let words: Vec<&str> = words.chain(unshare).collect();
+/// Runs a script of this folder as root, behind `unshare`, and expects a line for each of `steps`.
+fn try_packages(
+    script: &str,
+    unshare: &[&str],
+    folder: &Path,
+    steps: &[&str],
+) -> Result<(), Failed> {
+    let prefix = superuser().ok_or("no right to mount")?;
+    let words: Vec<&str> = [prefix, unshare, &["sh"]].concat();
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(script).arg(folder);
+    command.args(&words[1..]).arg(path_of(script)).arg(folder);
     let mut running = Running::start("packages", command)?;
     let status = running.wait(PATIENCE)?;
     let printed = running.printed();
-    let steps = ["installed", "upgraded", "removed", "rpm"];
     let has = |step: &&str| printed.lines().any(|line| line == *step);
     match status.success() && steps.iter().all(has) {
         true => Ok(()),
         false => Err(format!("{status}\n{printed}").into()),
     }
+}
+
+fn path_of(script: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("tests").join(script)
 }
 
 /// Makes packages of the `kinds` in `folder`, from the binary under test; returns the folder.
@@ -80,4 +107,46 @@ fn only(folder: &Path, extension: &str) -> Result<PathBuf, Failed> {
         (Some(file), None) => Ok(file),
         _ => Err(format!("not one .{extension} in {}", folder.display()).into()),
     }
+}
+
+/// Prefix of a command that mounts in a namespace of its own: nothing for root, `sudo` where it asks
+/// for no password.
+pub(crate) fn superuser() -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&[], &["sudo", "-n"]];
+    let works = |way: &&'static [&'static str]| {
+        let words: Vec<&str> = way.iter().chain(&["unshare", "--mount"]).copied().collect();
+        let mut command = Command::new(words[0]);
+        let command = command.args(&words[1..]);
+        let output = command
+            .args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"])
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    WAYS.into_iter().find(works)
+}
+
+/// Checks that the programs are there which make packages.
+pub(crate) fn tools() -> Result<(), String> {
+    for program in ["dpkg-deb", "rpmbuild", "ip", "strip", "objdump"] {
+        peers::find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
+    }
+    Ok(())
+}
+
+/// Checks that systemd can be the first process of a copy of this system.
+pub(crate) fn systemd() -> Result<(), String> {
+    let prefix = superuser().ok_or("no right to mount a copy of this system")?;
+    let words: Vec<&str> = [prefix, &["sh"]].concat();
+    let mut probe = Command::new(words[0]);
+    let probe = probe.args(&words[1..]).arg(path_of("packages_systemd.sh"));
+    let output = probe.arg("--probe").output();
+    let output = output.map_err(|error| format!("sh: {error}"))?;
+    let reason = String::from_utf8_lossy(&output.stderr);
+    let works = output.status.success().then_some(());
+    works.ok_or_else(|| {
+        format!(
+            "systemd cannot be the first process here: {}",
+            reason.trim()
+        )
+    })
 }

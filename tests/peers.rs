@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use libtest_mimic::{Failed, Trial};
 
+use crate::packages::{self, superuser};
 use crate::{process, sharing};
 
 /// A program of another project that tests need.
@@ -43,6 +44,8 @@ pub(crate) enum Peer {
     Namespaces,
     /// What makes and installs packages, and the right to mount a copy of this system.
     Packaging,
+    /// The right to start systemd as the first process of a copy of this system.
+    Systemd,
     /// Firefox, in a network namespace.
     Firefox,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
@@ -124,7 +127,7 @@ impl Peer {
     /// Whether `cargo xtask test` may not be able to install the peer.
     fn may_be_missing(self) -> bool {
         match self {
-            Peer::Live555 => true,
+            Peer::Live555 | Peer::Systemd => true,
             Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble | Peer::Nats => {
                 find("go").is_none()
             }
@@ -173,7 +176,8 @@ impl Peer {
             Peer::Packaging if superuser().is_none() => {
                 return Some("no right to mount a copy of this system".to_owned());
             }
-            Peer::Packaging => packaging().err()?,
+            Peer::Packaging => packages::tools().err()?,
+            Peer::Systemd => return packages::systemd().err(),
             Peer::Firefox if namespace().is_none() => {
                 return Some("no right to make network namespaces".to_owned());
             }
@@ -359,29 +363,6 @@ fn namespaces() -> Result<(), String> {
     is_done.ok_or_else(|| format!("network namespaces are of no use here: {error}"))
 }
 
-/// Prefix of a command that mounts in a namespace of its own: nothing for root, `sudo` where it asks
-/// for no password.
-pub(crate) fn superuser() -> Option<&'static [&'static str]> {
-    const WAYS: [&[&str]; 2] = [&[], &["sudo", "-n"]];
-    let works = |way: &&'static [&'static str]| {
-        let words: Vec<&str> = way.iter().chain(&["unshare", "--mount"]).copied().collect();
-        let mut command = Command::new(words[0]);
-        let command = command.args(&words[1..]);
-        let output = command
-            .args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"])
-            .output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    WAYS.into_iter().find(works)
-}
-
-fn packaging() -> Result<(), String> {
-    for program in ["dpkg-deb", "rpmbuild", "ip", "strip", "objdump"] {
-        find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
-    }
-    Ok(())
-}
-
 /// Path of coturn's server.
 pub(crate) fn coturn() -> Result<PathBuf, String> {
     find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
@@ -492,7 +473,7 @@ pub(crate) fn target_directory() -> PathBuf {
     profile.parent().unwrap_or(profile).to_owned()
 }
 
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
