@@ -112,3 +112,35 @@ fn a_stream_has_one_broker_while_somebody_holds_it() {
     drop(brokers.of(&name("roof")));
     assert_eq!(lock(&brokers.by_stream).len(), 2, "cam, and the latest");
 }
+
+#[test]
+fn what_is_taken_one_by_one_comes_with_the_number_of_those_dropped_before() {
+    let broker = MessageBroker::default();
+    let inbox = broker.subscribe(Side::Viewers, Arc::new(WakeCounter::default()));
+    for _ in 0..INBOX_MESSAGES_MAX + 5 {
+        broker.post(Side::Viewers, message(1), Instant::now());
+    }
+    let (posted, dropped) = inbox.take_one();
+    assert_eq!((posted.map(|it| it.number), dropped), (Some(5), 5));
+    let (posted, dropped) = inbox.take_one();
+    assert_eq!((posted.map(|it| it.number), dropped), (Some(6), 0));
+    while inbox.take_one().0.is_some() {}
+    assert_eq!(inbox.bytes(), 0);
+}
+
+#[test]
+fn whoever_watches_is_woken_by_the_first_who_subscribes_as_a_viewer() {
+    let broker = MessageBroker::default();
+    let wakes = Arc::new(WakeCounter::default());
+    let watcher = Arc::clone(&wakes) as Arc<dyn Wake>;
+    broker.watch_viewers(&watcher);
+    let subscribe = |side| broker.subscribe(side, Arc::new(WakeCounter::default()));
+    let _publisher = subscribe(Side::Publisher);
+    assert!(!broker.has_receiver(Side::Viewers));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    let viewer = subscribe(Side::Viewers);
+    assert!(broker.has_receiver(Side::Viewers));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    drop(viewer);
+    assert!(!broker.has_receiver(Side::Viewers));
+}

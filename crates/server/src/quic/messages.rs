@@ -1,10 +1,11 @@
 //! Messages beside streams, for the servers of the cluster that pull these.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamName};
 use glassline_quic::moq::{MessageRefusal, MessageRequest, MessageRequests, NodeName};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Directory;
 use crate::messages::{Downstream, MessageLinks};
@@ -24,17 +25,23 @@ impl MessageService {
     pub(super) async fn serve(self, mut requests: MessageRequests, node: NodeName) {
         // All ends with this set.
         let mut passing = JoinSet::new();
+        // One for each stream, so that the memory for what has come in part is bounded.
+        let mut present: HashMap<StreamName, AbortHandle> = HashMap::new();
         loop {
             let request = tokio::select! {
                 request = requests.next() => request,
-                Some(_) = passing.join_next() => continue,
+                Some(_) = passing.join_next() => {
+                    present.retain(|_, task| !task.is_finished());
+                    continue;
+                }
             };
             let Some(request) = request else { return };
             match self.stream_of(&request) {
                 Ok(name) => {
                     let downstream = Downstream::new(&self.links, &name);
                     let (supervisor, node) = (Arc::clone(&self.supervisor), node.clone());
-                    passing.spawn(async move {
+                    let of_stream = name.clone();
+                    let task = passing.spawn(async move {
                         tracing::debug!(stream = %name, %node, "another server gets messages");
                         let running = downstream.run(request.accept());
                         match supervisor.catch_task(Part::Quic, running).await {
@@ -47,6 +54,9 @@ impl MessageService {
                             ),
                         }
                     });
+                    if let Some(before) = present.insert(of_stream, task) {
+                        before.abort();
+                    }
                 }
                 Err(why) => {
                     tracing::debug!(stream = request.name(), %node, %why, "another server gets no messages");

@@ -10,8 +10,15 @@ use glassline_media::{
     UnitBuilder,
 };
 
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
 use super::*;
-use crate::moq::{Grant, NodeAddress, Origin, Server, Session, connect_node};
+use crate::moq::message_stream::MessageStream;
+use crate::moq::{
+    Grant, MessageOpener, MessageRefusal, MessageRequests, MessageStreamError, NodeAddress, Origin,
+    Server, Session, connect_node,
+};
 use crate::{ClientEndpoint, CongestionControl, Identity};
 
 /// Timeout of every wait, longer than any of them takes.
@@ -36,6 +43,8 @@ struct Node {
     origin: Origin,
     address: NodeAddress,
     clock: NodeClock,
+    /// Requests for messages, of each session.
+    requests: mpsc::UnboundedReceiver<MessageRequests>,
     _task: tokio::task::JoinHandle<()>,
 }
 
@@ -55,18 +64,25 @@ fn node() -> Node {
         node: Some(clock),
         ..Grant::default()
     };
+    let (to, requests) = mpsc::unbounded_channel();
     let task = tokio::spawn(async move {
         let mut sessions = Vec::new();
         while let Some(incoming) = server.accept(congestion, |_| false).await {
             let request = incoming.request().await.expect("a request");
             assert_eq!(request.query(), "node=edge");
-            sessions.push(request.grant(grant.clone()).await.expect("just opened"));
+            let session = request.grant(grant.clone()).await.expect("just opened");
+            let requests = session.take_message_requests().expect("of a server");
+            // A test may not be interested.
+            let _ = to.send(requests);
+            assert!(session.take_message_requests().is_none(), "taken once");
+            sessions.push(session);
         }
     });
     Node {
         origin,
         address,
         clock,
+        requests,
         _task: task,
     }
 }
@@ -280,4 +296,66 @@ async fn the_session_ends_soon_after_the_other_server_died() {
         "{:?}",
         since.elapsed()
     );
+}
+
+#[tokio::test]
+async fn messages_pass_both_ways_or_are_refused_with_a_reason() {
+    let mut node = node();
+    let session = connect(&node).await;
+    let mut requests = soon(node.requests.recv()).await.expect("a session");
+    let opener = |name: &str| MessageOpener::new(name.to_owned(), Arc::clone(&session.link));
+    let opened = soon(opener("hall/cam 1").open()).await;
+    let (mut sender, mut receiver) = opened.expect("the node is there");
+    let request = soon(requests.next()).await.expect("a request");
+    assert_eq!(request.name(), "hall/cam 1");
+    let (mut back, mut heard) = request.accept();
+    let mut word = [0; 4];
+    soon(sender.write(&mut [Bytes::from("le"), Bytes::from("ft")]))
+        .await
+        .expect("open");
+    assert_eq!(soon(heard.fill(&mut word)).await, Ok(true));
+    assert_eq!(&word, b"left");
+    soon(back.write(&mut [Bytes::from("here")]))
+        .await
+        .expect("open");
+    assert_eq!(soon(receiver.chunk(64)).await, Ok(Bytes::from("here")));
+    drop((back, heard));
+    assert_eq!(soon(receiver.fill(&mut word)).await, Ok(false), "the end");
+    // A request that is refused, and one that is forgotten.
+    let (_sender, mut refused) = soon(opener("door").open()).await.expect("open");
+    let request = soon(requests.next()).await.expect("a request");
+    request.refuse(MessageRefusal::Off);
+    let off = MessageStreamError::Refused(MessageRefusal::Off);
+    assert_eq!(soon(refused.fill(&mut word)).await, Err(off));
+}
+
+#[tokio::test]
+async fn streams_that_only_begin_like_messages_disturb_nothing() {
+    let mut node = node();
+    let session = connect(&node).await;
+    let mut requests = soon(node.requests.recv()).await.expect("a session");
+    let asked = async |bytes: &'static [u8]| {
+        let (send, receive) = session.link.open_bi().await.expect("open");
+        let (mut sender, mut receiver) = MessageStream::new(send, receive).split();
+        let written = sender.write(&mut [Bytes::from_static(bytes)]).await;
+        written.expect("open");
+        receiver.fill(&mut [0; 1]).await
+    };
+    let version = soon(asked(b"\xffmessag\x02\x00\x03cam")).await;
+    assert_eq!(version, Err(MessageRefusal::Version.into()));
+    for strange in [
+        &b"\xffnothing at all"[..],
+        b"\xffmessag\x01\xff\xff",
+        b"\xffmessag\x01\x00\x02\xff\xfe",
+    ] {
+        let answered = soon(asked(strange)).await;
+        assert!(matches!(answered, Ok(false) | Err(_)), "{answered:?}");
+    }
+    // One that never ends its header, beside a good one.
+    let (mut slow, _answers) = session.link.open_bi().await.expect("open");
+    slow.write_all(b"\xff").await.expect("open");
+    let opener = MessageOpener::new("cam".to_owned(), Arc::clone(&session.link));
+    let _opened = soon(opener.open()).await.expect("open");
+    let request = soon(requests.next()).await.expect("a request");
+    assert_eq!(request.name(), "cam");
 }

@@ -31,13 +31,13 @@ pub(crate) struct Downstream {
 
 /// What the viewers of one server may send.
 #[derive(Debug)]
-struct ServerRates {
+pub(super) struct ServerRates {
     messages: TokenBucket,
     bytes: TokenBucket,
 }
 
 impl ServerRates {
-    fn new(bounds: &Bounds) -> Self {
+    pub(super) fn new(bounds: &Bounds) -> Self {
         let messages = bounds.messages_per_s.saturating_mul(VIEWERS_AT_FULL_RATE);
         let message_bytes = u32::try_from(bounds.message_bytes).unwrap_or(u32::MAX);
         let bytes = f64::from(BYTES_PER_S.max(message_bytes));
@@ -104,7 +104,7 @@ impl Downstream {
 
     /// Passes a viewer's message to the publisher, if viewers may send and their server does not send too
     /// much.
-    fn pass_on(&self, incoming: Incoming, missed: &mut u64, rates: &mut ServerRates) {
+    pub(super) fn pass_on(&self, incoming: Incoming, missed: &mut u64, rates: &mut ServerRates) {
         let (counters, now) = (&self.links.counters, Instant::now());
         let content = match incoming.content {
             IncomingContent::Posted(content @ PostedContent::Message { .. }) => content,

@@ -20,6 +20,8 @@ mod incoming;
 mod outgoing;
 mod record;
 mod sequence;
+#[cfg(test)]
+mod tests;
 mod upstream;
 
 use std::sync::Arc;

@@ -36,7 +36,7 @@ pub(super) async fn send_all(
 
 /// Returns the bytes that are sent for what was posted: nothing for a message of a reliable channel that
 /// is too late, so that the other server finds the gap. Returns `None` if data channels are turned off.
-fn pieces(posted: &Posted, links: &MessageLinks, passes: bool) -> Option<Vec<Bytes>> {
+pub(super) fn pieces(posted: &Posted, links: &MessageLinks, passes: bool) -> Option<Vec<Bytes>> {
     let policy = links.policy()?;
     let counters = &links.counters;
     let left_out = || vec![record::left_out(posted.first)];

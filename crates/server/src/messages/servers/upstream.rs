@@ -146,7 +146,7 @@ impl Upstream {
 
     /// Passes a message of the publisher to the viewers here, unless it came before or another session is
     /// the publisher here.
-    fn pass_on(&mut self, incoming: Incoming, now: Instant) {
+    pub(super) fn pass_on(&mut self, incoming: Incoming, now: Instant) {
         let counters = &self.links.counters;
         let Some(missed) = self.sequence.take(incoming.first) else {
             return counters.repeated.add(1);
