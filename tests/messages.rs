@@ -87,7 +87,7 @@ fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
 }
 
 /// Waits until `condition` holds in the page without an error there.
-fn until(browser: &Browser, condition: &str) -> Result<(), String> {
+pub(crate) fn until(browser: &Browser, condition: &str) -> Result<(), String> {
     let script = format!("return relayed.report.error ?? ({condition})");
     let value = browser.wait_until(PATIENCE, &script).map_err(|reason| {
         match browser.run("return JSON.stringify(relayed.report)") {

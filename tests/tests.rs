@@ -22,6 +22,7 @@ mod channels;
 mod churn;
 mod cluster;
 mod cluster_figures;
+mod cluster_messages;
 mod cluster_moq;
 mod cluster_redirect;
 mod commands;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         cluster::TESTS,
+        cluster_messages::TESTS,
         cluster_moq::TESTS,
         cluster_redirect::TESTS,
         aiortc::TESTS,

@@ -373,6 +373,24 @@ mod tests {
     }
 
     #[test]
+    fn the_seeds_of_the_fuzz_target_are_records() {
+        let seeds: [&[u8]; 5] = [
+            include_bytes!("../../../../../fuzz/seeds/server_messages/left_out"),
+            include_bytes!("../../../../../fuzz/seeds/server_messages/text"),
+            include_bytes!("../../../../../fuzz/seeds/server_messages/binary"),
+            include_bytes!("../../../../../fuzz/seeds/server_messages/closed"),
+            include_bytes!("../../../../../fuzz/seeds/server_messages/taken_over"),
+        ];
+        for (seed, kind) in seeds.into_iter().zip(RecordKind::ALL) {
+            let (header, body) = seed.split_first_chunk().expect("a header");
+            let header = Header::parse(header).expect("a header");
+            assert_eq!((header.kind, header.length), (kind, body.len()));
+            content(kind, Bytes::from_static(body)).expect("a record");
+            fuzz_record(seed);
+        }
+    }
+
+    #[test]
     fn damage_of_a_body_is_named() {
         let text = |body: &[u8]| content(RecordKind::Text, Bytes::copy_from_slice(body)).err();
         let mut good = BytesMut::new();
