@@ -104,14 +104,17 @@ impl Configuration {
         Ok((changed, needs_restart))
     }
 
-    /// Says which keys the file has now that only a restart heeds, once for each set of them.
+    /// Says which keys the file has now that only a restart heeds, and why, once for each set of them.
     fn name_unheeded(&mut self, unheeded: &[String]) {
         if unheeded != self.unheeded && !unheeded.is_empty() {
-            tracing::warn!(
-                "{}: these keys have changed and are heeded after a restart: {}",
-                file_of(&self.loaded).display(),
-                with_reasons(unheeded)
-            );
+            let file = file_of(&self.loaded);
+            for (reason, keys) in by_reason(unheeded) {
+                tracing::warn!(
+                    "{}: heeded after a restart: {} ({reason})",
+                    file.display(),
+                    keys.join(", ")
+                );
+            }
         }
         self.unheeded = unheeded.to_vec();
     }
@@ -177,14 +180,12 @@ fn file_of(config: &Config) -> PathBuf {
     file.unwrap_or_else(|| PathBuf::from("the environment"))
 }
 
-/// Returns keys with the reasons why they need a restart, each reason once.
-fn with_reasons(keys: &[String]) -> String {
+/// Returns keys by the reasons why they need a restart. One line with all of them would be cut off.
+fn by_reason(keys: &[String]) -> BTreeMap<&'static str, Vec<&str>> {
     let mut by_reason = BTreeMap::<_, Vec<&str>>::new();
     for key in keys {
         let of_reason = by_reason.entry(reason_for_restart(key)).or_default();
         of_reason.push(key);
     }
-    let listed = by_reason.iter();
-    let listed = listed.map(|(reason, keys)| format!("{} ({reason})", keys.join(", ")));
-    listed.collect::<Vec<_>>().join(", ")
+    by_reason
 }
