@@ -277,6 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn results_of_builds_are_not_copied_into_the_image() {
+        let lines = |name: &str| {
+            let text = read(&process::root().join(name)).expect("a list");
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let names = lines.map(|line| line.trim_matches('/').to_owned());
+            names.collect::<Vec<_>>()
+        };
+        let left_out = lines(".dockerignore");
+        for name in lines(".gitignore") {
+            let is_left_out = left_out
+                .iter()
+                .any(|it| it.trim_start_matches("**/") == name);
+            assert!(is_left_out, "{name} is copied by `docker build`");
+        }
+    }
+
+    #[test]
     fn every_script_has_the_shared_parts_and_no_mark_left() {
         for name in ["deb/postinst", "glassline.spec"] {
             let text = template(name).expect("a template");
