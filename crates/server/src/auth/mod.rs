@@ -85,7 +85,7 @@ pub use pattern::{Pattern, PatternError};
 pub(crate) use prepared::PreparedAuth;
 pub use requester::{Listener, Requester};
 pub use role::Role;
-pub(crate) use secret::{HIDDEN, SecretText, serialize_hidden, with_fingerprints};
+pub(crate) use secret::{HIDDEN, SecretFile, SecretText, serialize_hidden, with_fingerprints};
 pub use secret::{Secret, SecretError};
 pub use settings::Auth;
 pub(crate) use settings::list;

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema as _;
 use serde_json::Value;
 
+use crate::auth::SecretFile;
 use crate::config::Config;
 
 /// Variables that flags of commands read, and that belong to no key of the configuration.
@@ -86,6 +88,11 @@ fn collect_kinds<'a>(
     depth: usize,
     kinds: &mut BTreeSet<&'a str>,
 ) {
+    if is_file_of_secret(value) {
+        // A variable has the text of the secret; `_FILE` at the end of its name names a file.
+        kinds.insert("string");
+        return;
+    }
     match &value["type"] {
         Value::String(kind) => {
             kinds.insert(kind);
@@ -105,6 +112,13 @@ fn collect_kinds<'a>(
     }
 }
 
+/// Returns whether `value` is `{file: PATH}` in place of a secret.
+fn is_file_of_secret(value: &Value) -> bool {
+    let name = value["$ref"].as_str();
+    let name = name.and_then(|it| it.strip_prefix("#/$defs/"));
+    name.is_some_and(|it| it == SecretFile::schema_name())
+}
+
 /// Returns the definition that `value` names by `$ref`.
 fn definition<'a>(schema: &'a Value, value: &Value) -> Option<&'a Value> {
     let name = value["$ref"].as_str()?.strip_prefix("#/$defs/")?;
@@ -122,6 +136,20 @@ fn section<'a>(schema: &'a Value, value: &'a Value) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_text_although_the_file_may_name_a_file_for_them() {
+        let all = all();
+        for variable in [
+            "GLASSLINE_AUTH_READ_TOKEN",
+            "GLASSLINE_AUTH_PUBLISH_TOKEN",
+            "GLASSLINE_AUTH_JWT_SECRET",
+            "GLASSLINE_AUTH_WEBHOOK_SECRET",
+            "GLASSLINE_CLUSTER_SECRET",
+        ] {
+            assert_eq!(all[variable].form, Form::Text, "{variable}");
+        }
+    }
 
     #[test]
     fn what_takes_only_text_is_text_behind_references_and_alternatives() {
