@@ -136,7 +136,11 @@ impl Bringing {
             demand.get_or_insert_with(|| self.stream.demand());
             let wait = match source {
                 Some(source) => self.bring(&source).await,
-                None => None,
+                None => {
+                    // What viewers send waits for the next source.
+                    self.upstream.begin();
+                    None
+                }
             };
             // The needs may end, too: then nothing is lost by looking late.
             let waiting = async {
