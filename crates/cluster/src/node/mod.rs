@@ -81,6 +81,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Timer {
     Tick,
+    OwnRecord,
     Peer(NodeId),
     Holding(StreamName),
     Relay(StreamName),
@@ -210,6 +211,7 @@ impl Node {
         while let Some(timer) = self.timers.pop(now.at) {
             match timer {
                 Timer::Tick => self.on_tick(),
+                Timer::OwnRecord => self.write_own_record_if_due(),
                 Timer::Peer(node) => self.check_peer(&node),
                 Timer::Holding(name) => self.on_claim_due(&name),
                 Timer::Relay(name) => self.on_relay_due(&name),

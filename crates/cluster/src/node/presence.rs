@@ -16,6 +16,10 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// How often the own record is written again; the store forgets one after 10 min.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 
+/// Shortest and longest time until the own record is written again after a failure. Nobody can pull from
+/// this node before the record is written, and a store that has just started refuses at first.
+const RECORD_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+
 /// What a node knows of its own state.
 #[derive(Debug)]
 pub(super) struct Presence {
@@ -26,6 +30,8 @@ pub(super) struct Presence {
     seq: u64,
     record_due: Option<Instant>,
     record_version: Option<Version>,
+    /// Attempts to write or read the own record that have failed since the last one that did not.
+    record_failures: u32,
     pub(super) list_due: Option<Instant>,
     drain: Option<Drain>,
     refusal_told: Option<Instant>,
@@ -47,6 +53,7 @@ impl Presence {
             seq: 0,
             record_due: None,
             record_version: None,
+            record_failures: 0,
             list_due: None,
             drain: None,
             refusal_told: None,
@@ -162,9 +169,7 @@ impl Node {
             };
             let payload = beat.to_payload();
             self.call(Purpose::Hint, Call::Beat { payload });
-            if self.presence.record_due.is_none_or(|at| at <= now) {
-                self.write_own_record();
-            }
+            self.write_own_record_if_due();
             if self.presence.list_due.is_some_and(|at| at <= now) {
                 self.presence.list_due = None;
                 self.read_everything();
@@ -261,12 +266,15 @@ impl Node {
 
     pub(super) fn on_own_node_put(&mut self, result: &Result<Answered, CallError>) {
         match result {
-            Ok(Answered::Put(version)) => self.presence.record_version = Some(*version),
+            Ok(Answered::Put(version)) => {
+                self.presence.record_version = Some(*version);
+                self.presence.record_failures = 0;
+            }
             Err(CallError::Conflict) => {
                 let key = self.own_key();
                 self.call(Purpose::OwnNodeRead, Call::Get { key });
             }
-            _ => self.presence.record_due = Some(self.now.at + Duration::from_secs(3)),
+            _ => self.write_own_record_again(),
         }
     }
 
@@ -275,7 +283,98 @@ impl Node {
             self.presence.record_version = entry.map(|it| it.version);
             self.presence.record_due = None;
         } else {
-            self.presence.record_due = Some(self.now.at + Duration::from_secs(3));
+            self.write_own_record_again();
         }
+    }
+
+    fn write_own_record_again(&mut self) {
+        let (least, most) = RECORD_AGAIN;
+        let pause = (least * (1 << self.presence.record_failures.min(5))).min(most);
+        self.presence.record_failures += 1;
+        let at = self.now.at + self.jitter(pause / 2, pause);
+        self.presence.record_due = Some(at);
+        self.timers.set(at, Timer::OwnRecord);
+    }
+
+    pub(super) fn write_own_record_if_due(&mut self) {
+        let now = self.now.at;
+        if self.presence.record_due.is_none_or(|at| at <= now) {
+            self.write_own_record();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::{Answer, Incoming, Request};
+    use crate::name::Region;
+
+    fn node(now: Moment) -> Node {
+        let region = Region::new("here").expect("a region");
+        let record = NodeRecord {
+            inc: 1,
+            quic: "192.0.2.1:4443".to_owned(),
+            sha256: "00".repeat(32),
+            http: None,
+            rtsp: None,
+            region: region.clone(),
+            state: NodeState::Serving,
+            version: "1".to_owned(),
+        };
+        let name = NodeId::new("a").expect("a name");
+        Node::new(Config::new(name, region, record, 7), now)
+    }
+
+    /// Returns the requests that would write the node's own record.
+    fn writes(node: &mut Node) -> Vec<Request> {
+        let requests = std::iter::from_fn(|| node.poll_request());
+        let is_own = |it: &Request| {
+            matches!(
+                &it.call,
+                Call::PutIf {
+                    key: Key::Node(..),
+                    ..
+                }
+            )
+        };
+        requests.filter(is_own).collect()
+    }
+
+    #[test]
+    fn a_store_that_refuses_the_own_record_at_first_is_asked_again_soon() {
+        let begun = glassline_sim::Clock::new().now();
+        let at = |ms: u64| Moment {
+            at: begun + Duration::from_millis(ms),
+            unix_ms: 1_700_000_000_000 + ms,
+        };
+        let mut node = node(at(0));
+        node.handle_incoming(at(0), Incoming::Connected);
+        let mut attempts = Vec::new();
+        for ms in 0..10_000 {
+            if node.poll_timeout().is_some_and(|due| due <= at(ms).at) {
+                node.handle_timeout(at(ms));
+            }
+            for request in writes(&mut node) {
+                attempts.push(ms);
+                let result = match attempts.len() {
+                    1..6 => Err(CallError::Away),
+                    _ => Ok(Answered::Put(Version(1))),
+                };
+                let id = request.id;
+                node.handle_answer(at(ms), Answer { id, result });
+            }
+        }
+        let pauses: Vec<u64> = attempts.windows(2).map(|it| it[1] - it[0]).collect();
+        assert_eq!(attempts.len(), 6, "once written, it stays for a minute");
+        assert!((50..=101).contains(&pauses[0]), "{pauses:?}");
+        assert!(attempts[3] < 800, "{attempts:?}");
+        let least = [50, 100, 200, 400, 800];
+        let grows = pauses
+            .iter()
+            .zip(least)
+            .all(|(pause, least)| *pause >= least);
+        assert!(grows, "a store in trouble is spared: {pauses:?}");
     }
 }
