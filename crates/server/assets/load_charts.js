@@ -19,10 +19,16 @@ const axis = (label, more = {}) => ({
   stroke: resolved('--quiet'), grid: { stroke: resolved('--grid'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif', label, labelFont: '11px system-ui, sans-serif', labelSize: 16, size: 44, ...more,
 });
 
-/** The times that the axis shows, in seconds since 1970, for samples from `first` to `last`. */
-export function span(first, last) {
-  const end = Number.isFinite(last) ? last : Date.now() / 1000;
-  return [Math.min(Number.isFinite(first) ? first : end, end - SPAN_MIN), end];
+/**
+ * The scale of an axis of time for samples at `times`, in seconds since 1970. uPlot itself gives a single
+ * sample a span of years.
+ */
+export function timeScale(times) {
+  const range = () => {
+    const end = times.at(-1) ?? Date.now() / 1000;
+    return [Math.min(times.at(0) ?? end, end - SPAN_MIN), end];
+  };
+  return { range };
 }
 
 export class LoadCharts {
@@ -69,7 +75,7 @@ export class LoadCharts {
     this.#over = new uPlot({
       ...size(over),
       legend: { show: false },
-      scales: { x: { range: (_, first, last) => span(first, last) }, cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
+      scales: { x: timeScale(this.#times), cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
       axes: [axis(null, { size: 40 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, incrs: WHOLE, grid: { show: false } })],
       series: [{},
         { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, points: { show: false }, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },
