@@ -137,9 +137,10 @@ impl Bringing {
             let wait = match source {
                 Some(source) => self.bring(&source).await,
                 None => {
-                    // What viewers send waits for the next source.
+                    // What viewers send waits for the next source, as long as there are viewers: the
+                    // demand would keep a pull without source for ever.
                     self.upstream.begin();
-                    None
+                    Some(NEED_INTERVAL)
                 }
             };
             // The needs may end, too: then nothing is lost by looking late.
@@ -236,5 +237,38 @@ impl Bringing {
             tracing::warn!(%stream, host, why, "messages of the pulled stream do not pass");
             self.told = Some(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassline_hub::{Limits, StreamName};
+
+    use super::*;
+    use crate::messages::Side;
+
+    async fn until(is_so: impl Fn() -> bool) {
+        let looking = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(20), looking).await;
+        found.expect("within 20 s");
+    }
+
+    #[tokio::test]
+    async fn a_pull_without_source_is_not_kept_by_a_viewer_that_left() {
+        let name = StreamName::parse("cam").expect("a name");
+        let stream = Stream::unlisted(name.clone(), Limits::default());
+        let links = MessageLinks::new(None);
+        let supervisor = Supervisor::start().expect("a thread");
+        let messenger = Messenger::start(&links, &stream, &supervisor);
+        messenger.set_source(None);
+        let wake = Arc::new(TaskWaker::default()) as Arc<dyn Wake>;
+        let viewer = links.brokers.of(&name).subscribe(Side::Viewers, wake);
+        until(|| stream.is_demanded()).await;
+        drop(viewer);
+        until(|| !stream.is_demanded()).await;
     }
 }
