@@ -138,13 +138,14 @@ impl Reload {
         let requests = &settings.requests;
         let mut made = requests.watch();
         loop {
-            let is_asked = tokio::select! {
-                _ = ticks.tick() => false,
-                changed = made.changed() => changed.is_ok(),
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = made.changed() => {}
                 _ = stopped.wait_for(|stop| *stop) => return,
-            };
+            }
+            // A request may come with a tick: then this look answers the request, too.
             let request = *made.borrow_and_update();
-            let asked = requests.open(request).filter(|_| is_asked);
+            let asked = requests.open(request);
             // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
                 self.look(asked);
@@ -221,6 +222,32 @@ impl Files for CertificateFiles {
                 self.store.note_problem(error.to_string());
                 Err(error.into())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_comes_together_with_a_tick_is_answered() {
+        let supervisor = Supervisor::start().expect("a thread");
+        for turn in 0..200 {
+            let settings = Arc::new(Settings::new(Config::default()));
+            let reload = Reload::new(None, &[], (&supervisor, &Arc::default()));
+            let (stop, stopped) = watch::channel(false);
+            let running = tokio::spawn(reload.run(Arc::clone(&settings), stopped));
+            // The first look is at once and so is the first tick: a request that comes meanwhile
+            // waits together with that tick.
+            tokio::task::yield_now().await;
+            let number = settings.requests.ask(Cause::Api);
+            std::thread::sleep(Duration::from_millis(3));
+            let answered = settings.requests.done(number);
+            let answered = tokio::time::timeout(INTERVAL / 2, answered).await;
+            assert!(answered.is_ok(), "no answer in turn {turn}");
+            stop.send_replace(true);
+            running.await.expect("it ends");
         }
     }
 }
