@@ -3,6 +3,9 @@
 //! `cargo test --test tests -- --ignored --nocapture --test-threads 1 cluster::figures` runs all of
 //! them, with real time and for minutes, and prints a line for each.
 
+#[path = "../benches/figure.rs"]
+mod figure;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::Barrier;
@@ -112,23 +115,19 @@ fn longest_gap(watching: &Watching) -> Result<Duration, String> {
     }
 }
 
-fn quantiles(mut values: Vec<Duration>) -> String {
+/// Prints the figures of `name`, and returns them for people.
+fn quantiles(name: &str, mut values: Vec<Duration>) -> String {
     values.sort();
     let at = |share: f64| {
         let rank = (values.len() as f64 * share).ceil() as usize;
-        values
-            .get(rank.saturating_sub(1))
-            .copied()
-            .unwrap_or_default()
+        let value = values.get(rank.saturating_sub(1));
+        value.copied().unwrap_or_default().as_secs_f64()
     };
     let (p50, p99, max) = (at(0.5), at(0.99), at(1.0));
-    format!(
-        "p50 {:.2}, p99 {:.2}, max {:.2} s of {}",
-        p50.as_secs_f64(),
-        p99.as_secs_f64(),
-        max.as_secs_f64(),
-        values.len()
-    )
+    figure::print(&format!("{name}, p50"), p50, "s", "less", None);
+    figure::print(&format!("{name}, longest"), max, "s", "less", None);
+    let count = values.len();
+    format!("p50 {p50:.2}, p99 {p99:.2}, max {max:.2} s of {count}")
 }
 
 /// Looks every 10 ms until `look` says so; returns the time it took.
@@ -166,7 +165,7 @@ fn owner_killed() -> Result<String, String> {
     }
     Ok(format!(
         "gap with the publisher back at once: {}",
-        quantiles(gaps)
+        quantiles("owner killed: gap", gaps)
     ))
 }
 
@@ -205,8 +204,8 @@ fn camera_owner_killed() -> Result<String, String> {
     }
     Ok(format!(
         "dialled by another node after {}; gap {}; most connections at a time {most}",
-        quantiles(dialled),
-        quantiles(gaps)
+        quantiles("owner of a camera killed: dialled again", dialled),
+        quantiles("owner of a camera killed: gap", gaps)
     ))
 }
 
@@ -439,7 +438,7 @@ fn drain_with_viewers() -> Result<String, String> {
     let status = status.map_or_else(|error| error, |status| status.to_string());
     Ok(format!(
         "{VIEWERS} viewers without media for {}; process ended after {took:.1} s ({status})",
-        quantiles(gaps)
+        quantiles("drain with 200 viewers: without media", gaps)
     ))
 }
 
@@ -463,8 +462,8 @@ fn camera_handed_over() -> Result<String, String> {
     }
     Ok(format!(
         "gap at another node {}; at the node that drains {}",
-        quantiles(gaps),
-        quantiles(here)
+        quantiles("camera handed over: gap elsewhere", gaps),
+        quantiles("camera handed over: gap at the owner", here)
     ))
 }
 
@@ -493,7 +492,7 @@ fn owner_stopped() -> Result<String, String> {
     }
     Ok(format!(
         "publisher sent away after SIGCONT: {}; gap at a third node {}",
-        quantiles(fenced),
-        quantiles(gaps)
+        quantiles("owner stopped: publisher sent away", fenced),
+        quantiles("owner stopped: gap", gaps)
     ))
 }

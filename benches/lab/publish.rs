@@ -82,11 +82,25 @@ pub(crate) fn run() -> Result<(), String> {
     );
     let results = json!({
         "browser": version,
+        "summary": {
+            "our_pages": medians(&pages),
+            "script_glassline": medians(&ours),
+            "script_mediamtx": medians(&theirs),
+        },
         "our_pages": pages,
         "script_glassline": ours,
         "script_mediamtx": theirs,
     });
     report::write("publish", &machine, &results)
+}
+
+/// Medians of all pairs, in ms; `null` where there is no pair.
+fn medians(pairs: &[Value]) -> Value {
+    let of = |name: &str| {
+        let values = pairs.iter().filter_map(|pair| pair[name].as_f64());
+        quantile(&values.collect::<Vec<_>>(), 0.5)
+    };
+    json!({"p50": of("p50"), "p95": of("p95")})
 }
 
 fn print(pages: &[Value], ours: &[Value], theirs: &[Value]) {

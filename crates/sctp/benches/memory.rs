@@ -20,6 +20,8 @@
     reason = "a benchmark may anchor virtual time anywhere"
 )]
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
 #[path = "../tests/network.rs"]
 #[expect(dead_code, reason = "the tests use all of it")]
 mod network;
@@ -155,6 +157,9 @@ fn cost(makes: &[Make]) {
                     bits / seconds / 1e9,
                     seconds / packets * 1e9,
                 );
+                let check = if zero_checksum { "zero" } else { "crc32c" };
+                let name = format!("{}, {} MiB, {rtt} ms, {check}", make.name(), window >> 20);
+                figure::print(&name, bits / seconds / 1e9, "Gbit/s", "more", None);
             }
         }
     }
@@ -330,4 +335,11 @@ fn path(make: Make, rtt: Duration, loss: f64) {
         transfer.gap.as_secs_f64() * 1e3,
         resent as f64 / lost as f64,
     );
+    let name = format!(
+        "{}, 1 Gbit/s, {} ms, {} % lost",
+        make.name(),
+        rtt.as_millis(),
+        loss * 100.0
+    );
+    figure::print(&name, bits / 7e6, "Mbit/s", "more", None);
 }

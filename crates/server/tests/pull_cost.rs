@@ -1,5 +1,9 @@
 //! What a pull costs the server that has the stream.
 
+#[cfg(target_os = "linux")]
+#[path = "../../../benches/figure.rs"]
+mod figure;
+
 use std::time::Duration;
 
 use crate::cluster::node;
@@ -72,4 +76,8 @@ fn cost_of_a_pull() {
     println!("a viewer {:.2} ms/s", (watched - idle) / VIEWERS as f64);
     println!("a pull {:.2} ms/s", pulled - idle);
     println!("relay {relay}");
+    let viewer = (watched - idle) / VIEWERS as f64;
+    figure::print("a viewer", viewer, "ms/s", "less", None);
+    let beside = Some(("a viewer", viewer));
+    figure::print("a pull", pulled - idle, "ms/s", "less", beside);
 }

@@ -5,6 +5,9 @@
 //! FFmpeg decodes both. The signal-to-noise ratio is that of the whole, and the mean of those of 20 ms
 //! with a signal.
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -45,6 +48,8 @@ fn main() {
             let share = 100.0 * cpu / seconds;
             let (ours, theirs) = (figures(&ours), figures(&theirs));
             println!("{rate:>5} {kbps:>2} | {ours} {share:>9.2} % | {theirs}");
+            let name = format!("AAC encoder, {rate} Hz, {kbps} kbit/s");
+            figure::print(&name, share, "% of a core", "less", None);
         }
     }
 }

@@ -4,6 +4,9 @@
 //! the frames of `testdata`, again and again, or the first keyframe of FILE (of the demo) as an image.
 //! Processor time is measured, not time that passes.
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
+
 use glassline_demux as demux;
 use glassline_media::{Codec, MediaTime, Track};
 use glassline_net::thread_cpu;
@@ -70,6 +73,7 @@ fn stills(file: &str) {
         let name = format!("{} x {}", still.width, still.height);
         let kilobytes = still.jpeg.len() as f64 / 1e3;
         println!("{name:<28} {:>14.1} {kilobytes:>12.1}", times[10]);
+        figure::print(&format!("snapshot, {name}"), times[10], "ms", "less", None);
     }
 }
 
@@ -88,6 +92,7 @@ fn row(name: &str, track: &Track, units: &[&[u8]], seconds: f64) {
     let made = transcoder.counts().frames_out;
     let (per_frame, share) = (took / made as f64 * 1e6, took / SECONDS * 100.0);
     println!("{name:<28} {per_frame:>11.1} us {share:>10.2} %");
+    figure::print(name, share, "% of a core", "less", None);
 }
 
 /// Splits a file of ADTS frames into access units.

@@ -6,6 +6,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
+
 use std::time::{Duration, Instant};
 
 use glassline_voice::jitter::Packet;
@@ -42,6 +45,7 @@ fn main() {
                     let (capture, playout) = leg(config);
                     let share = (capture + playout) / 10_000.0 * 100.0;
                     println!("{name:<44} {capture:>9.1} us {playout:>9.1} us {share:>7.2} %");
+                    figure::print(&name, share, "% of a core", "less", None);
                 }
             }
         }

@@ -5,6 +5,8 @@
 //! measured as wall time, so the machine should be idle otherwise.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
 mod pair;
 
 use std::sync::Arc;
@@ -70,4 +72,6 @@ fn transfer(mut pair: Pair, cipher: Cipher, total: u64) {
         took * 1e9 / packets as f64,
         steps as f64 * STEP.as_secs_f64(),
     );
+    let name = format!("{cipher}, both ends on one core");
+    figure::print(&name, took / gigabits, "s/Gbit", "less", None);
 }

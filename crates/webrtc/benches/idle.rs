@@ -6,6 +6,8 @@
 //! included.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
 mod pair;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ fn main() {
         "{PAIRS} pairs connected, each with a channel: {:.1} kB an end",
         per_end / 1e3
     );
+    figure::print("memory of an idle end", per_end / 1e3, "kB", "less", None);
     let alive = |pair: &Pair| {
         pair.ends[1]
             .channels()

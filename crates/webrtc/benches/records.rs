@@ -5,6 +5,9 @@
 //! bytes, the best of many alternating rounds. Ratios carry over to other machines.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "../../../benches/figure.rs"]
+mod figure;
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,6 +85,22 @@ fn main() {
             );
         }
         println!(" {:>8.2} {:>10.2}", a.sum() / b.sum(), a.sum() / c.sum());
+        let record = format!("{cipher} record, sealed and opened");
+        figure::print(
+            &record,
+            a.sum(),
+            "ns",
+            "less",
+            Some(("cipher alone", b.sum())),
+        );
+        let beside = Some(("dimpl", c.sum()));
+        figure::print(
+            &format!("{record}, by dimpl"),
+            a.sum(),
+            "ns",
+            "less",
+            beside,
+        );
     }
     println!("fastest here: {}", Cipher::fastest(Instant::now));
 }
