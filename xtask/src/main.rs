@@ -1,5 +1,5 @@
 //! The project's tasks: `cargo xtask demo|cluster-demo|test|check|reference|package|fuzz|mutants|chaos|bench|
-//! bench-peers|voice-quality`.
+//! bench-peers|figures|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -20,6 +20,7 @@ mod check;
 mod clip;
 mod cluster_demo;
 mod demo;
+mod figures;
 mod fuzz;
 mod install;
 mod mutants;
@@ -74,6 +75,11 @@ usage: cargo xtask RECIPE
   bench-peers --data [--hold 10s] [--quick]
                                    bulk over a data channel: ours beside Pion, libdatachannel
                                    and Chromium, and between ours and Chromium
+  figures [--only NAME…] [--list] [--quick] [--again] [--new] [--busy] [--no-mask]
+          [--binary PATH] [--pages]
+                                   measure what docs/benchmarks has, one recipe after another,
+                                   over a night, and mark what moved since the last run on this
+                                   kind of processor; goes on where it was interrupted
   voice-quality                    install PESQ, PLCMOS and espeak-ng for
                                    `glassline bench jitter --quality`; prints their Python";
 
@@ -96,6 +102,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "bench-peers" => bench_peers::run(rest),
+        "figures" => figures::run(rest),
         "voice-quality" => install::voice_quality()
             .map(|python| println!("{}", python.display()))
             .map_err(Failure::from),

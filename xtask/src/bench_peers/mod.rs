@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let circumstances = circumstances(arguments);
     if options.data {
         let hold = Duration::from_secs(options.hold);
-        return Ok(data::run(hold, options.writes, &circumstances)?);
+        let binary = options.binary.as_deref();
+        return Ok(data::run(hold, options.writes, binary, &circumstances)?);
     }
     let lab = prepare(&options)?;
     if let Some(load) = options.moq {

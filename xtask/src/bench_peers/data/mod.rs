@@ -72,14 +72,22 @@ struct Bench {
 
 /// Compares the implementations; prints a table, writes `data.json` and, with `writes`, the table
 /// into docs/benchmarks/data-channels.md.
-pub(super) fn run(hold: Duration, writes: bool, circumstances: &str) -> Result<(), String> {
-    let build = ["build", "--release", "--package", "glassline"];
-    process::run(&mut process::cargo(&build))?;
+pub(super) fn run(
+    hold: Duration,
+    writes: bool,
+    binary: Option<&Path>,
+    circumstances: &str,
+) -> Result<(), String> {
+    if binary.is_none() {
+        let build = ["build", "--release", "--package", "glassline"];
+        process::run(&mut process::cargo(&build))?;
+    }
+    let built = process::target_directory().join("release/glassline");
     let folder = process::target_directory().join("bench/peers");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let bench = Bench {
         folder,
-        glassline: process::target_directory().join("release/glassline"),
+        glassline: binary.map_or(built, Path::to_owned),
         hold,
     };
     let mut outcomes = Vec::new();

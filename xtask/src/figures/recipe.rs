@@ -1,0 +1,246 @@
+//! What a recipe is: a command, the values that its report has, and what it needs.
+
+use serde::{Deserialize, Serialize};
+
+/// One measurement of `docs/benchmarks` that a machine can repeat alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipe {
+    /// Name on the command line and in stored results.
+    pub(super) name: &'static str,
+    /// Page of `docs/benchmarks` that says what the values mean, without extension.
+    pub(super) page: &'static str,
+    /// Question that the recipe answers, in a few words.
+    pub(super) about: &'static str,
+    pub(super) work: Work,
+    /// Shorter work for `--quick`; `None` where the recipe has no short form.
+    pub(super) quick: Option<Work>,
+    /// Expected minutes of one turn, without building; the second for `--quick`.
+    pub(super) minutes: (f64, f64),
+    /// How many times the work is done; values are medians. A quick run does it once.
+    pub(super) turns: usize,
+    pub(super) needs: &'static [Need],
+    /// Values in a JSON report; empty where the program prints [lines of figures](super::report).
+    pub(super) values: &'static [Value],
+    /// Tolerance of figures that are printed as lines.
+    pub(super) noise: Tolerance,
+    /// Whether wide AES decides the values, so that a second run without it says something.
+    pub(super) is_crypto: bool,
+}
+
+/// How a recipe is performed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// `glassline` with these arguments and `--json`.
+    Program(&'static [&'static str]),
+    /// A benchmark of `benches/lab`, which writes `target/bench/NAME.json`.
+    Lab(&'static str),
+    /// A bench target with these arguments; it prints lines of figures.
+    Bench {
+        package: &'static str,
+        target: &'static str,
+        arguments: &'static [&'static str],
+    },
+    /// Ignored tests of a package's test target `tests` by their filter; they print lines of figures.
+    Test {
+        package: &'static str,
+        filter: &'static str,
+    },
+    /// `cargo xtask bench-peers` with these arguments; the named reports of `target/bench/peers`
+    /// become one object, with the name of the file as key.
+    Peers {
+        arguments: &'static [&'static str],
+        reports: &'static [&'static str],
+    },
+}
+
+/// What the machine must have for a recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Values mean nothing while other programs run.
+    Quiet,
+    /// A peer that `cargo xtask test` installs, by its name there.
+    Peer(&'static str),
+    /// Peers that the recipe installs or builds by itself, which takes the network.
+    Network,
+    /// A program on the PATH.
+    Tool(&'static str),
+    /// At least two cores.
+    TwoCores,
+    /// nats-server, which is built from source.
+    Nats,
+}
+
+/// Which direction of a value is an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Better {
+    Less,
+    More,
+    /// Neither: the value describes the run.
+    Neither,
+}
+
+/// Differences up to the larger of both parts are noise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Tolerance {
+    /// Part of the earlier value, 0–1.
+    pub(super) relative: f64,
+    /// In the unit of the value.
+    pub(super) absolute: f64,
+}
+
+/// Where a value stands in a JSON report (paths: [`super::report::select`]), and how it is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub(super) name: &'static str,
+    pub(super) path: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) better: Better,
+    /// Multiplies what the report has, to reach the unit.
+    pub(super) scale: f64,
+    /// What the value is divided by: its name, and its path in the same report.
+    pub(super) beside: Option<(&'static str, &'static str)>,
+    /// Whether a report may lack what the value is divided by: a peer that is not installed.
+    pub(super) may_stand_alone: bool,
+    pub(super) tolerance: Tolerance,
+}
+
+/// Tolerance of values that say nothing else: a tenth.
+pub(super) const TENTH: Tolerance = Tolerance {
+    relative: 0.1,
+    absolute: 0.0,
+};
+
+impl Value {
+    /// A value of which less is better.
+    pub(super) const fn less(name: &'static str, path: &'static str, unit: &'static str) -> Self {
+        Self {
+            name,
+            path,
+            unit,
+            better: Better::Less,
+            scale: 1.0,
+            beside: None,
+            may_stand_alone: false,
+            tolerance: TENTH,
+        }
+    }
+
+    /// A value of which more is better.
+    pub(super) const fn more(name: &'static str, path: &'static str, unit: &'static str) -> Self {
+        let value = Self::less(name, path, unit);
+        Self {
+            better: Better::More,
+            ..value
+        }
+    }
+
+    /// With the value `name` at `path` as its floor or peer.
+    pub(super) const fn beside(self, name: &'static str, path: &'static str) -> Self {
+        Self {
+            beside: Some((name, path)),
+            ..self
+        }
+    }
+
+    /// With the value of a peer that may be missing.
+    pub(super) const fn beside_peer(self, name: &'static str, path: &'static str) -> Self {
+        Self {
+            beside: Some((name, path)),
+            may_stand_alone: true,
+            ..self
+        }
+    }
+
+    /// With another tolerance: a part of the value, or as much in its unit.
+    pub(super) const fn within(self, relative: f64, absolute: f64) -> Self {
+        Self {
+            tolerance: Tolerance { relative, absolute },
+            ..self
+        }
+    }
+
+    /// With what the report has multiplied by `scale`.
+    pub(super) const fn times(self, scale: f64) -> Self {
+        Self { scale, ..self }
+    }
+}
+
+impl Recipe {
+    /// Command as a person would type it, for pages and for noticing that a recipe has changed.
+    pub(super) fn command(&self, is_quick: bool) -> String {
+        let work = self.work(is_quick);
+        match work {
+            Work::Program(arguments) => format!("glassline {}", spoken(arguments)),
+            Work::Lab(name) => format!("cargo xtask bench {name}"),
+            Work::Bench {
+                package,
+                target,
+                arguments,
+            } => {
+                let all = format!(
+                    "cargo bench -p {package} --bench {target} -- {}",
+                    spoken(arguments)
+                );
+                all.trim_end_matches(" -- ").to_owned()
+            }
+            Work::Test { package, filter } => format!(
+                "cargo test -p {package} --test tests -- --ignored --nocapture --test-threads 1 \
+                 {filter}"
+            ),
+            Work::Peers { arguments, .. } => {
+                format!("cargo xtask bench-peers {}", spoken(arguments))
+            }
+        }
+    }
+
+    /// The work of a full or of a quick run.
+    pub(super) fn work(&self, is_quick: bool) -> Work {
+        match self.quick {
+            Some(quick) if is_quick => quick,
+            _ => self.work,
+        }
+    }
+
+    /// Expected minutes of all turns.
+    pub(super) fn expected_minutes(&self, is_quick: bool) -> f64 {
+        match is_quick {
+            true => self.minutes.1,
+            false => self.minutes.0 * self.turns as f64,
+        }
+    }
+}
+
+impl Need {
+    /// The need in a word or two.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Quiet => "quiet".to_owned(),
+            Self::Peer(name) | Self::Tool(name) => name.to_owned(),
+            Self::Network => "network".to_owned(),
+            Self::TwoCores => "two cores".to_owned(),
+            Self::Nats => "nats-server".to_owned(),
+        }
+    }
+}
+
+/// Arguments as a shell takes them.
+fn spoken(arguments: &[&str]) -> String {
+    let quoted = |word: &&str| match word.contains([' ', '?', '&', '*']) {
+        true => format!("'{word}'"),
+        false => (*word).to_owned(),
+    };
+    let words: Vec<String> = arguments.iter().map(quoted).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_what_a_person_types() {
+        assert_eq!(spoken(&["a", "rtt=20ms loss=1%"]), "a 'rtt=20ms loss=1%'");
+        assert_eq!(spoken(&[]), "");
+    }
+}

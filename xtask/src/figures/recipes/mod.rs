@@ -1,0 +1,153 @@
+//! All recipes, in one list and in the order in which they run.
+
+mod media;
+mod peers;
+mod processor;
+mod server;
+mod virtual_time;
+
+use super::recipe::Recipe;
+
+/// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
+/// interrupted night has many values.
+pub(super) static RECIPES: [Recipe; 36] = [
+    processor::SEAL,
+    processor::RECORDS,
+    processor::BULK,
+    processor::DATA,
+    processor::DATA_CHACHA,
+    processor::DATA_NO_OFFLOAD,
+    processor::DATA_LOSS,
+    processor::SCTP_COST,
+    processor::IDLE,
+    processor::SEND,
+    processor::SEND_1000,
+    media::CALL,
+    media::TRANSCODE,
+    media::AAC,
+    server::JOIN,
+    server::FAN_OUT,
+    server::RTSP,
+    server::PULL,
+    server::CHURN,
+    virtual_time::JITTER_AR98,
+    virtual_time::JITTER_MIXED,
+    virtual_time::JITTER_AR90,
+    virtual_time::SCTP_PATHS,
+    virtual_time::CLUSTER,
+    virtual_time::CONGESTION,
+    peers::GSTREAMER,
+    peers::PION,
+    peers::JANUS,
+    peers::LIVE555,
+    peers::MEDIAMTX,
+    peers::DATA_PEERS,
+    peers::WHIP,
+    server::FIRST_FRAME,
+    server::PUBLISH,
+    server::ATTACKS,
+    server::CLUSTER_LOSS,
+];
+
+/// Pages, or parts of them, that have another way of being measured, and why.
+pub(super) const ELSEWHERE: [(&str, &str); 11] = [
+    (
+        "fuzzing",
+        "`cargo xtask fuzz --long` writes the page; it takes hours",
+    ),
+    (
+        "mutants",
+        "`cargo xtask mutants` writes the page; no figure of time",
+    ),
+    (
+        "moq",
+        "`cargo xtask bench-peers --moq`, which first builds a relay and its clients",
+    ),
+    (
+        "other-servers",
+        "tables of all servers: `cargo xtask bench-peers` writes them",
+    ),
+    (
+        "cluster-pull",
+        "two processes and variants of a build: by hand",
+    ),
+    (
+        "dashboard",
+        "200 streams, 1,000 viewers and a trace of Chromium: by hand",
+    ),
+    (
+        "reload",
+        "configuration that changes while viewers watch: by hand",
+    ),
+    ("snapshots", "pictures over HTTP: by hand"),
+    (
+        "transcoding",
+        "video with B-frames in a running server: by hand",
+    ),
+    (
+        "speech",
+        "`glassline bench jitter --quality`, which needs PESQ and PLCMOS",
+    ),
+    (
+        "hardening",
+        "soak, churn and ten mixed minutes: `cargo xtask chaos`",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::figures::recipe::{Need, Work};
+    use crate::process;
+
+    #[test]
+    fn names_are_distinct_and_pages_exist() {
+        let names: BTreeSet<&str> = RECIPES.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), RECIPES.len());
+        let elsewhere = ELSEWHERE.iter().map(|it| it.0);
+        for page in RECIPES.iter().map(|it| it.page).chain(elsewhere) {
+            let path = process::root().join(format!("docs/benchmarks/{page}.md"));
+            assert!(path.is_file(), "{}", path.display());
+        }
+    }
+
+    /// A page without a recipe would silently keep the figures of another processor.
+    #[test]
+    fn every_page_of_benchmarks_is_measured_or_says_how() {
+        let folder = process::root().join("docs/benchmarks");
+        // Pages that describe tools, the index, and the page that is written from the results.
+        let about = ["README", "load-testing", "populations", "machines"];
+        for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
+            let path = entry.path();
+            let stem = path
+                .file_stem()
+                .and_then(|it| it.to_str())
+                .unwrap_or_default();
+            if path.extension().is_some_and(|it| it == "md") && !about.contains(&stem) {
+                let is_measured = RECIPES.iter().any(|it| it.page == stem);
+                let is_elsewhere = ELSEWHERE.iter().any(|it| it.0 == stem);
+                assert!(is_measured || is_elsewhere, "{stem}.md has no recipe");
+            }
+        }
+    }
+
+    #[test]
+    fn values_come_from_reports_or_from_lines() {
+        for recipe in &RECIPES {
+            let name = recipe.name;
+            let has_lines = matches!(recipe.work, Work::Bench { .. } | Work::Test { .. });
+            assert_eq!(recipe.values.is_empty(), has_lines, "{name}");
+            let names: BTreeSet<&str> = recipe.values.iter().map(|it| it.name).collect();
+            assert_eq!(names.len(), recipe.values.len(), "{name}: names of values");
+            assert!(recipe.turns > 0 && recipe.minutes.0 > 0.0, "{name}");
+            let is_timed = recipe.page != "jitter-buffer" && recipe.page != "cluster";
+            let is_quiet = recipe.needs.contains(&Need::Quiet);
+            assert!(
+                is_quiet || !is_timed || recipe.name.ends_with("paths"),
+                "{name}"
+            );
+        }
+    }
+}
