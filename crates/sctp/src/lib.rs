@@ -43,6 +43,7 @@ mod report;
 mod reset;
 mod send;
 mod sequence;
+mod stream_map;
 mod timer;
 
 pub use association::Association;

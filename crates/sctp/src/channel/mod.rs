@@ -35,7 +35,7 @@ pub use event::{Event, Info};
 pub use init::{Init, Limits, Role};
 pub use message::{Kind, Message, ppid};
 use message::{PayloadKind, decode_message};
-use registry::{Channel, Phase, Registry};
+use registry::{Phase, Registry};
 
 use crate::{Association, Dropped, Event as AssociationEvent, Report, SendOptions};
 
@@ -289,11 +289,10 @@ impl Channels {
             self.on_control(stream, &data, now);
             return None;
         }
-        let Some(id) = self.registry.on_stream(stream) else {
+        let Some((id, channel)) = self.registry.get_on_stream(stream) else {
             self.refuse(stream, Refusal::NoChannel, now);
             return None;
         };
-        let channel = self.registry.get(id)?;
         if channel.phase == Phase::Opening {
             // Any message shows that the OPEN has arrived (RFC 8832 §6).
             channel.phase = Phase::Open;
@@ -325,18 +324,13 @@ impl Channels {
                 return None;
             }
         };
-        count_received(self.registry.get(id)?, &message);
+        channel.info.messages_received += 1;
+        channel.info.bytes_received += message.data.len() as u64;
         Some(Event::Message {
             channel: id,
             message,
         })
     }
-}
-
-/// Counts a message that is delivered.
-fn count_received(channel: &mut Channel, message: &Message) {
-    channel.info.messages_received += 1;
-    channel.info.bytes_received += message.data.len() as u64;
 }
 
 /// Calls that are forwarded to the [`Association`].

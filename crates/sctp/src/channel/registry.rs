@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::BytesMut;
 
 use super::{ChannelId, ClosedBy, Info, Init};
+use crate::stream_map::StreamMap;
 
 /// State of one channel.
 #[derive(Debug)]
@@ -75,14 +76,14 @@ impl Channel {
 
 /// The channels, by identifier and by stream.
 ///
-/// Ordered maps: most associations have a channel or two, which a map of this kind finds in
-/// one short scan.
+/// The map of channels is ordered: most associations have a channel or two, which a map of
+/// this kind finds in one short scan.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     /// The channels that are not closed.
     channels: BTreeMap<ChannelId, Channel>,
     /// The channel of each stream that has one.
-    streams: BTreeMap<u16, ChannelId>,
+    streams: StreamMap<Option<ChannelId>>,
     /// Streams whose channel is gone and that could not be reset.
     retired: BTreeSet<u16>,
     /// Identifier of the next channel.
@@ -108,7 +109,7 @@ impl Registry {
     pub(super) fn bind(&mut self, id: ChannelId, stream: u16) {
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.info.stream = Some(stream);
-            self.streams.insert(stream, id);
+            *self.streams.entry(stream) = Some(id);
         }
     }
 
@@ -119,7 +120,7 @@ impl Registry {
             self.peer_names -= channel.names();
         }
         if let Some(stream) = channel.info.stream {
-            self.streams.remove(&stream);
+            self.streams.remove(stream);
         }
         Some(channel)
     }
@@ -146,12 +147,18 @@ impl Registry {
 
     /// Returns the channel of a stream.
     pub(super) fn on_stream(&self, stream: u16) -> Option<ChannelId> {
-        self.streams.get(&stream).copied()
+        self.streams.get(stream).copied().flatten()
+    }
+
+    /// Returns the channel of a stream, to be changed.
+    pub(super) fn get_on_stream(&mut self, stream: u16) -> Option<(ChannelId, &mut Channel)> {
+        let id = self.on_stream(stream)?;
+        Some((id, self.channels.get_mut(&id)?))
     }
 
     /// Whether a stream has a channel or is out of use.
     pub(super) fn has_stream(&self, stream: u16) -> bool {
-        self.streams.contains_key(&stream) || self.retired.contains(&stream)
+        self.on_stream(stream).is_some() || self.retired.contains(&stream)
     }
 
     /// Returns the lowest free stream from `parity` to `last`, in steps of two.

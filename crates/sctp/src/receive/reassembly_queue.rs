@@ -116,15 +116,7 @@ impl ReassemblyQueue {
     pub(super) fn insert(&mut self, fragment: &Fragment<'_>, max: usize) -> InsertOutcome {
         let len = fragment.payload.len();
         if fragment.begins && fragment.ends {
-            // Most messages of most applications fit one fragment.
-            return if len > max {
-                InsertOutcome::TooLarge
-            } else {
-                InsertOutcome::Complete(ReassembledMessage {
-                    info: fragment.info,
-                    data: Bytes::copy_from_slice(fragment.payload),
-                })
-            };
+            return whole(fragment, max);
         }
         // The fragment nearly always follows the last run.
         let place = match self.runs.last() {
@@ -219,6 +211,19 @@ impl ReassemblyQueue {
             kept
         });
     }
+}
+
+/// Makes a message of a fragment that begins and ends it, as most messages of most
+/// applications are. `max`: largest message that is allowed, in bytes.
+#[inline]
+pub(super) fn whole(fragment: &Fragment<'_>, max: usize) -> InsertOutcome {
+    if fragment.payload.len() > max {
+        return InsertOutcome::TooLarge;
+    }
+    InsertOutcome::Complete(ReassembledMessage {
+        info: fragment.info,
+        data: Bytes::copy_from_slice(fragment.payload),
+    })
 }
 
 /// Joins the buffers of a complete run.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::reassembly_queue::{
-    Fragment, InsertOutcome, MessageInfo, ReassembledMessage, ReassemblyQueue,
+    Fragment, InsertOutcome, MessageInfo, ReassembledMessage, ReassemblyQueue, whole,
 };
 use crate::Ssn;
 use crate::sequence::{widen, widen_short};
+use crate::stream_map::StreamMap;
 
 /// Stream, whether unordered, and 64-bit number of a message. With I-DATA ordered and
 /// unordered messages are counted separately.
@@ -29,17 +30,81 @@ struct IncomingStream {
 #[derive(Debug, Default)]
 pub(super) struct ReassemblyStreams {
     /// State of each stream that was used.
-    streams: BTreeMap<u16, IncomingStream>,
+    streams: StreamMap<IncomingStream>,
     /// Incomplete messages of DATA chunks, by TSN.
     fragments: ReassemblyQueue,
     /// Incomplete messages of I-DATA chunks, each with a queue of its own.
     interleaved: BTreeMap<Key, ReassemblyQueue>,
     /// Payload in `interleaved`, in bytes.
     interleaved_bytes: usize,
-    /// Payload of complete messages that wait for an earlier one, in bytes.
-    waiting_bytes: usize,
-    /// Number of complete messages that wait for an earlier one.
-    waiting: usize,
+    /// Complete messages that wait for an earlier one.
+    waiting: Waiting,
+}
+
+/// Amount of complete messages that wait for an earlier one of their streams.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    /// Number of the messages.
+    count: usize,
+    /// Payload of the messages, in bytes.
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Counts a message that begins to wait.
+    fn add(&mut self, message: &ReassembledMessage) {
+        self.count += 1;
+        self.bytes += message.data.len();
+    }
+
+    /// Counts a message that waits no longer.
+    fn remove(&mut self, message: &ReassembledMessage) {
+        self.count -= 1;
+        self.bytes -= message.data.len();
+    }
+}
+
+impl IncomingStream {
+    /// Delivers a complete ordered message, and those that waited for it, if it is the next
+    /// one.
+    #[inline]
+    fn order(
+        &mut self,
+        number: u64,
+        message: ReassembledMessage,
+        waiting: &mut Waiting,
+        ready: &mut VecDeque<ReassembledMessage>,
+    ) {
+        if number == FIRST + self.next {
+            self.next += 1;
+            ready.push_back(message);
+            if !self.waiting.is_empty() {
+                self.deliver(waiting, ready);
+            }
+        } else if number > FIRST + self.next {
+            waiting.add(&message);
+            if let Some(twin) = self.waiting.insert(number, message) {
+                waiting.remove(&twin);
+            }
+        }
+        // A message below the next number was abandoned by the peer and arrived
+        // nevertheless.
+    }
+
+    /// Delivers the waiting messages below the next number, and those that follow it
+    /// without a gap.
+    fn deliver(&mut self, waiting: &mut Waiting, ready: &mut VecDeque<ReassembledMessage>) {
+        while let Some(entry) = self.waiting.first_entry() {
+            let next = FIRST + self.next;
+            if *entry.key() > next {
+                break;
+            }
+            self.next += u64::from(*entry.key() == next);
+            let message = entry.remove();
+            waiting.remove(&message);
+            ready.push_back(message);
+        }
+    }
 }
 
 /// Why a fragment cannot be accepted.
@@ -58,12 +123,12 @@ const FIRST: u64 = 1 << 32;
 impl ReassemblyStreams {
     /// Returns the payload that cannot be delivered yet, in bytes.
     pub(super) const fn bytes(&self) -> usize {
-        self.fragments.bytes() + self.interleaved_bytes + self.waiting_bytes
+        self.fragments.bytes() + self.interleaved_bytes + self.waiting.bytes
     }
 
     /// Returns the number of buffers, each of which costs memory of its own.
     pub(super) fn buffers(&self) -> usize {
-        self.fragments.run_count() + self.interleaved.len() + self.waiting
+        self.fragments.run_count() + self.interleaved.len() + self.waiting.count
     }
 
     /// Inserts the fragment of a DATA chunk that was not here before. Messages that can be
@@ -74,7 +139,11 @@ impl ReassemblyStreams {
         max: usize,
         ready: &mut VecDeque<ReassembledMessage>,
     ) -> Result<(), ReassemblyError> {
-        let outcome = self.fragments.insert(fragment, max);
+        let outcome = if fragment.begins && fragment.ends {
+            whole(fragment, max)
+        } else {
+            self.fragments.insert(fragment, max)
+        };
         let Some(message) = completed(outcome, fragment)? else {
             return Ok(());
         };
@@ -82,11 +151,11 @@ impl ReassemblyStreams {
             ready.push_back(message);
             return Ok(());
         }
-        let stream = self.streams.entry(message.info.stream).or_default();
+        let stream = self.streams.entry(message.info.stream);
         let near = FIRST + stream.next;
         #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
         let number = widen_short(message.info.number as u16, near);
-        self.order(number, message, ready);
+        stream.order(number, message, &mut self.waiting, ready);
         Ok(())
     }
 
@@ -99,7 +168,7 @@ impl ReassemblyStreams {
         ready: &mut VecDeque<ReassembledMessage>,
     ) -> Result<(), ReassemblyError> {
         let info = fragment.info;
-        let stream = self.streams.entry(info.stream).or_default();
+        let stream = self.streams.entry(info.stream);
         let near = if info.unordered {
             stream.unordered
         } else {
@@ -114,7 +183,7 @@ impl ReassemblyStreams {
             ));
         }
         let message = if fragment.begins && fragment.ends {
-            completed(ReassemblyQueue::default().insert(fragment, max), fragment)?
+            completed(whole(fragment, max), fragment)?
         } else {
             let key = (info.stream, info.unordered, number);
             let expected = stream.expected;
@@ -141,58 +210,9 @@ impl ReassemblyStreams {
         if info.unordered {
             ready.push_back(message);
         } else {
-            self.order(number, message, ready);
+            stream.order(number, message, &mut self.waiting, ready);
         }
         Ok(())
-    }
-
-    /// Delivers a complete ordered message, and those that waited for it, if it is the next
-    /// one.
-    fn order(
-        &mut self,
-        number: u64,
-        message: ReassembledMessage,
-        ready: &mut VecDeque<ReassembledMessage>,
-    ) {
-        let name = message.info.stream;
-        let Some(stream) = self.streams.get_mut(&name) else {
-            return;
-        };
-        if number > FIRST + stream.next {
-            self.waiting_bytes += message.data.len();
-            self.waiting += 1;
-            if let Some(twin) = stream.waiting.insert(number, message) {
-                self.waiting_bytes -= twin.data.len();
-                self.waiting -= 1;
-            }
-        } else if number == FIRST + stream.next {
-            stream.next += 1;
-            ready.push_back(message);
-            if !stream.waiting.is_empty() {
-                self.deliver(name, ready);
-            }
-        }
-        // A message below the next number was abandoned by the peer and arrived
-        // nevertheless.
-    }
-
-    /// Delivers the waiting messages below the next number, and those that follow it
-    /// without a gap.
-    fn deliver(&mut self, name: u16, ready: &mut VecDeque<ReassembledMessage>) {
-        let Some(stream) = self.streams.get_mut(&name) else {
-            return;
-        };
-        while let Some(entry) = stream.waiting.first_entry() {
-            let next = FIRST + stream.next;
-            if *entry.key() > next {
-                break;
-            }
-            stream.next += u64::from(*entry.key() == next);
-            let message = entry.remove();
-            self.waiting_bytes -= message.data.len();
-            self.waiting -= 1;
-            ready.push_back(message);
-        }
     }
 
     /// Handles a FORWARD TSN: drops incomplete messages at or before `tsn`, and stops
@@ -213,10 +233,10 @@ impl ReassemblyStreams {
         };
         self.fragments.drop_if(tsn, is_abandoned);
         for (name, ssn) in skipped {
-            let stream = self.streams.entry(name).or_default();
+            let stream = self.streams.entry(name);
             let number = widen_short(ssn, FIRST + stream.next);
             stream.next = stream.next.max((number + 1).saturating_sub(FIRST));
-            self.deliver(name, ready);
+            stream.deliver(&mut self.waiting, ready);
         }
     }
 
@@ -229,7 +249,7 @@ impl ReassemblyStreams {
         mid: u32,
         ready: &mut VecDeque<ReassembledMessage>,
     ) {
-        let stream = self.streams.entry(name).or_default();
+        let stream = self.streams.entry(name);
         let near = if unordered {
             stream.unordered
         } else {
@@ -247,7 +267,7 @@ impl ReassemblyStreams {
         }
         if !unordered {
             stream.next = stream.next.max((number + 1).saturating_sub(FIRST));
-            self.deliver(name, ready);
+            stream.deliver(&mut self.waiting, ready);
         }
     }
 
@@ -255,11 +275,10 @@ impl ReassemblyStreams {
     /// the reset has arrived.
     pub(super) fn reset(&mut self, names: &[u16]) {
         let all = names.is_empty();
-        for (name, stream) in &mut self.streams {
-            if all || names.contains(name) {
+        for (name, stream) in self.streams.iter_mut() {
+            if all || names.contains(&name) {
                 for message in std::mem::take(&mut stream.waiting).into_values() {
-                    self.waiting_bytes -= message.data.len();
-                    self.waiting -= 1;
+                    self.waiting.remove(&message);
                 }
                 stream.next = 0;
                 stream.unordered = 0;

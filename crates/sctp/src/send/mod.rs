@@ -8,6 +8,7 @@
 //!   └───── packets ─► Flow ─► window, pacing
 //! ```
 
+mod active_streams;
 mod outstanding;
 mod partial;
 mod recovery;
@@ -28,7 +29,7 @@ use crate::packet::HEADER_BYTES;
 use crate::sequence::{Tsn, widen, widen_first};
 use crate::{Config, Reliability, SendOptions};
 
-use outstanding::{ChunkState, Outstanding};
+use outstanding::{ChunkState, Outstanding, OutstandingChunk};
 use partial::ForwardTsnState;
 use recovery::{Recovery, RtoBounds};
 use send_queue::{QueuedMessage, RetransmitLimits, SendQueue};
@@ -293,7 +294,9 @@ impl Sender {
             newly_acked.clear();
             self.outstanding.newly_acked(blocks, &mut newly_acked);
             for tsn in newly_acked.iter().cloned().flatten() {
-                self.on_chunk_acked(tsn, now, highest_before);
+                if let Some(chunk) = self.outstanding.mark_acked(tsn) {
+                    self.on_chunk_acked(tsn, &chunk, now, highest_before);
+                }
             }
             self.newly_acked = newly_acked;
         }
@@ -325,20 +328,24 @@ impl Sender {
     /// Removes everything up to `cumulative`; returns whether there was anything.
     fn take_cumulative(&mut self, cumulative: u64, now: Instant, highest_before: u64) -> bool {
         let mut progress = false;
-        while self.outstanding.cumulative() < cumulative {
-            let tsn = self.outstanding.cumulative() + 1;
-            self.on_chunk_acked(tsn, now, highest_before);
-            self.outstanding.pop();
+        while self.outstanding.cumulative() < cumulative
+            && let Some(chunk) = self.outstanding.pop()
+        {
+            self.on_chunk_acked(self.outstanding.cumulative(), &chunk, now, highest_before);
             progress = true;
         }
         progress
     }
 
-    /// Handles the first acknowledgement of chunk `tsn`.
-    fn on_chunk_acked(&mut self, tsn: u64, now: Instant, highest_before: u64) {
-        let Some(chunk) = self.outstanding.mark_acked(tsn) else {
-            return;
-        };
+    /// Handles an acknowledgement of chunk `tsn`, which was as in `chunk` before.
+    #[inline]
+    fn on_chunk_acked(
+        &mut self,
+        tsn: u64,
+        chunk: &OutstandingChunk,
+        now: Instant,
+        highest_before: u64,
+    ) {
         let mut packet = chunk.packet;
         match chunk.state {
             ChunkState::Lost => {
@@ -357,7 +364,8 @@ impl Sender {
                 self.recovery
                     .on_arrived(now, packet, chunk.at, tsn, chunk.times, highest_before);
             }
-            ChunkState::Abandoned | ChunkState::Acked => {}
+            ChunkState::Abandoned => {}
+            ChunkState::Acked => return,
         }
         if self.acked.last() != Some(&packet) {
             self.acked.push(packet);

@@ -167,11 +167,16 @@ impl Outstanding {
         self.messages.get_mut(place)?.as_mut()
     }
 
-    /// Adds a message whose first chunk is about to be sent, and returns its number.
-    pub(crate) fn begin(&mut self, message: Message) -> u64 {
+    /// Returns the number that the next message gets.
+    pub(crate) fn next_message(&self) -> u64 {
+        self.first_message + self.messages.len() as u64
+    }
+
+    /// Adds a message whose first chunk is about to be sent, under the number
+    /// [`next_message`](Self::next_message).
+    pub(crate) fn begin(&mut self, message: Message) {
         self.held += message.content.data.len();
         self.messages.push_back(Some(message));
-        self.first_message + self.messages.len() as u64 - 1
     }
 
     /// Adds a chunk that was sent for the first time.
@@ -232,8 +237,10 @@ impl Outstanding {
     /// Removes message `number`, and done messages at the front of the ring.
     fn forget(&mut self, number: u64) {
         let place = usize::try_from(number - self.first_message).unwrap_or(usize::MAX);
-        let gone = self.messages.get_mut(place).and_then(Option::take);
-        self.held -= gone.map_or(0, |message| message.content.data.len());
+        if let Some(slot) = self.messages.get_mut(place) {
+            self.held -= slot.as_ref().map_or(0, |it| it.content.data.len());
+            *slot = None;
+        }
         while let Some(None) = self.messages.front() {
             self.messages.pop_front();
             self.first_message += 1;
@@ -348,7 +355,8 @@ mod tests {
             unordered: false,
             limits: RetransmitLimits::default(),
         };
-        let message = outstanding.begin(Message {
+        let message = outstanding.next_message();
+        outstanding.begin(Message {
             stream: 0,
             number: 0,
             content,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Sender;
 use super::outstanding::{ChunkState, Message, OutstandingChunk};
-use super::send_queue::FragmentRoom;
+use super::send_queue::{FragmentRoom, OutgoingFragment};
 use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IData};
 use crate::packet::{HEADER_BYTES, PacketBuilder};
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
@@ -26,6 +26,17 @@ pub(super) struct SendAllowance {
     at: Instant,
     /// Bytes that may still leave.
     bytes: u64,
+}
+
+/// Which chunks of a packet ask the peer to acknowledge at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ImmediateAnswer {
+    /// No chunk asks for an acknowledgement at once.
+    Never,
+    /// The chunk that empties the send queue asks for one.
+    IfLast,
+    /// Every chunk asks for one.
+    Always,
 }
 
 impl Sender {
@@ -222,6 +233,11 @@ impl Sender {
     fn write_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, probe: bool) -> bool {
         let header = self.header_bytes();
         let chunk_max = self.chunk_max();
+        let answer = if probe {
+            ImmediateAnswer::Always
+        } else {
+            self.immediate_answer()
+        };
         let mut written = false;
         let mut expired = 0;
         while packet.room() > header && !self.outstanding.is_full() {
@@ -229,86 +245,110 @@ impl Sender {
                 packet: (packet.room() - header).min(chunk_max),
                 peer: self.peer.largest,
             };
+            let Some(fragment) = self.send_queue.peek(room, now, &mut expired) else {
+                break;
+            };
             let peer_room = self.peer_room();
-            let shut = peer_room < room.packet as u64;
             // With nothing outstanding, a packet may probe whether the peer's window is
             // open again (RFC 9260 §6.1 A).
             let probes_window = self.outstanding.bytes() == 0 && !written;
-            let Some((fragment, message)) = self.send_queue.peek(room, now, &mut expired) else {
-                break;
-            };
-            if shut && fragment.len as u64 > peer_room && !probes_window {
+            if fragment.len as u64 > peer_room && !probes_window {
                 break;
             }
-            let fits_one = message.data.len() <= chunk_max;
+            let fits_one = fragment.message_len <= chunk_max;
             if !fragment.ends && fits_one && fragment.len < FRAGMENT_MIN {
                 break;
             }
-            let content = fragment.begins.then(|| message.clone());
-            let number = match content {
-                Some(content) => self.outstanding.begin(Message {
-                    stream: fragment.stream,
-                    number: fragment.number,
-                    content,
-                    chunks: 0,
-                    complete: false,
-                    abandoned: false,
-                }),
-                None => fragment.message,
-            };
-            self.send_queue.take(&fragment, number);
-            let tsn = self.outstanding.next_tsn();
-            let mut flags = DataFlags(0);
-            for (set, flag) in [
-                (fragment.begins, DataFlags::BEGIN),
-                (fragment.ends, DataFlags::END),
-                (fragment.unordered, DataFlags::UNORDERED),
-            ] {
-                if set {
-                    flags = flags | flag;
-                }
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "messages are below 4 GiB, chunks below 64 KiB"
-            )]
-            let chunk = OutstandingChunk {
-                message: number,
-                packet: self.next_packet,
-                packet_before: self.next_packet,
-                at: now,
-                offset: fragment.offset as u32,
-                index: fragment.index,
-                len: fragment.len as u16,
-                times: 1,
-                flags,
-                state: ChunkState::InFlight,
-            };
-            let wire = if probe || self.is_last() {
-                flags | DataFlags::IMMEDIATE
-            } else {
-                flags
-            };
-            if let Some(message) = self.outstanding.message(number) {
-                write_chunk(packet, message, &chunk, tsn, wire, self.interleaving);
-            }
-            self.outstanding.push(chunk);
-            self.recovery.on_sent(chunk.packet, tsn);
-            self.counts.data_sent += fragment.len as u64;
+            self.write_fragment(now, &fragment, answer, packet);
             written = true;
         }
         self.counts.abandoned += expired;
         written
     }
 
-    /// Whether nothing follows for now, so that the peer should not delay its
-    /// acknowledgement (RFC 7053 §4). The acknowledgement of a single packet may be
-    /// delayed, to travel with an answer.
-    fn is_last(&self) -> bool {
-        let mtu = self.mtu as u64;
-        let several = self.flow.in_flight() > mtu;
-        several && (self.send_queue.is_empty() || self.flow.allowance() < 2 * mtu)
+    /// Moves a fragment from the queue to the outstanding chunks, and appends it to the
+    /// packet, where it fits.
+    fn write_fragment(
+        &mut self,
+        now: Instant,
+        fragment: &OutgoingFragment,
+        answer: ImmediateAnswer,
+        packet: &mut PacketBuilder<'_>,
+    ) {
+        let number = if fragment.begins {
+            self.outstanding.next_message()
+        } else {
+            fragment.message
+        };
+        if let Some(content) = self.send_queue.take(fragment, number) {
+            self.outstanding.begin(Message {
+                stream: fragment.stream,
+                number: fragment.number,
+                content,
+                chunks: 0,
+                complete: false,
+                abandoned: false,
+            });
+        }
+        let flags = flags_of(fragment);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "messages are below 4 GiB, chunks below 64 KiB"
+        )]
+        let chunk = OutstandingChunk {
+            message: number,
+            packet: self.next_packet,
+            packet_before: self.next_packet,
+            at: now,
+            offset: fragment.offset as u32,
+            index: fragment.index,
+            len: fragment.len as u16,
+            times: 1,
+            flags,
+            state: ChunkState::InFlight,
+        };
+        let wire = match answer {
+            ImmediateAnswer::Always => flags | DataFlags::IMMEDIATE,
+            ImmediateAnswer::IfLast if self.send_queue.is_empty() => flags | DataFlags::IMMEDIATE,
+            _ => flags,
+        };
+        let tsn = self.outstanding.next_tsn();
+        if let Some(message) = self.outstanding.message(number) {
+            write_chunk(packet, message, &chunk, tsn, wire, self.interleaving);
+        }
+        self.outstanding.push(chunk);
+        self.recovery.on_sent(chunk.packet, tsn);
+        self.counts.data_sent += fragment.len as u64;
     }
+
+    /// Returns which chunks of the next packet ask the peer not to delay its acknowledgement
+    /// (RFC 7053 §4): those that nothing follows for now. The acknowledgement of a single
+    /// packet may be delayed, to travel with an answer.
+    fn immediate_answer(&self) -> ImmediateAnswer {
+        let mtu = self.mtu as u64;
+        if self.flow.in_flight() <= mtu {
+            ImmediateAnswer::Never
+        } else if self.flow.allowance() < 2 * mtu {
+            ImmediateAnswer::Always
+        } else {
+            ImmediateAnswer::IfLast
+        }
+    }
+}
+
+/// Returns the flags of a fragment's chunk.
+fn flags_of(fragment: &OutgoingFragment) -> DataFlags {
+    let mut flags = DataFlags(0);
+    for (set, flag) in [
+        (fragment.begins, DataFlags::BEGIN),
+        (fragment.ends, DataFlags::END),
+        (fragment.unordered, DataFlags::UNORDERED),
+    ] {
+        if set {
+            flags = flags | flag;
+        }
+    }
+    flags
 }
 
 /// Writes a chunk as DATA or I-DATA; false if it does not fit.

@@ -6,10 +6,13 @@
 //! higher its priority, and the stream with the smallest virtual time is next. With
 //! interleaving the scheduler decides for every chunk, without it for every message.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
+
+use super::active_streams::ActiveStreams;
+use crate::stream_map::StreamMap;
 
 /// Priority of a stream at first: "normal" (RFC 8831 §6.4).
 const PRIORITY: u16 = 256;
@@ -62,6 +65,8 @@ pub(crate) struct OutgoingFragment {
     pub(crate) begins: bool,
     /// Whether the fragment ends the message.
     pub(crate) ends: bool,
+    /// Length of the whole message, in bytes.
+    pub(crate) message_len: usize,
     /// Number of the message among the outstanding ones; meaningless if the fragment begins
     /// it.
     pub(crate) message: u64,
@@ -119,9 +124,9 @@ impl OutgoingStream {
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     /// State of each stream that was used.
-    streams: BTreeMap<u16, OutgoingStream>,
-    /// Virtual time and number of each stream that has something to send.
-    active: BTreeSet<(u64, u16)>,
+    streams: StreamMap<OutgoingStream>,
+    /// The streams that have something to send, by virtual time.
+    active: ActiveStreams,
     /// Virtual time of the stream that was served last.
     virtual_time: u64,
     /// Stream whose message is partly sent, which nothing may interrupt without
@@ -150,32 +155,32 @@ impl SendQueue {
 
     /// Returns the unsent bytes of a stream.
     pub(crate) fn buffered(&self, stream: u16) -> usize {
-        self.streams.get(&stream).map_or(0, |it| it.buffered)
+        self.streams.get(stream).map_or(0, |it| it.buffered)
     }
 
     /// Sets the threshold of `Event::BufferedLow`, in bytes.
     pub(crate) fn set_low(&mut self, stream: u16, bytes: usize) {
-        self.streams.entry(stream).or_default().low = bytes;
+        self.streams.entry(stream).low = bytes;
     }
 
     /// Sets the weight of a stream against others.
     pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
-        self.streams.entry(stream).or_default().priority = priority;
+        self.streams.entry(stream).priority = priority;
     }
 
     /// Whether a stream is being reset.
     pub(crate) fn is_resetting(&self, stream: u16) -> bool {
-        self.streams.get(&stream).is_some_and(|it| it.resetting)
+        self.streams.get(stream).is_some_and(|it| it.resetting)
     }
 
     /// Sets whether a stream is being reset.
     pub(crate) fn set_resetting(&mut self, stream: u16, resetting: bool) {
-        self.streams.entry(stream).or_default().resetting = resetting;
+        self.streams.entry(stream).resetting = resetting;
     }
 
     /// Restarts the message numbers of a stream, after its reset.
     pub(crate) fn restart(&mut self, stream: u16) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
+        if let Some(stream) = self.streams.get_mut(stream) {
             stream.next_ordered = 0;
             stream.next_unordered = 0;
             stream.resetting = false;
@@ -185,7 +190,7 @@ impl SendQueue {
     /// Whether nothing of a stream waits to be sent.
     pub(crate) fn is_drained(&self, stream: u16) -> bool {
         let drained = |it: &OutgoingStream| it.waiting.is_empty();
-        self.streams.get(&stream).is_none_or(drained)
+        self.streams.get(stream).is_none_or(drained)
     }
 
     /// Whether nothing waits to be sent.
@@ -205,14 +210,14 @@ impl SendQueue {
 
     /// Queues a message on stream `number`.
     pub(crate) fn push(&mut self, number: u16, message: QueuedMessage) {
-        let stream = self.streams.entry(number).or_default();
+        let stream = self.streams.entry(number);
         self.buffered += message.data.len();
         stream.buffered += message.data.len();
         stream.waiting.push_back(message);
         if stream.waiting.len() == 1 {
             // A stream gains no credit by being idle.
             stream.virtual_time = stream.virtual_time.max(self.virtual_time);
-            self.active.insert((stream.virtual_time, number));
+            self.active.insert(stream.virtual_time, number);
         }
     }
 
@@ -224,7 +229,7 @@ impl SendQueue {
                 Some(current) => current,
                 None => self.furthest_behind(room)?,
             };
-            let stream = self.streams.get(&number)?;
+            let stream = self.streams.get(number)?;
             let first = stream.waiting.front()?;
             if stream.fragments_sent > 0 || !first.limits.is_expired(now) {
                 return Some(number);
@@ -239,30 +244,34 @@ impl SendQueue {
     /// its window, and none could ever become complete.
     fn furthest_behind(&self, room: FragmentRoom) -> Option<u16> {
         let may_go = |number: &u16| {
-            let Some(stream) = self.streams.get(number) else {
+            let Some(stream) = self.streams.get(*number) else {
                 return false;
             };
             let len = stream.waiting.front().map_or(0, |it| it.data.len());
             let fits = len <= room.packet || (self.begun_bytes + len) as u64 <= room.peer;
             stream.fragments_sent > 0 || self.begun_bytes == 0 || fits
         };
-        self.active.iter().map(|it| it.1).find(may_go)
+        let first = self.active.first()?;
+        if may_go(&first) {
+            return Some(first);
+        }
+        self.active.iter().find(may_go)
     }
 
-    /// Returns the next fragment that fits `room`, with its message, without removing it.
-    /// `expired` counts messages that were dropped.
+    /// Returns the next fragment that fits `room`, without removing it. `expired` counts
+    /// messages that were dropped.
     pub(crate) fn peek(
         &mut self,
         room: FragmentRoom,
         now: Instant,
         expired: &mut u64,
-    ) -> Option<(OutgoingFragment, &QueuedMessage)> {
+    ) -> Option<OutgoingFragment> {
         let number = self.next_stream(room, now, expired)?;
-        let stream = self.streams.get(&number)?;
+        let stream = self.streams.get(number)?;
         let message = stream.waiting.front()?;
         let left = message.data.len() - stream.offset;
         let len = left.min(room.packet);
-        let fragment = OutgoingFragment {
+        Some(OutgoingFragment {
             stream: number,
             number: if message.unordered {
                 stream.next_unordered
@@ -275,17 +284,19 @@ impl SendQueue {
             index: stream.fragments_sent,
             begins: stream.offset == 0,
             ends: len == left,
+            message_len: message.data.len(),
             message: stream.message,
-        };
-        Some((fragment, message))
+        })
     }
 
     /// Removes the fragment that [`peek`](Self::peek) returned, which is sent as part of
-    /// outstanding message `message`.
-    pub(crate) fn take(&mut self, fragment: &OutgoingFragment, message: u64) {
-        let Some(stream) = self.streams.get_mut(&fragment.stream) else {
-            return;
-        };
+    /// outstanding message `message`. Returns the message if the fragment begins it.
+    pub(crate) fn take(
+        &mut self,
+        fragment: &OutgoingFragment,
+        message: u64,
+    ) -> Option<QueuedMessage> {
+        let stream = self.streams.get_mut(fragment.stream)?;
         stream.message = message;
         self.buffered -= fragment.len;
         let above = stream.buffered > stream.low;
@@ -296,13 +307,19 @@ impl SendQueue {
         let before = stream.virtual_time;
         stream.virtual_time += (fragment.len as u64) * u64::from(PRIORITY) / stream.weight();
         self.virtual_time = before;
+        let mut begun = None;
         if fragment.begins && !fragment.ends {
-            self.begun_bytes += stream.waiting.front().map_or(0, |it| it.data.len());
+            self.begun_bytes += fragment.message_len;
+            begun = stream.waiting.front().cloned();
         }
         if fragment.ends {
+            // A message of one fragment, as most are, is moved and not cloned: the first
+            // clone of a buffer allocates.
             let whole = stream.waiting.pop_front();
-            if !fragment.begins {
-                self.begun_bytes -= whole.map_or(0, |it| it.data.len());
+            if fragment.begins {
+                begun = whole;
+            } else {
+                self.begun_bytes -= fragment.message_len;
             }
             stream.offset = 0;
             stream.fragments_sent = 0;
@@ -319,21 +336,22 @@ impl SendQueue {
         }
         let after = stream.virtual_time;
         let empty = stream.waiting.is_empty();
-        if empty || self.active.len() > 1 {
-            self.active.remove(&(before, fragment.stream));
+        if empty || self.active.are_several() {
+            self.active.remove(before, fragment.stream);
             if !empty {
-                self.active.insert((after, fragment.stream));
+                self.active.insert(after, fragment.stream);
             }
         } else {
             // A stream that is alone keeps its virtual time.
             stream.virtual_time = before;
         }
+        begun
     }
 
     /// Abandons the unsent part of outstanding message `message` on stream `number`, if
     /// there is any.
     pub(crate) fn abandon(&mut self, number: u16, message: u64) {
-        let Some(stream) = self.streams.get_mut(&number) else {
+        let Some(stream) = self.streams.get_mut(number) else {
             return;
         };
         if stream.fragments_sent == 0 || stream.message != message {
@@ -349,7 +367,7 @@ impl SendQueue {
 
     /// Drops the first message of stream `number`.
     fn drop_first(&mut self, number: u16) {
-        let Some(stream) = self.streams.get_mut(&number) else {
+        let Some(stream) = self.streams.get_mut(number) else {
             return;
         };
         let Some(message) = stream.waiting.pop_front() else {
@@ -371,117 +389,10 @@ impl SendQueue {
             self.current = None;
         }
         if stream.waiting.is_empty() {
-            self.active.remove(&(stream.virtual_time, number));
+            self.active.remove(stream.virtual_time, number);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(len: usize) -> QueuedMessage {
-        QueuedMessage {
-            data: Bytes::from(vec![7; len]),
-            ppid: 53,
-            unordered: false,
-            limits: RetransmitLimits::default(),
-        }
-    }
-
-    const ROOM: FragmentRoom = FragmentRoom {
-        packet: 100,
-        peer: 1 << 20,
-    };
-
-    /// Returns the streams of the next fragments of up to 100 bytes.
-    fn order(streams: &mut SendQueue, count: usize) -> Vec<u16> {
-        order_within(ROOM, streams, count)
-    }
-
-    fn order_within(room: FragmentRoom, streams: &mut SendQueue, count: usize) -> Vec<u16> {
-        let mut order = Vec::new();
-        #[expect(clippy::disallowed_methods, reason = "virtual time begins anywhere")]
-        let now = Instant::now();
-        for _ in 0..count {
-            let Some((fragment, _)) = streams.peek(room, now, &mut 0) else {
-                break;
-            };
-            streams.take(&fragment, 0);
-            order.push(fragment.stream);
-        }
-        order
-    }
-
-    #[test]
-    fn without_interleaving_messages_take_turns_whole() {
-        let mut streams = SendQueue::default();
-        for stream in [1, 2] {
-            streams.push(stream, message(250));
-            streams.push(stream, message(250));
-        }
-        assert_eq!(
-            order(&mut streams, 20),
-            [1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2]
-        );
-        assert!(streams.is_empty());
-        assert_eq!(streams.buffered_total(), 0);
-    }
-
-    #[test]
-    fn interleaved_chunks_follow_the_priorities() {
-        let mut streams = SendQueue::default();
-        streams.set_interleaving(true);
-        streams.set_priority(1, 512);
-        streams.set_priority(2, 128);
-        for stream in [1, 2] {
-            streams.push(stream, message(100_000));
-        }
-        let order = order(&mut streams, 500);
-        let first = order.iter().filter(|&&stream| stream == 1).count();
-        assert!((398..=402).contains(&first), "four of five: {first}");
-    }
-
-    #[test]
-    fn no_more_is_begun_than_the_peer_can_hold() {
-        let mut streams = SendQueue::default();
-        streams.set_interleaving(true);
-        for stream in [1, 2, 3] {
-            streams.push(stream, message(300));
-        }
-        // A message of one packet delays no other.
-        streams.push(4, message(100));
-        let room = FragmentRoom { peer: 700, ..ROOM };
-        assert_eq!(
-            order_within(room, &mut streams, 20),
-            [1, 2, 4, 1, 2, 1, 3, 3, 2, 3]
-        );
-        assert_eq!((streams.begun_bytes, streams.buffered_total()), (0, 0));
-    }
-
-    #[test]
-    fn a_stream_that_was_silent_does_not_catch_up() {
-        let mut streams = SendQueue::default();
-        streams.set_interleaving(true);
-        streams.push(1, message(100_000));
-        streams.push(3, message(100_000));
-        order(&mut streams, 200);
-        streams.push(2, message(100_000));
-        let order = order(&mut streams, 30);
-        let second = order.iter().filter(|&&stream| stream == 2).count();
-        assert!((9..=11).contains(&second), "a third: {second}");
-    }
-
-    #[test]
-    fn the_threshold_is_told_once_it_is_reached() {
-        let mut streams = SendQueue::default();
-        streams.set_low(4, 150);
-        streams.push(4, message(350));
-        order(&mut streams, 1);
-        assert!(!streams.has_low());
-        order(&mut streams, 1);
-        assert_eq!(streams.take_low().collect::<Vec<_>>(), [4]);
-        order(&mut streams, 2);
-        assert!(!streams.has_low());
-    }
-}
+mod tests;
