@@ -18,10 +18,12 @@
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+
+use super::urgency::Urgency;
 
 /// Version of the streams and of the records on them, which the catalog states.
 pub const MESSAGES_VERSION: u8 = 1;
@@ -39,9 +41,10 @@ const OPENING_MAX: Duration = Duration::from_secs(3);
 /// Most requests that wait for this server.
 const WAITING: usize = 64;
 
-/// Priority of messages among the streams of a connection. Commands are small and urgent, so that they
-/// go before media; the largest priority of MoQ is 255.
-const PRIORITY: i32 = 256;
+/// Priorities of messages among the streams of a connection: before all media, and behind. Those of
+/// MoQ are 0 to 255.
+const BEFORE_MEDIA: i32 = 256;
+const BEHIND_MEDIA: i32 = -1;
 
 /// Why no messages pass, or no more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -184,12 +187,16 @@ pub(super) struct MessageStream {
 
 impl MessageStream {
     pub(super) fn new(send: noq::SendStream, receive: noq::RecvStream) -> Self {
-        let _ = send.set_priority(PRIORITY);
+        let _ = send.set_priority(BEFORE_MEDIA);
         Self { send, receive }
     }
 
     pub(super) fn split(self) -> (MessageSender, MessageReceiver) {
-        (MessageSender(self.send), MessageReceiver(self.receive))
+        let sender = MessageSender {
+            stream: self.send,
+            urgency: Urgency::new(Instant::now()),
+        };
+        (sender, MessageReceiver(self.receive))
     }
 
     fn refuse(mut self, why: MessageRefusal) {
@@ -228,15 +235,29 @@ impl MessageStream {
 
 /// Sends records to another server. The stream is finished when this value is dropped.
 #[derive(Debug)]
-pub struct MessageSender(noq::SendStream);
+pub struct MessageSender {
+    stream: noq::SendStream,
+    urgency: Urgency,
+}
 
 impl MessageSender {
-    /// Writes the bytes of `pieces` in order, as soon as the other server takes them.
+    /// Writes the bytes of `pieces` in order, as soon as the other server takes them. Small messages go
+    /// before the media of the connection, bulk behind.
     ///
     /// # Errors
     /// [`MessageStreamError`] if the other server refuses the stream or has ended it.
     pub async fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), MessageStreamError> {
-        let written = self.0.write_all_chunks(pieces).await;
+        let bytes = pieces.iter().map(Bytes::len).sum();
+        if let Some(is_urgent) = self.urgency.count(bytes, Instant::now()) {
+            // The priority is that of all bytes of the stream that wait, so their order stays.
+            let priority = if is_urgent {
+                BEFORE_MEDIA
+            } else {
+                BEHIND_MEDIA
+            };
+            let _ = self.stream.set_priority(priority);
+        }
+        let written = self.stream.write_all_chunks(pieces).await;
         written.map_err(|error| match error {
             noq::WriteError::Stopped(code) => MessageRefusal::of(code),
             _ => MessageStreamError::Ended,
@@ -245,7 +266,7 @@ impl MessageSender {
 
     /// Ends the stream, because the other server sent something invalid.
     pub fn refuse(mut self, why: MessageRefusal) {
-        let _ = self.0.reset(why.code().into());
+        let _ = self.stream.reset(why.code().into());
     }
 }
 

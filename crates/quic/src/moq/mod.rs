@@ -52,6 +52,7 @@ mod stream;
 mod track_config;
 mod transport;
 mod unchecked;
+mod urgency;
 mod version;
 mod web;
 
