@@ -13,6 +13,8 @@
 //! and [`moq::connect`] for clients that publish or read them.
 
 mod congestion;
+#[cfg(all(test, target_os = "linux"))]
+mod cost;
 mod endpoint;
 mod identity;
 pub mod moq;
