@@ -12,6 +12,8 @@
 //! [`Controller`], which only decides. QUIC, SCTP and WebRTC egress differ in how they
 //! number packets and learn of losses, and share the rest.
 //!
+//! A sender that gets receiver reports alone keeps a [`ReportedRate`] instead of a flow.
+//!
 //! [`Adaptation`] turns the flow's estimate of what the path carries into the bitrate of an
 //! encoder.
 //!
@@ -39,6 +41,7 @@ mod hystart;
 mod loss_tolerant;
 mod pacer;
 mod reno;
+mod reported;
 mod rising;
 mod rtt;
 mod totals;
@@ -70,5 +73,6 @@ pub use glide::Glide;
 pub use loss_tolerant::LossTolerantBbr;
 pub use pacer::Pacer;
 pub use reno::Rfc9260Reno;
+pub use reported::{Reception, ReportedRate};
 pub use rtt::RoundTrips;
 pub use totals::Totals;

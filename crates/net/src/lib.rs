@@ -59,4 +59,4 @@ pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,
 };
 pub use socket::{UdpSocket, gso_supported};
-pub use tcp::{listen, refuse, set_unsent_limit, tcp_port_is_free};
+pub use tcp::{listen, refuse, set_unsent_limit, tcp_port_is_free, unacknowledged_bytes};

@@ -47,6 +47,10 @@ pub(crate) fn set_unsent_limit(_: &TcpStream, _: u32) -> io::Result<()> {
     Ok(())
 }
 
+pub(crate) fn unacknowledged_bytes(_: &TcpStream) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn reset_on_close(_: &TcpStream) {}
 
 pub(crate) fn receive_buffer(_: &UdpSocket) -> io::Result<usize> {

@@ -32,6 +32,16 @@ pub fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     sys::set_unsent_limit(stream, bytes)
 }
 
+/// Returns the bytes that were written to `stream` and that the peer has not acknowledged, whether
+/// they were sent or wait to be sent (`SIOCOUTQ`). The kernel counts them exactly, at no cost for the
+/// connection.
+///
+/// # Errors
+/// The system's error; `Unsupported` on systems other than Linux.
+pub fn unacknowledged_bytes(stream: &TcpStream) -> io::Result<u64> {
+    sys::unacknowledged_bytes(stream)
+}
+
 /// Closes a connection that was accepted, at the least cost: the peer is sent a reset, and the
 /// kernel keeps no state of the connection (`SO_LINGER` of 0 s; RFC 9293 §3.10.4). Data that waits
 /// in either direction is lost.
@@ -83,6 +93,32 @@ mod tests {
         refuse(accepted);
         let error = client.read(&mut [0]).expect_err("no orderly end");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn what_the_peer_has_not_acknowledged_is_counted() {
+        let listener = listen(anywhere(), false).expect("loopback");
+        listener.set_nonblocking(false).expect("for the test");
+        let address = listener.local_addr().expect("bound");
+        let mut client = TcpStream::connect(address).expect("it listens");
+        let (mut reader, _) = listener.accept().expect("a connection");
+        client.set_nonblocking(true).expect("a socket");
+        let mut written = 0;
+        while let Ok(count) = client.write(&[0; 64 << 10]) {
+            written += count as u64;
+        }
+        // The kernel of a peer that does not read acknowledges what its buffer takes.
+        let waiting = unacknowledged_bytes(&client).expect("Linux has it");
+        assert!((1..written).contains(&waiting), "{waiting} of {written}");
+        drop(std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while reader.read(&mut buffer).is_ok_and(|count| count > 0) {}
+        }));
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while unacknowledged_bytes(&client).expect("Linux has it") > 0 {
+            assert!(std::time::Instant::now() < end, "all is acknowledged");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     #[test]

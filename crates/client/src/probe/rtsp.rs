@@ -85,7 +85,7 @@ pub fn sender_clock(address: SocketAddr, url: &Url, patience: Duration) -> io::R
                     client.set_up(Instant::now(), &[track]);
                 }
                 Event::Closed(why) => return Err(io::Error::other(why.to_string())),
-                Event::SetUp { .. } | Event::Playing { .. } => {}
+                Event::SetUp { .. } | Event::Playing { .. } | Event::Recording => {}
             }
         }
     }

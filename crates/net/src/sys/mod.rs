@@ -25,4 +25,5 @@ pub(crate) use process::{
 };
 pub(crate) use socket::{
     bind, listen, receive_buffer, reset_on_close, send_buffer, set_unsent_limit,
+    unacknowledged_bytes,
 };

@@ -125,6 +125,15 @@ pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()>
     )
 }
 
+/// Reads the size of the send queue with `SIOCOUTQ`, which is Linux's name for `TIOCOUTQ` of a
+/// socket (tcp(7)).
+pub(crate) fn unacknowledged_bytes(stream: &TcpStream) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer to `bytes`.
+    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or_default())
+}
+
 /// Sets `SO_LINGER` to 0 s, so that closing resets the connection.
 pub(crate) fn reset_on_close(stream: &TcpStream) {
     let at_once = libc::linger {

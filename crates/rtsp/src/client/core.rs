@@ -10,7 +10,7 @@ use crate::message::{Message, Method, Request, Response, Status};
 use crate::output::Output;
 use crate::range::Range;
 use crate::rtp_info;
-use crate::sdp::Description;
+use crate::sdp::{Description, Presentation};
 use crate::session::Session;
 use crate::transport::{Delivery, Lower, Transport};
 
@@ -37,6 +37,8 @@ pub(super) struct Core {
     pub(super) controls: Vec<String>,
     /// Whether the description says that the presentation is live (`a=range:npt=now-`).
     pub(super) is_live: bool,
+    /// The stream that the client publishes; `None` for one that plays.
+    pub(super) announcement: Option<Presentation>,
     pub(super) wanted: Vec<RequestedTrack>,
     /// Whether keep-alives are GET_PARAMETER requests: true until the server shows that it does
     /// not support them.
@@ -56,14 +58,15 @@ pub(super) struct RequestedTrack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// OPTIONS or DESCRIBE was sent.
+    /// OPTIONS, DESCRIBE or ANNOUNCE was sent.
     Asking,
     /// The description was handed to the owner.
     Described,
     /// SETUP of the requested track with this index was sent.
     SettingUp(usize),
-    /// PLAY was sent, and its response is awaited.
+    /// PLAY or RECORD was sent, and its response is awaited.
     Starting,
+    /// The server granted PLAY or RECORD.
     Playing,
     /// TEARDOWN was sent, and its response is awaited.
     Leaving,
@@ -111,16 +114,26 @@ impl Core {
 
     pub(super) fn set_up_from(&mut self, now: Instant, index: usize) {
         let Some(wanted) = self.wanted.get(index).copied() else {
-            return self.play(now);
+            return match self.announcement {
+                Some(_) => self.record(now),
+                None => self.play(now),
+            };
         };
         self.state = State::SettingUp(index);
         let transport = match wanted.transport {
             RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
             RequestedTransport::Udp { ports } => Transport::udp(ports),
         };
+        // Without the quotes of RFC 2326 §12.39, which ffmpeg 5.1 as a server does not read. Other
+        // publishers leave them out.
+        let mode = match self.announcement {
+            Some(_) => ";mode=record",
+            None => "",
+        };
         let url = self.controls[wanted.track].clone();
         self.send(now, Method::Setup, &url, |request| {
-            request.headers.push("Transport", &transport.to_string());
+            let transport = format!("{transport}{mode}");
+            request.headers.push("Transport", &transport);
         });
     }
 
@@ -157,7 +170,7 @@ impl Core {
 
     /// Schedules the next keep-alive: at two fifths of the session's timeout, at least 500 ms
     /// ahead.
-    fn arm_keep_alive(&mut self, now: Instant) {
+    pub(super) fn arm_keep_alive(&mut self, now: Instant) {
         let timeout = self
             .session
             .as_ref()
@@ -248,15 +261,21 @@ impl Core {
         let result = match (self.state, &request.method) {
             (State::Asking, Method::Options) => {
                 self.learn_methods(response);
+                if self.announcement.is_some() {
+                    self.announce(now);
+                    return;
+                }
                 let url = self.url.clone();
                 self.send(now, Method::Describe, &url, |request| {
                     request.headers.push("Accept", "application/sdp");
                 });
                 Ok(())
             }
+            (State::Asking, Method::Announce) => self.announced(now, response),
             (State::Asking, Method::Describe) => self.described(response),
             (State::SettingUp(index), Method::Setup) => self.was_set_up(now, index, response),
             (State::Starting, Method::Play) => self.playing(now, response),
+            (State::Starting, Method::Record) => self.recording(now, response),
             (State::Playing, _) => self.kept_alive(&request, response),
             _ => Ok(()),
         };
@@ -394,7 +413,7 @@ impl Core {
     }
 }
 
-fn check_status(method: &Method, response: &Response) -> Result<(), Closed> {
+pub(super) fn check_status(method: &Method, response: &Response) -> Result<(), Closed> {
     if response.status.is_success() {
         return Ok(());
     }

@@ -6,6 +6,8 @@
 //! set_up ◄─────────────────────────────┘
 //!   └─► SETUP each ─► PLAY ─► Event::Playing ─► keep-alives … leave ─► TEARDOWN
 //! handle_data ─► frames, in place, to the owner's sink      Event::Closed(why)
+//!
+//! publish ─► OPTIONS ─► ANNOUNCE ─► SETUP each ─► RECORD ─► Event::Recording ─► send_media …
 //! ```
 //!
 //! The owner connects the socket, moves bytes both ways and calls back at the deadline.
@@ -31,10 +33,12 @@ use crate::rtp_info::RtpInfo;
 use crate::sdp::Description;
 use crate::transport::Transport;
 
+mod announcement;
 mod closed;
 mod core;
 mod exchange;
 
+pub use announcement::Announcement;
 pub use closed::Closed;
 
 use self::core::{Core, RequestedTrack, State};
@@ -112,6 +116,8 @@ pub enum Event {
         /// The range that is played, if the server says so.
         range: Option<Range>,
     },
+    /// The server granted RECORD: it takes the media of [`Client::publish`] from now on.
+    Recording,
     /// The session has ended. This is the last event.
     Closed(Closed),
 }
@@ -201,6 +207,7 @@ impl Client {
                 session: None,
                 controls: Vec::new(),
                 is_live: false,
+                announcement: None,
                 wanted: Vec::new(),
                 keeps_alive_by_parameter: true,
                 keep_alive_at: None,
@@ -216,6 +223,18 @@ impl Client {
             self.core.state = State::Asking;
             let url = self.core.url.clone();
             self.core.send(now, Method::Options, &url, |_| {});
+        }
+    }
+
+    /// Announces a stream of the client's own to the server, sets up its tracks, and asks the
+    /// server to record them. Call this in place of [`Client::start`], once, when the connection is
+    /// established. [`Event::SetUp`] follows for each track, then [`Event::Recording`]; media is sent
+    /// by [`Client::send_media`], or to the ports of the server.
+    pub fn publish(&mut self, now: Instant, announcement: Announcement) {
+        if self.core.state == State::Idle {
+            let last = self.core.announce_later(announcement);
+            self.reader.demultiplexer().set_channel_max(last);
+            self.start(now);
         }
     }
 
@@ -330,7 +349,7 @@ impl Client {
     }
 
     /// Appends an RTP packet of an interleaved track to the output, for a track that the server
-    /// receives (ONVIF's back channel).
+    /// receives (a published stream, or ONVIF's back channel).
     ///
     /// Returns false if the track has no channel, or if too many bytes wait already: the server
     /// reads too slowly, and the packet is lost.

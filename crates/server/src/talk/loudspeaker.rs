@@ -73,7 +73,7 @@ impl Loudspeaker {
                         connection.client.set_up(Instant::now(), &wanted);
                         choice = Some(chosen);
                     }
-                    Event::SetUp { .. } => {}
+                    Event::SetUp { .. } | Event::Recording => {}
                     Event::Playing { .. } => {
                         let Some(choice) = choice.take() else {
                             continue;

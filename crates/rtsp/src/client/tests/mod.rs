@@ -3,6 +3,7 @@
 
 mod credentials;
 mod operations;
+mod publishing;
 
 use super::*;
 use crate::interleaved;
@@ -24,16 +25,21 @@ struct Line {
 
 impl Line {
     fn open(url: &str) -> Self {
+        let mut line = Self::new(url);
+        line.client.start(line.now);
+        line
+    }
+
+    /// A connection on which nothing was sent.
+    fn new(url: &str) -> Self {
         let mut config = Config::new(Url::parse(url).expect("a URL"), [1; 32]);
         config.user_agent = "test".to_owned();
-        let mut line = Self {
+        Self {
             client: Client::new(config),
             now: Instant::now(),
             events: Vec::new(),
             frames: Vec::new(),
-        };
-        line.client.start(line.now);
-        line
+        }
     }
 
     /// Returns the next request of the client.

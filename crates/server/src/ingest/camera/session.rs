@@ -170,6 +170,8 @@ impl<'a> CameraSession<'a> {
                     receiver.last_received = now;
                 }
             }
+            // A camera is played, not published to.
+            Event::Recording => {}
             Event::Closed(reason) => return Err(Failure::of(reason)),
         }
         Ok(())

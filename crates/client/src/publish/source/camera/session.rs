@@ -175,7 +175,7 @@ impl Session {
     fn on_event(&mut self, event: Event, now: Instant) -> Result<(), Error> {
         match event {
             Event::Described(description) => self.set_up(&description, now),
-            Event::SetUp { .. } => Ok(()),
+            Event::SetUp { .. } | Event::Recording => Ok(()),
             Event::Playing { .. } => {
                 self.is_playing = true;
                 self.last_received = now;

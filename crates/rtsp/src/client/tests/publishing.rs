@@ -1,0 +1,111 @@
+//! A client that publishes, with the responses of MediaMTX and of ffmpeg as a server.
+
+use glassline_media::{Codec, Track};
+
+use super::*;
+use crate::sdp::{Presentation, Section};
+
+const NEW: &str = "rtsp://192.0.2.1:8554/live/cam?token=a";
+
+fn announcement(transports: &[RequestedTransport]) -> Announcement {
+    let tracks = [Track::new(Codec::Vp8), Track::audio(Codec::Opus, 2)];
+    Announcement {
+        presentation: Presentation {
+            name: "test".to_owned(),
+            information: String::new(),
+            version: 7,
+            address: [192, 0, 2, 2].into(),
+            duration: None,
+            tracks: tracks.map(Section::new).into(),
+        },
+        transports: transports.to_vec(),
+    }
+}
+
+fn publish(transports: &[RequestedTransport]) -> Line {
+    let mut line = Line::new(NEW);
+    line.client.publish(line.now, announcement(transports));
+    line.exchange(&Method::Options, NEW, PUBLIC, "");
+    line
+}
+
+#[test]
+fn tracks_are_announced_set_up_and_recorded() {
+    let mut line = publish(&[RequestedTransport::Interleaved; 2]);
+    let request = line.exchange(&Method::Announce, NEW, "200 OK", "");
+    let kind = request.headers.get("Content-Type");
+    assert_eq!(kind, Some("application/sdp"));
+    let described = Description::parse(&request.body).expect("our own description");
+    let controls: Vec<_> = described
+        .tracks
+        .iter()
+        .map(|it| it.control.clone())
+        .collect();
+    for (index, channels) in ["0-1", "2-3"].iter().enumerate() {
+        let control = format!("{NEW}/trackID={index}");
+        assert_eq!(controls[index].as_ref(), Some(&control));
+        let head = format!(
+            "200 OK\r\nTransport: RTP/AVP/TCP;unicast;interleaved={channels}\r\nSession: abc"
+        );
+        let request = line.exchange(&Method::Setup, &control, &head, "");
+        let asked = format!("RTP/AVP/TCP;unicast;interleaved={channels};mode=record");
+        assert_eq!(request.headers.get("Transport"), Some(asked.as_str()));
+    }
+    let request = line.exchange(&Method::Record, NEW, "200 OK\r\nSession: abc", "");
+    assert_eq!(request.headers.get("Session"), Some("abc"));
+    assert_eq!(line.events.last(), Some(&Event::Recording));
+    assert!(line.client.send_media(TrackIndex(1), b"packet"));
+    assert_eq!(line.client.output(), b"$\x02\0\x06packet");
+    line.client.advance(10);
+    // The server's reports come on the odd channels.
+    line.feed(&[b'$', 3, 0, 2, 0x80, 0xc9]);
+    assert_eq!(line.frames, [(1, true, vec![0x80, 0xc9])]);
+    line.client.leave(line.now);
+    line.exchange(&Method::Teardown, NEW, "200 OK", "");
+    assert_eq!(line.closed(), &Closed::Left);
+}
+
+#[test]
+fn a_server_that_wants_credentials_is_answered_at_the_announcement() {
+    let mut line = Line::new(&NEW.replace("//", "//ann:secret@"));
+    let transports = [RequestedTransport::Interleaved; 2];
+    line.client.publish(line.now, announcement(&transports));
+    line.exchange(&Method::Options, NEW, PUBLIC, "");
+    let challenge = "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"";
+    let first = line.exchange(&Method::Announce, NEW, challenge, "");
+    let second = line.exchange(&Method::Announce, NEW, "200 OK", "");
+    assert_eq!(first.body, second.body);
+    assert!(second.headers.get("Authorization").is_some());
+    assert_eq!(line.request().method, Method::Setup);
+}
+
+#[test]
+fn a_refused_announcement_says_which_request_and_why() {
+    for (head, text) in [
+        ("409 Conflict", "the server refused ANNOUNCE: 409 Conflict"),
+        ("501 Not Implemented", "the server refused ANNOUNCE: 501"),
+    ] {
+        let mut line = publish(&[RequestedTransport::Interleaved; 2]);
+        line.exchange(&Method::Announce, NEW, head, "");
+        let reason = line.closed().to_string();
+        assert!(reason.starts_with(text), "{reason}");
+    }
+    let udp = RequestedTransport::Udp {
+        ports: (5000, 5001),
+    };
+    let mut line = publish(&[udp]);
+    line.exchange(&Method::Announce, NEW, "200 OK", "");
+    let control = format!("{NEW}/trackID=0");
+    line.exchange(&Method::Setup, &control, "461 Unsupported Transport", "");
+    let refused = Closed::TransportRefused {
+        track: TrackIndex(0),
+    };
+    assert_eq!(line.closed(), &refused);
+}
+
+#[test]
+fn a_stream_without_tracks_is_not_recorded() {
+    let mut line = publish(&[]);
+    line.exchange(&Method::Announce, NEW, "200 OK", "");
+    assert_eq!(line.closed(), &Closed::NothingToPlay);
+}
