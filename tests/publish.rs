@@ -7,6 +7,7 @@ use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
 use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
+use crate::ports::free_port;
 use crate::process::{Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 
@@ -25,6 +26,16 @@ pub(crate) const TESTS: &[Test] = &[
         name: "publish::a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers",
         needs: &[],
         run: a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers,
+    },
+    Test {
+        name: "publish::our_rtsp_server_takes_a_stream_by_tcp_and_by_udp",
+        needs: &[],
+        run: our_rtsp_server_takes_a_stream_by_tcp_and_by_udp,
+    },
+    Test {
+        name: "publish::ffmpeg_as_rtsp_server_takes_the_clip",
+        needs: &[Peer::Ffmpeg],
+        run: ffmpeg_as_rtsp_server_takes_the_clip,
     },
     Test {
         name: "publish::ctrl_c_ends_a_stream_with_its_figures",
@@ -121,6 +132,79 @@ fn a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers() -> Result<(),
     Ok(())
 }
 
+fn our_rtsp_server_takes_a_stream_by_tcp_and_by_udp() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    for (way, feedback) in [("tcp", "tcp"), ("udp", "receiver-reports")] {
+        let url = server.rtsp_url(way);
+        let flags = ["--transport", way, "--json", "-", "--log", "info"];
+        let command = glassline(&[&["publish", "test?size=320x180", &url][..], &flags].concat());
+        let mut publisher = Running::start("publish", command)?;
+        let failed = |reason: String| -> Failed {
+            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
+        };
+        server.wait_for_state(way, "live").map_err(failed)?;
+        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+        let endpoint = Endpoint::parse(&server.url(&format!("/{way}/whep")));
+        pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
+        eventually(PATIENCE, || {
+            let viewers = pool.snapshot();
+            let viewer = viewers.first().ok_or("no viewer")?;
+            let plays = viewer.state == State::Playing && viewer.damaged == 0;
+            match plays && viewer.frames >= 60 {
+                true => Ok(()),
+                false => Err(format!("{viewer:?}")),
+            }
+        })
+        .map_err(failed)?;
+        publisher.signal("-INT")?;
+        let status = publisher.wait(PATIENCE)?;
+        let printed = publisher.printed();
+        if status.code() != Some(130) || !printed.contains("which follows") {
+            return Err(format!("{status}, not 130: {printed}").into());
+        }
+        // It ends its session by TEARDOWN.
+        server.wait_for_state(way, "down")?;
+        let figures = figures(&printed)?;
+        let sent = figures["sent_bytes"].as_u64();
+        if figures["feedback"] != feedback || sent.is_none_or(|sent| sent == 0) {
+            return Err(format!("other figures: {figures}").into());
+        }
+    }
+    Ok(())
+}
+
+/// FFmpeg waits for one publisher, and writes what it gets.
+fn ffmpeg_as_rtsp_server_takes_the_clip() -> Result<(), Failed> {
+    let port = free_port()?;
+    let url = format!("rtsp://127.0.0.1:{port}/live");
+    let mut listening = Command::new("ffmpeg");
+    listening.args(["-v", "error", "-rtsp_flags", "listen", "-i", &url]);
+    listening.args(["-t", "3", "-map", "0", "-c", "copy", "-f", "framecrc", "-"]);
+    let mut ffmpeg = Running::start("ffmpeg", listening)?;
+    // It listens a little later, and a first connection must succeed.
+    let mut publisher = eventually(PATIENCE, || {
+        let command = glassline(&["publish", "demo", &url, "--log", "warn"]);
+        let mut publisher = Running::start("publish", command)?;
+        match publisher.wait(Duration::from_secs(2)) {
+            Ok(_) => Err(publisher.printed()),
+            Err(_) => Ok(publisher),
+        }
+    })?;
+    let status = ffmpeg.wait(PATIENCE)?;
+    let printed = ffmpeg.printed();
+    let lines = |track: &str| {
+        printed
+            .lines()
+            .filter(|line| line.starts_with(track))
+            .count()
+    };
+    publisher.kill();
+    if !status.success() || lines("0,") < 50 || lines("1,") < 50 {
+        return Err(format!("{status}: {printed}\n{}", publisher.printed()).into());
+    }
+    Ok(())
+}
+
 /// Returns the JSON object that a publisher printed at its end.
 fn figures(printed: &str) -> Result<serde_json::Value, Failed> {
     let start = printed.find("\n{").map_or(0, |at| at + 1);
@@ -150,7 +234,9 @@ fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
 }
 
 fn what_cannot_be_published_is_said_at_once() -> Result<(), Failed> {
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["test", "rtsp://127.0.0.1"], 2, "names no stream"),
+        (&["test", "rtsp://127.0.0.1:1/cam"], 1, "cannot connect"),
         (&["test", "srt://127.0.0.1/cam"], 2, "moq://"),
         (&["srt://host", "moq://127.0.0.1/cam"], 2, "ffmpeg"),
         (&["/nowhere.mp4", "moq://127.0.0.1/cam"], 1, "/nowhere.mp4"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use glassline_client::publish::input::{BitrateRange, Input, Rung, Spec};
 use glassline_client::publish::session::{self, End};
 use glassline_client::publish::source;
@@ -30,9 +30,10 @@ pub(crate) struct Options {
     /// built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to publish: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, or a WHIP
+    /// Where to publish: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, a WHIP
     /// endpoint such as http://HOST:8889/NAME/whip (whip:// or whips:// if its path does not end in
-    /// /whip). Add ?token=… if the server wants a token, and #sha256=… to pin a certificate of MoQ.
+    /// /whip), or rtsp://HOST:8554/NAME (rtsps:// within TLS). Add ?token=… if the server wants a
+    /// token, and #sha256=… to pin a certificate of MoQ.
     #[arg(value_name = "URL")]
     url: String,
     /// Frames per second of an input that does not say; for standard input, overrides what it
@@ -55,6 +56,9 @@ pub(crate) struct Options {
     /// bitrate decides which rendition is sent. Repeatable.
     #[arg(long = "rendition", value_name = "FILE[@RATE]")]
     renditions: Vec<Rung>,
+    /// Transport of the media to an rtsp:// server [default: tcp].
+    #[arg(long, value_enum, value_name = "tcp|udp", hide_possible_values = true)]
+    transport: Option<Transport>,
     /// Congestion control: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa, copa-competitive, glide,
     /// rfc9260-reno.
     #[arg(long, value_name = "NAME", default_value = "glide")]
@@ -93,6 +97,15 @@ pub(crate) struct Options {
     csv: Option<PathBuf>,
 }
 
+/// How media goes to an RTSP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    /// Within the RTSP connection.
+    Tcp,
+    /// Datagrams to ports of the server.
+    Udp,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   glassline publish film.mp4 'moq://media.example/cam?token=…'
@@ -100,6 +113,7 @@ Examples:
   ffmpeg -f v4l2 -i /dev/video0 -pix_fmt yuv420p -f yuv4mpegpipe - | glassline publish --live - URL
   glassline publish high.mp4 URL --rendition mid.mp4@1M --rendition low.mp4@400k
   glassline publish demo http://host:8889/cam/whip
+  glassline publish 'test?fps=25' rtsp://host:8554/cam
   glassline publish voice.mkv http://host:8889/door/talk
   glassline publish 'test?size=640x360' URL --audio music.ogg --congestion cubic --bitrate 300k..2M
 
@@ -200,8 +214,14 @@ impl Options {
             (None, false) => Trust::System,
         };
         let url = with_token(&self.url, self.token.as_deref());
+        let destination = Destination::parse(&url, trust).map_err(Failure::usage)?;
+        let destination = match self.transport {
+            None => destination,
+            Some(Transport::Tcp) if destination.is_rtsp() => destination,
+            Some(_) => destination.over_udp().map_err(Failure::usage)?,
+        };
         Ok(session::Options {
-            destination: Destination::parse(&url, trust).map_err(Failure::usage)?,
+            destination,
             algorithm: self.congestion,
             rule: self.adaptation,
             bitrate: self.bitrate,
@@ -266,6 +286,15 @@ mod tests {
             &["test"],
         ] {
             assert!(parse(words).is_err(), "{words:?}");
+        }
+        for words in [
+            &["test", "moq://host/cam", "--transport", "udp"][..],
+            &["test", "moq://host/cam", "--transport", "tcp"],
+            &["test", "rtsps://host/cam", "--transport", "udp"],
+        ] {
+            let options = parse(words).expect("known flags");
+            let refused = options.session().expect_err("no choice").to_string();
+            assert!(refused.contains("only rtsp://"), "{refused}");
         }
         let options = parse(&["test", "srt://host:8889/cam"]).expect("a URL");
         let refused = options.session().expect_err("no SRT").to_string();

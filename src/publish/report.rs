@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use glassline_client::publish::session::Figures;
-use glassline_client::publish::uplink::Destination;
+use glassline_client::publish::uplink::{Destination, Feedback};
 use glassline_client::publish::{Algorithm, Rule};
 use serde_json::{Value, json};
 
@@ -103,6 +103,7 @@ impl Report {
             "destination": destination.to_string(),
             "congestion": self.algorithm.as_str(),
             "adaptation": self.rule.as_str(),
+            "feedback": path.feedback.map(Feedback::as_str),
             "duration_s": figures.elapsed.as_secs_f64(),
             "goodput_mbps": mbps(figures.handed_bytes, figures.elapsed),
             "made_units": figures.made_units,

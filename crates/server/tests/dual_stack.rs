@@ -3,6 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use glassline_client::publish::input::{Input, Spec};
+use glassline_client::publish::session::{self, Figures, Watcher};
+use glassline_client::publish::uplink::Destination;
+use glassline_client::publish::{Algorithm, Rule, Trust, source};
 use glassline_client::viewers::{Endpoint, IceTransport, Join, Options, Pool, State};
 use glassline_server::config::AdvertisedAddress;
 
@@ -156,4 +160,66 @@ fn a_viewer_plays_where_the_page_has_ipv4_and_the_media_ipv6() {
         1,
         "the first offer's session has ended"
     );
+}
+
+/// Stops a publisher once its session is established.
+struct UntilConnected(Option<tokio::sync::oneshot::Sender<()>>);
+
+impl Watcher for UntilConnected {
+    fn note(&mut self, _: &str) {}
+
+    fn figures(&mut self, figures: &Figures) {
+        if figures.connected
+            && figures.handed_bytes > 0
+            && let Some(stop) = self.0.take()
+        {
+            stop.send(()).expect("the publisher waits");
+        }
+    }
+}
+
+/// A publisher by WHIP has one UDP socket, which had the IP version of the page alone.
+#[test]
+fn a_publisher_reaches_media_of_another_ip_version_than_the_page() {
+    if running(&[]).is_none() {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    for (page, media) in [(v4, v6), (v6, v4)] {
+        let running = Running::with(1, |config| {
+            config.http.address = SocketAddr::new(page, 0);
+            config.media.address = SocketAddr::new(media, 0);
+        });
+        let url = format!("http://{}/published/whip", running.listener("http"));
+        let destination = Destination::parse(&url, Trust::System).expect("a destination");
+        let options = session::Options {
+            destination,
+            algorithm: Algorithm::Glide,
+            rule: Rule::Coupled,
+            bitrate: "500k..3M".parse().expect("a range"),
+            delay_max: None,
+        };
+        let spec = Spec {
+            input: Input::Clip,
+            fps: None,
+            once: false,
+            live: false,
+            audio: None,
+            rungs: Vec::new(),
+            start: options.start(),
+            carries: options.destination.carries(),
+        };
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let mut watcher = UntilConnected(Some(stop));
+        let ended = runtime.block_on(async {
+            let source = source::open(&spec).await.expect("the clip");
+            let stopped = async { stopped.await.expect("the watcher stops it") };
+            let running = session::run(source, &options, &mut watcher, stopped);
+            tokio::time::timeout(SOON, running).await
+        });
+        let (end, figures) = ended.expect("in time").expect("it is published");
+        assert_eq!(end, session::End::Stopped);
+        assert!(figures.path.sent_bytes > 0, "{figures:?}");
+    }
 }

@@ -298,6 +298,7 @@ pub(super) const RETIRED_PARTS: &[(&str, &str)] = &[
 /// the word or the name, and whose word it is.
 #[rustfmt::skip]
 pub(super) const STANDARD_WORDS: &[(&str, &str, &str)] = &[
+    ("crates/client/src/publish/uplink/", "PictureLossIndication", "RFC 4585"),
     ("crates/demux/src/container/", "of_picture", "ITU-T H.264, whose slices name a picture parameter set"),
     ("crates/demux/src/container/ogg/", "picture", "Theora, picture region"),
     ("crates/demux/src/elementary/", "picture", "ITU-T H.264 and H.265"),

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::http::{Ask, Exchange, exchange};
 use crate::trust::Trust;
-use crate::viewers::local_addresses;
+use crate::viewers::local_addresses_of_both_versions;
 use crate::whep::Error;
 
 /// A negotiated session that nobody has connected yet.
@@ -122,7 +122,9 @@ pub fn negotiate_as(
 fn offer(url: &Url) -> Result<(IceCredentials, String), String> {
     let server = url.socket_addrs(|| None).map_err(|error| error.to_string());
     let server = server?.first().copied().ok_or("the host has no address")?;
-    let ips = local_addresses(server).map_err(|error| format!("no route to {server}: {error}"))?;
+    // A server with media of one IP version only may answer no offer that lacks that version.
+    let ips = local_addresses_of_both_versions(server);
+    let ips = ips.map_err(|error| format!("no route to {server}: {error}"))?;
     // Nothing is sent from this port: checks have sockets of their own.
     let local = ips.into_iter().map(|ip| SocketAddr::new(ip, 9)).collect();
     let certificate = Certificate::generate().map_err(|error| error.to_string())?;

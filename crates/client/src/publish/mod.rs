@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file, ladder ──────────────── units ─┐
-//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► uplink: MoQ, WHIP
+//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► uplink: MoQ, WHIP, RTSP
 //! pipe (y4m), pattern ─► Encoder ──────┘   │ late groups are dropped
 //!        ▲ target, keyframe                ▼
 //!        └────────────── adaptation ◄── backlog, deliverable rate

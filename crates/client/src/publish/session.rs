@@ -146,6 +146,7 @@ pub async fn run(
         deadline: options.queue().delay_max,
         zero: source.zero,
         bitrate_max: options.bitrate.max,
+        bitrate_start: options.start(),
     };
     let mut session = Session::new(source, options);
     let mut stop = std::pin::pin!(stop);
@@ -167,7 +168,9 @@ pub async fn run(
         };
         let why = match connected {
             Ok(uplink) => {
-                watcher.note(&format!("publishing to {destination}"));
+                let feedback = uplink.figures().feedback;
+                let feedback = feedback.map_or(String::new(), |it| format!(", which follows {it}"));
+                watcher.note(&format!("publishing to {destination}{feedback}"));
                 (first, backoff) = (false, BACKOFF_MIN);
                 session.attach(uplink);
                 let ended = tokio::select! {

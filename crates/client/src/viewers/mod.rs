@@ -35,9 +35,10 @@ mod webrtc;
 pub use endpoint::{Endpoint, IceTransport, RtspTransport};
 pub use flow::Flow;
 pub use glassline_webrtc::Kinds;
-pub use route::{local_addresses, wildcard};
+pub use route::{bind_for, local_addresses, local_addresses_of_both_versions, wildcard};
 #[cfg(test)]
 pub(crate) use rtsp::test_server as rtsp_test_server;
+pub(crate) use rtsp::{ControlConnection, Ports, connect as connect_rtsp};
 
 use crate::trust::Trust;
 use command::{Command, Mailbox};

@@ -1,6 +1,23 @@
 //! Uplinks: the publisher's connections to servers.
+//!
+//! ```text
+//!                      ┌► moq:  QUIC streams ────────────── acknowledgements of QUIC
+//! Dispatch ─ units ─► Uplink
+//!    ▲                 └► PacketizedTracks ─► Outgoing ─► PacketCarrier
+//!    └─ Path: backlog,                          ├ whip: ── transport-wide feedback (TWCC)
+//!       deliverable rate                        ├ rtsp by TCP: bytes not acknowledged
+//!                                               └ rtsp by UDP, whip without TWCC: receiver reports
+//! ```
+//!
+//! Every uplink keeps little in hand, so that what the path does not carry waits in the send queue,
+//! and says what the path carries. The rule for the encoder's bitrate is the same for all.
 
+#[cfg(test)]
+mod film;
 mod moq;
+mod outgoing;
+mod packetized;
+mod rtsp;
 mod whip;
 
 use std::fmt;
@@ -15,7 +32,12 @@ use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::trust;
 
+pub use rtsp::{Endpoint as RtspEndpoint, RtspError};
 pub use whip::{Endpoint, WhipError};
+
+/// Bytes that may wait in front of a session that sends RTP. The rest waits in the send queue, where
+/// it can be dropped by the group.
+const ROOM_BYTES: u64 = 16 << 10;
 
 /// A publisher's connection to a server, by any protocol.
 pub(crate) trait Uplink: Send {
@@ -71,6 +93,45 @@ pub struct UplinkFigures {
     pub app_rtt: Option<Duration>,
     /// Whether the server takes the stream.
     pub is_wanted: bool,
+    /// What tells the sender about the path; `None` without a connection.
+    pub feedback: Option<Feedback>,
+}
+
+/// What tells a sender about its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Feedback {
+    /// Acknowledgements of QUIC.
+    Quic,
+    /// Transport-wide feedback of WebRTC (draft-holmer-rmcat-transport-wide-cc-extensions-01).
+    TransportWide,
+    /// The count of bytes that TCP has not acknowledged.
+    Stream,
+    /// Receiver reports (RFC 3550 §6.4).
+    ReceiverReports,
+}
+
+impl Feedback {
+    /// Returns the name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quic => "quic",
+            Self::TransportWide => "transport-wide",
+            Self::Stream => "tcp",
+            Self::ReceiverReports => "receiver-reports",
+        }
+    }
+}
+
+impl fmt::Display for Feedback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quic => "acknowledgements of QUIC",
+            Self::TransportWide => "transport-wide feedback (TWCC)",
+            Self::Stream => "acknowledgements of TCP",
+            Self::ReceiverReports => "receiver reports",
+        })
+    }
 }
 
 impl UplinkFigures {
@@ -99,6 +160,8 @@ pub enum Destination {
     },
     /// A server that takes streams by WHIP.
     Whip(Endpoint),
+    /// A server that takes streams by RTSP.
+    Rtsp(RtspEndpoint),
 }
 
 /// Returns whether a path is that of an endpoint that takes offers to send media.
@@ -111,6 +174,8 @@ impl Destination {
     /// Parses `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]`, or the same with `https://`. A URL with
     /// `http://` or `https://` whose path ends in `/whip` is a WHIP endpoint, and one that ends in
     /// `/talk` is a camera that is spoken at; `whip://` and `whips://` are endpoints whatever the path.
+    /// `rtsp://[NAME:PASSWORD@]HOST[:PORT]/NAME[?token=…]` is a stream of an RTSP server, `rtsps://` the
+    /// same within TLS.
     ///
     /// # Errors
     /// [`DestinationError`] says what is wrong; it never repeats a password.
@@ -120,6 +185,7 @@ impl Destination {
         match scheme {
             "http" | "https" if is_endpoint(path) => whip(text, &trust),
             "whip" | "whips" => whip(&text.replacen("whip", "http", 1), &trust),
+            "rtsp" | "rtsps" => rtsp(text, &trust),
             "moq" | "moql" | "https" => Ok(Self::Moq {
                 address: Address::parse(text)?,
                 trust,
@@ -129,11 +195,29 @@ impl Destination {
         }
     }
 
+    /// Returns the same destination with media by UDP instead of TCP.
+    ///
+    /// # Errors
+    /// [`DestinationError::NoChoice`] for anything but `rtsp://`.
+    pub fn over_udp(self) -> Result<Self, DestinationError> {
+        match self {
+            Self::Rtsp(endpoint) => endpoint.over_udp().map(Self::Rtsp),
+            _ => None,
+        }
+        .ok_or(DestinationError::NoChoice)
+    }
+
+    /// Returns whether the destination is reached by RTSP.
+    pub const fn is_rtsp(&self) -> bool {
+        matches!(self, Self::Rtsp(_))
+    }
+
     /// Function that says whether the destination carries a codec.
     pub const fn carries(&self) -> fn(Codec) -> bool {
         match self {
             Self::Moq { .. } => glassline_quic::moq::is_carried,
             Self::Whip(_) => Endpoint::carries,
+            Self::Rtsp(_) => RtspEndpoint::carries,
         }
     }
 
@@ -152,17 +236,17 @@ impl Destination {
                 let uplink = whip::connect(endpoint, tracks, settings).await?;
                 Ok(Box::new(uplink))
             }
+            Self::Rtsp(endpoint) => {
+                let uplink = rtsp::connect(endpoint, tracks, settings).await?;
+                Ok(Box::new(uplink))
+            }
         }
     }
 }
 
 /// Parses the URL of a WHIP endpoint.
 fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
-    let trust = match trust {
-        Trust::System => trust::Trust::System,
-        Trust::Anyone => trust::Trust::Anybody,
-        _ => return Err(DestinationError::WhipTrust),
-    };
+    let trust = trust_of(trust)?;
     let url = Url::parse(text).ok().filter(Url::has_host);
     let url = url.ok_or(DestinationError::NoScheme)?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -171,12 +255,33 @@ fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
     Ok(Destination::Whip(Endpoint::new(url, trust)))
 }
 
+/// Parses the URL of a stream at an RTSP server.
+fn rtsp(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
+    let trust = trust_of(trust)?;
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
+    let url = url.ok_or(DestinationError::NoScheme)?;
+    if url.path().trim_matches('/').is_empty() {
+        return Err(DestinationError::NoName);
+    }
+    Ok(Destination::Rtsp(RtspEndpoint::new(url, trust)))
+}
+
+fn trust_of(trust: &Trust) -> Result<trust::Trust, DestinationError> {
+    match trust {
+        Trust::System => Ok(trust::Trust::System),
+        Trust::Anyone => Ok(trust::Trust::Anybody),
+        _ => Err(DestinationError::Trust),
+    }
+}
+
 impl fmt::Display for Destination {
     /// Shows the destination without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moq { address, .. } => address.fmt(f),
             Self::Whip(endpoint) => endpoint.fmt(f),
+            Self::Rtsp(endpoint) => endpoint.fmt(f),
         }
     }
 }
@@ -191,6 +296,8 @@ pub(crate) struct Settings {
     pub(crate) zero: Instant,
     /// Highest bitrate of the video.
     pub(crate) bitrate_max: Bitrate,
+    /// Bitrate of the video at the beginning.
+    pub(crate) bitrate_start: Bitrate,
 }
 
 /// The text is no [`Destination`]; the user can correct it.
@@ -202,16 +309,22 @@ pub enum DestinationError {
     NoScheme,
     /// The URL has an unsupported scheme.
     #[error(
-        "`{0}://` is not supported as a destination: use moq:// (QUIC), https:// (WebTransport), or \
-         the URL of a WHIP endpoint, such as http://host:8889/name/whip"
+        "`{0}://` is not supported as a destination: use moq:// (QUIC), https:// (WebTransport), the \
+         URL of a WHIP endpoint, such as http://host:8889/name/whip, or rtsp://host:8554/name"
     )]
     Scheme(String),
     /// Another trust than in the system's authorities was asked for.
     #[error(
-        "WHIP takes certificates of the system's authorities: name another authority in \
+        "WHIP and RTSP take certificates of the system's authorities: name another authority in \
          SSL_CERT_FILE, or take any certificate (--insecure)"
     )]
-    WhipTrust,
+    Trust,
+    /// The URL of an RTSP server names no stream.
+    #[error("the URL names no stream: give one such as rtsp://host:8554/name")]
+    NoName,
+    /// UDP was asked for where there is no choice.
+    #[error("only rtsp:// has a choice of TCP and UDP: leave --transport out")]
+    NoChoice,
     /// The URL has a user name or a password.
     #[error("WHIP has bearer tokens in place of passwords: append ?token=… to the URL")]
     WhipPassword,
@@ -233,6 +346,9 @@ pub enum Error {
     /// The WHIP session cannot be made, or has ended.
     #[error(transparent)]
     Whip(#[from] WhipError),
+    /// The RTSP session cannot be made, or has ended.
+    #[error(transparent)]
+    Rtsp(#[from] RtspError),
     /// A unit cannot be sent.
     #[error("a frame cannot be sent: {0}")]
     Unit(String),
@@ -254,6 +370,7 @@ impl Error {
             },
             Self::Ended(ended) => network(ended),
             Self::Whip(error) => error.is_transient(),
+            Self::Rtsp(error) => error.is_transient(),
             Self::Unit(_) | Self::Socket(_) => false,
         }
     }
@@ -286,7 +403,23 @@ mod tests {
         assert_eq!(password, DestinationError::WhipPassword);
         let file = Trust::Authorities("ca.pem".into());
         let pinned = Destination::parse("https://host/cam/whip", file);
-        assert_eq!(pinned.expect_err("no file"), DestinationError::WhipTrust);
+        assert_eq!(pinned.expect_err("no file"), DestinationError::Trust);
+        let rtsp = parse("rtsp://ann:secret@host/live/cam?token=secret").expect("a destination");
+        assert_eq!(rtsp.to_string(), "rtsp://host/live/cam");
+        assert!(!format!("{rtsp:?}").contains("secret"));
+        assert!(rtsp.carries()(Codec::Aac) && !rtsp.carries()(Codec::T140));
+        let by_udp = rtsp.over_udp().expect("plain RTSP");
+        assert!(format!("{by_udp:?}").contains("by UDP"));
+        for tcp_only in ["rtsps://host/cam", "moq://host/cam"] {
+            let refused = parse(tcp_only).expect(tcp_only).over_udp();
+            assert_eq!(refused.expect_err("no UDP"), DestinationError::NoChoice);
+        }
+        for (text, error) in [
+            ("rtsp://host", DestinationError::NoName),
+            ("rtsp:///cam", DestinationError::NoScheme),
+        ] {
+            assert_eq!(refused(text), error);
+        }
         assert_eq!(refused("cam"), DestinationError::NoScheme);
         assert!(refused("srt://host/cam").to_string().contains("moq://"));
     }

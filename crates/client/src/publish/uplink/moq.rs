@@ -12,7 +12,7 @@ use glassline_quic::moq::{
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 
 use super::futures::BoxFuture;
-use super::{Error, Settings, Uplink, UplinkFigures};
+use super::{Error, Feedback, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 
@@ -92,6 +92,7 @@ impl Uplink for Moq {
             // An answer that is overdue says more than the last one.
             app_rtt: trips.latest.max(trips.waiting),
             is_wanted: self.broadcast.has_reader(),
+            feedback: Some(Feedback::Quic),
         }
     }
 

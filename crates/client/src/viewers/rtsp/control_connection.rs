@@ -14,7 +14,7 @@ use crate::trust::Trust;
 
 /// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]
-pub(super) enum ControlConnection {
+pub(crate) enum ControlConnection {
     /// A connection over plain TCP.
     Plain(TcpStream),
     /// A connection within TLS (`rtsps://`).
@@ -25,7 +25,7 @@ pub(super) enum ControlConnection {
 
 /// RTSP over HTTP, as QuickTime defined it.
 #[derive(Debug)]
-pub(super) struct Tunnel {
+pub(crate) struct Tunnel {
     /// From the server: the response to a GET, which does not end.
     down: TcpStream,
     /// To the server: the body of a POST, which does not end.
@@ -38,7 +38,7 @@ pub(super) struct Tunnel {
 
 /// A TLS session after its handshake, and the socket under it.
 #[derive(Debug)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     session: ClientConnection,
     socket: TcpStream,
 }
@@ -77,7 +77,7 @@ impl ControlConnection {
         }
     }
 
-    pub(super) const fn socket(&self) -> &TcpStream {
+    pub(crate) const fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(tls) => &tls.socket,

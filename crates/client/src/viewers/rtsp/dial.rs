@@ -14,11 +14,11 @@ use crate::viewers::RtspTransport;
 
 /// A fresh, nonblocking connection on which nothing was sent yet.
 #[derive(Debug)]
-pub(in crate::viewers) struct Connection {
-    pub(super) stream: ControlConnection,
-    pub(super) server: SocketAddr,
+pub(crate) struct Connection {
+    pub(crate) stream: ControlConnection,
+    pub(crate) server: SocketAddr,
     /// Our address on the connection, where the server can send datagrams.
-    pub(super) local: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// Time at which connecting began.
     pub(in crate::viewers) started: Instant,
 }
@@ -37,7 +37,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// Names the host, and why it cannot be reached.
-pub(in crate::viewers) fn connect(
+pub(crate) fn connect(
     url: &Url,
     transport: RtspTransport,
     receive_buffer: Option<usize>,

@@ -33,11 +33,12 @@ mod media;
 mod ports;
 mod track;
 
-pub(super) use dial::{Connection, ControlTeardown, connect};
+pub(crate) use control_connection::ControlConnection;
+pub(crate) use dial::connect;
+pub(super) use dial::{Connection, ControlTeardown};
+pub(crate) use ports::Ports;
 
-use control_connection::ControlConnection;
 use media::Media;
-use ports::Ports;
 use track::Track;
 
 /// Settings of one viewer.
@@ -293,6 +294,8 @@ impl MediaTransport {
                 Event::SetUp { track, transport } => self.was_set_up(track, &transport),
                 Event::Playing { .. } => counts.connect(now, self.stream.protection()),
                 Event::Closed(reason) => self.end(counts, reason.to_string()),
+                // A viewer publishes nothing.
+                Event::Recording => {}
             }
         }
     }
@@ -388,7 +391,7 @@ impl MediaTransport {
         }
         for ports in &self.ports {
             ports.send_control(&misconduct::datagram_garbage());
-            ports.send_garbage(&misconduct::datagram_garbage());
+            ports.send_media(&misconduct::datagram_garbage());
         }
     }
 

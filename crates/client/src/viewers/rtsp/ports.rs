@@ -10,7 +10,7 @@ use crate::viewers::capture::Clock;
 /// Two UDP ports of ours for one track: an even one for RTP and the next for RTCP (RFC 3550
 /// §11), which some servers require.
 #[derive(Debug)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     rtp: UdpSocket,
     rtcp: UdpSocket,
     /// Address that packets are accepted from.
@@ -25,7 +25,7 @@ const ATTEMPTS: usize = 64;
 
 impl Ports {
     /// Binds a pair at `local`, for a server at `server`.
-    pub(super) fn bind(local: IpAddr, server: IpAddr, options: &Options) -> io::Result<Self> {
+    pub(crate) fn bind(local: IpAddr, server: IpAddr, options: &Options) -> io::Result<Self> {
         let bind = |port| UdpSocket::bind(SocketAddr::new(local, port), options);
         let mut failure = None;
         for _ in 0..ATTEMPTS {
@@ -53,26 +53,26 @@ impl Ports {
     }
 
     /// Port numbers of RTP and RTCP.
-    pub(super) const fn numbers(&self) -> (u16, u16) {
+    pub(crate) const fn numbers(&self) -> (u16, u16) {
         (self.rtp.local_addr().port(), self.rtcp.local_addr().port())
     }
 
     /// Sets the address and ports that the server sends from.
-    pub(super) fn set_server(&mut self, source: IpAddr, ports: Option<(u16, u16)>) {
+    pub(crate) fn set_server(&mut self, source: IpAddr, ports: Option<(u16, u16)>) {
         self.source = source;
         self.server =
             ports.map(|(rtp, rtcp)| (SocketAddr::new(source, rtp), SocketAddr::new(source, rtcp)));
     }
 
     /// Descriptors to wait for.
-    pub(super) fn descriptors(&self) -> [RawFd; 2] {
+    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
         [self.rtp.as_raw_fd(), self.rtcp.as_raw_fd()]
     }
 
     /// Passes the packets that wait at one of the two ports to `sink`, with their arrival
     /// times; `None` stands for a packet that was truncated. Returns the number of datagrams.
     /// Datagrams from other addresses are counted, but not passed on.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &self,
         control: bool,
         batch: &mut ReceiveBatch,
@@ -114,13 +114,13 @@ impl Ports {
     }
 
     /// Sends to the server's RTCP port; returns false if it is unknown or unreachable.
-    pub(super) fn send_control(&self, packet: &[u8]) -> bool {
+    pub(crate) fn send_control(&self, packet: &[u8]) -> bool {
         self.server
             .is_some_and(|(_, rtcp)| self.rtcp.send(packet, rtcp).is_ok())
     }
 
-    /// Sends to the server's RTP port, where nothing is expected.
-    pub(super) fn send_garbage(&self, bytes: &[u8]) -> bool {
+    /// Sends to the server's RTP port; returns false if it is unknown or unreachable.
+    pub(crate) fn send_media(&self, bytes: &[u8]) -> bool {
         self.server
             .is_some_and(|(rtp, _)| self.rtp.send(bytes, rtp).is_ok())
     }

@@ -1,26 +1,26 @@
 //! WHIP (RFC 9725): publishes a stream over WebRTC, to any server that takes it.
 //!
 //! ```text
-//! unit ─► Packetizer ─► Outgoing ─ budget of congestion control ─► Session ─► socket
-//!                          └ packets of the last two seconds ◄─ NACK ──┘
-//! source ◄─ keyframe wanted ◄─ PLI, FIR ───────────────────────────────┘
+//! unit ─► PacketizedTracks ─► Outgoing ─ budget ─► SessionCarrier ─► socket
+//!            transport-wide feedback, or receiver reports ─┘│ NACK: sent again
+//! source ◄─ keyframe wanted ◄─ PLI, FIR ───────────────────┘
 //! ```
+//!
+//! A server that takes no transport-wide feedback (TWCC) is sent to by its receiver reports.
 //!
 //! The session has a thread of its own, because NACKs are answered at once. A session that breaks is
 //! given up: the publisher connects anew.
 
-mod outgoing;
+mod carrier;
+mod publication;
 mod transport;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_media::{
-    Bitrate, Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder, WallClock,
-};
+use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
 use glassline_net::{BindError, Options, UdpSocket};
-use glassline_rtp::payload::Packetizer;
 use glassline_webrtc::{
     Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
     Session, SetAnswerError,
@@ -28,18 +28,15 @@ use glassline_webrtc::{
 use url::Url;
 
 use super::futures::BoxFuture;
-use super::{Error, Settings, Uplink, UplinkFigures};
+use super::packetized::{PacketizedTrack, PacketizedTracks};
+use super::{Error, ROOM_BYTES, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
 use crate::trust::Trust;
-use crate::viewers::{local_addresses, wildcard};
+use crate::viewers::{bind_for, local_addresses_of_both_versions};
 use crate::whep;
 use transport::Transport;
-
-/// Bytes that may wait in front of the session. The rest waits in the send queue, where it can be
-/// dropped by the group.
-const ROOM_BYTES: u64 = 16 << 10;
 
 /// Time that ICE and DTLS may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -155,17 +152,7 @@ pub(super) struct Whip {
     endpoint: Endpoint,
     location: Option<Url>,
     transport: Arc<Transport>,
-    tracks: Vec<OutgoingTrack>,
-    builder: UnitBuilder,
-}
-
-/// How the units of a track are sent.
-struct OutgoingTrack {
-    /// `None` if the server does not take the track.
-    sender: Option<SenderIndex>,
-    timestamp_start: u32,
-    clock_rate: u32,
-    packetizer: Packetizer,
+    tracks: PacketizedTracks,
 }
 
 /// Connects, and offers `tracks`. Returns when ICE and DTLS are done.
@@ -184,27 +171,21 @@ pub(super) async fn connect(
         local,
         location,
     } = offered;
-    let outgoing = TrackIndex::enumerate(tracks).map(|(index, track)| {
+    let packetized = TrackIndex::enumerate(tracks).map(|(index, track)| {
         let mut senders = session.senders().iter().enumerate();
-        let sender = senders.find(|(_, sender)| sender.track == index);
-        if sender.is_none() {
+        let Some((place, it)) = senders.find(|(_, sender)| sender.track == index) else {
             tracing::warn!(codec = %track.codec, "the WHIP server does not take this track");
-        }
-        OutgoingTrack {
-            timestamp_start: sender.map_or(0, |(_, it)| it.timestamp_start),
-            clock_rate: sender.map_or(track.clock_rate, |(_, it)| it.clock_rate),
-            sender: sender.map(|(place, _)| SenderIndex(place)),
-            packetizer: Packetizer::new(track),
-        }
+            return PacketizedTrack::left_out(track);
+        };
+        PacketizedTrack::new(track, place, it.timestamp_start, it.clock_rate)
     });
-    let outgoing: Vec<_> = outgoing.collect();
-    let transport = Transport::start(session, socket, local, settings.algorithm)?;
+    let packetized = PacketizedTracks::new(packetized.collect());
+    let transport = Transport::start(session, socket, local, settings)?;
     let whip = Whip {
         endpoint: endpoint.clone(),
         location,
         transport,
-        tracks: outgoing,
-        builder: UnitBuilder::default(),
+        tracks: packetized,
     };
     whip.connected().await?;
     Ok(whip)
@@ -223,13 +204,13 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
     let addresses = endpoint.url.socket_addrs(|| None).ok();
     let server = addresses.and_then(|all| all.into_iter().next());
     let server = server.ok_or(WhipError::Unresolved)?;
-    let ips = local_addresses(server)?;
+    let ips = local_addresses_of_both_versions(server)?;
     let options = Options {
         receive_buffer: Some(SOCKET_BYTES),
         send_buffer: Some(SOCKET_BYTES),
         ..Options::default()
     };
-    let socket = UdpSocket::bind(wildcard(server), &options)?;
+    let socket = bind_for(&ips, &options)?;
     let port = socket.local_addr().port();
     let local = ips.into_iter().map(|ip| SocketAddr::new(ip, port));
     let local: Vec<_> = local.collect();
@@ -295,52 +276,20 @@ impl Whip {
 
     /// Queues the packets of a unit.
     fn push(&mut self, unit: &Unit) -> Result<(), Error> {
-        let Some(track) = self.tracks.get_mut(unit.track.get()) else {
-            return Ok(());
-        };
-        let Some(sender) = track.sender else {
-            return Ok(());
-        };
-        self.builder.clear();
-        let packetized = track.packetizer.packetize(&unit.data, &mut self.builder);
-        packetized.map_err(|error| Error::Unit(error.to_string()))?;
-        let stamps = Stamps::arrived(unit.made);
-        let built = self
-            .builder
-            .build(unit.track, unit.time, unit.keyframe, stamps);
-        let Some(built) = built else { return Ok(()) };
-        let timestamp = timestamp(unit.time, track.clock_rate, track.timestamp_start);
-        self.transport
-            .lock()
-            .outgoing
-            .push(sender, timestamp, built);
-        self.transport.wake();
+        if let Some(packets) = self.tracks.packetize(unit)? {
+            let (sender, timestamp) = (packets.sender, packets.timestamp);
+            let mut state = self.transport.lock();
+            state.outgoing.push(sender, timestamp, packets.unit);
+            drop(state);
+            self.transport.wake();
+        }
         Ok(())
     }
 }
 
-/// Returns the RTP timestamp of a media time, for a clock of `rate` Hz that began with `start`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "RTP timestamps wrap around"
-)]
-fn timestamp(time: MediaTime, rate: u32, start: u32) -> u32 {
-    start.wrapping_add(time.ticks(rate) as u32)
-}
-
 impl Uplink for Whip {
     fn path(&mut self, _: Instant) -> Path {
-        let state = self.transport.lock();
-        let report = state.session.path_report();
-        let written = state.session.senders().iter();
-        Path {
-            backlog_bytes: state.outgoing.waiting_bytes()
-                + report.as_ref().map_or(0, |it| it.in_flight),
-            written_bytes_total: written.map(|it| it.counts().payload_bytes).sum(),
-            deliverable: report.as_ref().and_then(|it| it.deliverable),
-            app_limited: report.as_ref().is_none_or(|it| it.app_limited),
-        }
+        self.transport.lock().path()
     }
 
     fn figures(&self) -> UplinkFigures {
@@ -358,6 +307,7 @@ impl Uplink for Whip {
             transport_rtt: report.and_then(|it| it.round_trip).or(state.round_trip),
             app_rtt: None,
             is_wanted: state.session.is_connected(),
+            feedback: Some(state.feedback()),
         }
     }
 

@@ -1,32 +1,76 @@
-//! What is sent over a lossy path arrives whole, in virtual time.
+//! What is sent over a lossy or narrow path arrives, in virtual time.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use glassline_media::MediaTime;
 use glassline_sim::{Conditions, Datagram, Loss, Network, Node, Simulation};
-use glassline_webrtc::{AcceptConfig, Event, Received};
+use glassline_webrtc::{AcceptConfig, Received};
 
-use super::outgoing::Outgoing;
+use super::publication::Publication;
 use super::*;
+use crate::publish::dispatch::Path as Measured;
+use crate::publish::unit::Unit;
+use crate::publish::uplink::Feedback;
+use crate::publish::uplink::film::{TestedUplink, follows_the_path};
 
 const DELAY: Duration = Duration::from_millis(25);
 
-/// An end of the path: the publisher sends through [`Outgoing`], the server counts.
+/// An end of the path: the publisher sends through [`Publication`], the server counts.
 struct End {
-    session: Session,
+    publication: Publication,
     address: SocketAddr,
-    outgoing: Outgoing,
     queue: VecDeque<Vec<u8>>,
     received: HashSet<u64>,
+    frames: BTreeMap<u32, FrameParts>,
+    complete: Vec<(u32, Instant)>,
+}
+
+/// What arrived of a frame of VP8.
+#[derive(Debug, Default)]
+struct FrameParts {
+    first: Option<u64>,
+    last: Option<u64>,
+    count: u64,
 }
 
 impl End {
     fn new(session: Session, address: SocketAddr) -> Self {
+        let settings = Settings {
+            algorithm: glassline_congestion::Algorithm::Glide,
+            deadline: Duration::from_secs(1),
+            zero: Instant::now(),
+            bitrate_max: Bitrate::from_bps(3_000_000),
+            bitrate_start: Bitrate::from_bps(1_000_000),
+        };
         Self {
-            session,
+            publication: Publication::new(session, &settings),
             address,
-            outgoing: Outgoing::default(),
             queue: VecDeque::new(),
             received: HashSet::new(),
+            frames: BTreeMap::new(),
+            complete: Vec::new(),
+        }
+    }
+
+    fn take_part(&mut self, now: Instant, sequence: u64, packet: &glassline_rtp::Packet<'_>) {
+        if !self.received.insert(sequence) {
+            return;
+        }
+        let timestamp = packet.header.timestamp;
+        let parts = self.frames.entry(timestamp).or_default();
+        parts.count += 1;
+        // The first packet of a partition (RFC 7741 §4.2).
+        if packet.payload[0] & 0x10 != 0 {
+            parts.first = Some(sequence);
+        }
+        if packet.header.marker {
+            parts.last = Some(sequence);
+        }
+        if let (Some(first), Some(last)) = (parts.first, parts.last)
+            && parts.count == last - first + 1
+        {
+            self.complete.push((timestamp, now));
+            self.frames.remove(&timestamp);
         }
     }
 }
@@ -38,41 +82,30 @@ impl Node for End {
 
     fn handle(&mut self, now: Instant, mut datagram: Datagram) {
         let (from, to) = (datagram.from, datagram.to);
-        let received = self
-            .session
-            .handle_datagram(now, from, to, &mut datagram.bytes);
-        if let Ok(Received::Rtp { sequence, .. }) = received {
-            self.received.insert(sequence);
+        let session = &mut self.publication.session;
+        let received = session.handle_datagram(now, from, to, &mut datagram.bytes);
+        if let Ok(Received::Rtp {
+            sequence, packet, ..
+        }) = received
+        {
+            self.take_part(now, sequence, &packet);
         }
     }
 
     fn end_batch(&mut self, now: Instant) {
-        self.session.end_batch(now);
+        self.publication.session.end_batch(now);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         let Self {
-            session,
-            outgoing,
-            queue,
-            ..
+            publication, queue, ..
         } = self;
-        while let Some(event) = session.poll_event() {
-            match event {
-                Event::Connected { .. } => {
-                    session.enable_congestion_control(glassline_congestion::Algorithm::Glide, now);
-                }
-                Event::Nack { sender, lost, .. } => {
-                    outgoing.send_again(session, (sender, &lost), now, |bytes| {
-                        queue.push_back(bytes.to_vec());
-                    });
-                }
-                _ => {}
-            }
-        }
-        outgoing.send(session, now, |bytes| queue.push_back(bytes.to_vec()));
+        let mut keep = |bytes: &[u8]| queue.push_back(bytes.to_vec());
+        publication.attend(now, &mut keep);
+        publication.send(now, &mut keep);
         let (from, mut bytes) = (self.address, Vec::new());
-        if let Some(bytes) = queue.pop_front() {
+        let session = &mut self.publication.session;
+        if let Some(bytes) = self.queue.pop_front() {
             let to = session.peer()?.socket;
             return Some(Datagram { from, to, bytes });
         }
@@ -81,11 +114,11 @@ impl Node for End {
     }
 
     fn poll_timeout(&mut self) -> Option<Instant> {
-        self.session.poll_timeout()
+        self.publication.session.poll_timeout()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.session.handle_timeout(now);
+        self.publication.session.handle_timeout(now);
     }
 
     fn state(&self) -> String {
@@ -97,6 +130,7 @@ struct Path {
     network: Network,
     publisher: End,
     server: End,
+    tracks: PacketizedTracks,
 }
 
 impl Simulation for Path {
@@ -110,6 +144,11 @@ impl Simulation for Path {
 
 impl Path {
     fn connected() -> Self {
+        Self::with_answer(str::to_owned)
+    }
+
+    /// Connects with an answer that `change` has changed.
+    fn with_answer(change: impl Fn(&str) -> String) -> Self {
         let network = Network::pair(Conditions::delayed(DELAY), 1);
         let now = network.now();
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
@@ -142,32 +181,34 @@ impl Path {
         let repair_max = Duration::from_millis(250);
         let accepted = Session::accept_publication(config, &offer, repair_max, now);
         let (server, answer) = accepted.expect("our own offer");
+        let answer = change(&answer);
         publisher.set_answer(&answer, now).expect("our own answer");
+        let sender = &publisher.senders()[0];
+        let (start, rate) = (sender.timestamp_start, sender.clock_rate);
+        let track = PacketizedTrack::new(&Track::new(Codec::Vp8), 0, start, rate);
         let mut path = Self {
+            tracks: PacketizedTracks::new(vec![track]),
             network,
             publisher: End::new(publisher, addresses[0]),
             server: End::new(server, addresses[1]),
         };
         path.run_for(Duration::from_secs(1));
-        assert!(path.publisher.session.is_connected());
+        assert!(path.publisher.publication.session.is_connected());
         path
     }
 
     /// Sends `count` frames of four packets, 30 a second.
     fn send(&mut self, count: u32) {
-        let mut packetizer = Packetizer::new(&Track::new(Codec::Vp8));
-        let mut builder = UnitBuilder::default();
         for number in 0..count {
             let frame = [&number.to_be_bytes()[..], &[7; 4000]].concat();
-            packetizer
-                .packetize(&frame, &mut builder)
-                .expect("a frame of VP8");
-            let now = self.network.now();
-            let time = MediaTime::from_ticks(i64::from(number), 30);
-            let unit = builder.build(TrackIndex(0), time, number == 0, Stamps::arrived(now));
-            let timestamp = number.wrapping_mul(3000);
-            let outgoing = &mut self.publisher.outgoing;
-            outgoing.push(SenderIndex(0), timestamp, unit.expect("packets"));
+            let unit = Unit {
+                track: TrackIndex(0),
+                time: MediaTime::from_ticks(i64::from(number), 30),
+                keyframe: number == 0,
+                data: frame.into(),
+                made: self.network.now(),
+            };
+            self.push(&unit);
             self.run_for(Duration::from_micros(33_333));
         }
     }
@@ -183,7 +224,7 @@ fn lost_packets_are_sent_again_when_the_server_requests_them() {
     path.network.set_conditions(&Conditions::delayed(DELAY));
     path.send(30);
     path.run_for(Duration::from_secs(1));
-    let counts = path.publisher.session.senders()[0].counts();
+    let counts = path.publisher.publication.session.senders()[0].counts();
     assert!(counts.packets >= 630 * 4, "{counts:?}");
     assert!(
         counts.retransmitted > 80,
@@ -192,7 +233,7 @@ fn lost_packets_are_sent_again_when_the_server_requests_them() {
     let missing = counts.packets - path.server.received.len() as u64;
     let lost = path.network.link(glassline_sim::End::A).counts();
     assert!(missing <= 2, "{missing} of {counts:?} missing, {lost:?}");
-    assert_eq!(path.publisher.outgoing.waiting_bytes(), 0);
+    assert_eq!(path.publisher.publication.outgoing.waiting_bytes(), 0);
 }
 
 #[test]
@@ -206,10 +247,71 @@ fn what_the_path_does_not_carry_waits_in_front_of_the_session() {
     );
     path.network.set_conditions(&narrow);
     path.send(300);
-    let waiting = path.publisher.outgoing.waiting_bytes();
+    let waiting = path.publisher.publication.outgoing.waiting_bytes();
     assert!(waiting > 400_000, "{waiting} bytes wait");
-    let report = path.publisher.session.path_report().expect("controlled");
+    let report = path
+        .publisher
+        .publication
+        .session
+        .path_report()
+        .expect("controlled");
     assert!(report.in_flight < 100_000, "{report:?}");
+}
+
+impl TestedUplink for Path {
+    fn advance(&mut self) -> Instant {
+        self.run_for(Duration::from_millis(1));
+        self.network.now()
+    }
+
+    fn path(&mut self) -> Measured {
+        self.publisher.publication.path()
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.publisher.publication.outgoing.waiting_bytes()
+    }
+
+    fn push(&mut self, unit: &Unit) {
+        let packets = self.tracks.packetize(unit).expect("VP8").expect("packets");
+        let (sender, timestamp) = (packets.sender, packets.timestamp);
+        let outgoing = &mut self.publisher.publication.outgoing;
+        outgoing.push(sender, timestamp, packets.unit);
+    }
+
+    fn set_kbps(&mut self, kbps: u64) {
+        let rate = Bitrate::from_bps(kbps * 1000);
+        let conditions = Conditions::limited(rate, DELAY, Duration::from_millis(300));
+        self.network.set_conditions(&conditions);
+    }
+
+    fn take_frames(&mut self) -> Vec<(u64, Instant)> {
+        let start = self.publisher.publication.session.senders()[0].timestamp_start;
+        let complete = std::mem::take(&mut self.server.complete);
+        let number = |timestamp: u32| u64::from(timestamp.wrapping_sub(start) / 3000);
+        let complete = complete.into_iter();
+        complete.map(|(at, when)| (number(at), when)).collect()
+    }
+}
+
+#[test]
+fn the_bitrate_follows_transport_wide_feedback() {
+    let film = follows_the_path(Path::connected(), Duration::from_millis(200));
+    let publication = &film.uplink.publisher.publication;
+    assert_eq!(publication.feedback(), Feedback::TransportWide);
+}
+
+#[test]
+fn a_server_without_transport_wide_feedback_is_followed_by_its_reports() {
+    let refused = |answer: &str| {
+        let lines = answer.lines();
+        let lines =
+            lines.filter(|line| !line.contains("transport-cc") && !line.contains("transport-wide"));
+        lines.map(|line| format!("{line}\r\n")).collect()
+    };
+    let film = follows_the_path(Path::with_answer(refused), Duration::from_millis(250));
+    let publication = &film.uplink.publisher.publication;
+    assert_eq!(publication.feedback(), Feedback::ReceiverReports);
 }
 
 #[test]

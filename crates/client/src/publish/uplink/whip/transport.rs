@@ -6,14 +6,14 @@ use std::os::fd::AsRawFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_congestion::Algorithm;
 use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::{CloseReason, Event, Session, TransportAddress};
+use glassline_webrtc::{CloseReason, Session, TransportAddress};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use tokio::sync::Notify;
 
-use super::outgoing::Outgoing;
+use super::publication::Publication;
+use crate::publish::uplink::Settings;
 
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -25,25 +25,10 @@ const IDLE: Duration = Duration::from_millis(20);
 /// What the thread and the uplink share.
 #[derive(Debug)]
 pub(super) struct Transport {
-    state: Mutex<TransportState>,
+    state: Mutex<Publication>,
     waker: Waker,
     /// Notified when the session is connected, and when it has ended.
     pub(super) changed: Notify,
-}
-
-/// The session of a publisher, and what is under way in it.
-#[derive(Debug)]
-pub(super) struct TransportState {
-    pub(super) session: Session,
-    pub(super) outgoing: Outgoing,
-    /// Why the session is over.
-    pub(super) ended: Option<CloseReason>,
-    /// Whether the server asked for a keyframe.
-    pub(super) keyframe_wanted: bool,
-    /// Round-trip time by the latest receiver report.
-    pub(super) round_trip: Option<Duration>,
-    /// Whether the uplink is done with the session.
-    is_finished: bool,
 }
 
 impl Transport {
@@ -52,7 +37,7 @@ impl Transport {
         session: Session,
         socket: UdpSocket,
         local: Vec<SocketAddr>,
-        algorithm: Algorithm,
+        settings: &Settings,
     ) -> io::Result<Arc<Self>> {
         let poll = Poll::new()?;
         let descriptor = socket.as_raw_fd();
@@ -60,21 +45,13 @@ impl Transport {
         registry.register(source, SOCKET, Interest::READABLE)?;
         let transport = Arc::new(Self {
             waker: Waker::new(registry, WAKER)?,
-            state: Mutex::new(TransportState {
-                session,
-                outgoing: Outgoing::default(),
-                ended: None,
-                keyframe_wanted: false,
-                round_trip: None,
-                is_finished: false,
-            }),
+            state: Mutex::new(Publication::new(session, settings)),
             changed: Notify::new(),
         });
         let link = Link {
             transport: Arc::clone(&transport),
             socket,
             local,
-            algorithm,
             buffer: Vec::new(),
         };
         std::thread::Builder::new()
@@ -83,7 +60,7 @@ impl Transport {
         Ok(transport)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, TransportState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Publication> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +82,6 @@ struct Link {
     transport: Arc<Transport>,
     socket: UdpSocket,
     local: Vec<SocketAddr>,
-    algorithm: Algorithm,
     buffer: Vec<u8>,
 }
 
@@ -130,18 +106,13 @@ impl Link {
             if state.is_finished {
                 state.session.close(now);
             }
-            self.attend(&mut state, now);
             self.send(&mut state, now);
             if state.ended.is_some() {
                 drop(state);
                 transport.changed.notify_one();
                 return;
             }
-            let due = [
-                state.session.poll_timeout(),
-                due(&mut state, now),
-                Some(now + IDLE),
-            ];
+            let due = [state.poll_timeout(now), Some(now + IDLE)];
             let next = due.into_iter().flatten().min();
             drop(state);
             let wait = next.map(|at| at.saturating_duration_since(now));
@@ -158,7 +129,7 @@ impl Link {
         }
     }
 
-    fn receive(&self, state: &mut TransportState, batch: &mut ReceiveBatch) {
+    fn receive(&self, state: &mut Publication, batch: &mut ReceiveBatch) {
         let now = Instant::now();
         for datagram in batch.iter_mut().filter(|it| !it.truncated) {
             let to = self.arrived_at(datagram.destination);
@@ -175,39 +146,14 @@ impl Link {
         ip.map_or(self.local[0], |ip| SocketAddr::new(ip, port))
     }
 
-    /// Handles the session's events: a NACK is answered at once.
-    fn attend(&self, state: &mut TransportState, now: Instant) {
-        while let Some(event) = state.session.poll_event() {
-            match event {
-                Event::Connected { .. } => {
-                    // A server without transport-wide feedback is sent to without control.
-                    let _ = state.session.enable_congestion_control(self.algorithm, now);
-                    self.transport.changed.notify_one();
-                }
-                Event::Nack { sender, lost, .. } => {
-                    let peer = state.session.peer();
-                    let TransportState {
-                        session, outgoing, ..
-                    } = state;
-                    outgoing.send_again(session, (sender, &lost), now, |bytes| {
-                        self.transmit(bytes, peer);
-                    });
-                }
-                Event::KeyframeRequest { .. } => state.keyframe_wanted = true,
-                Event::ReceiverReport { rtt, .. } => state.round_trip = rtt.or(state.round_trip),
-                Event::Closed(reason) => state.ended = Some(reason),
-                _ => {}
-            }
-        }
-    }
-
-    /// Sends what the session and the queue have to send.
-    fn send(&mut self, state: &mut TransportState, now: Instant) {
+    /// Handles the session's events, and sends what the session and the queue have to send.
+    fn send(&mut self, state: &mut Publication, now: Instant) {
         let peer = state.session.peer();
-        let TransportState {
-            session, outgoing, ..
-        } = state;
-        outgoing.send(session, now, |bytes| self.transmit(bytes, peer));
+        if state.attend(now, &mut |bytes| self.transmit(bytes, peer)) {
+            self.transport.changed.notify_one();
+        }
+        let peer = state.session.peer();
+        state.send(now, &mut |bytes| self.transmit(bytes, peer));
         while let Some(to) = state.session.poll_transmit(&mut self.buffer) {
             self.transmit(&self.buffer, Some(to));
         }
@@ -221,9 +167,4 @@ impl Link {
             tracing::trace!(%error, %to, "datagram not sent");
         }
     }
-}
-
-/// Returns when the next packet may be sent.
-fn due(state: &mut TransportState, now: Instant) -> Option<Instant> {
-    state.outgoing.due(&mut state.session, now)
 }
