@@ -76,7 +76,7 @@ usage: cargo xtask RECIPE
                                    bulk over a data channel: ours beside Pion, libdatachannel
                                    and Chromium, and between ours and Chromium
   figures [--only NAME…] [--list] [--quick] [--again] [--new] [--busy] [--no-mask]
-          [--binary PATH] [--pages]
+          [--binary PATH] [--pages] [--scene NAME --json FILE]
                                    measure what docs/benchmarks has, one recipe after another,
                                    over a night, and mark what moved since the last run on this
                                    kind of processor; goes on where it was interrupted

@@ -123,6 +123,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Video and audio of the comparisons, which are made if they do not exist yet.
+pub(crate) fn reference() -> Result<(PathBuf, PathBuf), String> {
+    let folder = process::target_directory().join("bench");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let media = Media::in_folder(&folder)?;
+    Ok((media.video, media.audio))
+}
+
 /// Makes the media, our binary, and the folder of the comparison.
 fn prepare(options: &Options) -> Result<Lab, Failure> {
     install::build_tools()?;

@@ -99,7 +99,7 @@ pub(super) fn provide(recipe: &Recipe) -> Result<(), String> {
 }
 
 fn needs_product(work: &Work) -> bool {
-    matches!(work, Work::Program(_) | Work::Peers { .. })
+    matches!(work, Work::Program(_) | Work::Peers { .. } | Work::Scene(_))
 }
 
 /// Package and target of each bench, once.

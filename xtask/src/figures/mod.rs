@@ -22,6 +22,7 @@ mod recipes;
 mod record;
 mod report;
 mod request;
+mod scene;
 mod store;
 
 use std::fs;
@@ -45,6 +46,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     if request.pages_only {
         return Ok(write_pages()?);
+    }
+    if let (Some(scene), Some(json)) = (&request.scene, &request.json) {
+        let built = process::target_directory().join("release/glassline");
+        let program = request.binary.as_deref().unwrap_or(&built);
+        return Ok(scene::run(scene, program, json)?);
     }
     let store = match request.is_quick {
         true => Store::of_quick_runs(),

@@ -30,6 +30,8 @@ pub(super) struct Stage<'a> {
     pub(super) is_masked: bool,
     /// Whether the machine is known to have other work, so that nothing waits for a quiet moment.
     pub(super) is_busy: bool,
+    /// Copy of this program, which is not replaced while the night goes on.
+    pub(super) own: PathBuf,
     /// Folder of logs and reports.
     pub(super) folder: PathBuf,
 }
@@ -70,7 +72,8 @@ impl Stage<'_> {
                 }
                 Err(reason) => failure = Some(reason),
             }
-            load.add_turn(cores, &before, turn_began.elapsed().as_secs_f64());
+            let seconds = turn_began.elapsed().as_secs_f64();
+            load.add_turn(cores, &before, seconds, leaves_orphans(recipe));
             if failure.is_some() {
                 break;
             }
@@ -133,7 +136,7 @@ impl Stage<'_> {
     fn reports(&self, work: Work, report: &Path) -> Vec<(Option<&'static str>, PathBuf)> {
         let bench = process::target_directory().join("bench");
         match work {
-            Work::Program(_) => vec![(None, report.to_owned())],
+            Work::Program(_) | Work::Scene(_) => vec![(None, report.to_owned())],
             Work::Lab(name) => vec![(None, bench.join(format!("{name}.json")))],
             Work::Peers { reports, .. } => {
                 let path = |name: &&'static str| bench.join(format!("peers/{name}.json"));
@@ -180,15 +183,28 @@ impl Stage<'_> {
                 command.args(["--ignored", "--nocapture", "--test-threads", "1", filter]);
                 command
             }
+            Work::Scene(name) => {
+                let mut command = Command::new(&self.own);
+                command
+                    .args(["figures", "--scene", name, "--json"])
+                    .arg(report);
+                command.arg("--binary").arg(glassline);
+                command
+            }
             Work::Peers { arguments, .. } => {
-                let own = std::env::current_exe().map_err(|error| error.to_string())?;
-                let mut command = Command::new(own);
+                let mut command = Command::new(&self.own);
                 command.arg("bench-peers").args(arguments);
                 command.arg("--binary").arg(glassline);
                 command
             }
         })
     }
+}
+
+/// Whether processes of the recipe end without anybody who waits for them, so that their time cannot
+/// be told from that of others: browsers do.
+fn leaves_orphans(recipe: &Recipe) -> bool {
+    recipe.needs.contains(&Need::Peer("Chromium"))
 }
 
 /// Joins reports into one object by key.

@@ -98,9 +98,19 @@ pub(super) fn wait() -> f64 {
 }
 
 impl Load {
-    /// Adds a turn that began with `before`, `seconds` ago, while others used `cores_before`.
-    pub(super) fn add_turn(&mut self, cores_before: f64, before: &Ticks, seconds: f64) {
-        let (beside, stolen) = Ticks::now().since(before, seconds);
+    /// Adds a turn that began with `before`, `seconds` ago, while others used `cores_before`. With
+    /// `has_orphans`, what others used during the turn is unknown.
+    pub(super) fn add_turn(
+        &mut self,
+        cores_before: f64,
+        before: &Ticks,
+        seconds: f64,
+        has_orphans: bool,
+    ) {
+        let (mut beside, stolen) = Ticks::now().since(before, seconds);
+        if has_orphans {
+            beside = 0.0;
+        }
         self.cores_before = self.cores_before.max(cores_before);
         self.cores_beside = self.cores_beside.max(beside);
         self.cores_stolen = self.cores_stolen.max(stolen);

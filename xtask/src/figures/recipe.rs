@@ -45,6 +45,8 @@ pub(super) enum Work {
         package: &'static str,
         filter: &'static str,
     },
+    /// A [scene](super::scene) by name.
+    Scene(&'static str),
     /// `cargo xtask bench-peers` with these arguments; the named reports of `target/bench/peers`
     /// become one object, with the name of the file as key.
     Peers {
@@ -173,6 +175,7 @@ impl Recipe {
         match work {
             Work::Program(arguments) => format!("glassline {}", spoken(arguments)),
             Work::Lab(name) => format!("cargo xtask bench {name}"),
+            Work::Scene(name) => format!("cargo xtask figures --scene {name} --json FILE"),
             Work::Bench {
                 package,
                 target,

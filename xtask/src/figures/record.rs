@@ -158,7 +158,7 @@ pub(super) fn merged(turns: &[Vec<Measurement>]) -> Vec<Measurement> {
 }
 
 /// Middle of the values, or the mean of both middle ones.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

@@ -24,6 +24,10 @@ pub(super) struct Request {
     pub(super) busy: bool,
     /// Leave out the second run without wide AES.
     pub(super) no_mask: bool,
+    /// Scene to run alone, without storing its report.
+    pub(super) scene: Option<String>,
+    /// File for the report of the scene.
+    pub(super) json: Option<PathBuf>,
     /// Program to measure instead of building one.
     pub(super) binary: Option<PathBuf>,
 }
@@ -42,6 +46,14 @@ impl Request {
                 "--new" => request.is_new = true,
                 "--busy" => request.busy = true,
                 "--no-mask" => request.no_mask = true,
+                "--scene" => {
+                    let name = words.next().ok_or("--scene needs the name of a scene")?;
+                    request.scene = Some(name.clone());
+                }
+                "--json" => {
+                    let path = words.next().ok_or("--json needs a file")?;
+                    request.json = Some(path.into());
+                }
                 "--binary" => {
                     let path = words.next().ok_or("--binary needs a path")?;
                     let path = std::path::absolute(path).map_err(|error| error.to_string())?;
@@ -62,6 +74,9 @@ impl Request {
                 }
                 other => return Err(format!("figures takes no `{other}`")),
             }
+        }
+        if request.scene.is_some() != request.json.is_some() {
+            return Err("--scene and --json FILE belong together".to_owned());
         }
         for name in &request.only {
             if !RECIPES.iter().any(|it| it.name == *name) {
@@ -108,6 +123,8 @@ mod tests {
             ("--only --quick", "needs the name"),
             ("--only nothing", "`nothing`"),
             ("--loud", "`--loud`"),
+            ("--scene reload", "belong together"),
+            ("--json x.json", "belong together"),
             ("--binary", "needs a path"),
             ("--binary /no/such/program", "no such file"),
         ] {

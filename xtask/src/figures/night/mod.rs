@@ -127,7 +127,12 @@ impl Night {
         }
         self.tasks = tasks;
         let folder = folder();
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let copied = fs::copy(&program, own());
+        copied
+            .map(drop)
+            .map_err(|error| format!("{}: {error}", program.display()))
     }
 
     /// Performs all tasks, and stores the run after each.
@@ -149,6 +154,7 @@ impl Night {
                 is_quick: self.is_quick,
                 is_masked: index == 1,
                 is_busy: self.is_busy,
+                own: own(),
                 folder: folder(),
             };
             let outcome = stage.perform(recipe, utc());
@@ -263,6 +269,11 @@ fn versions() -> BTreeMap<String, String> {
 /// Folder of logs and reports of single turns.
 fn folder() -> PathBuf {
     process::target_directory().join("figures")
+}
+
+/// Copy of this program in that folder.
+fn own() -> PathBuf {
+    folder().join("xtask")
 }
 
 /// Date and time in UTC, as in `2026-11-27 16:20`.

@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 36] = [
+pub(super) static RECIPES: [Recipe; 40] = [
     processor::SEAL,
     processor::RECORDS,
     processor::BULK,
@@ -28,6 +28,10 @@ pub(super) static RECIPES: [Recipe; 36] = [
     server::JOIN,
     server::FAN_OUT,
     server::RTSP,
+    server::TCP_VIEWERS,
+    server::SNAPSHOTS,
+    server::TRANSCODED,
+    server::RELOAD,
     server::PULL,
     server::CHURN,
     virtual_time::JITTER_AR98,
@@ -50,7 +54,7 @@ pub(super) static RECIPES: [Recipe; 36] = [
 ];
 
 /// Pages, or parts of them, that have another way of being measured, and why.
-pub(super) const ELSEWHERE: [(&str, &str); 11] = [
+pub(super) const ELSEWHERE: [(&str, &str); 8] = [
     (
         "fuzzing",
         "`cargo xtask fuzz --long` writes the page; it takes hours",
@@ -74,15 +78,6 @@ pub(super) const ELSEWHERE: [(&str, &str); 11] = [
     (
         "dashboard",
         "200 streams, 1,000 viewers and a trace of Chromium: by hand",
-    ),
-    (
-        "reload",
-        "configuration that changes while viewers watch: by hand",
-    ),
-    ("snapshots", "pictures over HTTP: by hand"),
-    (
-        "transcoding",
-        "video with B-frames in a running server: by hand",
     ),
     (
         "speech",

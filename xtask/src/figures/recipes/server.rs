@@ -217,6 +217,86 @@ const fn client_second(name: &'static str, [ours, webrtc]: [&'static str; 2]) ->
     Value::less(name, ours, "ms").beside("WebRTC", webrtc)
 }
 
+pub(super) const TCP_VIEWERS: Recipe = Recipe {
+    name: "tcp-viewers",
+    page: "fan-out",
+    about: "100 viewers over TCP, beside RTSP clients and viewers over UDP",
+    work: Work::Scene("tcp-viewers"),
+    minutes: (4.0, 4.0),
+    needs: &[Need::Quiet, Need::TwoCores, Need::Peer("FFmpeg")],
+    values: &[
+        Value::less(
+            "over TCP: a viewer-second",
+            "/tcp_ms_per_viewer_second",
+            "ms",
+        )
+        .beside("RTSP over TCP", "/rtsp_ms_per_client_second"),
+        Value::less(
+            "over UDP: a viewer-second",
+            "/udp_ms_per_viewer_second",
+            "ms",
+        )
+        .beside("RTSP over TCP", "/rtsp_ms_per_client_second"),
+    ],
+    is_crypto: true,
+    ..BASE
+};
+
+pub(super) const SNAPSHOTS: Recipe = Recipe {
+    name: "snapshots",
+    page: "snapshots",
+    about: "a picture of a stream of 1080p over HTTP",
+    work: Work::Scene("snapshots"),
+    minutes: (1.5, 1.5),
+    needs: &[Need::Quiet, Need::Peer("FFmpeg")],
+    values: &[
+        Value::less("1920 pixels, fresh", "/full/fresh_ms", "ms"),
+        Value::less("640 pixels, fresh", "/w640/fresh_ms", "ms"),
+        Value::less("192 pixels, fresh", "/w192/fresh_ms", "ms"),
+        Value::less("1920 pixels, from the cache", "/full/cached_ms", "ms").within(0.2, 0.1),
+    ],
+    ..BASE
+};
+
+pub(super) const TRANSCODED: Recipe = Recipe {
+    name: "transcoded",
+    page: "transcoding",
+    about: "video with B-frames for one viewer, in a running server",
+    work: Work::Scene("transcoded"),
+    minutes: (0.8, 0.8),
+    needs: &[Need::Quiet, Need::TwoCores, Need::Peer("FFmpeg")],
+    values: &[
+        Value::less("1280 × 720", "/p720/cpu_ratio", "% of a core").times(100.0),
+        Value::less("1920 × 1080", "/p1080/cpu_ratio", "% of a core").times(100.0),
+        Value::more("1280 × 720: frames", "/p720/transcoded_ratio", "%")
+            .times(100.0)
+            .within(0.03, 0.0),
+        Value::more("1920 × 1080: frames", "/p1080/transcoded_ratio", "%")
+            .times(100.0)
+            .within(0.03, 0.0),
+        Value::less("1280 × 720: delay, p50", "/p720/delay_p50_ms", "ms").within(0.1, 2.0),
+        Value::less("1920 × 1080: delay, p50", "/p1080/delay_p50_ms", "ms").within(0.1, 2.0),
+    ],
+    ..BASE
+};
+
+pub(super) const RELOAD: Recipe = Recipe {
+    name: "reload",
+    page: "reload",
+    about: "gaps of 200 viewers while the configuration is read again",
+    work: Work::Scene("reload"),
+    values: &[
+        Value::less("longest gap", "/gap_max_ms", "ms")
+            .beside("without reloads", "/quiet_gap_max_ms")
+            .within(0.1, 5.0),
+        Value::less("p99 of gaps", "/gap_p99_ms", "ms")
+            .beside("without reloads", "/quiet_gap_p99_ms")
+            .within(0.1, 3.0),
+        Value::less("longest reload", "/longest_reload_ms", "ms").within(0.2, 20.0),
+    ],
+    ..BASE
+};
+
 pub(super) const PULL: Recipe = Recipe {
     name: "pull",
     page: "cluster-pull",
