@@ -39,6 +39,8 @@ pub(super) struct Stage<'a> {
 /// What one turn found.
 struct Turn {
     values: Vec<Measurement>,
+    /// What is wrong with values that are missing.
+    missing: Vec<String>,
     /// What is to be said about the values.
     note: Option<String>,
 }
@@ -54,7 +56,8 @@ impl Stage<'_> {
         let needs_quiet = recipe.needs.contains(&Need::Quiet);
         let count = if self.is_quick { 1 } else { recipe.turns };
         let mut turns = Vec::new();
-        let (mut failure, mut note) = (None, None);
+        let (mut failure, mut notes) = (None, Vec::new());
+        let mut is_whole = true;
         for number in 1..=count {
             let cores = match (needs_quiet, self.is_busy) {
                 (false, _) => 0.0,
@@ -67,8 +70,10 @@ impl Stage<'_> {
             let (before, turn_began) = (Ticks::now(), Instant::now());
             match self.turn(recipe, number) {
                 Ok(turn) => {
+                    is_whole &= turn.missing.is_empty();
+                    notes.extend(turn.missing);
+                    notes.extend(turn.note);
                     turns.push(turn.values);
-                    note = note.or(turn.note);
                 }
                 Err(reason) => failure = Some(reason),
             }
@@ -80,17 +85,27 @@ impl Stage<'_> {
         }
         // Other work does not move what is simulated.
         load.is_disturbed &= needs_quiet;
+        notes.sort();
+        notes.dedup();
+        let values = merged(&turns);
+        // Each turn may lack other values than the others.
+        let failure = failure.or_else(|| values.is_empty().then(|| notes.join("; ")));
+        let (state, reason) = match failure {
+            Some(reason) => (State::Failed, Some(reason)),
+            None if is_whole => (
+                State::Measured,
+                (!notes.is_empty()).then(|| notes.join("; ")),
+            ),
+            None => (State::Partial, Some(notes.join("; "))),
+        };
         Outcome {
             command: recipe.command(self.is_quick),
-            state: match failure {
-                None => State::Measured,
-                Some(_) => State::Failed,
+            state,
+            values: match state {
+                State::Failed => Vec::new(),
+                _ => values,
             },
-            values: match failure {
-                None => merged(&turns),
-                Some(_) => Vec::new(),
-            },
-            reason: failure.or(note),
+            reason,
             started,
             seconds: began.elapsed().as_secs_f64(),
             load,
@@ -124,12 +139,17 @@ impl Stage<'_> {
         let at_log = |error: String| format!("{error}; log: {}", log.display());
         let values = if reports.is_empty() {
             let text = fs::read(&log).map_err(|error| at_log(error.to_string()))?;
-            report::from_lines(&String::from_utf8_lossy(&text), recipe.noise)
+            let values = report::from_lines(&String::from_utf8_lossy(&text), recipe.noise);
+            values.map(|it| (it, Vec::new()))
         } else {
             joined(&reports).and_then(|report| report::from_json(&report, recipe.values))
         };
-        let values = values.map_err(at_log)?;
-        Ok(Turn { values, note })
+        let (values, missing) = values.map_err(at_log)?;
+        Ok(Turn {
+            values,
+            missing,
+            note,
+        })
     }
 
     /// Reports that the work writes, by key; without a key where it is the only one.

@@ -105,7 +105,13 @@ pub(super) struct Value {
     /// Whether a report may lack what the value is divided by: a peer that is not installed.
     pub(super) may_stand_alone: bool,
     pub(super) tolerance: Tolerance,
+    /// Paths of shares of the stream that must have arrived for the value to count; see
+    /// [`DELIVERED_MIN`].
+    pub(super) delivered: &'static [&'static str],
 }
+
+/// Costs are those of the load only where at least this share of the stream arrived.
+pub(super) const DELIVERED_MIN: f64 = 0.99;
 
 /// Tolerance of values that say nothing else: a tenth.
 pub(super) const TENTH: Tolerance = Tolerance {
@@ -125,6 +131,7 @@ impl Value {
             beside: None,
             may_stand_alone: false,
             tolerance: TENTH,
+            delivered: &[],
         }
     }
 
@@ -152,6 +159,11 @@ impl Value {
             may_stand_alone: true,
             ..self
         }
+    }
+
+    /// Counts only where enough of the stream arrived, by all of these paths.
+    pub(super) const fn where_delivered(self, delivered: &'static [&'static str]) -> Self {
+        Self { delivered, ..self }
     }
 
     /// With another tolerance: a part of the value, or as much in its unit.

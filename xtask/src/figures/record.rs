@@ -55,6 +55,8 @@ pub(super) struct Outcome {
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Measured,
+    /// Some values are missing; the reason names them.
+    Partial,
     Failed,
     Skipped,
 }
@@ -110,16 +112,22 @@ impl Run {
         outcome.values.iter().find(|it| it.name == name)
     }
 
-    /// Result of a recipe, if it was measured.
+    /// Result of a recipe, if it was measured, at least in part.
     pub(super) fn measured(&self, recipe: &str) -> Option<&Outcome> {
         let outcome = self.recipes.get(recipe);
-        outcome.filter(|it| it.state == State::Measured)
+        outcome.filter(|it| matches!(it.state, State::Measured | State::Partial))
     }
 
-    /// Whether a recipe with this command needs no other measurement.
+    /// Whether a recipe was measured by this command, at least in part.
     pub(super) fn has(&self, recipe: &str, command: &str) -> bool {
         self.measured(recipe)
             .is_some_and(|it| it.command == command)
+    }
+
+    /// Whether a recipe with this command needs no other measurement.
+    pub(super) fn is_done(&self, recipe: &str, command: &str) -> bool {
+        let outcome = self.measured(recipe);
+        outcome.is_some_and(|it| it.command == command && it.state == State::Measured)
     }
 }
 

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::recipe::{Better, Tolerance, Value};
+use super::recipe::{Better, DELIVERED_MIN, Tolerance, Value};
 use super::record::{Measurement, Reference};
 
 /// Begin of a line that has a figure.
@@ -66,28 +66,53 @@ pub(super) fn from_lines(text: &str, noise: Tolerance) -> Result<Vec<Measurement
     }
 }
 
-/// Reads `values` from a JSON report.
+/// Reads `values` from a JSON report. Returns those that are there, and what is wrong with the others.
 ///
-/// # Errors Names the value that the report lacks, and its path.
-pub(super) fn from_json(report: &Json, values: &[Value]) -> Result<Vec<Measurement>, String> {
-    let read = |value: &Value| {
-        let at = |path: &str| {
-            let number = select(report, path).and_then(Json::as_f64);
-            let missing = || format!("`{}`: the report has no number at {path}", value.name);
-            number.map(|it| it * value.scale).ok_or_else(missing)
-        };
-        let ours = at(value.path)?;
-        let beside = match value.beside {
-            Some((name, path)) => match at(path) {
-                Err(_) if value.may_stand_alone => None,
-                found => Some((name.to_owned(), found?)),
-            },
-            None => None,
-        };
-        let named = (value.name.to_owned(), value.unit.to_owned(), value.better);
-        measurement(named, ours, beside, value.tolerance)
+/// # Errors None of the values is there.
+pub(super) fn from_json(
+    report: &Json,
+    values: &[Value],
+) -> Result<(Vec<Measurement>, Vec<String>), String> {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for value in values {
+        match read(report, value) {
+            Ok(measurement) => found.push(measurement),
+            Err(reason) => missing.push(reason),
+        }
+    }
+    match found.is_empty() {
+        true => Err(missing.join("; ")),
+        false => Ok((found, missing)),
+    }
+}
+
+/// Reads one value.
+///
+/// # Errors Names the value, and the path that the report lacks or the share that did not arrive.
+fn read(report: &Json, value: &Value) -> Result<Measurement, String> {
+    let name = value.name;
+    let at = |path: &str| {
+        let number = select(report, path).and_then(Json::as_f64);
+        number.ok_or_else(|| format!("`{name}`: the report has no number at {path}"))
     };
-    values.iter().map(read).collect()
+    let ours = at(value.path)? * value.scale;
+    for path in value.delivered {
+        let delivered = at(path)?;
+        if delivered < DELIVERED_MIN {
+            return Err(format!(
+                "`{name}`: {delivered:.3} of the stream arrived ({path})"
+            ));
+        }
+    }
+    let beside = match value.beside {
+        Some((of, path)) => match at(path) {
+            Err(_) if value.may_stand_alone => None,
+            found => Some((of.to_owned(), found? * value.scale)),
+        },
+        None => None,
+    };
+    let named = (name.to_owned(), value.unit.to_owned(), value.better);
+    measurement(named, ours, beside, value.tolerance)
 }
 
 /// A value of one turn.
@@ -179,7 +204,8 @@ mod tests {
         let report = json!({"ours": 0.9, "floor": 0.6});
         let value = Value::less("seal", "/ours", "ns").times(1e3);
         let value = value.beside("floor", "/floor");
-        let read = from_json(&report, &[value]).expect("both are there");
+        let (read, missing) = from_json(&report, &[value]).expect("both are there");
+        assert!(missing.is_empty());
         assert_eq!((read[0].value, read[0].range), (900.0, (900.0, 900.0)));
         let floor = read[0].beside.as_ref().expect("it has one");
         assert!((floor.value - 600.0).abs() < 1e-9 && (floor.ratio - 1.5).abs() < 1e-9);
@@ -200,12 +226,46 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_is_kept_where_others_are_missing() {
+        let report = json!({"steps": [
+            {"viewers": 200, "cpu": 1.0, "delivered": 0.999},
+            {"viewers": 400, "cpu": 0.5, "delivered": 0.56},
+        ]});
+        let step = |name, path, delivered| Value::less(name, path, "ms").where_delivered(delivered);
+        let values = [
+            step(
+                "200",
+                "/steps/viewers=200/cpu",
+                &["/steps/viewers=200/delivered"],
+            ),
+            step(
+                "400",
+                "/steps/viewers=400/cpu",
+                &["/steps/viewers=400/delivered"],
+            ),
+            step(
+                "600",
+                "/steps/viewers=600/cpu",
+                &["/steps/viewers=600/delivered"],
+            ),
+        ];
+        let (found, missing) = from_json(&report, &values).expect("one is there");
+        assert_eq!(found.len(), 1, "a server that falls behind costs less");
+        assert!(
+            missing[0].contains("`400`: 0.560 of the stream"),
+            "{missing:?}"
+        );
+        assert!(missing[1].contains("/steps/viewers=600/cpu"), "{missing:?}");
+        assert!(from_json(&report, &values[1..]).is_err());
+    }
+
+    #[test]
     fn a_peer_that_is_not_installed_leaves_the_value_alone() {
         let value = Value::less("p50", "/ours", "ms").beside_peer("MediaMTX", "/theirs");
         let with = from_json(&json!({"ours": 1.0, "theirs": 2.0}), &[value]);
-        assert!(with.expect("both")[0].beside.is_some());
+        assert!(with.expect("both").0[0].beside.is_some());
         let without = from_json(&json!({"ours": 1.0, "theirs": null}), &[value]);
-        assert!(without.expect("ours")[0].beside.is_none());
+        assert!(without.expect("ours").0[0].beside.is_none());
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Night {
                 if let Some(seconds) = took.into_iter().find(|it| *it > 0.0) {
                     night.took.insert((index, recipe.name), seconds / 60.0);
                 }
-                if request.again || !run.has(recipe.name, &command) {
+                if request.again || !run.is_done(recipe.name, &command) {
                     night.tasks.push((recipe, index));
                 }
             }
@@ -159,7 +159,7 @@ impl Night {
             };
             let outcome = stage.perform(recipe, utc());
             print(&outcome);
-            if outcome.state == State::Failed {
+            if outcome.state != State::Measured {
                 self.failed.push(format!("{}{masked}", recipe.name));
             }
             let run = &mut self.runs[index];
@@ -202,7 +202,7 @@ impl Night {
         }
         match self.failed.is_empty() {
             true => Ok(()),
-            false => Err(format!("failed: {}", self.failed.join(", ")).into()),
+            false => Err(format!("failed, or not whole: {}", self.failed.join(", ")).into()),
         }
     }
 }

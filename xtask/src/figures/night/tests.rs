@@ -71,7 +71,7 @@ fn what_was_measured_is_not_measured_again() {
     let request = Request::default();
     let runs = [stored(wide(), "seal", State::Measured)];
     assert_eq!(left(&request, &runs, &wide()), ["join", "seal*"]);
-    for state in [State::Failed, State::Skipped] {
+    for state in [State::Failed, State::Skipped, State::Partial] {
         let runs = [stored(wide(), "seal", state)];
         assert_eq!(left(&request, &runs, &wide()), ["seal", "join", "seal*"]);
     }

@@ -23,15 +23,27 @@ const BASE: Recipe = Recipe {
 };
 
 /// Glassline's cost by WebRTC with 100 viewers, beside that of `peer`.
-const fn webrtc(peer: &'static str, path: &'static str) -> Value {
+const fn webrtc(
+    peer: &'static str,
+    path: &'static str,
+    delivered: &'static [&'static str; 2],
+) -> Value {
     let ours = "/glassline/steps/viewers=100/server_cpu_ms_per_viewer_second";
-    Value::less("WebRTC: a viewer-second", ours, "ms").beside(peer, path)
+    Value::less("WebRTC: a viewer-second", ours, "ms")
+        .beside(peer, path)
+        .where_delivered(delivered)
 }
 
 /// Glassline's cost by RTSP over TCP with 100 clients, beside that of `peer`.
-const fn rtsp(peer: &'static str, path: &'static str) -> Value {
+const fn rtsp(
+    peer: &'static str,
+    path: &'static str,
+    delivered: &'static [&'static str; 2],
+) -> Value {
     let ours = "/glassline-rtsp/steps/viewers=100/server_cpu_ms_per_viewer_second";
-    Value::less("RTSP: a client-second", ours, "ms").beside(peer, path)
+    Value::less("RTSP: a client-second", ours, "ms")
+        .beside(peer, path)
+        .where_delivered(delivered)
 }
 
 pub(super) const PION: Recipe = Recipe {
@@ -57,6 +69,10 @@ pub(super) const PION: Recipe = Recipe {
     values: &[webrtc(
         "Pion",
         "/pion/steps/viewers=100/server_cpu_ms_per_viewer_second",
+        &[
+            "/glassline/steps/viewers=100/delivered_ratio",
+            "/pion/steps/viewers=100/delivered_ratio",
+        ],
     )],
     is_crypto: true,
     ..BASE
@@ -84,6 +100,10 @@ pub(super) const JANUS: Recipe = Recipe {
     values: &[webrtc(
         "Janus",
         "/janus/steps/viewers=100/server_cpu_ms_per_viewer_second",
+        &[
+            "/glassline/steps/viewers=100/delivered_ratio",
+            "/janus/steps/viewers=100/delivered_ratio",
+        ],
     )],
     ..BASE
 };
@@ -117,6 +137,10 @@ pub(super) const GSTREAMER: Recipe = Recipe {
         rtsp(
             "GStreamer",
             "/gst-rtsp/steps/viewers=100/server_cpu_ms_per_viewer_second",
+            &[
+                "/glassline-rtsp/steps/viewers=100/delivered_ratio",
+                "/gst-rtsp/steps/viewers=100/delivered_ratio",
+            ],
         ),
         Value::less(
             "RTSP over UDP: a client-second",
@@ -154,6 +178,10 @@ pub(super) const LIVE555: Recipe = Recipe {
     values: &[rtsp(
         "live555",
         "/live555/steps/viewers=100/server_cpu_ms_per_viewer_second",
+        &[
+            "/glassline-rtsp/steps/viewers=100/delivered_ratio",
+            "/live555/steps/viewers=100/delivered_ratio",
+        ],
     )],
     ..BASE
 };
@@ -182,10 +210,18 @@ pub(super) const MEDIAMTX: Recipe = Recipe {
         webrtc(
             "MediaMTX",
             "/mediamtx/steps/viewers=100/server_cpu_ms_per_viewer_second",
+            &[
+                "/glassline/steps/viewers=100/delivered_ratio",
+                "/mediamtx/steps/viewers=100/delivered_ratio",
+            ],
         ),
         rtsp(
             "MediaMTX",
             "/mediamtx-rtsp/steps/viewers=100/server_cpu_ms_per_viewer_second",
+            &[
+                "/glassline-rtsp/steps/viewers=100/delivered_ratio",
+                "/mediamtx-rtsp/steps/viewers=100/delivered_ratio",
+            ],
         ),
     ],
     ..BASE

@@ -97,21 +97,24 @@ pub(super) const FAN_OUT: Recipe = Recipe {
                 "/glassline/steps/viewers=200/server_cpu_ms_per_viewer_second",
                 "/glassline/floor/steps/viewers=200/cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline/steps/viewers=200/delivered_ratio"]),
         viewer_second(
             "400 viewers: a viewer-second",
             [
                 "/glassline/steps/viewers=400/server_cpu_ms_per_viewer_second",
                 "/glassline/floor/steps/viewers=400/cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline/steps/viewers=400/delivered_ratio"]),
         viewer_second(
             "600 viewers: a viewer-second",
             [
                 "/glassline/steps/viewers=600/server_cpu_ms_per_viewer_second",
                 "/glassline/floor/steps/viewers=600/cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline/steps/viewers=600/delivered_ratio"]),
         Value::more(
             "600 viewers: delivered",
             "/glassline/steps/viewers=600/delivered_ratio",
@@ -179,28 +182,32 @@ pub(super) const RTSP: Recipe = Recipe {
                 "/glassline-rtsp/steps/viewers=100/server_cpu_ms_per_viewer_second",
                 "/glassline/steps/viewers=100/server_cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline-rtsp/steps/viewers=100/delivered_ratio"]),
         client_second(
             "400 clients, TCP: a client-second",
             [
                 "/glassline-rtsp/steps/viewers=400/server_cpu_ms_per_viewer_second",
                 "/glassline/steps/viewers=400/server_cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline-rtsp/steps/viewers=400/delivered_ratio"]),
         client_second(
             "100 clients, UDP: a client-second",
             [
                 "/glassline-rtsp-udp/steps/viewers=100/server_cpu_ms_per_viewer_second",
                 "/glassline/steps/viewers=100/server_cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline-rtsp-udp/steps/viewers=100/delivered_ratio"]),
         client_second(
             "400 clients, UDP: a client-second",
             [
                 "/glassline-rtsp-udp/steps/viewers=400/server_cpu_ms_per_viewer_second",
                 "/glassline/steps/viewers=400/server_cpu_ms_per_viewer_second",
             ],
-        ),
+        )
+        .where_delivered(&["/glassline-rtsp-udp/steps/viewers=400/delivered_ratio"]),
         gap(
             "400 clients, TCP: p99 gap",
             "/glassline-rtsp/steps/viewers=400/gap_ms/p99",
