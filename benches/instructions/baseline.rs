@@ -5,8 +5,8 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::Counts;
 use crate::callgrind::Count;
+use crate::comparison::Counts;
 
 /// File of the baseline.
 pub(crate) const PATH: &str = concat!(
@@ -51,7 +51,11 @@ const ABOUT: [&str; 4] = [
     "Instructions and allocator calls of our own code, cipher and libc not counted:",
     "equal on every machine of one architecture, because valgrind's processor is the same.",
     "What moves them besides our code is the compiler, which is why it stands here.",
-    "Renew: cargo bench --bench instructions -- --renew",
+    concat!(
+        "Renew: cargo bench -p ",
+        env!("CARGO_PKG_NAME"),
+        " --bench instructions -- --renew"
+    ),
 ];
 
 impl Baseline {

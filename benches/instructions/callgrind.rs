@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Counts;
 use crate::cases::{CASES, FENCE, PREFIX};
+use crate::comparison::Counts;
 
 /// Counts of one case, over all its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

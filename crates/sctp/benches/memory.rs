@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p glassline-sctp --bench memory            # everything, a few minutes
-//! cargo bench -p glassline-sctp --bench memory -- cost    # one of the two parts
+//! cargo bench -p glassline-sctp --bench memory -- cost    # one of the three parts
 //! cargo bench -p glassline-sctp --bench memory -- paths ours
 //! ```
 //!
@@ -10,6 +10,8 @@
 //! data per second of processor time of both ends together, the queue between them
 //! included. Beside ours, in the same run: dcsctp and sctp-proto as released, so that
 //! the ratio stands whatever the machine.
+//!
+//! `messages`: the same with messages of 16 bytes, and the processor time of each end apart.
 //!
 //! `paths`: virtual time. 1 Gbit/s, a queue of one bandwidth-delay product, random loss
 //! both ways; goodput from the third second on, packets sent again per packet lost, and
@@ -39,7 +41,13 @@ use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Simulation};
 use network::Pair;
 use peers::{Dcsctp, Happened, Ours, Peer, SctpProto, Setup};
 
+/// Bytes of a message of bulk data.
 const MESSAGE: usize = 64 * 1024;
+/// Bytes of a small message, of which one packet carries 35.
+const SMALL_MESSAGE: usize = 16;
+
+/// Parts of the benchmark, by name.
+const PARTS: [&str; 3] = ["cost", "messages", "paths"];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -53,10 +61,13 @@ fn main() {
         .into_iter()
         .filter(|make| wanted(&["ours", "dcsctp", "sctp-proto"], make.name()))
         .collect();
-    if wanted(&["cost", "paths"], "cost") {
+    if wanted(&PARTS, "cost") {
         cost(&makes);
     }
-    if wanted(&["cost", "paths"], "paths") {
+    if wanted(&PARTS, "messages") {
+        messages(&makes);
+    }
+    if wanted(&PARTS, "paths") {
         paths(&makes);
     }
 }
@@ -93,17 +104,20 @@ struct Transfer {
     message: Bytes,
     connected: [bool; 2],
     delivered: u64,
+    /// Number of messages that were delivered.
+    messages: u64,
     /// When something was last delivered, and the longest gap since `reset`.
     last: Instant,
     gap: Duration,
 }
 
 impl Transfer {
-    fn new(now: Instant) -> Self {
+    fn new(message_bytes: usize, now: Instant) -> Self {
         Self {
-            message: Bytes::from(vec![0xa5; MESSAGE]),
+            message: Bytes::from(vec![0xa5; message_bytes]),
             connected: [false; 2],
             delivered: 0,
+            messages: 0,
             last: now,
             gap: Duration::ZERO,
         }
@@ -115,6 +129,7 @@ impl Transfer {
             Happened::Connected => self.connected[end] = true,
             Happened::Message { data, .. } => {
                 self.delivered += data.len() as u64;
+                self.messages += 1;
                 self.gap = self.gap.max(now - self.last);
                 self.last = now;
             }
@@ -126,12 +141,15 @@ impl Transfer {
     fn fill(&self, sender: &mut dyn Peer, now: Instant) {
         if self.connected == [true; 2] {
             // More than the send buffer holds is refused.
-            while sender.buffered(0) < 4 * MESSAGE
+            while sender.buffered(0) < BACKLOG
                 && sender.send(0, &self.message, SendOptions::default(), now)
             {}
         }
     }
 }
+
+/// Most bytes that wait in the sender.
+const BACKLOG: usize = 4 * MESSAGE;
 
 fn cost(makes: &[Make]) {
     println!("user data per second of processor time, both ends on one core, Gbit/s");
@@ -148,20 +166,82 @@ fn cost(makes: &[Make]) {
                     zero_checksum,
                     ..Setup::default()
                 };
-                let (bits, packets, seconds) = spend(make, setup, Duration::from_millis(rtt));
+                let spent = spend(make, MESSAGE, setup, Duration::from_millis(rtt));
                 println!(
                     "{:12} {:>6} M {rtt:>8} {:>7} {:>9.3} {:>11.0}",
                     make.name(),
                     window >> 20,
                     if zero_checksum { "zero" } else { "crc32c" },
-                    bits / seconds / 1e9,
-                    seconds / packets * 1e9,
+                    spent.bits / spent.seconds / 1e9,
+                    spent.seconds / spent.packets * 1e9,
                 );
                 let check = if zero_checksum { "zero" } else { "crc32c" };
                 let name = format!("{}, {} MiB, {rtt} ms, {check}", make.name(), window >> 20);
-                figure::print(&name, bits / seconds / 1e9, "Gbit/s", "more", None);
+                let rate = spent.bits / spent.seconds / 1e9;
+                figure::print(&name, rate, "Gbit/s", "more", None);
             }
         }
+    }
+}
+
+fn messages(makes: &[Make]) {
+    println!("messages of {SMALL_MESSAGE} bytes in order, by processor time of each end");
+    println!(
+        "{:12} {:>8} {:>9} {:>9} {:>9} {:>14} {:>14}",
+        "", "RTT ms", "ns send", "ns recv", "ns else", "M/s of a core", "M/s, both on 1"
+    );
+    for rtt in [0, 5] {
+        for &make in makes {
+            let rtt = Duration::from_millis(rtt);
+            let spent = spend(make, SMALL_MESSAGE, Setup::default(), rtt);
+            let each = |seconds: f64| seconds / spent.messages * 1e9;
+            let [sender, receiver] = spent.ends.map(each);
+            let total = each(spent.seconds);
+            println!(
+                "{:12} {:>8} {sender:>9.0} {receiver:>9.0} {:>9.0} {:>14.2} {:>14.2}",
+                make.name(),
+                rtt.as_millis(),
+                total - sender - receiver,
+                1e3 / sender.max(receiver),
+                1e3 / total,
+            );
+            let name = format!(
+                "{}, {} ms, {SMALL_MESSAGE} bytes",
+                make.name(),
+                rtt.as_millis()
+            );
+            figure::print(&name, 1e3 / total, "million messages/s", "more", None);
+        }
+    }
+}
+
+/// Result of [`spend`].
+struct Spent {
+    /// Bits and messages of user data that were delivered.
+    bits: f64,
+    messages: f64,
+    /// Packets that the sender sent.
+    packets: f64,
+    /// Processor seconds of everything, with the queues between the ends.
+    seconds: f64,
+    /// Processor seconds of the sender and of the receiver.
+    ends: [f64; 2],
+}
+
+/// Processor time of each end.
+struct Account {
+    at: Duration,
+    ends: [Duration; 2],
+}
+
+impl Account {
+    /// Adds the time since the last call to `end`; to neither if that is `None`.
+    fn charge(&mut self, end: Option<usize>) {
+        let now = glassline_net::thread_cpu();
+        if let Some(end) = end {
+            self.ends[end] += now - self.at;
+        }
+        self.at = now;
     }
 }
 
@@ -172,24 +252,30 @@ const BATCH: usize = 44;
 /// Moves packets by itself rather than with a `Simulation`: what a network does to each of
 /// them would be counted, too.
 ///
-/// Bits delivered, packets sent by the sender, and processor seconds, over three of
-/// those or so, after a while to get going.
-fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
+/// Measures three processor seconds or so, after a while to get going.
+fn spend(make: Make, message_bytes: usize, setup: Setup, rtt: Duration) -> Spent {
     let mut clock = Clock::new();
     let mut ends = make.pair(setup, clock.now());
     ends[0].connect(clock.now());
-    let mut transfer = Transfer::new(clock.now());
+    let mut transfer = Transfer::new(message_bytes, clock.now());
     let mut wires: [Wire; 2] = Default::default();
-    let mut counted = None;
+    let mut counted: Option<Counted> = None;
     let began = processor_time();
+    let mut account = Account {
+        at: glassline_net::thread_cpu(),
+        ends: [Duration::ZERO; 2],
+    };
     for turn in 0u64.. {
         let now = clock.now();
+        account.charge(None);
         for (index, end) in ends.iter_mut().enumerate() {
             while let Some(happened) = end.poll(now) {
                 transfer.take(index, happened, now);
             }
+            account.charge(Some(index));
         }
         transfer.fill(&mut *ends[0], now);
+        account.charge(Some(0));
         let mut idle = true;
         for from in [0, 1] {
             for _ in 0..BATCH {
@@ -201,6 +287,7 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
                 wires[from].sent += 1;
                 wires[from].flight.push_back((now + rtt / 2, packet));
             }
+            account.charge(Some(from));
         }
         for (from, wire) in wires.iter_mut().enumerate() {
             let end = &mut ends[1 - from];
@@ -215,20 +302,17 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
                 end.end_batch(now);
                 idle = false;
             }
+            account.charge(Some(1 - from));
         }
         // Reading the time costs as much as a few packets.
         let spent = turn.is_multiple_of(64).then(|| processor_time() - began);
-        match (counted, spent) {
+        match (&counted, spent) {
             // Long enough for a window to open to its full size.
             (None, Some(spent)) if spent > Duration::from_secs(1) => {
-                counted = Some((spent, transfer.delivered, wires[0].sent));
+                counted = Some(Counted::now(spent, &transfer, &wires[0], &account));
             }
-            (Some((since, delivered, sent)), Some(spent))
-                if spent > since + Duration::from_secs(3) =>
-            {
-                let bits = (transfer.delivered - delivered) as f64 * 8.0;
-                let packets = (wires[0].sent - sent) as f64;
-                return (bits, packets, (spent - since).as_secs_f64());
+            (Some(before), Some(spent)) if spent > before.time + Duration::from_secs(3) => {
+                return Counted::now(spent, &transfer, &wires[0], &account).since(before);
             }
             _ => {}
         }
@@ -246,6 +330,37 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
         }
     }
     unreachable!("turns do not run out")
+}
+
+/// Counters at one time of a run.
+struct Counted {
+    time: Duration,
+    bytes: u64,
+    messages: u64,
+    packets: u64,
+    ends: [Duration; 2],
+}
+
+impl Counted {
+    fn now(time: Duration, transfer: &Transfer, wire: &Wire, account: &Account) -> Self {
+        Self {
+            time,
+            bytes: transfer.delivered,
+            messages: transfer.messages,
+            packets: wire.sent,
+            ends: account.ends,
+        }
+    }
+
+    fn since(&self, before: &Self) -> Spent {
+        Spent {
+            bits: (self.bytes - before.bytes) as f64 * 8.0,
+            messages: (self.messages - before.messages) as f64,
+            packets: (self.packets - before.packets) as f64,
+            seconds: (self.time - before.time).as_secs_f64(),
+            ends: [0, 1].map(|end| (self.ends[end] - before.ends[end]).as_secs_f64()),
+        }
+    }
 }
 
 /// Packets in flight in one direction, in order, and buffers to be used again.
@@ -306,7 +421,7 @@ fn path(make: Make, rtt: Duration, loss: f64) {
     pair.network = pair.network.with_header_bytes(AROUND);
     let start = pair.now();
     pair.end(0).connect(start);
-    let mut transfer = Transfer::new(start);
+    let mut transfer = Transfer::new(MESSAGE, start);
     let mut counted = None;
     pair.run_until(Duration::from_secs(10), |pair| {
         let now = pair.now();

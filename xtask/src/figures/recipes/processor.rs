@@ -183,9 +183,9 @@ pub(super) const SCTP_COST: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-sctp",
         target: "memory",
-        arguments: &["cost"],
+        arguments: &["cost", "messages"],
     },
-    minutes: (2.0, 2.0),
+    minutes: (3.0, 3.0),
     turns: 1,
     ..BASE
 };
