@@ -14,6 +14,7 @@ use glassline_lab::congestion::log::{Head, Log};
 use glassline_lab::congestion::outcome::Outcome;
 use glassline_lab::congestion::populations;
 use glassline_lab::congestion::report::{self, About, Report};
+use glassline_lab::congestion::sensitivity::{self, Sensitivity};
 use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
 use glassline_lab::timestamp;
 use glassline_sim::{Population, Sample};
@@ -39,7 +40,8 @@ pub(crate) struct Options {
     /// Arms to compare, separated by commas: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
     /// copa-competitive, glide, rfc9260-reno, or oracle, which knows the link. The suffix -coupled lets the encoder follow the
     /// controller instead of the study's rule; :DELTA behind a Copa arm sets its delta; :20ms
-    /// behind a glide arm sets the queueing delay that it aims at.
+    /// behind a glide arm sets the queueing delay that it aims at, and :CONSTANT=VALUE one of its
+    /// constants, as glide:queue.least_window=20000ms; + stands between several settings.
     #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]
     arms: Vec<String>,
     /// Delta of Copa arms that name none of their own [default: 0.04, in competitive mode 0.5].
@@ -48,6 +50,11 @@ pub(crate) struct Options {
     /// Add Copa arms for a range of deltas from 0.02 to 2.
     #[arg(long)]
     dial: bool,
+    /// Halve every constant of the arm glide or glide-coupled, and make it half as large again,
+    /// instead of comparing --arms. The table, --csv and --svg show the figures for each constant
+    /// as ratios to CUBIC's. More than 150 arms run: give --resume.
+    #[arg(long, value_name = "ARM", conflicts_with_all = ["arms", "delta", "dial", "relay", "session"])]
+    sensitivity: Option<String>,
     /// Number of sessions to draw. Each of them runs under every arm.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     sessions: u64,
@@ -120,14 +127,26 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     }
     let outcomes = of_arms(outcomes, &plan);
     let report = Report::new(options.about(&plan, progress, started), &outcomes);
-    if !quiet {
-        outputs.print(|color| text(&report, color))?;
+    if let Some(of) = &options.sensitivity {
+        let found = Sensitivity::new(&report, of);
+        if !quiet {
+            outputs.print(|_| head(&report) + &found.table())?;
+        }
+        outputs.write(
+            || report.to_json(),
+            || found.csv(),
+            || sensitivity::draw(&found, &report, of),
+        )?;
+    } else {
+        if !quiet {
+            outputs.print(|color| head(&report) + &report::table::draw(&report, color))?;
+        }
+        outputs.write(
+            || report.to_json(),
+            || report::csv(&outcomes),
+            || report::svg::draw(&report, &outcomes),
+        )?;
     }
-    outputs.write(
-        || report.to_json(),
-        || report::csv(&outcomes),
-        || report::svg::draw(&report, &outcomes),
-    )?;
     if interrupt::is_stopped(&stop) {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -155,20 +174,20 @@ fn of_arms(outcomes: Vec<Outcome>, plan: &Plan) -> Vec<Outcome> {
     kept
 }
 
-fn text(report: &Report, color: bool) -> String {
+/// The line above a table: what ran.
+fn head(report: &Report) -> String {
     let drawn = if report.held_out { " (held out)" } else { "" };
     let speed = match report.virtual_s_per_cpu_s {
         0.0 => String::new(),
         speed => format!(", {speed:.0} virtual seconds per processor second"),
     };
     format!(
-        "{} {}: {} sessions of {:.0} s, seed {}{drawn}{speed}\n{}",
+        "{} {}: {} sessions of {:.0} s, seed {}{drawn}{speed}\n",
         report.population,
         report.population_version,
         report.sessions,
         report.duration_s,
-        report.seed,
-        report::table::draw(report, color)
+        report.seed
     )
 }
 
@@ -212,6 +231,10 @@ impl Options {
     }
 
     fn arms(&self) -> Result<Vec<Arm>, Failure> {
+        if let Some(of) = &self.sensitivity {
+            return sensitivity::arms(of)
+                .map_err(|error| Failure::usage(format_args!("--sensitivity: {error}")));
+        }
         let delta = self.delta.as_deref().map(arm::parse_delta).transpose();
         let delta = delta.map_err(|error| Failure::usage(format_args!("--delta: {error}")))?;
         let mut names = self.arms.clone();
@@ -411,8 +434,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sensitivity_study_has_cubic_the_arm_and_two_arms_a_constant() {
+        let plan = plan(&["--sensitivity", "glide"]).expect("a study");
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names[..3], ["cubic", "glide", "glide:30ms"]);
+        assert!(names.len() > 150, "{}", names.len());
+    }
+
+    #[test]
     fn what_cannot_be_run_is_named() {
-        let cases: [(&[&str], &str); 6] = [
+        let cases: [(&[&str], &str); 9] = [
+            (&["--sensitivity", "cubic"], "'cubic' takes nothing"),
+            (&["--sensitivity", "glide", "--dial"], "--dial"),
+            (&["--arms", "glide:moon=1"], "'moon' is no constant"),
             (&["--arms", "reno"], "'reno'"),
             (&["--delta", "7"], "'7' is no delta"),
             (&["--population", "/no/such.toml"], "study2019"),

@@ -14,49 +14,14 @@ use std::time::{Duration, Instant};
 use crate::Ack;
 use crate::cubic::Cubic;
 
+use super::constants;
 use super::queue::Queue;
-
-/// Round trips with a queue before a probe (Copa §2.2).
-const FULL_ROUNDS: u32 = 5;
-/// Probes in a row that must find the queue foreign before competition begins.
-const FOREIGN_MIN: u32 = 2;
-/// Probes in a row that must find the queue ours before competition ends.
-const OURS_MIN: u32 = 3;
-/// Time after competition during which the smallest round trip may include the others'
-/// queue.
-const RECENT: Duration = Duration::from_secs(20);
-/// Least share of what was held back by which a queue of our own shrinks.
-const OURS: f64 = 0.7;
-/// Fair share of the queue beside one other flow; more flows correct it by their losses.
-const FAIR: f64 = 0.5;
-/// Share of the queue below which the window is raised: CUBIC flows take minutes to become
-/// equal, but the probe shows the distance.
-const SMALL: f64 = 0.42;
-/// Share above which a fade of a radio link responds to a probe.
-const UNNOTICED: f64 = 0.2;
-/// CUBIC's decrease (RFC 9438 §4.6).
-const KEPT: f64 = 0.7;
-/// Largest ratio of a window's aim to the window, because a probe is not exact.
-const AIM_MAX: f64 = 4.0;
-/// Largest share of the window that a probe holds back.
-const CUT_MAX: f64 = 0.5;
-/// Smallest change of the queue that can be told from noise.
-const CHANGE_MIN: Duration = Duration::from_millis(4);
-/// Smallest such change as a share of the round trip.
-const CHANGE_SHARE: f64 = 0.05;
-/// Time between probes while competing.
-const PROBE_INTERVAL: Duration = Duration::from_secs(4);
-/// Round trips between probes while competing.
-const PROBE_INTERVAL_ROUNDS: u32 = 20;
-/// Time between probes that find the queue ours, so that they do not all fall within one
-/// loss of another flow.
-const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
-/// Time without a queue after which competition ends.
-const EMPTY: Duration = Duration::from_secs(3);
 
 /// State of the competitive mode.
 #[derive(Clone, Debug)]
 pub(super) struct Competition {
+    /// Constants of the competition.
+    constants: constants::Competition,
     /// CUBIC's window while competing.
     rival: Option<Cubic>,
     /// The probe that is under way.
@@ -129,8 +94,9 @@ pub(super) enum ModeChange {
 
 impl Competition {
     /// Returns the state before any probe.
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(constants: constants::Competition) -> Self {
         Self {
+            constants,
             rival: None,
             probe: None,
             foreign: 0,
@@ -150,7 +116,7 @@ impl Competition {
     /// Whether others fill the queue or did so recently, so that the recent smallest round
     /// trips include their queue.
     pub(super) fn is_recent(&self, now: Instant) -> bool {
-        let recent = |left_at| now.saturating_duration_since(left_at) < RECENT;
+        let recent = |left_at| now.saturating_duration_since(left_at) < self.constants.recent;
         self.is_active() || self.left_at.is_some_and(recent)
     }
 
@@ -204,12 +170,14 @@ impl Competition {
             }
             return None;
         }
-        if queue.delay() >= smallest_change(queue, of.noise) || self.queued.is_none() {
+        if queue.delay() >= smallest_change(queue, of.noise, &self.constants)
+            || self.queued.is_none()
+        {
             self.queued = Some(now);
         }
         if self.is_active() {
             let empty = self.queued.map(|at| now.saturating_duration_since(at));
-            if empty.is_some_and(|empty| empty > EMPTY) {
+            if empty.is_some_and(|empty| empty > self.constants.empty) {
                 return Some(self.leave(now));
             }
         } else {
@@ -221,7 +189,7 @@ impl Competition {
             }
         }
         if of.may_probe && self.is_due(now, queue, of.target) {
-            self.probe = ElasticityProbe::new(ack, queue, of);
+            self.probe = ElasticityProbe::new(ack, queue, of, &self.constants);
         }
         None
     }
@@ -232,14 +200,18 @@ impl Competition {
         let since = self.probed_at.map(|at| now.saturating_duration_since(at));
         if self.is_active() {
             let pause = match self.ours {
-                0 => PROBE_INTERVAL.max(smoothed * PROBE_INTERVAL_ROUNDS),
-                _ => CONFIRM_INTERVAL.max(smoothed * 2),
+                0 => self
+                    .constants
+                    .probe_interval
+                    .max(smoothed * self.constants.probe_interval_rounds),
+                _ => self.constants.confirm_interval.max(smoothed * 2),
             };
             return since.is_none_or(|since| since > pause);
         }
         // Round trips as long as our own queue would make them; another flow's queue makes
         // them longer.
-        let period = (queue.least() + target * 2) * FULL_ROUNDS;
+        let period =
+            (queue.least() + target * self.constants.own_targets) * self.constants.full_rounds;
         let pause = if self.foreign > 0 {
             smoothed * 2
         } else {
@@ -256,23 +228,27 @@ impl Competition {
         queue: &mut Queue,
         of: &ProbeInputs,
     ) -> Option<ModeChange> {
-        if share >= OURS {
+        if share >= self.constants.ours {
             self.foreign = 0;
             self.ours += 1;
             queue.count_anew(now);
             // A single such probe may have coincided with another flow's loss.
-            let enough = self.is_active() && self.ours >= OURS_MIN;
+            let enough = self.is_active() && self.ours >= self.constants.ours_min;
             return enough.then(|| self.leave(now));
         }
         self.ours = 0;
         self.foreign += 1;
-        let enough = if self.is_recent(now) { 1 } else { FOREIGN_MIN };
+        let enough = if self.is_recent(now) {
+            1
+        } else {
+            self.constants.foreign_min
+        };
         if !self.is_active() && self.foreign >= enough {
-            let aim = of.window * (FAIR / share.max(FAIR / AIM_MAX));
+            let aim = self.aim(of.window, share);
             // A queue that did not respond certainly belongs to others: the window that was
             // given up in the meantime, less what CUBIC gives up for a loss, is ours.
-            let window = if share < UNNOTICED {
-                of.window.max(KEPT * self.uncontested_window)
+            let window = if share < self.constants.unnoticed {
+                of.window.max(self.constants.kept * self.uncontested_window)
             } else {
                 of.window
             };
@@ -284,12 +260,20 @@ impl Competition {
             self.queued = Some(now);
             return Some(ModeChange::Compete);
         }
+        let aim = self.aim(of.window, share);
         if let Some(rival) = &mut self.rival
-            && share < SMALL
+            && share < self.constants.small
         {
-            rival.aim(of.window * (FAIR / share.max(FAIR / AIM_MAX)));
+            rival.aim(aim);
         }
         None
+    }
+
+    /// Returns the window with which the flow would have its fair share, in bytes. `share`:
+    /// part of the queue that is ours with this `window`.
+    const fn aim(&self, window: f64, share: f64) -> f64 {
+        let fair = self.constants.fair;
+        window * (fair / share.max(fair / self.constants.aim_max))
     }
 
     /// Ends the competitive mode and returns that change.
@@ -304,27 +288,34 @@ impl Competition {
 
     /// Forgets everything: the path may be another one.
     pub(super) fn forget(&mut self) {
-        *self = Self::new();
+        *self = Self::new(self.constants);
     }
 }
 
 /// Returns the smallest change of the queue that can be told from noise.
-fn smallest_change(queue: &Queue, noise: Duration) -> Duration {
-    CHANGE_MIN.max(queue.standing().mul_f64(CHANGE_SHARE)) + noise
+fn smallest_change(queue: &Queue, noise: Duration, constants: &constants::Competition) -> Duration {
+    let share = queue.standing().mul_f64(constants.change_share);
+    constants.change_min.max(share) + noise
 }
 
 impl ElasticityProbe {
     /// Begins a probe; `None` if its result would tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
-    fn new(ack: &Ack<'_>, queue: &Queue, of: &ProbeInputs) -> Option<Self> {
+    fn new(
+        ack: &Ack<'_>,
+        queue: &Queue,
+        of: &ProbeInputs,
+        constants: &constants::Competition,
+    ) -> Option<Self> {
         let least = queue.least().as_secs_f64();
         let delay = queue.delay();
         // Aggregated acknowledgements make the rate of a single round trip look higher.
         let rate = ack.rate.bytes_per_second(queue.least())?.min(of.rate);
-        let window = (rate * least).max(ack.in_flight_before as f64 * (1.0 - CUT_MAX));
+        let kept = ack.in_flight_before as f64 * (1.0 - constants.cut_max);
+        let window = (rate * least).max(kept);
         let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
         let expected = delay.saturating_sub(rest);
-        (expected >= smallest_change(queue, of.noise)).then_some(Self {
+        (expected >= smallest_change(queue, of.noise, constants)).then_some(Self {
             began: ack.now,
             window,
             queue: delay,

@@ -5,24 +5,13 @@ use std::time::{Duration, Instant};
 use crate::Ack;
 use crate::filter::{Largest, Windowed};
 
-/// Round trips over which the best rate counts (BBR §4.1.1.3: ten). With fewer, a fade is
-/// followed sooner.
-const BEST_ROUNDS: u32 = 6;
-/// Shortest time over which the best rate counts, so that the frames between two bursts of
-/// a live source do not look like the path's rate.
-const BEST_WINDOW_MIN: Duration = Duration::from_millis(500);
-/// Time constant of the sustained rate: an encoder learns of a fall within a second.
-const SUSTAINED: Duration = Duration::from_millis(200);
-/// Shortest interval over which a rate is taken; over less it would be a burst's.
-const INTERVAL_MIN: Duration = Duration::from_millis(60);
-/// Intervals in a row without application limit from which a rate counts as the path's.
-const SATURATED_MIN: u32 = 3;
-/// Round trips for which aggregated acknowledgements are remembered (BBRv3: ten).
-const AGGREGATION_ROUNDS: u32 = 10;
+use super::constants;
 
 /// Delivery rates, in bytes/s.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
+    /// Constants of the measurement.
+    constants: constants::Delivery,
     /// Best rate of recent round trips.
     best: Windowed<f64, Largest>,
     /// Whether the best rate was measured while the path was the limit.
@@ -54,6 +43,8 @@ struct RateInterval {
 /// explains (BBRv3 `extra_acked`).
 #[derive(Clone, Debug)]
 struct AckAggregation {
+    /// Constants of the measurement.
+    constants: constants::Delivery,
     /// When the present aggregation epoch began.
     began: Option<Instant>,
     /// Bytes acknowledged in the present epoch.
@@ -77,20 +68,22 @@ struct AckInstant {
 
 impl Delivery {
     /// Returns estimates before the first acknowledgement.
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(constants: constants::Delivery) -> Self {
         Self {
-            best: Windowed::new(BEST_WINDOW_MIN),
+            constants,
+            best: Windowed::new(constants.best_window_min),
             proven: false,
             round_ends_at: 0,
             interval: None,
             sustained: None,
             saturated: 0,
             aggregation: AckAggregation {
+                constants,
                 began: None,
                 acked: 0.0,
                 instant: None,
                 together: 0.0,
-                largest: Windowed::new(BEST_WINDOW_MIN),
+                largest: Windowed::new(constants.best_window_min),
             },
         }
     }
@@ -106,8 +99,9 @@ impl Delivery {
         least: Duration,
         queued: bool,
     ) -> bool {
-        self.best
-            .set_window((smoothed * BEST_ROUNDS).max(BEST_WINDOW_MIN));
+        self.best.set_window(
+            (smoothed * self.constants.best_rounds).max(self.constants.best_window_min),
+        );
         if let Some(rate) = ack.rate.bytes_per_second(least) {
             let known = self.best.get();
             if !ack.rate.app_limited || known.is_none_or(|known| rate > known) {
@@ -133,7 +127,7 @@ impl Delivery {
         });
         interval.app_limited |= ack.rate.app_limited;
         let elapsed = ack.now.saturating_duration_since(interval.began);
-        if elapsed < INTERVAL_MIN.max(smoothed / 2) {
+        if elapsed < self.constants.interval_min.max(smoothed / 2) {
             return;
         }
         let bytes = ack.rate.delivered_total - interval.delivered;
@@ -151,7 +145,8 @@ impl Delivery {
             // A rate that the application limited is only a lower bound.
             Some(known) if app_limited => known.max(rate),
             Some(known) => {
-                let weight = 1.0 - (-elapsed.as_secs_f64() / SUSTAINED.as_secs_f64()).exp();
+                let weight =
+                    1.0 - (-elapsed.as_secs_f64() / self.constants.sustained.as_secs_f64()).exp();
                 known + (rate - known) * weight
             }
         });
@@ -176,7 +171,8 @@ impl Delivery {
     /// Returns the sustained rate in bytes/s, while the application has more to send than
     /// the path takes.
     pub(super) fn saturated(&self) -> Option<f64> {
-        self.sustained.filter(|_| self.saturated >= SATURATED_MIN)
+        self.sustained
+            .filter(|_| self.saturated >= self.constants.saturated_min)
     }
 
     /// Returns the bytes that are acknowledged at once beyond what the rate explains.
@@ -195,7 +191,7 @@ impl Delivery {
     pub(super) fn forget(&mut self) {
         *self = Self {
             round_ends_at: self.round_ends_at,
-            ..Self::new()
+            ..Self::new(self.constants)
         };
     }
 }
@@ -215,8 +211,9 @@ impl AckAggregation {
         let Some(rate) = rate else {
             return;
         };
-        self.largest
-            .set_window((smoothed * AGGREGATION_ROUNDS).max(BEST_WINDOW_MIN));
+        self.largest.set_window(
+            (smoothed * self.constants.aggregation_rounds).max(self.constants.best_window_min),
+        );
         let began = *self.began.get_or_insert(ack.now);
         let expected = rate * ack.now.saturating_duration_since(began).as_secs_f64();
         if self.acked <= expected {
@@ -254,7 +251,7 @@ mod tests {
     impl Arrivals {
         fn new() -> Self {
             Self {
-                delivery: Delivery::new(),
+                delivery: Delivery::new(constants::Delivery::DEFAULT),
                 now: Instant::now(),
                 delivered: 0,
                 app_limited: false,

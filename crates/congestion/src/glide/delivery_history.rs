@@ -1,9 +1,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Largest burst of a bucket, in seconds at its rate: what was delivered before the rate
-/// fell looks like a burst, too.
-const BURST_MAX: f64 = 0.5;
 /// Time between two points of the history.
 const STEP: Duration = Duration::from_millis(40);
 /// Most points of the history.
@@ -44,8 +41,8 @@ impl DeliveryHistory {
     }
 
     /// Returns the most bytes that arrived above `rate` (bytes/s) lately: the bucket held
-    /// at least that.
-    pub(super) fn burst(&self, rate: f64) -> f64 {
+    /// at least that. `burst_max`: most seconds at the rate that a bucket holds.
+    pub(super) fn burst(&self, rate: f64, burst_max: f64) -> f64 {
         let mut least = f64::INFINITY;
         let mut burst = 0.0_f64;
         let Some(first) = self.points.front() else {
@@ -56,6 +53,6 @@ impl DeliveryHistory {
             least = least.min(above);
             burst = burst.max(above - least);
         }
-        burst.min(BURST_MAX * rate)
+        burst.min(burst_max * rate)
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::constants::LossTest;
+
 /// Detects whether lost packets were consecutive.
 ///
 /// A policer drops single packets here and there, a fading radio several in a row: chance
@@ -39,12 +41,6 @@ impl BurstDetector {
         before.is_none_or(between)
     }
 }
-
-/// Share of its longest from which a queue counts as full: acknowledgements come a little
-/// after the loss.
-const FULL: f64 = 0.7;
-/// Shortest queueing delay that differs from an empty queue.
-const FULL_MIN: Duration = Duration::from_millis(3);
 
 /// Counts of packets since some time.
 #[derive(Clone, Copy, Debug)]
@@ -96,9 +92,10 @@ impl LossCount {
     /// long, so that its end dropped the packets.
     ///
     /// `noise`: mean deviation of round trips.
-    pub(super) fn full_queue(&self, noise: Duration) -> Option<Duration> {
+    pub(super) fn full_queue(&self, noise: Duration, test: &LossTest) -> Option<Duration> {
         let at_loss = self.queue_at_loss?;
-        let full = at_loss >= FULL_MIN + noise * 2 && at_loss >= self.queue_max.mul_f64(FULL);
+        let full =
+            at_loss >= test.full_min + noise * 2 && at_loss >= self.queue_max.mul_f64(test.full);
         full.then_some(self.queue_max)
     }
 

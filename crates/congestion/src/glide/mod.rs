@@ -23,6 +23,7 @@
 
 mod bucket;
 mod competition;
+pub mod constants;
 mod delivery;
 mod delivery_history;
 mod loss_count;
@@ -42,44 +43,23 @@ use crate::cubic::Cubic;
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss, PathModel};
 
+pub use constants::Constants;
+
 use competition::{Competition, ProbeInputs};
 use delivery::Delivery;
 use policer::{Policer, PolicerInputs};
 use queue::Queue;
 use velocity_window::{Step, VelocityWindow};
 
-/// Initial window, in datagrams (RFC 9002 §7.2).
-const INITIAL_SEGMENTS: f64 = 10.0;
-/// Smallest window, in datagrams: two for the peer's delayed acknowledgement, two so that
-/// one loss is detected without a timeout.
-const LEAST_SEGMENTS: f64 = 4.0;
-/// Rate for which the queue target holds, in bytes/s. Faster flows aim at less and slower
-/// ones at more, by the square root, so that of two flows in one queue the slower one grows
-/// (Swift, SIGCOMM 2020, §3.5, flow-based scaling).
-const TARGET_RATE: f64 = 250_000.0;
-/// Smallest factor of the queue target.
-const TARGET_SCALE_MIN: f64 = 0.5;
-/// Largest factor of the queue target.
-const TARGET_SCALE_MAX: f64 = 2.0;
-/// Queue targets that the window's bound has room for: the swing of Copa's queue is 2.5 of
-/// them (§2.1).
-const BOUND_TARGETS: f64 = 2.5;
-/// Pacing gain while the path was not the limit, as in Copa.
-const PACING_UNPROVEN: f64 = 2.0;
-/// Pacing gain once the path was the limit: BBR's where it probes.
-const PACING_PROVEN: f64 = 1.25;
-/// Factor of the window after a congestion mark (RFC 8511 §3.1).
-const BETA_MARKED: f64 = 0.85;
-/// Share of the window in flight from which the window counts as full: packets are whole.
-const FILLED: f64 = 0.8;
-
 /// What Glide aims at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Queueing delay that a flow of 2 Mbit/s aims at; 10 to 400 ms.
     pub target_queue: Duration,
     /// Whether to compete with flows that fill the queue.
     pub competes: bool,
+    /// The constants of the law; any but the default ones are for a laboratory.
+    pub constants: Constants,
 }
 
 impl Default for Config {
@@ -87,6 +67,7 @@ impl Default for Config {
         Self {
             target_queue: Duration::from_millis(60),
             competes: true,
+            constants: Constants::DEFAULT,
         }
     }
 }
@@ -139,6 +120,7 @@ impl Glide {
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(config: Config, mtu: u64) -> Self {
         let mtu = mtu as f64;
+        let constants = &config.constants;
         Self {
             config: Config {
                 target_queue: config
@@ -147,14 +129,17 @@ impl Glide {
                 ..config
             },
             mtu,
-            velocity_window: VelocityWindow::new(INITIAL_SEGMENTS * mtu),
+            velocity_window: VelocityWindow::new(
+                constants.window.initial_segments * mtu,
+                constants.window,
+            ),
             starting: true,
             doubled: None,
-            queue: Queue::new(),
-            delivery: Delivery::new(),
+            queue: Queue::new(constants.queue),
+            delivery: Delivery::new(constants.delivery),
             variation: Duration::ZERO,
             policer: None,
-            competition: Competition::new(),
+            competition: Competition::new(constants.competition),
             unfilled: false,
         }
     }
@@ -174,6 +159,11 @@ impl Glide {
         self.policer.as_ref().map_or(0.0, Policer::floor)
     }
 
+    /// Returns the constants of window and pacing.
+    const fn constants(&self) -> &constants::Window {
+        &self.config.constants.window
+    }
+
     /// Returns how unevenly acknowledgements come.
     fn noise(&self) -> Duration {
         let seconds = self.delivery.unevenness(2.0 * self.mtu);
@@ -189,15 +179,19 @@ impl Glide {
 
     /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
-        LEAST_SEGMENTS * self.mtu
+        self.constants().least_segments * self.mtu
     }
 
     /// Returns the queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
-        let rate = self.delivery.best().unwrap_or(TARGET_RATE).max(1.0);
-        let scale = (TARGET_RATE / rate)
-            .sqrt()
-            .clamp(TARGET_SCALE_MIN, TARGET_SCALE_MAX);
+        let constants = self.constants();
+        let rate = self.delivery.best().unwrap_or(constants.target_rate);
+        let rate = rate.max(1.0);
+        let scale = (constants.target_rate / rate).sqrt();
+        // No `clamp`, which panics if a laboratory crosses the two.
+        let scale = scale
+            .max(constants.target_scale_min)
+            .min(constants.target_scale_max);
         let target = self.config.target_queue.as_secs_f64() * scale;
         let limit = self.policer.as_ref().and_then(Policer::queue_limit);
         let target = limit.map_or(target, |limit| target.min(limit.as_secs_f64()));
@@ -262,7 +256,8 @@ impl Glide {
         if self.starting {
             return;
         }
-        let seconds = self.queue.least().as_secs_f64() + BOUND_TARGETS * self.target();
+        let seconds =
+            self.queue.least().as_secs_f64() + self.constants().bound_targets * self.target();
         let bound = rate * seconds + self.delivery.aggregation();
         self.velocity_window.window = self
             .velocity_window
@@ -275,7 +270,8 @@ impl Glide {
     fn policed_window(&self) -> Option<f64> {
         let policer = self.policer.as_ref()?;
         let pace = policer.pacing(self.mtu)?;
-        let seconds = self.queue.least().as_secs_f64() + self.target() / 2.0;
+        let seconds =
+            self.queue.least().as_secs_f64() + self.constants().policed_targets * self.target();
         Some(pace * seconds + policer.spare() + self.delivery.aggregation())
     }
 
@@ -321,12 +317,15 @@ impl Controller for Glide {
         let window = self.window_bytes();
         // A window that is not used must not grow: on a live stream it would grow without
         // bound.
-        let used = ack.in_flight_before as f64 >= window / 2.0;
-        self.unfilled = (ack.in_flight_before as f64) < FILLED * window
-            && self.queue.latest_delay() <= target / 4;
+        let used = ack.in_flight_before as f64 >= self.constants().used * window;
+        self.unfilled = (ack.in_flight_before as f64) < self.constants().filled * window
+            && self.queue.latest_delay() <= target / self.constants().unfilled_divisor;
         self.variation = ack.round_trips.variation().unwrap_or_default();
         let of = self.policer_inputs(now);
-        let policer = self.policer.get_or_insert_with(|| Policer::new(now));
+        let constants = &self.config.constants;
+        let policer = self
+            .policer
+            .get_or_insert_with(|| Policer::new(constants, now));
         if !contested {
             policer.on_ack(ack.packets, round, &of);
         }
@@ -338,7 +337,7 @@ impl Controller for Glide {
         }
         if self.config.competes && !self.starting {
             let testing = self.policer.as_ref().is_some_and(Policer::is_testing);
-            let filled = ack.in_flight_before as f64 >= FILLED * window;
+            let filled = ack.in_flight_before as f64 >= self.constants().filled * window;
             let of = ProbeInputs {
                 window,
                 mtu: self.mtu,
@@ -400,7 +399,8 @@ impl Controller for Glide {
         if let Some(rival) = self.competition.rival() {
             return rival.on_marked(now, in_flight);
         }
-        let window = (self.velocity_window.window * BETA_MARKED).max(self.least_window());
+        let window =
+            (self.velocity_window.window * self.constants().beta_marked).max(self.least_window());
         self.velocity_window.jump(window);
     }
 
@@ -410,7 +410,7 @@ impl Controller for Glide {
             // Packets were lost because they were too large, not too fast: what was
             // concluded from it does not hold.
             self.policer = None;
-            self.delivery = Delivery::new();
+            self.delivery = Delivery::new(self.config.constants.delivery);
         }
         self.mtu = bytes as f64;
         if let Some(rival) = self.competition.rival() {
@@ -431,11 +431,11 @@ impl Controller for Glide {
         let smoothed = self.queue.smoothed().as_secs_f64();
         let rate = self.delivery.best().filter(|_| smoothed > 0.0)?;
         let mut pace = if self.starting {
-            PACING_UNPROVEN * self.velocity_window.window / smoothed
+            self.constants().pacing_unproven * self.velocity_window.window / smoothed
         } else if self.delivery.is_proven() {
-            PACING_PROVEN * rate
+            self.constants().pacing_proven * rate
         } else {
-            PACING_UNPROVEN * rate
+            self.constants().pacing_unproven * rate
         };
         if let Some(rival) = self.competition.rival_window().and_then(Cubic::pacing_rate) {
             return Some(rival);

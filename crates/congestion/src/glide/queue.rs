@@ -5,24 +5,13 @@ use std::time::{Duration, Instant};
 use crate::RoundTrips;
 use crate::filter::{Largest, Least, Windowed};
 
-/// Window of the standing round trip before the smoothed one is known.
-const STANDING_FIRST: Duration = Duration::from_millis(100);
-/// Time for which the smallest round trip counts (Copa §2.1).
-const LEAST_WINDOW: Duration = Duration::from_secs(10);
-/// Time for which the smallest round trip counts while others keep the queue full, so that
-/// their queue does not pass for an empty path. CUBIC may not empty a long queue for
-/// minutes.
-const LEAST_WINDOW_CONTESTED: Duration = Duration::from_secs(120);
-/// Round trips over which the swing of the queue is measured (Copa §2.2).
-const SWING_ROUNDS: u32 = 4;
-/// Share of its swing below which the queue counts as nearly empty (Copa §2.2).
-const NEARLY_EMPTY: f64 = 0.1;
-/// Divisor of the target queue below which the queue counts as nearly empty in any case.
-const UNTOUCHED: u32 = 4;
+use super::constants;
 
 /// The path's queue, measured by round trips.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
+    /// Constants of the measurement.
+    constants: constants::Queue,
     /// Smallest round-trip time within the window.
     least: Windowed<Duration, Least>,
     /// Standing round trip: the smallest of half a smoothed one.
@@ -39,11 +28,12 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Returns the state before the first round trip.
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(constants: constants::Queue) -> Self {
         Self {
-            least: Windowed::new(LEAST_WINDOW),
-            standing: Windowed::new(STANDING_FIRST),
-            largest: Windowed::new(STANDING_FIRST),
+            constants,
+            least: Windowed::new(constants.least_window),
+            standing: Windowed::new(constants.standing_first),
+            largest: Windowed::new(constants.standing_first),
             latest: Duration::ZERO,
             smoothed: Duration::ZERO,
             emptied: None,
@@ -63,17 +53,21 @@ impl Queue {
         self.smoothed = trips.smoothed().unwrap_or(rtt);
         self.latest = rtt;
         self.least.set_window(if contested {
-            LEAST_WINDOW_CONTESTED
+            self.constants.least_window_contested
         } else {
-            LEAST_WINDOW
+            self.constants.least_window
         });
         self.least.record(rtt, now);
-        // Half a round trip is enough for aggregated acknowledgements (§2.1).
-        self.standing.set_window(self.smoothed / 2);
+        let half = self.smoothed / self.constants.standing_divisor;
+        self.standing.set_window(half);
         self.standing.record(rtt, now);
-        self.largest.set_window(self.smoothed * SWING_ROUNDS);
+        self.largest
+            .set_window(self.smoothed * self.constants.swing_rounds);
         self.largest.record(rtt, now);
-        let nearly_empty = self.swing().mul_f64(NEARLY_EMPTY).max(target / UNTOUCHED);
+        let nearly_empty = self
+            .swing()
+            .mul_f64(self.constants.nearly_empty)
+            .max(target / self.constants.untouched_divisor);
         if self.latest_delay() <= nearly_empty || self.emptied.is_none() {
             self.emptied = Some(now);
         }

@@ -1,21 +1,13 @@
 //! Random loss: the share of packets that the path loses whatever is sent.
 
+use super::constants;
 use super::loss_count::LossCount;
 
-/// Packets after which the past counts half: about ten seconds at 3 Mbit/s.
-const MEMORY: f64 = 3000.0;
-/// Packets that a share is at least taken of: fewer give no reliable share.
-const PACKETS_MIN: f64 = 300.0;
-/// Largest share that is attributed to chance: radio links that lose more are rare, and a
-/// policer that was missed by mistake must be tested again.
-const MOST: f64 = 0.08;
-/// Standard deviations of a Poisson distribution that count as chance: exceeded once in a
-/// thousand counts.
-const DEVIATIONS: f64 = 3.0;
-
 /// Statistics of loss in periods without suspicion of a policer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct RandomLoss {
+    /// Constants of random loss.
+    constants: constants::RandomLoss,
     /// Packets sent, with older ones counting less.
     packets: f64,
     /// Packets lost, with older ones counting less.
@@ -25,12 +17,22 @@ pub(super) struct RandomLoss {
 }
 
 impl RandomLoss {
+    /// Returns statistics of nothing.
+    pub(super) const fn new(constants: constants::RandomLoss) -> Self {
+        Self {
+            constants,
+            packets: 0.0,
+            lost: 0.0,
+            bursts: 0.0,
+        }
+    }
+
     /// Adds a count that showed only random loss. `mtu`: size of datagrams, in bytes.
     pub(super) fn learn(&mut self, count: &LossCount, mtu: f64) {
         self.packets += (count.delivered + count.lost) / mtu;
         self.lost += count.lost / mtu;
         self.bursts += f64::from(count.bursts);
-        if self.packets > MEMORY {
+        if self.packets > self.constants.memory {
             self.packets /= 2.0;
             self.lost /= 2.0;
             self.bursts /= 2.0;
@@ -39,15 +41,16 @@ impl RandomLoss {
 
     /// Returns the share of packets lost, 0 to 1.
     pub(super) fn floor(&self) -> f64 {
-        (self.lost / self.packets.max(PACKETS_MIN)).min(MOST)
+        (self.lost / self.packets.max(self.constants.packets_min)).min(self.constants.most)
     }
 
     /// Whether chance explains the bursts of loss in a count. `mtu`: size of datagrams, in
     /// bytes.
     pub(super) fn explains(&self, count: &LossCount, mtu: f64) -> bool {
-        let share = (self.bursts / self.packets.max(PACKETS_MIN)).min(MOST);
+        let share =
+            (self.bursts / self.packets.max(self.constants.packets_min)).min(self.constants.most);
         let expected = share * (count.delivered + count.lost) / mtu;
-        f64::from(count.bursts) < expected + DEVIATIONS * expected.sqrt() + 2.0
+        f64::from(count.bursts) < expected + self.constants.deviations * expected.sqrt() + 2.0
     }
 }
 
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_cluster_of_random_loss_is_explained_and_a_policer_is_not() {
-        let mut background = RandomLoss::default();
+        let mut background = RandomLoss::new(constants::RandomLoss::DEFAULT);
         assert!(!background.explains(&count(40.0, 4), MTU), "nothing known");
         background.learn(&count(2000.0, 40), MTU);
         assert!((background.floor() - 0.02).abs() < 1e-9);
@@ -79,11 +82,11 @@ mod tests {
 
     #[test]
     fn the_past_is_forgotten_and_much_loss_is_never_chance() {
-        let mut background = RandomLoss::default();
+        let mut background = RandomLoss::new(constants::RandomLoss::DEFAULT);
         for _ in 0..10 {
             background.learn(&count(1000.0, 300), MTU);
         }
-        assert!(background.floor() <= MOST);
+        assert!(background.floor() <= constants::RandomLoss::DEFAULT.most);
         for _ in 0..30 {
             background.learn(&count(1000.0, 0), MTU);
         }

@@ -3,18 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Round trips in one direction before the velocity doubles (§2.1; mvfst).
-const STEADY_ROUNDS: u32 = 3;
-/// Largest velocity. The paper has no bound, and its steps are 1/delta = 2 packets. Steps
-/// here are a whole target queue: with two more doublings, the window would move by half of
-/// itself.
-const VELOCITY_MAX: f64 = 4.0;
-/// Largest step, as a share of what was acknowledged: 1.5 times per round trip.
-const STEP_MAX: f64 = 0.5;
+use super::constants;
 
 /// The window of the default mode, with its velocity and direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VelocityWindow {
+    /// Constants of window and pacing.
+    constants: constants::Window,
     /// Congestion window, in bytes.
     pub(super) window: f64,
     /// Factor of each step.
@@ -55,8 +50,9 @@ pub(super) struct Step {
 
 impl VelocityWindow {
     /// Returns a window of so many bytes.
-    pub(super) const fn new(window: f64) -> Self {
+    pub(super) const fn new(window: f64, constants: constants::Window) -> Self {
         Self {
+            constants,
             window,
             velocity: 1.0,
             rising: true,
@@ -72,7 +68,7 @@ impl VelocityWindow {
             self.set_direction(step.rise);
         }
         let bytes = step.acked * self.velocity * step.queue_target / self.window;
-        let bytes = bytes.min(step.acked * STEP_MAX);
+        let bytes = bytes.min(step.acked * self.constants.step_max);
         if !step.rise {
             self.window -= bytes;
         } else if step.used {
@@ -119,8 +115,8 @@ impl VelocityWindow {
             return self.set_direction(self.rising);
         }
         self.steady_rounds += 1;
-        if self.steady_rounds >= STEADY_ROUNDS {
-            self.velocity = (self.velocity * 2.0).min(VELOCITY_MAX);
+        if self.steady_rounds >= self.constants.steady_rounds {
+            self.velocity = (self.velocity * 2.0).min(self.constants.velocity_max);
         }
     }
 }

@@ -23,12 +23,13 @@ const ORACLE: &str = "oracle";
 const COUPLED: &str = "-coupled";
 
 /// Error for a text that is no arm.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ArmError {
     /// There is no controller of this name.
     #[error(
-        "{0}, or oracle; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms"
+        "{0}, or oracle; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms \
+         or :CONSTANT=VALUE"
     )]
     Algorithm(#[from] glassline_congestion::UnknownAlgorithm),
     /// The delta is no number, or is out of range.
@@ -37,6 +38,9 @@ pub enum ArmError {
     /// The queueing delay is no time, or is out of range.
     #[error("'{0}' is no queue to aim at: give 10ms to 400ms, as in glide:20ms")]
     Queue(String),
+    /// The constant of Glide does not exist, or cannot have the value.
+    #[error(transparent)]
+    Constant(#[from] glide::constants::ConstantError),
     /// The arm takes no setting; only Copa and Glide do.
     #[error("'{0}' takes nothing behind a colon: only copa, copa-competitive and glide do")]
     NoSetting(String),
@@ -44,8 +48,9 @@ pub enum ArmError {
 
 /// The arm called `name`: the name of a controller, or `oracle`; `-coupled` behind it lets the
 /// encoder follow the controller instead of the study's rule; `:DELTA` behind a Copa name sets
-/// its delta; `:20ms` behind a Glide name sets the queueing delay that it aims at. `delta` is
-/// Copa's where the name has none.
+/// its delta; `:20ms` behind a Glide name sets the queueing delay that it aims at, and
+/// `:CONSTANT=VALUE` one of its constants, several of them with `+` between. `delta` is Copa's
+/// where the name has none.
 pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
     let (left, told) = match name.split_once(':') {
         Some((left, told)) => (left, Some(told)),
@@ -78,7 +83,7 @@ fn controlled(name: &str, told: Option<&str>, delta: Option<f64>) -> Result<Arm,
     match (algorithm, told) {
         (Algorithm::Copa, _) => copa(copa::Config::default()),
         (Algorithm::CopaCompetitive, _) => copa(copa::Config::competitive()),
-        (Algorithm::Glide, Some(told)) => Ok(with_queue(parse_queue(told)?)),
+        (Algorithm::Glide, Some(told)) => Ok(with_config(parse_config(told)?)),
         (_, Some(_)) => Err(ArmError::NoSetting(name.to_owned())),
         (algorithm, None) => Ok(Arm::new(algorithm)),
     }
@@ -98,11 +103,19 @@ fn parse_queue(text: &str) -> Result<Duration, ArmError> {
     queue.ok_or_else(|| ArmError::Queue(text.to_owned()))
 }
 
-fn with_queue(target_queue: Duration) -> Arm {
-    let config = glide::Config {
-        target_queue,
-        ..glide::Config::default()
-    };
+/// Parses settings of Glide with `+` between: the queue to aim at, or a constant and its value.
+fn parse_config(text: &str) -> Result<glide::Config, ArmError> {
+    let mut config = glide::Config::default();
+    for setting in text.split('+') {
+        match setting.split_once('=') {
+            Some((name, value)) => config.constants.set(name, value)?,
+            None => config.target_queue = parse_queue(setting)?,
+        }
+    }
+    Ok(config)
+}
+
+fn with_config(config: glide::Config) -> Arm {
     Arm::with("glide", move |mtu| Box::new(Glide::new(config, mtu)))
 }
 
@@ -153,6 +166,21 @@ mod tests {
         let found = arm("glide:10ms", Some(0.3)).expect("an arm");
         let glide = made(&found);
         assert!(glide.contains("target_queue: 10ms"), "{glide}");
+    }
+
+    #[test]
+    fn constants_of_glide_are_set_by_name() {
+        let name = "glide-coupled:80ms+queue.least_window=20000ms+competition.full_rounds=3";
+        let found = arm(name, None).expect("an arm");
+        assert_eq!((found.name.as_str(), found.rule), (name, Rule::Coupled));
+        let glide = made(&found);
+        for part in ["target_queue: 80ms", "least_window: 20s", "full_rounds: 3"] {
+            assert!(glide.contains(part), "{part}: {glide}");
+        }
+        let told = |name| arm(name, None).expect_err("no arm").to_string();
+        assert!(told("glide:moon=1").contains("'moon' is no constant"));
+        assert!(told("glide:competition.fair=9").contains("competition.fair: '9'"));
+        assert!(told("glide:20ms+").contains("'' is no queue"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod populations;
 mod relay;
 pub mod report;
+pub mod sensitivity;
 pub mod session;
 pub mod statistics;
 mod upload;

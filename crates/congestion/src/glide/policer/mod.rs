@@ -20,70 +20,10 @@ use std::time::{Duration, Instant};
 use crate::Acked;
 
 use super::bucket::Bucket;
+use super::constants::{self, Constants};
 use super::delivery_history::DeliveryHistory;
 use super::loss_count::{BurstDetector, LossCount};
 use super::random_loss::RandomLoss;
-
-/// Share of lost packets that needs no test (BBRv3 `LossThresh`).
-const LOSS_MIN: f64 = 0.02;
-/// Factor above the random-loss floor from which loss is tested again.
-const FLOOR_MARGIN: f64 = 1.7;
-/// Bursts of loss before a test. Fewer would be detected sooner and be chance more often;
-/// BBRv3 requires 6 in slow start (`StartupFullLossCnt`).
-const BURSTS_MIN: u32 = 4;
-/// Packets lost before a test.
-const PACKETS_MIN: f64 = 6.0;
-/// Shortest time over which a rate can be told from aggregated acknowledgements.
-const RATE_TIME_MIN: Duration = Duration::from_millis(120);
-/// Time after which a count without suspicion ends.
-const COUNT_TIME_MAX: Duration = Duration::from_secs(2);
-/// Factor of the rate during a trial.
-const TRIAL_SHARE: f64 = 0.9;
-/// Bursts of loss that a trial would see if the loss were random. With 6, chance shows no
-/// more than one in 1.7 % of trials (Poisson).
-const TRIAL_BURSTS: f64 = 6.0;
-/// Ratio of loss during a trial to loss before it below which the loss has vanished.
-const VANISHED: f64 = 0.25;
-/// Ratio of loss during a trial to loss before it below which the loss is caused by speed,
-/// but the rate was not right.
-const ABATED: f64 = 0.65;
-/// Most trials in a row.
-const TRIES_MAX: u32 = 3;
-/// Share of loss above what radio links have.
-const PLAIN_LOSS: f64 = 0.1;
-/// Queueing delay below which there is no queue.
-const EMPTY: Duration = Duration::from_millis(5);
-/// Time after a test without result during which no other test begins.
-const QUIET: Duration = Duration::from_secs(10);
-/// Share of loss from which a test begins nevertheless, because the last result must have
-/// been wrong.
-const LOUD: f64 = 0.2;
-/// Factor of the bucket's rate at which packets leave while holding.
-const HOLD_SHARE: f64 = 0.98;
-/// Factor of the bucket's rate during a probe.
-const PROBE_GAIN: f64 = 1.2;
-/// Largest ratio of loss while holding to loss before it; above, the rate was not the
-/// cause. Loss of a bucket whose rate is overestimated by a tenth is a tenth.
-const DOUBT: f64 = 0.4;
-/// Smallest ratio of a policer's rate to the rate that came through at first.
-const RATE_SHARE_MIN: f64 = 0.6;
-/// Time before the first probe, which confirms the policer.
-const REST_FIRST: Duration = Duration::from_millis(500);
-/// Shortest time between probes; doubled with each that failed.
-const REST_MIN: Duration = Duration::from_secs(2);
-/// Longest time between probes.
-const REST_MAX: Duration = Duration::from_secs(30);
-/// Share of a short queue that is ours: its swing is 2.5 times as long.
-const SHORT_SHARE: f64 = 0.4;
-/// Time before a longer queue is tried, doubled with each failure up to eight times.
-const REST_SHORT: Duration = Duration::from_secs(8);
-/// Longest queue target: a queue that may be as long is not short.
-const SHORT_MAX: Duration = Duration::from_millis(400);
-/// Time after which a probe ends that the application does not use.
-const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Share of its gain by which a probe must be used. If it then lost nothing in that time,
-/// the rate is higher, however large the burst.
-const PROBE_USED: f64 = (PROBE_GAIN - 1.0) / 2.0;
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +31,10 @@ mod tests;
 /// The policer model, with what is known of random loss.
 #[derive(Clone, Debug)]
 pub(super) struct Policer {
+    /// Constants of the test whether a loss is a policer's.
+    test: constants::LossTest,
+    /// Constants of the time behind a policer.
+    policed: constants::Policed,
     /// State of the model.
     phase: Phase,
     /// Packets since the state began.
@@ -150,10 +94,10 @@ struct TrialBaseline {
 
 impl TrialBaseline {
     /// Whether much loss on an empty path makes a confirmation unnecessary.
-    fn is_plain(&self, noise: Duration) -> bool {
-        let empty = EMPTY + noise * 2;
+    fn is_plain(&self, noise: Duration, test: &constants::LossTest) -> bool {
+        let empty = test.empty + noise * 2;
         let empty = self.count.queue_at_loss.is_some_and(|it| it <= empty);
-        empty && self.count.loss_ratio() >= PLAIN_LOSS
+        empty && self.count.loss_ratio() >= test.plain_loss
     }
 }
 
@@ -183,14 +127,16 @@ impl PolicerInputs {
 
 impl Policer {
     /// Returns a model that suspects nothing.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(constants: &Constants, now: Instant) -> Self {
         Self {
+            test: constants.test,
+            policed: constants.policed,
             phase: Phase::Free,
             count: LossCount::new(now),
             burst_detector: BurstDetector::default(),
-            random_loss: RandomLoss::default(),
+            random_loss: RandomLoss::new(constants.random),
             quiet_until: None,
-            rest: REST_MIN,
+            rest: constants.policed.rest_min,
             history: DeliveryHistory::default(),
             short: None,
             confirmed: false,
@@ -291,7 +237,9 @@ impl Policer {
 
     /// Returns the share of loss from which a test begins.
     fn threshold(&self) -> f64 {
-        LOSS_MIN.max(FLOOR_MARGIN * self.random_loss.floor())
+        self.test
+            .loss_min
+            .max(self.test.floor_margin * self.random_loss.floor())
     }
 
     /// Whether random loss explains the count.
@@ -303,14 +251,15 @@ impl Policer {
     fn suspect(&mut self, of: &PolicerInputs) {
         let count = self.count;
         let elapsed = count.elapsed(of.now);
-        let enough = count.bursts >= BURSTS_MIN && count.lost >= PACKETS_MIN * of.mtu;
+        let enough =
+            count.bursts >= self.test.bursts_min && count.lost >= self.test.packets_min * of.mtu;
         if enough
-            && elapsed >= of.smoothed.max(RATE_TIME_MIN)
+            && elapsed >= of.smoothed.max(self.test.rate_time_min)
             && count.loss_ratio() > self.threshold()
             && !self.is_chance(of.mtu)
         {
             let quiet = self.quiet_until.is_some_and(|until| of.now < until);
-            let quiet = quiet && count.loss_ratio() < LOUD;
+            let quiet = quiet && count.loss_ratio() < self.test.loud;
             if !quiet && of.is_ours() {
                 let before = TrialBaseline {
                     rate: count.rate(of.now),
@@ -320,7 +269,7 @@ impl Policer {
                 return self.enter_after_drain(phase, of);
             }
         }
-        if elapsed > COUNT_TIME_MAX.max(of.smoothed * 8) {
+        if elapsed > self.test.count_time_max.max(of.smoothed * 8) {
             self.random_loss.learn(&count, of.mtu);
             self.count = LossCount::new(of.now);
         }
@@ -332,21 +281,23 @@ impl Policer {
         let count = self.count;
         let packets = |count: &LossCount| (count.delivered + count.lost) / of.mtu;
         let expected = packets(&count) * f64::from(before.count.bursts) / packets(&before.count);
-        if count.rounds < 2 || expected < TRIAL_BURSTS {
+        if count.rounds < 2 || expected < self.test.trial_bursts {
             return;
         }
         let left = count.loss_ratio() / before.count.loss_ratio();
-        if left <= VANISHED && f64::from(count.bursts) <= VANISHED * expected {
-            if let Some(queue) = before.count.full_queue(of.variation) {
+        if left <= self.test.vanished && f64::from(count.bursts) <= self.test.vanished * expected {
+            if let Some(queue) = before.count.full_queue(of.variation, &self.test) {
                 return self.shorten(queue, of.now);
             }
-            let bucket = Bucket::new(before.rate, self.history.burst(before.rate), of.now);
-            self.rest = REST_FIRST;
-            self.confirmed = before.is_plain(of.variation);
+            let burst_max = self.policed.burst_max;
+            let burst = self.history.burst(before.rate, burst_max);
+            let bucket = Bucket::new(before.rate, burst, of.now);
+            self.rest = self.policed.rest_first;
+            self.confirmed = before.is_plain(of.variation, &self.test);
             self.before = Some(*before);
             self.held = LossCount::new(of.now);
             self.rest(bucket, of);
-        } else if left <= ABATED && tries < TRIES_MAX {
+        } else if left <= self.test.abated && tries < self.test.tries_max {
             let before = TrialBaseline {
                 rate: count.rate(of.now - of.smoothed).min(before.rate),
                 ..*before
@@ -363,9 +314,9 @@ impl Policer {
     /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time.
     fn shorten(&mut self, queue: Duration, now: Instant) {
         let failures = self.short.map_or(0, |short| short.failures + 1);
-        let wait = REST_SHORT * (1 << failures.min(3));
+        let wait = self.policed.rest_short * (1 << failures.min(3));
         self.short = Some(ShortQueue {
-            queue: queue.mul_f64(SHORT_SHARE),
+            queue: queue.mul_f64(self.policed.short_share),
             until: now + wait,
             failures,
         });
@@ -376,8 +327,8 @@ impl Policer {
     fn try_longer(&mut self, now: Instant) {
         if let Some(short) = &mut self.short {
             short.queue = short.queue.mul_f64(1.5);
-            short.until = now + REST_SHORT;
-            if short.queue > SHORT_MAX {
+            short.until = now + self.policed.rest_short;
+            if short.queue > self.policed.short_max {
                 self.short = None;
             }
         }
@@ -391,7 +342,7 @@ impl Policer {
     /// Concludes that the loss is random.
     fn clear(&mut self, of: &PolicerInputs) {
         self.random_loss.learn(&self.count, of.mtu);
-        self.quiet_until = Some(of.now + QUIET);
+        self.quiet_until = Some(of.now + self.test.quiet);
         self.enter(Phase::Free, of.now);
     }
 
@@ -406,13 +357,13 @@ impl Policer {
         let count = self.count;
         let due = of.now >= probe_at;
         let lossy = count.rounds >= 2
-            && count.lost >= PACKETS_MIN / 2.0 * of.mtu
-            && count.loss_ratio() > LOSS_MIN / 2.0
+            && count.lost >= self.test.packets_min / 2.0 * of.mtu
+            && count.loss_ratio() > self.test.loss_min / 2.0
             && !self.is_chance(of.mtu);
-        if !lossy && !due && count.elapsed(of.now) <= COUNT_TIME_MAX {
+        if !lossy && !due && count.elapsed(of.now) <= self.test.count_time_max {
             return;
         }
-        if let Some(queue) = count.full_queue(of.variation).filter(|_| lossy) {
+        if let Some(queue) = count.full_queue(of.variation, &self.test).filter(|_| lossy) {
             // At less than its rate a bucket has no queue: others fill this one.
             return self.shorten(queue, of.now);
         }
@@ -438,9 +389,9 @@ impl Policer {
     fn is_doubtful(&self, rate: f64) -> bool {
         let held = &self.held;
         self.before.is_some_and(|before| {
-            let stayed = held.loss_ratio() > DOUBT * before.count.loss_ratio();
-            let many = f64::from(held.bursts) >= TRIAL_BURSTS;
-            (many && stayed) || rate < RATE_SHARE_MIN * before.rate
+            let stayed = held.loss_ratio() > self.policed.doubt * before.count.loss_ratio();
+            let many = f64::from(held.bursts) >= self.test.trial_bursts;
+            (many && stayed) || rate < self.policed.rate_share_min * before.rate
         })
     }
 
@@ -453,19 +404,19 @@ impl Policer {
         let sent = count.delivered + count.lost;
         let above = sent - bucket.rate * elapsed;
         if count.bursts > 1 && !self.is_chance(of.mtu) {
-            self.rest = (self.rest * 2).min(REST_MAX);
-            if let Some(queue) = count.full_queue(of.variation) {
+            self.rest = (self.rest * 2).min(self.policed.rest_max);
+            if let Some(queue) = count.full_queue(of.variation, &self.test) {
                 return self.shorten(queue, of.now);
             }
             self.confirmed = true;
             bucket.drop_seen();
             self.rest(bucket, of);
         } else if above > bucket.burst + 8.0 * of.mtu
-            || (count.elapsed(of.now) > PROBE_TIME_MAX
-                && above > PROBE_USED * bucket.rate * elapsed)
+            || (count.elapsed(of.now) > self.policed.probe_time_max
+                && above > self.policed.probe_used() * bucket.rate * elapsed)
         {
-            bucket.rate *= PROBE_GAIN;
-            self.rest = REST_MIN;
+            bucket.rate *= self.policed.probe_gain;
+            self.rest = self.policed.rest_min;
             self.before = self.before.map(|before| TrialBaseline {
                 rate: bucket.rate,
                 ..before
@@ -478,7 +429,7 @@ impl Policer {
                 bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
             };
             self.enter(phase, of.now);
-        } else if count.elapsed(of.now) > PROBE_TIME_MAX {
+        } else if count.elapsed(of.now) > self.policed.probe_time_max {
             self.rest(bucket, of);
         }
     }
@@ -487,14 +438,14 @@ impl Policer {
     pub(super) fn pacing(&self, mtu: f64) -> Option<f64> {
         match self.phase {
             Phase::Free => None,
-            Phase::Trial { before, .. } => Some(TRIAL_SHARE * before.rate),
+            Phase::Trial { before, .. } => Some(self.test.trial_share * before.rate),
             // A keyframe may use what the bucket holds, except for a reserve, as that is an
             // estimate.
             Phase::Holding { bucket, .. } => {
                 let spare = bucket.tokens() > (bucket.burst / 4.0).max(2.0 * mtu);
-                Some(if spare { 2.0 } else { HOLD_SHARE } * bucket.rate)
+                Some(if spare { 2.0 } else { self.policed.hold_share } * bucket.rate)
             }
-            Phase::Probing { bucket } => Some(PROBE_GAIN * bucket.rate),
+            Phase::Probing { bucket } => Some(self.policed.probe_gain * bucket.rate),
         }
     }
 
@@ -532,7 +483,7 @@ impl Policer {
 
     /// Whether so much is lost that the path must be the limit.
     pub(super) fn is_losing(&self) -> bool {
-        self.count.bursts >= BURSTS_MIN && self.count.loss_ratio() >= PLAIN_LOSS
+        self.count.bursts >= self.test.bursts_min && self.count.loss_ratio() >= self.test.plain_loss
     }
 
     /// Returns the share of packets that the path loses whatever is sent, 0 to 1.

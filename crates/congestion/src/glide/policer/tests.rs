@@ -1,5 +1,8 @@
 use super::*;
 
+const TEST: constants::LossTest = constants::LossTest::DEFAULT;
+const POLICED: constants::Policed = constants::Policed::DEFAULT;
+
 /// Size of datagrams, in bytes.
 const MTU: f64 = 1200.0;
 /// Rate at which packets are sent before a test, in bytes/s: one packet each ms.
@@ -24,7 +27,7 @@ impl PacketPath {
     fn new() -> Self {
         let now = Instant::now();
         Self {
-            policer: Policer::new(now),
+            policer: Policer::new(&Constants::DEFAULT, now),
             now,
             packets: 0,
             round: now,
@@ -106,7 +109,7 @@ fn loss_of_a_fiftieth_or_less_begins_no_trial() {
 fn a_trial_sends_nine_tenths_of_what_arrived() {
     let mut path = PacketPath::new();
     let after = path.until(10, Policer::is_on_trial);
-    assert!(after >= RATE_TIME_MIN && after < MS * 300, "{after:?}");
+    assert!(after >= TEST.rate_time_min && after < MS * 300, "{after:?}");
     let pace = path.policer.pacing(MTU).expect("a trial has a pace");
     let share = pace / RATE;
     assert!((0.79..0.83).contains(&share), "0.9 of 0.9: {share}");
@@ -146,7 +149,10 @@ fn loss_that_stays_is_random_and_is_not_tested_for_ten_seconds() {
         path
     };
     let pause = random().until(6, Policer::is_on_trial);
-    assert!(pause >= QUIET && pause < QUIET + MS * 2500, "{pause:?}");
+    assert!(
+        pause >= TEST.quiet && pause < TEST.quiet + MS * 2500,
+        "{pause:?}"
+    );
     // More than a radio link can lose is tested at once.
     let pause = random().until(3, Policer::is_on_trial);
     assert!(pause < MS * 500, "{pause:?}");
@@ -158,9 +164,12 @@ fn loss_that_vanishes_shows_the_rate_and_a_probe_confirms_the_policer() {
     let rate = path.policer.rate().expect("it is held");
     assert!((0.85..0.95).contains(&(rate / RATE)), "{rate}");
     let pause = path.until(0, Policer::is_testing);
-    assert!(pause >= REST_FIRST && pause < MS * 550, "{pause:?}");
+    assert!(pause >= POLICED.rest_first && pause < MS * 550, "{pause:?}");
     let probing = path.policer.pacing(MTU).expect("a pace");
-    assert!((probing / rate - PROBE_GAIN).abs() < 1e-9, "{probing}");
+    assert!(
+        (probing / rate - POLICED.probe_gain).abs() < 1e-9,
+        "{probing}"
+    );
     // A tenth on an empty path is plain already; the probe keeps it so.
     assert!(path.policer.is_policed());
     path.until(6, |it| !it.is_testing());
@@ -219,11 +228,14 @@ fn a_probe_without_loss_raises_the_rate() {
     path.until(0, Policer::is_testing);
     let time = path.until(0, |it| it.rate().is_none_or(|rate| rate > before));
     assert!(
-        time < PROBE_TIME_MAX,
+        time < POLICED.probe_time_max,
         "the bucket is empty sooner: {time:?}"
     );
     let after = path.policer.rate().expect("it probes on");
-    assert!((after / before - PROBE_GAIN).abs() < 1e-9, "{after}");
+    assert!(
+        (after / before - POLICED.probe_gain).abs() < 1e-9,
+        "{after}"
+    );
     assert!(path.policer.is_testing(), "and a faster probe follows");
 }
 
@@ -246,9 +258,9 @@ fn loss_at_the_end_of_a_queue_shortens_the_queue_and_slows_nothing() {
     assert_eq!(path.policer.pacing(MTU), None);
     assert_eq!(path.policer.queue_limit(), Some(MS * 20), "0.4 of 50 ms");
     // A longer queue is tried after 8 s, and again until it is not short any more.
-    path.send(0, REST_SHORT);
+    path.send(0, POLICED.rest_short);
     assert_eq!(path.policer.queue_limit(), Some(MS * 30));
-    path.send(0, REST_SHORT * 7);
+    path.send(0, POLICED.rest_short * 7);
     assert_eq!(path.policer.queue_limit(), None);
 }
 
@@ -261,7 +273,7 @@ fn a_queue_longer_than_ours_is_no_case_for_a_trial() {
     assert!(path.policer.is_losing() || path.policer.floor() > 0.0);
     path.queue = MS * 150;
     let mut path = PacketPath {
-        policer: Policer::new(path.now),
+        policer: Policer::new(&Constants::DEFAULT, path.now),
         ..path
     };
     path.until(10, Policer::is_on_trial);
@@ -293,7 +305,7 @@ fn count(began: Instant, delivered: f64, lost: f64, bursts: u32) -> LossCount {
 #[test]
 fn holding_is_doubtful_if_the_loss_stays_or_the_rate_falls_far() {
     let now = Instant::now();
-    let mut policer = Policer::new(now);
+    let mut policer = Policer::new(&Constants::DEFAULT, now);
     assert!(!policer.is_doubtful(0.0), "there was no trial");
     policer.before = Some(TrialBaseline {
         rate: 100.0,
@@ -316,7 +328,7 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
     // Returns the rate that is probed next, or `None` without a probe.
     let probed = |seconds: u64, delivered: f64, burst: f64, queue: Duration| {
         let bucket = Bucket::new(RATE, burst, start);
-        let mut policer = Policer::new(start);
+        let mut policer = Policer::new(&Constants::DEFAULT, start);
         policer.phase = Phase::Probing { bucket };
         policer.count = count(start, delivered, 0.0, 0);
         let of = PolicerInputs {
@@ -338,7 +350,10 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
     let empty = Duration::ZERO;
     // The burst and eight packets are 29,600 bytes.
     assert_eq!(probed(1, 129_000.0, 20_000.0, empty), Ok(RATE));
-    assert_eq!(probed(1, 130_000.0, 20_000.0, empty), Ok(RATE * PROBE_GAIN));
+    assert_eq!(
+        probed(1, 130_000.0, 20_000.0, empty),
+        Ok(RATE * POLICED.probe_gain)
+    );
     assert_eq!(
         probed(1, 130_000.0, 20_000.0, MS * 31),
         Err("free"),
@@ -346,12 +361,12 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
     );
     assert_eq!(
         probed(1, 130_000.0, 20_000.0, MS * 30),
-        Ok(RATE * PROBE_GAIN)
+        Ok(RATE * POLICED.probe_gain)
     );
     // After 6 s, a tenth above the rate is enough, which is 60,000 bytes.
     assert_eq!(
         probed(6, 660_100.0, 200_000.0, empty),
-        Ok(RATE * PROBE_GAIN)
+        Ok(RATE * POLICED.probe_gain)
     );
     assert_eq!(probed(6, 659_900.0, 200_000.0, empty), Err("holding"));
 }
