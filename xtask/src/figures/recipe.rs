@@ -62,13 +62,22 @@ pub(super) enum Need {
     Quiet,
     /// A peer that `cargo xtask test` installs, by its name there.
     Peer(&'static str),
-    /// Peers that the recipe installs or builds by itself, which takes the network.
+    /// Peers without which the recipe has fewer values; it tries to get them, which takes the network.
     Network,
+    /// A peer that is built from source.
+    Source(Source),
     /// A program on the PATH.
     Tool(&'static str),
     /// At least two cores.
     TwoCores,
-    /// nats-server, which is built from source.
+}
+
+/// A peer that is built from source, before the first measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Pion,
+    Live555,
+    MediaMtx,
     Nats,
 }
 
@@ -234,7 +243,10 @@ impl Need {
             Self::Peer(name) | Self::Tool(name) => name.to_owned(),
             Self::Network => "network".to_owned(),
             Self::TwoCores => "two cores".to_owned(),
-            Self::Nats => "nats-server".to_owned(),
+            Self::Source(Source::Pion) => "Pion".to_owned(),
+            Self::Source(Source::Live555) => "live555".to_owned(),
+            Self::Source(Source::MediaMtx) => "MediaMTX".to_owned(),
+            Self::Source(Source::Nats) => "nats-server".to_owned(),
         }
     }
 }

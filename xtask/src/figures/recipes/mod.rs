@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 40] = [
+pub(super) static RECIPES: [Recipe; 41] = [
     processor::SEAL,
     processor::RECORDS,
     processor::BULK,
@@ -50,6 +50,7 @@ pub(super) static RECIPES: [Recipe; 40] = [
     server::FIRST_FRAME,
     server::PUBLISH,
     server::ATTACKS,
+    server::LOGINS,
     server::CLUSTER_LOSS,
 ];
 

@@ -1,6 +1,6 @@
 //! Other servers and stacks under the same load, each beside Glassline in the same minutes.
 
-use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
+use crate::figures::recipe::{Need, Recipe, Source, TENTH, Value, Work};
 
 /// What other recipes differ from.
 const BASE: Recipe = Recipe {
@@ -66,6 +66,12 @@ pub(super) const PION: Recipe = Recipe {
         reports: &["pion", "glassline"],
     },
     turns: 3,
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Source(Source::Pion),
+    ],
     values: &[webrtc(
         "Pion",
         "/pion/steps/viewers=100/server_cpu_ms_per_viewer_second",
@@ -97,6 +103,13 @@ pub(super) const JANUS: Recipe = Recipe {
         ],
         reports: &["janus", "glassline"],
     },
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Peer("Janus"),
+        Need::Source(Source::Pion),
+    ],
     values: &[webrtc(
         "Janus",
         "/janus/steps/viewers=100/server_cpu_ms_per_viewer_second",
@@ -133,6 +146,12 @@ pub(super) const GSTREAMER: Recipe = Recipe {
         ],
     },
     minutes: (2.5, 2.5),
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Peer("GStreamer's RTSP server"),
+    ],
     values: &[
         rtsp(
             "GStreamer",
@@ -175,6 +194,12 @@ pub(super) const LIVE555: Recipe = Recipe {
         ],
         reports: &["live555", "glassline-rtsp"],
     },
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Source(Source::Live555),
+    ],
     values: &[rtsp(
         "live555",
         "/live555/steps/viewers=100/server_cpu_ms_per_viewer_second",
@@ -206,6 +231,12 @@ pub(super) const MEDIAMTX: Recipe = Recipe {
         reports: &["mediamtx", "mediamtx-rtsp", "glassline-rtsp", "glassline"],
     },
     minutes: (2.5, 2.5),
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Source(Source::MediaMtx),
+    ],
     values: &[
         webrtc(
             "MediaMTX",
@@ -276,6 +307,12 @@ pub(super) const WHIP: Recipe = Recipe {
         reports: &["whip"],
     },
     minutes: (3.0, 3.0),
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Source(Source::MediaMtx),
+    ],
     values: &[Value::less(
         "a publisher-second",
         "/whip/servers/server=glassline/server_cpu_ms_per_publisher_second/1",

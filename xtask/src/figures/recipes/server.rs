@@ -1,6 +1,6 @@
 //! What viewers, publishers, clients and attackers cost a server, and what viewers see.
 
-use crate::figures::recipe::{Need, Recipe, TENTH, Tolerance, Value, Work};
+use crate::figures::recipe::{Need, Recipe, Source, TENTH, Tolerance, Value, Work};
 
 /// What other recipes differ from.
 const BASE: Recipe = Recipe {
@@ -453,6 +453,34 @@ const fn longer(name: &'static str, path: &'static str) -> Value {
     Value::less(name, path, "ms").within(0.0, 3.0)
 }
 
+pub(super) const LOGINS: Recipe = Recipe {
+    name: "logins",
+    page: "hardening",
+    about: "1,000 wrong logins a second for half a minute",
+    work: Work::Program(&[
+        "bench",
+        "chaos",
+        "--media-folder",
+        "assets",
+        "--rate",
+        "1000",
+        "--time",
+        "30s",
+        "--only",
+        "logins",
+    ]),
+    minutes: (2.0, 2.0),
+    values: &[
+        Value::less(
+            "server, with viewers",
+            "/actions/name=logins/server_cpu_percent",
+            "% of a core",
+        ),
+        longer("p99 gap longer by", "/actions/name=logins/gap_p99_more_ms"),
+    ],
+    ..BASE
+};
+
 pub(super) const CLUSTER_LOSS: Recipe = Recipe {
     name: "cluster-loss",
     page: "cluster",
@@ -462,7 +490,7 @@ pub(super) const CLUSTER_LOSS: Recipe = Recipe {
         filter: "cluster::figures",
     },
     minutes: (25.0, 25.0),
-    needs: &[Need::Quiet, Need::Nats],
+    needs: &[Need::Quiet, Need::Source(Source::Nats)],
     noise: Tolerance {
         relative: 0.2,
         absolute: 0.1,
