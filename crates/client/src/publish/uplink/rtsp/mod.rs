@@ -120,6 +120,9 @@ pub enum RtspError {
 /// What a user can change about a refusal.
 fn advice(reason: &Closed) -> &'static str {
     match reason {
+        Closed::CredentialsMissing | Closed::CredentialsRefused { .. } => {
+            "; or give the publish token (?token=… behind the URL, or --token)"
+        }
         Closed::Refused { status, .. } => match status.0 {
             401 | 403 => {
                 "; give the publish token (?token=… behind the URL, or --token), or a user \

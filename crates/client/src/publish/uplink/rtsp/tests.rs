@@ -420,6 +420,9 @@ fn refusals_come_with_what_to_change() {
         })
     };
     assert!(refused(401).to_string().contains("--token"));
+    // A wrong token is answered like a missing password.
+    let missing = RtspError::Closed(Closed::CredentialsMissing);
+    assert!(missing.to_string().contains("--token") && !missing.is_transient());
     assert!(refused(409).to_string().contains("another publisher"));
     assert!(refused(409).is_transient() && !refused(403).is_transient());
 }
