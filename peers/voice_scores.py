@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Speech for jitter buffers, and scores of what they play: `glassline bench jitter --quality`.
 
+    voice_scores.py check                        the scores that cannot be given, as JSON
     voice_scores.py make FOLDER SECONDS [WAV…]   speech.s16 at 48 kHz, reference.s16 at 16 kHz
     voice_scores.py score REFERENCE [HEARD…]     a line of JSON for each file, at 16 kHz
 
@@ -17,8 +18,11 @@ import sys
 import warnings
 import wave
 
-import numpy
-from scipy.signal import resample_poly
+try:
+    import numpy
+    from scipy.signal import resample_poly
+except ImportError as error:
+    sys.exit(f"{error}: speech is made and cut with numpy and scipy")
 
 RATE = 16_000
 SPEECH_RATE = 48_000
@@ -30,6 +34,8 @@ QUIET_DB = 40
 PAUSE_MS = 200
 # What is heard may come so much later than what was said.
 LATE_S = 0.1
+# The score of a stretch in which no speech is heard.
+PESQ_LEAST = 1.0
 VOICES = ["en-us+m3", "en-gb+f2", "en-gb-scotland+m7"]
 # The Harvard sentences (IEEE Recommended Practice, 1969), list 1.
 SENTENCES = """The birch canoe slid on the smooth planks. Glue the sheet to the dark blue
@@ -108,9 +114,18 @@ def scorers():
     """By name: a function of reference and heard, or the package that is missing."""
     found = {}
     try:
-        from pesq import pesq
+        from pesq import NoUtterancesError, pesq
 
-        found["pesq_wb"] = lambda said, heard: pesq(RATE, said, heard, "wb")
+        def wide_band(said, heard):
+            if not numpy.any(heard):
+                return PESQ_LEAST
+            try:
+                return pesq(RATE, said, heard, "wb")
+            except NoUtterancesError:
+                # Nothing of the stretch was heard.
+                return PESQ_LEAST
+
+        found["pesq_wb"] = wide_band
     except ImportError as error:
         found["pesq_wb"] = str(error)
     try:
@@ -133,6 +148,14 @@ def score(scorer, reference, heard):
     return float(numpy.mean(parts)) if parts else None
 
 
+def check():
+    print(json.dumps(missing_of(scorers())))
+
+
+def missing_of(found):
+    return {name: why for name, why in found.items() if isinstance(why, str)}
+
+
 def make(folder, seconds, *given):
     folder = pathlib.Path(folder)
     audio = speech(folder, given, float(seconds))
@@ -142,7 +165,7 @@ def make(folder, seconds, *given):
 
 def score_all(reference, *files):
     found = scorers()
-    missing = {name: why for name, why in found.items() if isinstance(why, str)}
+    missing = missing_of(found)
     print(json.dumps(missing), flush=True)
     said = load(reference)
     for path in files:
@@ -157,4 +180,4 @@ def score_all(reference, *files):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {"make": make, "score": score_all}[sys.argv[1]](*sys.argv[2:])
+    {"check": check, "make": make, "score": score_all}[sys.argv[1]](*sys.argv[2:])

@@ -1,9 +1,8 @@
 //! Flags of `bench jitter`, and the writing of its report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,9 +13,12 @@ use glassline_sim::{Delays, Family};
 use serde::Serialize;
 
 use super::files::{OutputPaths, Outputs};
-use super::jitter_quality::Judgement;
+use super::jitter_quality::{Judgement, QualityOptions};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
+
+/// Most traces of one run of --quality.
+const TRACES_MAX: usize = 100;
 
 /// Largest trace file that is read, in bytes.
 const TRACE_BYTES_MAX: u64 = 100 << 20;
@@ -24,9 +26,9 @@ const TRACE_BYTES_MAX: u64 = 100 << 20;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// File of delays, or the name of a family of delays: ar98, ar90, mixed, iid, clean, spikes.
-    /// A seed may follow the name, as ar98:7.
-    #[arg(value_name = "FILE|FAMILY[:SEED]")]
-    trace: String,
+    /// A seed may follow the name, as ar98:7. With --quality, several traces may be given.
+    #[arg(value_name = "FILE|FAMILY[:SEED]", required = true, num_args = 1..=TRACES_MAX)]
+    traces: Vec<String>,
     /// Number of packets to draw from a family.
     #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     packets: u32,
@@ -50,18 +52,8 @@ pub(crate) struct Options {
     /// Let the speaker never pause, so that no buffer can change its delay unnoticed.
     #[arg(long)]
     no_pauses: bool,
-    /// Let each buffer play speech and score it by PESQ-WB and PLCMOS; takes minutes. A score whose
-    /// Python package is missing is skipped. `cargo xtask voice-quality` installs both.
-    #[arg(long)]
-    quality: bool,
-    /// Speak this WAV file, one channel of 16 bits, instead of three voices of espeak-ng.
-    /// Repeatable.
-    #[arg(long, value_name = "FILE", requires = "quality")]
-    speech: Vec<PathBuf>,
-    /// Python with the packages of the scores [default: that of `cargo xtask voice-quality`, or
-    /// python3].
-    #[arg(long, value_name = "PROGRAM", requires = "quality")]
-    python: Option<PathBuf>,
+    #[command(flatten)]
+    quality: QualityOptions,
     /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -74,13 +66,16 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
-    let delays = options.delays()?;
+    if options.quality.is_wanted() {
+        return judge(options, quiet);
+    }
+    let [trace] = options.traces.as_slice() else {
+        return Err(Failure::usage("several traces need --quality"));
+    };
+    let delays = options.delays(trace)?;
     let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
-    let comparison = options.comparison(&delays);
-    if options.quality {
-        return judge(options, &comparison, outputs, &stop, quiet);
-    }
+    let comparison = options.comparison(trace, &delays);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = options.jobs.map_or(cores, usize::from);
     let bar = terminal::bar(quiet);
@@ -109,22 +104,20 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Runs `--quality`.
-fn judge(
-    options: &Options,
-    comparison: &Comparison<'_>,
-    mut outputs: Outputs,
-    stop: &AtomicBool,
-    quiet: bool,
-) -> Result<ExitCode, Failure> {
+fn judge(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let traces = options.traces.iter();
+    let traces = traces.map(|trace| Ok((trace.as_str(), options.delays(trace)?)));
+    let traces = traces.collect::<Result<Vec<_>, Failure>>()?;
+    let mut outputs = Outputs::open(&options.files)?;
+    let stop = interrupt::listen()?;
     let judgement = Judgement {
-        trace: &comparison.trace,
-        stream: comparison.stream,
-        ours: comparison.ours,
-        speech: &options.speech,
-        python: options.python.as_deref(),
+        traces: &traces,
+        interval: options.interval,
+        ours: options.ours(),
+        options: &options.quality,
     };
     let bar = terminal::bar(quiet);
-    let found = judgement.run(stop, |done, all, what| {
+    let found = judgement.run(&stop, |done, all, what| {
         if let Some(bar) = &bar {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
@@ -158,12 +151,12 @@ impl Options {
         }
     }
 
-    /// Delays of the trace that was asked for. The name of a family comes before a file of the
+    /// Delays of a trace that was asked for. The name of a family comes before a file of the
     /// same name; `./ar98` is the file.
-    fn delays(&self) -> Result<Delays, Failure> {
-        let (name, seed) = match self.trace.split_once(':') {
+    fn delays(&self, trace: &str) -> Result<Delays, Failure> {
+        let (name, seed) = match trace.split_once(':') {
             Some((name, seed)) => (name, seed.parse::<u64>().ok()),
-            None => (self.trace.as_str(), Some(1)),
+            None => (trace, Some(1)),
         };
         let delays = match (name.parse::<Family>(), seed) {
             (Ok(family), Some(seed)) => {
@@ -171,11 +164,10 @@ impl Options {
             }
             (Ok(family), None) => {
                 return Err(Failure::usage(format_args!(
-                    "'{}': give the seed as a number, like {family}:7",
-                    self.trace
+                    "'{trace}': give the seed as a number, like {family}:7"
                 )));
             }
-            (Err(unknown), _) => self.file(&unknown)?,
+            (Err(unknown), _) => file(trace, &unknown)?,
         };
         let seed = seed.unwrap_or(1);
         Ok(match self.loss {
@@ -184,24 +176,7 @@ impl Options {
         })
     }
 
-    fn file(&self, unknown: &dyn std::fmt::Display) -> Result<Delays, Failure> {
-        let path = Path::new(&self.trace);
-        let size = std::fs::metadata(path).map_err(|error| {
-            Failure::usage(format_args!("{}: {error}; {unknown}", path.display()))
-        })?;
-        if size.len() > TRACE_BYTES_MAX {
-            return Err(Failure::usage(format_args!(
-                "{}: larger than 100 MiB; cut the trace",
-                path.display()
-            )));
-        }
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::runtime(format_args!("{}: {error}", path.display())))?;
-        Delays::parse(&text)
-            .map_err(|error| Failure::usage(format_args!("{}: {error}", path.display())))
-    }
-
-    fn comparison<'a>(&self, delays: &'a Delays) -> Comparison<'a> {
+    fn ours(&self) -> Ours {
         let mut ours = Ours {
             pull: self.pull,
             has_pauses: !self.no_pauses,
@@ -209,16 +184,37 @@ impl Options {
         };
         ours.config.pace = self.pace;
         ours.config.late_share = self.late_share;
+        ours
+    }
+
+    fn comparison<'a>(&self, trace: &str, delays: &'a Delays) -> Comparison<'a> {
         Comparison {
-            trace: self.trace.clone(),
+            trace: trace.to_owned(),
             stream: Stream {
                 delays,
                 interval: self.interval,
             },
-            ours,
+            ours: self.ours(),
             has_curves: self.files.svg.is_some(),
         }
     }
+}
+
+/// Reads a file of delays; `unknown` says why `trace` is no family.
+fn file(trace: &str, unknown: &dyn std::fmt::Display) -> Result<Delays, Failure> {
+    let path = Path::new(trace);
+    let size = std::fs::metadata(path)
+        .map_err(|error| Failure::usage(format_args!("{}: {error}; {unknown}", path.display())))?;
+    if size.len() > TRACE_BYTES_MAX {
+        return Err(Failure::usage(format_args!(
+            "{}: larger than 100 MiB; cut the trace",
+            path.display()
+        )));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::runtime(format_args!("{}: {error}", path.display())))?;
+    Delays::parse(&text)
+        .map_err(|error| Failure::usage(format_args!("{}: {error}", path.display())))
 }
 
 fn packet_time(text: &str) -> Result<Duration, String> {
@@ -256,7 +252,8 @@ mod tests {
 
     fn delays(flags: &[&str]) -> Result<(Delays, Options), String> {
         let options: Options = test_flags::parse(flags)?;
-        let delays = options.delays().map_err(|failure| failure.to_string())?;
+        let delays = options.delays(&options.traces[0]);
+        let delays = delays.map_err(|failure| failure.to_string())?;
         Ok((delays, options))
     }
 
@@ -264,7 +261,7 @@ mod tests {
     fn a_family_needs_no_more_than_its_name() {
         let (first, options) = delays(&["ar98"]).expect("a family");
         assert_eq!(first.packets().len(), 30_000);
-        assert_eq!(options.comparison(&first).ours.pull.as_micros(), 2_500);
+        assert_eq!(options.ours().pull.as_micros(), 2_500);
         let (same, _) = delays(&["ar98:1"]).expect("with its seed");
         let (other, _) = delays(&["ar98:2", "--loss", "1%"]).expect("another");
         assert_eq!(first, same);
@@ -275,17 +272,28 @@ mod tests {
 
     #[test]
     fn the_default_share_is_the_buffers_own() {
-        let (delays, options) = delays(&["clean"]).expect("a family");
-        assert_eq!(
-            options.comparison(&delays).ours.config,
-            Ours::default().config
-        );
+        let (_, options) = delays(&["clean"]).expect("a family");
+        assert_eq!(options.ours().config, Ours::default().config);
+    }
+
+    #[test]
+    fn several_traces_are_played_with_quality_only() {
+        let options: Options = test_flags::parse(&["ar98:1", "mixed:2"]).expect("flags");
+        assert_eq!(options.traces, ["ar98:1", "mixed:2"]);
+        let failure = run(&options, true).expect_err("one table shows one trace");
+        assert!(failure.to_string().contains("--quality"), "{failure}");
+        let options = ["ar98:1", "nowhere:2", "--quality"];
+        let options: Options = test_flags::parse(&options).expect("flags");
+        let failure = run(&options, true).expect_err("there is no such trace");
+        assert!(failure.to_string().contains("nowhere:2"), "{failure}");
     }
 
     #[test]
     fn what_cannot_be_run_is_named() {
-        let cases: [(&[&str], &str); 8] = [
+        let cases: [(&[&str], &str); 10] = [
+            (&[], "FILE|FAMILY"),
             (&["clean", "--python", "python3"], "--quality"),
+            (&["clean", "--quality", "--coding", "g711"], "voip"),
             (&["ar99"], "choose one of ar98"),
             (&["ar98:x"], "ar98:7"),
             (&["clean", "--pull", "1ms"], "every 2.5ms"),

@@ -10,13 +10,17 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use glassline_lab::jitter::quality::{self, Player};
+use clap::{Args, ValueEnum};
+use glassline_lab::jitter::quality::{self, Coding, Concealment, Player, Purpose};
 use glassline_lab::jitter::report::Figures;
-use glassline_lab::jitter::report::quality::{Difference, Judged, QualityReport, Scores};
+use glassline_lab::jitter::report::quality::{Judged, JudgedTrace, QualityReport, Scores};
 use glassline_lab::jitter::{Ours, Stream};
+use glassline_media::Bitrate;
+use glassline_sim::Delays;
 use serde_json::Value;
 
 use super::interrupt::is_stopped;
+use super::quantity;
 use crate::exit::Failure;
 
 /// The program that makes speech and scores what was heard.
@@ -26,19 +30,84 @@ const SCORES: &str = include_str!("../../peers/voice_scores.py");
 const ENVIRONMENT: &str = "target/peers/voice-quality/bin/python";
 
 /// How to get the environment.
-const REMEDY: &str = "`cargo xtask voice-quality` installs it; --python names another Python";
+const REMEDY: &str = "`cargo xtask voice-quality` installs numpy, scipy, pesq and speechmos with \
+                      their Python, and espeak-ng; --python names another Python";
 
 /// Scores by their names in JSON and in tables.
 const NAMES: [(&str, &str); 2] = [("pesq_wb", "PESQ-WB"), ("plcmos", "PLCMOS")];
 
+// Speech through the buffers. (A doc comment here would replace the command's help.)
+#[derive(Debug, Args)]
+pub(super) struct QualityOptions {
+    /// Let each buffer play speech and score it by PESQ-WB and PLCMOS; takes minutes. A score whose
+    /// Python package is missing is skipped. `cargo xtask voice-quality` installs both.
+    #[arg(long)]
+    quality: bool,
+    /// Speak this WAV file, one channel of 16 bits, instead of three voices of espeak-ng.
+    /// Repeatable.
+    #[arg(long, value_name = "FILE", requires = "quality")]
+    speech: Vec<PathBuf>,
+    /// Python with the packages of the scores [default: that of `cargo xtask voice-quality`, or
+    /// python3].
+    #[arg(long, value_name = "PROGRAM", requires = "quality")]
+    python: Option<PathBuf>,
+    /// How Opus encodes the speech: for few bits, or for the least delay.
+    #[arg(long, value_enum, default_value_t = Purposes::Voip, requires = "quality")]
+    coding: Purposes,
+    /// Bitrate of the speech [default: 32k, of low-delay 48k].
+    #[arg(long, value_name = "RATE", value_parser = quantity::bitrate, requires = "quality")]
+    bitrate: Option<u64>,
+    /// Let Opus expect this share of losses and add in-band FEC, which voip only has.
+    #[arg(long, value_name = "PERCENT", value_parser = quantity::percentage, requires = "quality")]
+    fec: Option<f64>,
+    /// Add a whole copy of each packet to the next one (RFC 2198); the models of NetEq do not use
+    /// the copies.
+    #[arg(long, requires = "quality")]
+    red: bool,
+    /// Conceal losses by Opus's neural network.
+    #[arg(long, requires = "quality")]
+    deep: bool,
+}
+
+/// Purposes of Opus by their names in flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Purposes {
+    Voip,
+    LowDelay,
+}
+
+impl QualityOptions {
+    /// Whether buffers play speech.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.quality
+    }
+
+    fn coding(&self) -> Coding {
+        let (purpose, bps) = match self.coding {
+            Purposes::Voip => (Purpose::Voip, 32_000),
+            Purposes::LowDelay => (Purpose::LowDelay, 48_000),
+        };
+        Coding {
+            purpose,
+            bitrate: Bitrate::from_bps(self.bitrate.unwrap_or(bps)),
+            expected_loss: self.fec.unwrap_or(0.0) / 100.0,
+            repeats: self.red,
+            concealment: match self.deep {
+                true => Concealment::Deep,
+                false => Concealment::Classic,
+            },
+        }
+    }
+}
+
 /// What is played, by whom, and who judges.
 pub(super) struct Judgement<'a> {
-    pub(super) trace: &'a str,
-    pub(super) stream: Stream<'a>,
+    /// Names and delays of the traces.
+    pub(super) traces: &'a [(&'a str, Delays)],
+    /// Time between two packets.
+    pub(super) interval: Duration,
     pub(super) ours: Ours,
-    /// WAV files to speak instead of espeak-ng.
-    pub(super) speech: &'a [PathBuf],
-    pub(super) python: Option<&'a Path>,
+    pub(super) options: &'a QualityOptions,
 }
 
 /// A folder that is removed at the end of the run.
@@ -53,59 +122,84 @@ impl Drop for Folder {
 
 impl Judgement<'_> {
     /// Plays and scores every buffer. Calls `progress` with the steps that are done, all steps,
-    /// and the buffer that is next. `None` if `stop` became true.
+    /// and what is next. `None` if `stop` became true.
     pub(super) fn run(
         &self,
         stop: &AtomicBool,
         mut progress: impl FnMut(usize, usize, &str),
     ) -> Result<Option<QualityReport>, Failure> {
-        let frame = quality::frame_of(self.stream.interval)
+        let frame = quality::frame_of(self.interval)
             .ok_or_else(|| Failure::usage("--quality needs --interval 10ms or 20ms"))?;
+        let coding = self.options.coding();
         let started = glassline_lab::timestamp::now();
         let players = Player::all(self.ours);
-        let steps = 2 * players.len() + 1;
+        // Each buffer plays each trace, and is scored on it.
+        let runs = players.len() * self.traces.len();
+        let steps = 2 * runs + 1;
         progress(0, steps, "speech");
+        self.require_a_score()?;
         let folder = self.folder()?;
         let speech = self.make(&folder.0)?;
-        let spoken = quality::encode(&speech, frame).map_err(Failure::runtime)?;
-        let mut contenders = Vec::new();
+        let spoken = quality::encode(&speech, frame, &coding).map_err(Failure::runtime)?;
+        let mut judged = Vec::new();
         let mut files = Vec::new();
-        for (place, player) in players.iter().enumerate() {
-            if is_stopped(stop) {
-                return Ok(None);
+        for (trace, delays) in self.traces {
+            let stream = Stream {
+                delays,
+                interval: self.interval,
+            };
+            for player in &players {
+                if is_stopped(stop) {
+                    return Ok(None);
+                }
+                let step = 1 + files.len();
+                progress(step, steps, &format!("{} on {trace}", player.name()));
+                let heard = player.play(&stream, &spoken);
+                let file = folder.0.join(format!("{step}.s16"));
+                store(&file, &heard.samples)?;
+                files.push(file);
+                judged.push(Judged {
+                    name: player.name(),
+                    figures: Figures::from(&heard.outcome),
+                    scores: Scores::default(),
+                });
             }
-            progress(1 + place, steps, &player.name());
-            let heard = player.play(&self.stream, &spoken);
-            let file = folder.0.join(format!("{place}.s16"));
-            store(&file, &heard.samples)?;
-            files.push(file);
-            contenders.push(Judged {
-                name: player.name(),
-                figures: Figures::from(&heard.outcome),
-                scores: Scores::default(),
-            });
         }
-        let Some(skipped) = self.score(&folder.0, &files, &mut contenders, stop, |done| {
-            let name = players.get(done).map(Player::name).unwrap_or_default();
-            progress(
-                1 + players.len() + done,
-                steps,
-                &format!("scores of {name}"),
-            );
+        let Some(skipped) = self.score(&folder.0, &files, &mut judged, stop, |done| {
+            let player = players[done % players.len()].name();
+            let trace = self.traces.get(done / players.len());
+            let what = trace.map_or(String::new(), |it| {
+                format!("scores of {player} on {}", it.0)
+            });
+            progress(1 + runs + done, steps, &what);
         })?
         else {
             return Ok(None);
         };
-        Ok(Some(QualityReport {
-            trace: self.trace.to_owned(),
+        let of_traces = self.traces.iter().zip(judged.chunks(players.len()));
+        let traces = of_traces.map(|((trace, delays), judged)| {
+            JudgedTrace::new(trace, delays.packets().len() as u64, judged.to_vec())
+        });
+        Ok(Some(QualityReport::new(
             started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            packets: self.stream.delays.packets().len() as u64,
-            interval_ms: self.stream.interval.as_secs_f64() * 1e3,
+            self.interval.as_secs_f64() * 1e3,
+            coding.to_string(),
             skipped,
-            beside_m98: Difference::of(&contenders[0], &contenders[1]),
-            contenders,
-        }))
+            traces.collect(),
+        )))
+    }
+
+    /// Fails unless the Python can give a score, before anything is played.
+    fn require_a_score(&self) -> Result<(), Failure> {
+        let mut command = self.python();
+        let output = command.arg("check").stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| self.failure(&error.to_string()))?;
+        self.check(Ok(output.status), "no scores can be given")?;
+        let missing = missing(&String::from_utf8_lossy(&output.stdout));
+        match missing.len() < NAMES.len() {
+            true => Ok(()),
+            false => Err(self.failure(&missing.join("; "))),
+        }
     }
 
     fn folder(&self) -> Result<Folder, Failure> {
@@ -116,14 +210,13 @@ impl Judgement<'_> {
         Ok(Folder(folder))
     }
 
-    /// Makes speech for all packets, at 48 kHz.
+    /// Makes speech for the longest trace, at 48 kHz.
     fn make(&self, folder: &Path) -> Result<Vec<f32>, Failure> {
-        let interval: Duration = self.stream.interval;
-        let packets = self.stream.delays.packets().len();
-        let seconds = packets as f64 * interval.as_secs_f64();
+        let packets = self.traces.iter().map(|it| it.1.packets().len()).max();
+        let seconds = packets.unwrap_or(0) as f64 * self.interval.as_secs_f64();
         let mut command = self.python();
         command.arg("make").arg(folder).arg(seconds.to_string());
-        let status = command.args(self.speech).status();
+        let status = command.args(&self.options.speech).status();
         self.check(status, "no speech was made")?;
         let path = folder.join("speech.s16");
         let bytes = std::fs::read(&path)
@@ -139,7 +232,7 @@ impl Judgement<'_> {
         &self,
         folder: &Path,
         files: &[PathBuf],
-        contenders: &mut [Judged],
+        judged: &mut [Judged],
         stop: &AtomicBool,
         mut progress: impl FnMut(usize),
     ) -> Result<Option<Vec<String>>, Failure> {
@@ -158,7 +251,7 @@ impl Judgement<'_> {
             match place.checked_sub(1) {
                 None => skipped = missing(&line),
                 Some(at) => {
-                    if let Some(judged) = contenders.get_mut(at) {
+                    if let Some(judged) = judged.get_mut(at) {
                         judged.scores = scores(&line);
                     }
                     done = place;
@@ -172,8 +265,11 @@ impl Judgement<'_> {
             }
             progress(done);
         }
+        for it in &mut skipped {
+            *it = format!("{it}; {REMEDY}");
+        }
         self.check(child.wait(), "no scores were given")?;
-        if done < contenders.len() {
+        if done < judged.len() {
             return Err(self.failure("scores are missing"));
         }
         Ok(Some(skipped))
@@ -186,7 +282,7 @@ impl Judgement<'_> {
     }
 
     fn interpreter(&self) -> &Path {
-        match self.python {
+        match &self.options.python {
             Some(python) => python,
             None if Path::new(ENVIRONMENT).is_file() => Path::new(ENVIRONMENT),
             None => Path::new("python3"),
@@ -212,7 +308,7 @@ fn missing(line: &str) -> Vec<String> {
     let found: Value = serde_json::from_str(line).unwrap_or_default();
     let named = NAMES.iter().filter_map(|(key, name)| {
         let why = found.get(*key)?.as_str()?;
-        Some(format!("{name}: {why}; {REMEDY}"))
+        Some(format!("{name}: {why}"))
     });
     named.collect()
 }
@@ -238,15 +334,55 @@ fn store(path: &Path, samples: &[f32]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_flags;
 
     #[test]
     fn a_missing_score_is_skipped_by_name() {
         let skipped = missing(r#"{"plcmos": "No module named 'speechmos'"}"#);
-        assert_eq!(skipped.len(), 1);
-        assert!(skipped[0].starts_with("PLCMOS: No module named 'speechmos'; `cargo xtask"));
+        assert_eq!(skipped, ["PLCMOS: No module named 'speechmos'"]);
         assert!(missing("{}").is_empty());
         let given = scores(r#"{"pesq_wb": 3.25}"#);
         assert_eq!((given.pesq_wb, given.plcmos), (Some(3.25), None));
         assert_eq!(scores(r#"{"pesq_wb": null}"#), Scores::default());
+    }
+
+    #[test]
+    fn a_python_that_is_missing_or_gives_no_score_ends_the_run_before_anything_is_played() {
+        let interval = Duration::from_millis(20);
+        let delays = Delays::of_family("clean".parse().expect("a family"), 1, 100, interval);
+        for (python, reason) in [("/nowhere/python3", "No such file"), ("false", "no scores")] {
+            let options = ["--quality", "--python", python];
+            let options: QualityOptions = test_flags::parse(&options).expect("flags");
+            let judgement = Judgement {
+                traces: &[("clean", delays.clone())],
+                interval,
+                ours: Ours::default(),
+                options: &options,
+            };
+            let mut last = 0;
+            let found = judgement.run(&AtomicBool::new(false), |step, _, _| last = step);
+            let error = found.expect_err("there is no judge").to_string();
+            for word in [python, reason, "cargo xtask voice-quality", "pesq"] {
+                assert!(error.contains(word), "{error}");
+            }
+            assert_eq!(last, 0, "nothing was played");
+        }
+    }
+
+    #[test]
+    fn the_coding_follows_from_the_flags() {
+        let coding = |flags: &[&str]| {
+            let options: QualityOptions = test_flags::parse(flags).expect("flags");
+            options.coding()
+        };
+        assert_eq!(coding(&[]), Coding::default());
+        let low = coding(&["--quality", "--coding", "low-delay", "--red", "--deep"]);
+        assert_eq!(
+            (low.purpose, low.bitrate.bps()),
+            (Purpose::LowDelay, 48_000)
+        );
+        assert!(low.repeats && low.concealment == Concealment::Deep);
+        let fec = coding(&["--quality", "--fec", "5%", "--bitrate", "24k"]);
+        assert_eq!((fec.expected_loss, fec.bitrate.bps()), (0.05, 24_000));
     }
 }

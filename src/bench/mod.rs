@@ -114,7 +114,8 @@ Examples:
   glassline bench jitter ar98
   glassline bench jitter mixed:3 --loss 1% --svg mixed.svg --json mixed.json
   glassline bench jitter call.txt --interval 10ms --pull 10ms
-  glassline bench jitter ar98:9 --quality --packets 6000 --fail-if 'beside_m98.pesq_wb_lacks>0.1'
+  glassline bench jitter ar98:9 mixed:9 --quality --fail-if 'beside_m98.pesq_wb_lacks>0.1'
+  glassline bench jitter clean --loss 5% --interval 10ms --quality --coding low-delay --red
   glassline bench jitter ar98:9 --fail-if 'wait_ms.mean>30' --fail-if 'concealed_ratio>0.00093'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
