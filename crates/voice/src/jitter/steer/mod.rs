@@ -217,7 +217,7 @@ impl<D: Decoder> Buffer<D> {
     /// Distances of the current delay from its goals; `None` before the first packet.
     fn distances(&self, now: Instant) -> Option<Distances> {
         let playout = self.playout(now);
-        let outlook = self.target.outlook()?;
+        let outlook = self.target.outlook_beside(self.overdue(now))?;
         let rise = self.steering.parameters.rise;
         let target = self.aim_for(outlook, 1.0);
         Some(Distances {
@@ -226,6 +226,16 @@ impl<D: Decoder> Buffer<D> {
             target: playout - target,
             waits: target - self.target.floor(),
         })
+    }
+
+    /// Least delay of the packet that follows all audio in hand, which has not arrived, in ms.
+    /// There is none while the sender is silent.
+    fn overdue(&self, now: Instant) -> f64 {
+        if self.last.is_some_and(|last| last.begins_silence) {
+            return f64::NEG_INFINITY;
+        }
+        let end = self.queue.end().map_or(self.next, |end| end.max(self.next));
+        self.since(now) - end as f64 * self.frame_ms()
     }
 
     /// Removes a pitch period, or silence, of at most `error` ms (accelerate).

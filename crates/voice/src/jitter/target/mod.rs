@@ -16,6 +16,11 @@
 //! the median and the upper tail of the last seconds replace the highest of the last moments:
 //! following it would only cause stretching.
 //!
+//! A packet that has not come yet counts as well: while it is missing, its delay is at least the
+//! time since it would have come without any. So the playout delay begins to rise before a late
+//! packet is there. A lost packet looks the same until the next one arrives; where losses are the
+//! reason, delays seldom predict each other, and the highest delay counts little.
+//!
 //! The necessary margin is not known beforehand and differs between paths, so it is learned
 //! from its failures. Each millisecond that is concealed because a packet was late widens the
 //! margin, and each second that passes narrows it, so that in the long run the late share is
@@ -192,10 +197,16 @@ impl Target {
         self.learn(-LEARN_PER_MS * self.late_share * ms);
     }
 
-    /// Expected delays; `None` before the first packet.
+    /// Expected delays from the packets that arrived; `None` before the first.
     pub(super) fn outlook(&self) -> Option<Outlook> {
+        self.outlook_beside(f64::NEG_INFINITY)
+    }
+
+    /// Expected delays while a packet is missing that has at least the delay `overdue` in ms,
+    /// unless it is lost; `None` before the first packet.
+    pub(super) fn outlook_beside(&self, overdue: f64) -> Option<Outlook> {
         let highest = self.recent.iter().map(|it| it.delay);
-        let highest = highest.reduce(f64::max)?;
+        let highest = highest.reduce(f64::max)?.max(overdue);
         let first = self.spread_first();
         let spread = self.spread.max(first).max(0.3);
         // Where one delay does not predict the next, the last ones are no guide.

@@ -28,6 +28,22 @@ fn a_queue_is_answered_by_more_than_itself() {
 }
 
 #[test]
+fn a_packet_that_is_missing_counts_as_far_as_one_delay_predicts_the_next() {
+    let playout = |target: &Target, overdue| {
+        let outlook = target.outlook_beside(overdue);
+        outlook.expect("packets came").playout(1.0)
+    };
+    let swinging = settled(|packet| 25.0 + 5.0 * (f64::from(packet) / 25.0).sin());
+    let before = playout(&swinging, f64::NEG_INFINITY);
+    assert_eq!(playout(&swinging, 20.0), before, "it is not late yet");
+    assert!(playout(&swinging, 80.0) > 100.0);
+    // Where delays scatter, a missing packet says nothing about the others.
+    let scattered = settled(|packet| f64::from(packet.wrapping_mul(2_654_435_761) >> 29) * 10.0);
+    let before = playout(&scattered, f64::NEG_INFINITY);
+    assert!((playout(&scattered, 80.0) - before).abs() < 3.0);
+}
+
+#[test]
 fn a_path_that_begins_to_swing_is_followed_soon() {
     // Noise so far: nothing follows from anything.
     let mut target = settled(|packet| f64::from(packet.wrapping_mul(2_654_435_761) >> 31));

@@ -138,6 +138,30 @@ fn the_reference_path_is_waited_for_as_long_as_the_pace_says() {
     assert!(least(steady, 120.0, 0.01), "{steady:?}");
 }
 
+/// Only a packet that had come could raise the delay, which is after the audio ran out.
+#[test]
+fn the_delay_rises_while_a_packet_is_overdue() {
+    // One delay predicts the next. Then a packet is held up, and others queue behind it.
+    let path = |packet: u64| {
+        let wave = 20.0 + 20.0 * (packet as f64 / 12.0).sin();
+        let held = match packet.checked_sub(1_000) {
+            Some(behind) => (70.0 - 20.0 * behind as f64).max(0.0),
+            None => 0.0,
+        };
+        Some(Duration::from_secs_f64((wave + held) / 1e3))
+    };
+    let mut call = Call::new(path);
+    // The packet is sent after 20 s and comes 110 ms later, the one before it after 20,020 ms.
+    call.run(millis(20_030));
+    let before = call.report().counts;
+    call.run(millis(70));
+    let inserted = call.report().counts.frames_inserted - before.frames_inserted;
+    assert!(inserted >= 40, "{inserted} frames of 8 kHz");
+    call.run(millis(500));
+    let concealed = call.report().counts.frames_concealed - before.frames_concealed;
+    assert!(concealed < 280, "{concealed} frames of 8 kHz");
+}
+
 /// As Chromium does, which measures with them how much the path takes.
 #[test]
 fn probes_without_audio_are_neither_lost_nor_silence() {
