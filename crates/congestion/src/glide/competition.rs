@@ -26,6 +26,8 @@ pub(super) struct Competition {
     rival: Option<Cubic>,
     /// The probe that is under way.
     probe: Option<ElasticityProbe>,
+    /// The only probe that the present competition rests on, until its finding is tested.
+    doubt: Option<Evidence>,
     /// Probes in a row that found the queue foreign.
     foreign: u32,
     /// Probes in a row that found the queue ours, while competing.
@@ -57,6 +59,32 @@ struct ElasticityProbe {
     response: Option<ProbeResponse>,
 }
 
+/// What a probe found.
+#[derive(Clone, Copy, Debug)]
+struct Finding {
+    /// Share of the expected change that the queue showed.
+    share: f64,
+    /// The end of the probe, if it alone is reason enough to compete: a queue longer than
+    /// ours can be did not respond.
+    evidence: Option<Evidence>,
+}
+
+/// The end of a probe to which the queue did not respond.
+///
+/// A fade of a radio link during the probe looks the same, until the window is larger again:
+/// then a queue of our own grows by as much.
+#[derive(Clone, Copy, Debug)]
+struct Evidence {
+    /// When the probe ended.
+    ended: Instant,
+    /// Bytes in flight during the probe.
+    in_flight: f64,
+    /// Queueing delay at the end of the probe.
+    queue: Duration,
+    /// Rate at which the path delivered during the probe, in bytes/s.
+    rate: f64,
+}
+
 /// Measurement by packets that were sent after the window had shrunk.
 #[derive(Clone, Copy, Debug)]
 struct ProbeResponse {
@@ -71,6 +99,8 @@ struct ProbeResponse {
 pub(super) struct ProbeInputs {
     /// Present window, in bytes.
     pub(super) window: f64,
+    /// Smallest window, in bytes.
+    pub(super) window_least: f64,
     /// Size of datagrams, in bytes.
     pub(super) mtu: f64,
     /// Sustained delivery rate, in bytes/s.
@@ -99,6 +129,7 @@ impl Competition {
             constants,
             rival: None,
             probe: None,
+            doubt: None,
             foreign: 0,
             ours: 0,
             left_at: None,
@@ -155,14 +186,12 @@ impl Competition {
                 probe.reached = Some(now);
             }
             let shortest_queue = probe.observe(ack, queue);
-            let (began, expected, before) = (probe.began, probe.expected, probe.queue);
-            let late = now.saturating_duration_since(began);
+            let late = now.saturating_duration_since(probe.began);
             if let Some(shortest) = shortest_queue {
+                let finding = probe.finding(shortest, now, queue, of, &self.constants);
                 self.probe = None;
                 self.probed_at = Some(now);
-                let shrunk = before.saturating_sub(shortest.saturating_sub(of.noise));
-                let share = shrunk.as_secs_f64() / expected.as_secs_f64();
-                return self.conclude(share, now, queue, of);
+                return self.conclude(&finding, now, queue, of);
             }
             if late > queue.smoothed() * 6 + Duration::from_secs(1) {
                 self.probe = None;
@@ -177,7 +206,9 @@ impl Competition {
         }
         if self.is_active() {
             let empty = self.queued.map(|at| now.saturating_duration_since(at));
-            if empty.is_some_and(|empty| empty > self.constants.empty) {
+            if empty.is_some_and(|empty| empty > self.constants.empty)
+                || self.is_refuted(ack, queue, of)
+            {
                 return Some(self.leave(now));
             }
         } else {
@@ -220,14 +251,15 @@ impl Competition {
         queue.full_for(now) > period && since.is_none_or(|since| since > pause)
     }
 
-    /// Concludes from a probe: `share` of the expected change that the queue showed.
+    /// Concludes from what a probe found.
     fn conclude(
         &mut self,
-        share: f64,
+        finding: &Finding,
         now: Instant,
         queue: &mut Queue,
         of: &ProbeInputs,
     ) -> Option<ModeChange> {
+        let share = finding.share;
         if share >= self.constants.ours {
             self.foreign = 0;
             self.ours += 1;
@@ -238,15 +270,12 @@ impl Competition {
         }
         self.ours = 0;
         self.foreign += 1;
-        let enough = if self.is_recent(now) {
-            1
-        } else {
-            self.constants.foreign_min
-        };
-        if !self.is_active() && self.foreign >= enough {
+        let is_confirmed = self.is_recent(now) || self.foreign >= self.constants.foreign_min;
+        if !self.is_active() && (is_confirmed || finding.evidence.is_some()) {
+            self.doubt = finding.evidence.filter(|_| !is_confirmed);
             let aim = self.aim(of.window, share);
             // A queue that did not respond certainly belongs to others: the window that was
-            // given up in the meantime, less what CUBIC gives up for a loss, is ours.
+            // given up in the meantime is ours.
             let window = if share < self.constants.unnoticed {
                 of.window.max(self.constants.kept * self.uncontested_window)
             } else {
@@ -276,9 +305,32 @@ impl Competition {
         window * (fair / share.max(fair / self.constants.aim_max))
     }
 
+    /// Whether the queue grew with our window after competition began by a single probe, and
+    /// so is ours.
+    #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
+    fn is_refuted(&mut self, ack: &Ack<'_>, queue: &Queue, of: &ProbeInputs) -> bool {
+        let Some(doubt) = self.doubt else {
+            return false;
+        };
+        // Packets that were sent a round trip later met a queue with the larger window in it.
+        let since = doubt.ended + queue.smoothed();
+        if ack.packets.last().is_none_or(|newest| newest.sent < since) {
+            return false;
+        }
+        let more = ack.in_flight_before as f64 - doubt.in_flight;
+        let expected = Duration::from_secs_f64((more / doubt.rate).clamp(0.0, 60.0));
+        if expected < smallest_change(queue, of.noise, &self.constants) || !of.may_probe {
+            return false;
+        }
+        self.doubt = None;
+        let grown = queue.delay().saturating_sub(doubt.queue);
+        grown.as_secs_f64() >= self.constants.grown * expected.as_secs_f64()
+    }
+
     /// Ends the competitive mode and returns that change.
     fn leave(&mut self, now: Instant) -> ModeChange {
         self.rival = None;
+        self.doubt = None;
         self.foreign = 0;
         self.ours = 0;
         self.probed_at = None;
@@ -323,6 +375,33 @@ impl ElasticityProbe {
             reached: None,
             response: None,
         })
+    }
+
+    /// Returns what the probe found. `shortest`: shortest queueing delay that it met.
+    fn finding(
+        &self,
+        shortest: Duration,
+        now: Instant,
+        queue: &Queue,
+        of: &ProbeInputs,
+        constants: &constants::Competition,
+    ) -> Finding {
+        let shrunk = self.queue.saturating_sub(shortest.saturating_sub(of.noise));
+        let share = shrunk.as_secs_f64() / self.expected.as_secs_f64();
+        // What the smallest window did not let shrink says nothing.
+        let is_evident = share < constants.unnoticed
+            && self.window >= of.window_least
+            && self.queue > of.target.mul_f64(constants.evident_targets);
+        let seconds = (queue.least() + shortest).as_secs_f64();
+        Finding {
+            share,
+            evidence: is_evident.then_some(Evidence {
+                ended: now,
+                in_flight: self.window,
+                queue: shortest,
+                rate: self.window / seconds.max(1e-3),
+            }),
+        }
     }
 
     /// Records an acknowledgement. Returns the shortest queueing delay of packets that were

@@ -340,6 +340,7 @@ impl Controller for Glide {
             let filled = ack.in_flight_before as f64 >= self.constants().filled * window;
             let of = ProbeInputs {
                 window,
+                window_least: self.least_window(),
                 mtu: self.mtu,
                 rate: self.delivery.sustained().unwrap_or(f64::INFINITY),
                 noise: self.noise(),

@@ -287,3 +287,61 @@ fn an_encoder_that_follows_is_not_led_down_by_our_own_pacing() {
     let found = goodput_between(&sender, 25.0, 45.0);
     assert!(found > 0.8 * 6.0, "{found} Mbit/s");
 }
+
+#[test]
+fn a_camera_beside_cubic_in_a_long_queue_is_not_starved() {
+    // The foreign queue is longer than any of ours within a second, and every probe takes
+    // several of its round trips: the window must not stay at a few datagrams meanwhile.
+    for (mbps, round_trip, queue, camera, least) in
+        [(1.0, 200, 3.0, 0.5, 0.3), (1.5, 150, 1.6, 0.6, 0.55)]
+    {
+        for seed in 1..=3 {
+            let path = Bottleneck {
+                mbps,
+                round_trip: Duration::from_millis(round_trip),
+                queue_bytes: bytes(mbps, queue),
+                jitter: Duration::from_millis(5),
+                ..PLAIN
+            };
+            let mut senders = [
+                start(Config::default()).from(TrafficSource::Camera(camera)),
+                Sender::bulk(Algorithm::Cubic).active(15.0, 1e9),
+            ];
+            path.run(&mut senders, 45, seed);
+            let begun = first(&senders[0], |it| it.competing);
+            let delivered = goodput_between(&senders[0], 25.0, 45.0) / camera;
+            assert!(
+                begun.is_some_and(|at| at < 21.0) && delivered > least,
+                "{mbps} Mbit/s, seed {seed}: competing from {begun:?}, {delivered} of the camera"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fade_during_a_probe_is_refuted_when_the_window_is_back() {
+    // The rate changes at random, and one of the probes falls into a fade. Without the test
+    // by the larger window, the flow would be a rival of nobody for 40 s.
+    let competing = |grown| {
+        let mut config = Config::default();
+        config.constants.competition.grown = grown;
+        let mut rng = glassline_sim::Rng::new(7);
+        let path = Bottleneck {
+            mbps: 4.0,
+            round_trip: Duration::from_millis(90),
+            queue_bytes: bytes(4.0, 0.9),
+            ..PLAIN
+        };
+        let mut path = Path::new(path, 7);
+        let mut senders = [start(config)];
+        for _ in 0..300 {
+            path.bottleneck.mbps = 4.0 * (0.2 + 1.2 * rng.unit() * rng.unit());
+            path.run(&mut senders, Duration::from_millis(400));
+        }
+        let points = senders[0].curve.iter();
+        points.filter(|point| point.path_model.competing).count()
+    };
+    let (tested, believed) = (competing(0.5), competing(5.0));
+    assert!(tested < 30, "{tested} tenths of a second");
+    assert!(believed > 200, "{believed} tenths of a second");
+}

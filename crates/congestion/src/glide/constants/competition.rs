@@ -13,6 +13,12 @@ group! {
         own_targets: u32 = 2,
         /// Probes in a row that must find the queue foreign before competition begins.
         foreign_min: u32 = 2,
+        /// Queue targets above which one probe is enough if the queue does not respond: the
+        /// window's bound makes no queue of our own that long.
+        evident_targets: f64 = 2.5,
+        /// Least share of what was given back after such a probe by which a queue of our own
+        /// grows.
+        grown: f64 = 0.5,
         /// Probes in a row that must find the queue ours before competition ends.
         ours_min: u32 = 3,
         /// Time after competition during which the smallest round trip may include the
@@ -28,8 +34,8 @@ group! {
         small: f64 = 0.42,
         /// Share above which a fade of a radio link responds to a probe.
         unnoticed: f64 = 0.2,
-        /// CUBIC's decrease (RFC 9438 §4.6).
-        kept: f64 = 0.7,
+        /// Share of the window before the others came with which competition begins.
+        kept: f64 = 1.0,
         /// Largest ratio of a window's aim to the window, because a probe is not exact.
         aim_max: f64 = 4.0,
         /// Largest share of the window that a probe holds back.
