@@ -95,7 +95,7 @@ fn main() {
         );
         let beside = Some(("dimpl", c.sum()));
         figure::print(
-            &format!("{record}, by dimpl"),
+            &format!("{record}, and dimpl"),
             a.sum(),
             "ns",
             "less",

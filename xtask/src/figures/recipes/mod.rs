@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 41] = [
+pub(super) static RECIPES: [Recipe; 42] = [
     processor::SEAL,
     processor::RECORDS,
     processor::BULK,
@@ -19,6 +19,7 @@ pub(super) static RECIPES: [Recipe; 41] = [
     processor::DATA_NO_OFFLOAD,
     processor::DATA_LOSS,
     processor::SCTP_COST,
+    processor::SCTP_MESSAGES,
     processor::IDLE,
     processor::SEND,
     processor::SEND_1000,

@@ -190,6 +190,19 @@ pub(super) const SCTP_COST: Recipe = Recipe {
     ..BASE
 };
 
+pub(super) const SCTP_MESSAGES: Recipe = Recipe {
+    name: "sctp-messages",
+    about: "small messages by SCTP in memory, ours, dcsctp and sctp-proto",
+    work: Work::Bench {
+        package: "glassline-sctp",
+        target: "memory",
+        arguments: &["messages"],
+    },
+    minutes: (2.0, 2.0),
+    turns: 1,
+    ..BASE
+};
+
 pub(super) const IDLE: Recipe = Recipe {
     name: "idle",
     about: "memory of an idle peer with a channel",
