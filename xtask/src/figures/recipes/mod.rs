@@ -56,7 +56,11 @@ pub(super) static RECIPES: [Recipe; 42] = [
 ];
 
 /// Pages, or parts of them, that have another way of being measured, and why.
-pub(super) const ELSEWHERE: [(&str, &str); 8] = [
+pub(super) const ELSEWHERE: [(&str, &str); 9] = [
+    (
+        "congestion-constants",
+        "`glassline bench congestion --sensitivity glide`, in virtual time: no figure of a processor",
+    ),
     (
         "fuzzing",
         "`cargo xtask fuzz --long` writes the page; it takes hours",
