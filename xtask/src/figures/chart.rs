@@ -9,8 +9,8 @@ use super::record::Run;
 
 /// Sizes in pixels.
 const ROW: f64 = 17.0;
-const LABELS: f64 = 400.0;
-const WIDTH: f64 = 960.0;
+const LABELS: f64 = 450.0;
+const WIDTH: f64 = 1010.0;
 const TOP: f64 = 30.0;
 const MARGIN: f64 = 24.0;
 
@@ -92,8 +92,11 @@ fn rows(columns: &[Column<'_>]) -> Vec<Row> {
             let latest = columns.iter().map(|it| it.latest(recipe.name, &name));
             let besides: Vec<_> = latest.map(|it| it?.value.beside.as_ref()).collect();
             if let Some(beside) = besides.iter().flatten().next() {
+                // Values that are compared twice have the second one in their name.
+                let compared = format!(", and {}", beside.name);
+                let value = name.strip_suffix(&compared).unwrap_or(&name);
                 rows.push(Row {
-                    label: format!("{}: {name} ÷ {}", recipe.name, beside.name),
+                    label: format!("{}: {value} ÷ {}", recipe.name, beside.name),
                     ratios: besides.iter().map(|it| it.map(|it| it.ratio)).collect(),
                 });
             }
