@@ -23,7 +23,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 const FRAME: (Duration, usize) = (Duration::from_micros(33_333), 5_400);
 const PACKET: (Duration, usize) = (Duration::from_millis(20), 100);
 
-/// What wakes up for each unit of the stream does with the unit.
+/// What a task does with each unit of the stream for which it wakes up.
 enum Work {
     /// Nothing, which is the cost of the wake-up alone.
     None,

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::recipe::{Need, Recipe, Source, Work};
+use super::recipe::{BuiltPeer, Need, Recipe, Work};
 use crate::{install, process};
 
 /// Programs that recipes run.
@@ -85,10 +85,10 @@ pub(super) fn provide(recipe: &Recipe) -> Result<(), String> {
     for need in recipe.needs {
         match need {
             Need::Peer(name) => install::peer(name)?,
-            Need::Source(Source::Nats) => install::nats().map(drop)?,
-            Need::Source(Source::Pion) => install::go_peers()?,
-            Need::Source(Source::Live555) => install::live555().map(drop)?,
-            Need::Source(Source::MediaMtx) => install::mediamtx().map(drop)?,
+            Need::BuiltPeer(BuiltPeer::Nats) => install::nats().map(drop)?,
+            Need::BuiltPeer(BuiltPeer::Pion) => install::go_peers()?,
+            Need::BuiltPeer(BuiltPeer::Live555) => install::live555().map(drop)?,
+            Need::BuiltPeer(BuiltPeer::MediaMtx) => install::mediamtx().map(drop)?,
             Need::Tool(name) if process::find(name).is_none() => {
                 return Err(format!("`{name}` is not on the PATH"));
             }

@@ -65,7 +65,7 @@ pub(super) enum Need {
     /// Peers without which the recipe has fewer values; it tries to get them, which takes the network.
     Network,
     /// A peer that is built from source.
-    Source(Source),
+    BuiltPeer(BuiltPeer),
     /// A program on the PATH.
     Tool(&'static str),
     /// At least two cores.
@@ -74,7 +74,7 @@ pub(super) enum Need {
 
 /// A peer that is built from source, before the first measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum BuiltPeer {
     Pion,
     Live555,
     MediaMtx,
@@ -243,10 +243,10 @@ impl Need {
             Self::Peer(name) | Self::Tool(name) => name.to_owned(),
             Self::Network => "network".to_owned(),
             Self::TwoCores => "two cores".to_owned(),
-            Self::Source(Source::Pion) => "Pion".to_owned(),
-            Self::Source(Source::Live555) => "live555".to_owned(),
-            Self::Source(Source::MediaMtx) => "MediaMTX".to_owned(),
-            Self::Source(Source::Nats) => "nats-server".to_owned(),
+            Self::BuiltPeer(BuiltPeer::Pion) => "Pion".to_owned(),
+            Self::BuiltPeer(BuiltPeer::Live555) => "live555".to_owned(),
+            Self::BuiltPeer(BuiltPeer::MediaMtx) => "MediaMTX".to_owned(),
+            Self::BuiltPeer(BuiltPeer::Nats) => "nats-server".to_owned(),
         }
     }
 }

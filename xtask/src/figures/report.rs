@@ -15,7 +15,7 @@ const MARK: &str = "figure: ";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct FigureLine {
     name: String,
     value: f64,
     unit: String,
@@ -45,7 +45,7 @@ pub(super) fn from_lines(text: &str, noise: Tolerance) -> Result<Vec<Measurement
         let Some((_, object)) = line.split_once(MARK) else {
             continue;
         };
-        let line: Line =
+        let line: FigureLine =
             serde_json::from_str(object).map_err(|error| format!("{error}: {MARK}{object}"))?;
         if found.iter().any(|it| it.name == line.name) {
             return Err(format!("two figures are called `{}`", line.name));

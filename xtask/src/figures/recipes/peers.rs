@@ -1,6 +1,6 @@
 //! Other servers and stacks under the same load, each beside Glassline in the same minutes.
 
-use crate::figures::recipe::{Need, Recipe, Source, TENTH, Value, Work};
+use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Value, Work};
 
 /// What other recipes differ from.
 const BASE: Recipe = Recipe {
@@ -70,7 +70,7 @@ pub(super) const PION: Recipe = Recipe {
         Need::Quiet,
         Need::TwoCores,
         Need::Peer("FFmpeg"),
-        Need::Source(Source::Pion),
+        Need::BuiltPeer(BuiltPeer::Pion),
     ],
     values: &[webrtc(
         "Pion",
@@ -108,7 +108,7 @@ pub(super) const JANUS: Recipe = Recipe {
         Need::TwoCores,
         Need::Peer("FFmpeg"),
         Need::Peer("Janus"),
-        Need::Source(Source::Pion),
+        Need::BuiltPeer(BuiltPeer::Pion),
     ],
     values: &[webrtc(
         "Janus",
@@ -198,7 +198,7 @@ pub(super) const LIVE555: Recipe = Recipe {
         Need::Quiet,
         Need::TwoCores,
         Need::Peer("FFmpeg"),
-        Need::Source(Source::Live555),
+        Need::BuiltPeer(BuiltPeer::Live555),
     ],
     values: &[rtsp(
         "live555",
@@ -235,7 +235,7 @@ pub(super) const MEDIAMTX: Recipe = Recipe {
         Need::Quiet,
         Need::TwoCores,
         Need::Peer("FFmpeg"),
-        Need::Source(Source::MediaMtx),
+        Need::BuiltPeer(BuiltPeer::MediaMtx),
     ],
     values: &[
         webrtc(
@@ -311,7 +311,7 @@ pub(super) const WHIP: Recipe = Recipe {
         Need::Quiet,
         Need::TwoCores,
         Need::Peer("FFmpeg"),
-        Need::Source(Source::MediaMtx),
+        Need::BuiltPeer(BuiltPeer::MediaMtx),
     ],
     values: &[Value::less(
         "a publisher-second",

@@ -1,6 +1,6 @@
 //! What viewers, publishers, clients and attackers cost a server, and what viewers see.
 
-use crate::figures::recipe::{Need, Recipe, Source, TENTH, Tolerance, Value, Work};
+use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Tolerance, Value, Work};
 
 /// What other recipes differ from.
 const BASE: Recipe = Recipe {
@@ -490,7 +490,7 @@ pub(super) const CLUSTER_LOSS: Recipe = Recipe {
         filter: "cluster::figures",
     },
     minutes: (25.0, 25.0),
-    needs: &[Need::Quiet, Need::Source(Source::Nats)],
+    needs: &[Need::Quiet, Need::BuiltPeer(BuiltPeer::Nats)],
     noise: Tolerance {
         relative: 0.2,
         absolute: 0.1,
