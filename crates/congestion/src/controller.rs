@@ -107,6 +107,8 @@ pub struct Ack<'a> {
     pub round_trips: &'a RoundTrips,
     /// Delivery rate that the acknowledgement shows.
     pub rate: RateSample,
+    /// Time for which the application has had more to send than was sent, without a break.
+    pub backlogged: Duration,
 }
 
 /// A packet that was acknowledged.

@@ -147,6 +147,22 @@ impl Cubic {
         }
     }
 
+    /// Raises the window to `window` bytes, unless a loss is being repaired.
+    pub(crate) fn lift(&mut self, window: f64) {
+        if self.recovery.is_none() && window > self.window {
+            self.window = window;
+            self.threshold = window;
+            self.window_max = self.window_max.max(window);
+            self.epoch = None;
+        }
+    }
+
+    /// Makes the window grow back to `window` bytes or more after the latest decrease.
+    pub(crate) fn return_to(&mut self, window: f64) {
+        self.window_max = self.window_max.max(window);
+        self.epoch = None;
+    }
+
     /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu

@@ -67,6 +67,9 @@ pub struct Flow {
     newest_delivered: Option<DeliveredPacket>,
     /// Bytes delivered in all up to which rates are limited by the application.
     app_limited_until: Option<u64>,
+    /// When the application began to have more to send than the path took; `None` while it
+    /// has nothing to send.
+    backlogged_since: Option<Instant>,
     /// Delivery rates of the last second, in bytes/s.
     delivery: Windowed<f64, Largest>,
     /// Detects that the path is the limit although the application had little to send.
@@ -150,6 +153,7 @@ impl Flow {
             flight_began: None,
             newest_delivered: None,
             app_limited_until: None,
+            backlogged_since: None,
             delivery: Windowed::new(DELIVERY_WINDOW),
             trend: Trend::default(),
             path_limited: false,
@@ -196,6 +200,12 @@ impl Flow {
     /// Records that the application has nothing to send although window and pacing allow
     /// it.
     pub fn on_app_limited(&mut self) {
+        self.backlogged_since = None;
+        self.limit_rates();
+    }
+
+    /// Marks the rates of what is in flight as lower bounds of the path's.
+    fn limit_rates(&mut self) {
         let until = self.totals.delivered + self.in_flight;
         self.app_limited_until = Some(until.max(1));
     }
@@ -262,6 +272,7 @@ impl Flow {
             self.delivery.record(carried, now);
         }
         let bytes = self.acked.iter().map(|acked| acked.bytes).sum();
+        let since = *self.backlogged_since.get_or_insert(now);
         self.controller.on_ack(&Ack {
             now,
             packets: &self.acked,
@@ -271,9 +282,10 @@ impl Flow {
             rtt: Some(rtt),
             round_trips: &self.round_trips,
             rate,
+            backlogged: now.saturating_duration_since(since),
         });
         if self.controller.is_holding_back() {
-            self.on_app_limited();
+            self.limit_rates();
         }
     }
 

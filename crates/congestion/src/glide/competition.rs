@@ -11,10 +11,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Ack;
 use crate::cubic::Cubic;
+use crate::{Ack, Controller as _, Loss};
 
 use super::constants;
+use super::elasticity::{
+    ElasticityProbe, Evidence, Finding, ProbeInputs, Restored, smallest_change,
+};
 use super::queue::Queue;
 
 /// State of the competitive mode.
@@ -38,79 +41,22 @@ pub(super) struct Competition {
     probed_at: Option<Instant>,
     /// When there was last a queue long enough to probe.
     queued: Option<Instant>,
-    /// Window when the queue last had its target length or less, in bytes.
-    uncontested_window: f64,
+    /// What was known when the queue last had its target length or less.
+    uncontested: Uncontested,
+    /// Window up to which CUBIC's window keeps the fair rate while the queue grows, in
+    /// bytes; `None` after the first loss, which shows the share better.
+    lift: Option<f64>,
 }
 
-/// An elasticity probe: the window is held back to see what the queue does.
+/// What is known of a path without a competitor.
 #[derive(Clone, Copy, Debug)]
-struct ElasticityProbe {
-    /// When the probe began.
-    began: Instant,
-    /// Bytes that may be in flight during the probe.
+struct Uncontested {
+    /// Window, in bytes.
     window: f64,
-    /// Queueing delay when the probe began.
-    queue: Duration,
-    /// How much a queue of our own would shrink.
-    expected: Duration,
-    /// When the bytes in flight had come down to `window`.
-    reached: Option<Instant>,
-    /// What was measured since then.
-    response: Option<ProbeResponse>,
-}
-
-/// What a probe found.
-#[derive(Clone, Copy, Debug)]
-struct Finding {
-    /// Share of the expected change that the queue showed.
-    share: f64,
-    /// The end of the probe, if it alone is reason enough to compete: a queue longer than
-    /// ours can be did not respond.
-    evidence: Option<Evidence>,
-}
-
-/// The end of a probe to which the queue did not respond.
-///
-/// A fade of a radio link during the probe looks the same, until the window is larger again:
-/// then a queue of our own grows by as much.
-#[derive(Clone, Copy, Debug)]
-struct Evidence {
-    /// When the probe ended.
-    ended: Instant,
-    /// Bytes in flight during the probe.
-    in_flight: f64,
-    /// Queueing delay at the end of the probe.
-    queue: Duration,
-    /// Rate at which the path delivered during the probe, in bytes/s.
-    rate: f64,
-}
-
-/// Measurement by packets that were sent after the window had shrunk.
-#[derive(Clone, Copy, Debug)]
-struct ProbeResponse {
-    /// When the first of them was acknowledged.
-    first: Instant,
-    /// Shortest queueing delay that they met.
-    shortest: Duration,
-}
-
-/// What a probe depends on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProbeInputs {
-    /// Present window, in bytes.
-    pub(super) window: f64,
-    /// Smallest window, in bytes.
-    pub(super) window_least: f64,
-    /// Size of datagrams, in bytes.
-    pub(super) mtu: f64,
-    /// Sustained delivery rate, in bytes/s.
-    pub(super) rate: f64,
-    /// Accuracy of round trips, which uneven acknowledgements limit.
-    pub(super) noise: Duration,
-    /// Queueing delay that the flow aims at.
-    pub(super) target: Duration,
-    /// Whether a probe may begin: the window is used, and no other probe is under way.
-    pub(super) may_probe: bool,
+    /// Rate that is fair beside one other flow, in bytes/s.
+    fair_rate: f64,
+    /// Mean change of the path's rate; see [`Delivery`](super::delivery::Delivery).
+    unsteadiness: f64,
 }
 
 /// A change of mode that a probe causes.
@@ -135,7 +81,12 @@ impl Competition {
             left_at: None,
             probed_at: None,
             queued: None,
-            uncontested_window: 0.0,
+            uncontested: Uncontested {
+                window: 0.0,
+                fair_rate: 0.0,
+                unsteadiness: 1.0,
+            },
+            lift: None,
         }
     }
 
@@ -204,6 +155,9 @@ impl Competition {
         {
             self.queued = Some(now);
         }
+        if of.may_probe {
+            self.keep_rate(queue);
+        }
         if self.is_active() {
             let empty = self.queued.map(|at| now.saturating_duration_since(at));
             if empty.is_some_and(|empty| empty > self.constants.empty)
@@ -216,17 +170,22 @@ impl Competition {
                 self.foreign = 0;
             }
             if queue.delay() <= of.target && self.foreign == 0 {
-                self.uncontested_window = of.window;
+                self.uncontested = Uncontested {
+                    window: of.window,
+                    fair_rate: of.fair_rate,
+                    unsteadiness: of.unsteadiness,
+                };
             }
         }
-        if of.may_probe && self.is_due(now, queue, of.target) {
+        if of.may_probe && self.is_due(now, queue, of) {
             self.probe = ElasticityProbe::new(ack, queue, of, &self.constants);
         }
         None
     }
 
-    /// Whether it is time for a probe. `target`: queueing delay that the flow aims at.
-    fn is_due(&self, now: Instant, queue: &Queue, target: Duration) -> bool {
+    /// Whether it is time for a probe.
+    fn is_due(&self, now: Instant, queue: &Queue, of: &ProbeInputs) -> bool {
+        let target = of.target;
         let smoothed = queue.smoothed();
         let since = self.probed_at.map(|at| now.saturating_duration_since(at));
         if self.is_active() {
@@ -241,13 +200,22 @@ impl Competition {
         }
         // Round trips as long as our own queue would make them; another flow's queue makes
         // them longer.
-        let period =
-            (queue.least() + target * self.constants.own_targets) * self.constants.full_rounds;
+        let round = queue.least() + target * self.constants.own_targets;
+        let period = round * self.constants.full_rounds;
         let pause = if self.foreign > 0 {
             smoothed * 2
         } else {
             period
         };
+        // A queue longer than ours can be, on a path whose rate was steady, cannot wait: the
+        // window shrinks meanwhile, and an encoder follows.
+        let is_sudden = queue.delay() > target.mul_f64(self.constants.evident_targets);
+        let period = if is_sudden && self.foreign == 0 && !self.is_fading() {
+            round * self.constants.evident_rounds
+        } else {
+            period
+        };
+        let pause = pause.min(period);
         queue.full_for(now) > period && since.is_none_or(|since| since > pause)
     }
 
@@ -270,23 +238,12 @@ impl Competition {
         }
         self.ours = 0;
         self.foreign += 1;
+        let is_sudden =
+            self.uncontested.unsteadiness < self.constants.steady && share < self.constants.fair;
         let is_confirmed = self.is_recent(now) || self.foreign >= self.constants.foreign_min;
-        if !self.is_active() && (is_confirmed || finding.evidence.is_some()) {
-            self.doubt = finding.evidence.filter(|_| !is_confirmed);
-            let aim = self.aim(of.window, share);
-            // A queue that did not respond certainly belongs to others: the window that was
-            // given up in the meantime is ours.
-            let window = if share < self.constants.unnoticed {
-                of.window.max(self.constants.kept * self.uncontested_window)
-            } else {
-                of.window
-            };
-            self.rival = Some(Cubic::resume(
-                of.mtu,
-                window,
-                self.uncontested_window.max(aim),
-            ));
-            self.queued = Some(now);
+        if !self.is_active() && (is_confirmed || is_sudden || finding.is_evident) {
+            self.doubt = Some(finding.evidence);
+            self.compete(share, now, queue, of);
             return Some(ModeChange::Compete);
         }
         let aim = self.aim(of.window, share);
@@ -296,6 +253,46 @@ impl Competition {
             rival.aim(aim);
         }
         None
+    }
+
+    /// Begins to compete. `share`: part of the queue that is ours.
+    fn compete(&mut self, share: f64, now: Instant, queue: &Queue, of: &ProbeInputs) {
+        let before = self.uncontested;
+        // A queue that did not respond certainly belongs to others: the window that was
+        // given up in the meantime is ours.
+        let kept = if share < self.constants.unnoticed {
+            of.window.max(self.constants.kept * before.window)
+        } else {
+            of.window
+        };
+        let fair = self.fair_window(queue);
+        let window = kept.max(fair.min(self.constants.lift_max * kept));
+        let aim = self.aim(of.window, share);
+        let top = before.window.max(aim).max(fair);
+        self.rival = Some(Cubic::resume(of.mtu, window, top));
+        // A fade also makes a queue, and what the path carried before is no share then.
+        self.lift = (!self.is_fading()).then_some(self.constants.lift_max * window);
+        self.queued = Some(now);
+    }
+
+    /// Raises CUBIC's window with the round trip, so that the flow keeps its fair rate while
+    /// others make the queue longer: an encoder that was cut once is slow to come back.
+    fn keep_rate(&mut self, queue: &Queue) {
+        let fair = self.fair_window(queue);
+        if let Some((most, rival)) = self.lift.zip(self.rival.as_mut()) {
+            rival.lift(fair.min(most));
+        }
+    }
+
+    /// Returns the window that gives the fair rate with the present queue, in bytes.
+    const fn fair_window(&self, queue: &Queue) -> f64 {
+        self.uncontested.fair_rate * queue.smoothed().as_secs_f64()
+    }
+
+    /// Whether the path's rate changed all the time before the queue grew, so that a fade may
+    /// have made the queue.
+    fn is_fading(&self) -> bool {
+        (self.constants.steady..=self.constants.unknown).contains(&self.uncontested.unsteadiness)
     }
 
     /// Returns the window with which the flow would have its fair share, in bytes. `share`:
@@ -309,21 +306,30 @@ impl Competition {
     /// so is ours.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn is_refuted(&mut self, ack: &Ack<'_>, queue: &Queue, of: &ProbeInputs) -> bool {
-        let Some(doubt) = self.doubt else {
+        let (Some(doubt), Some(newest)) = (&mut self.doubt, ack.packets.last()) else {
             return false;
         };
-        // Packets that were sent a round trip later met a queue with the larger window in it.
-        let since = doubt.ended + queue.smoothed();
-        if ack.packets.last().is_none_or(|newest| newest.sent < since) {
+        let in_flight = ack.in_flight_before as f64;
+        // A packet meets the queue of what was in flight when it was sent.
+        let Some(restored) = doubt.restored else {
+            let is_due = newest.sent >= doubt.ended + queue.smoothed() && of.may_probe;
+            doubt.restored = is_due.then_some(Restored {
+                at: ack.now,
+                in_flight,
+            });
+            return false;
+        };
+        if newest.sent < restored.at {
             return false;
         }
-        let more = ack.in_flight_before as f64 - doubt.in_flight;
+        doubt.restored = None;
+        let more = restored.in_flight - doubt.in_flight;
         let expected = Duration::from_secs_f64((more / doubt.rate).clamp(0.0, 60.0));
-        if expected < smallest_change(queue, of.noise, &self.constants) || !of.may_probe {
+        if expected < smallest_change(queue, of.noise, &self.constants) {
             return false;
         }
+        let grown = queue.latest_delay().saturating_sub(doubt.queue);
         self.doubt = None;
-        let grown = queue.delay().saturating_sub(doubt.queue);
         grown.as_secs_f64() >= self.constants.grown * expected.as_secs_f64()
     }
 
@@ -338,87 +344,21 @@ impl Competition {
         ModeChange::Leave
     }
 
+    /// Handles a loss while competing.
+    pub(super) fn on_loss(&mut self, loss: &Loss, queue: &Queue) {
+        let fair = self.fair_window(queue);
+        let Some(rival) = &mut self.rival else {
+            return;
+        };
+        rival.on_loss(loss);
+        if let Some(most) = self.lift.take() {
+            // The first loss is that of the others' growth, too: the window returns.
+            rival.return_to(fair.min(most));
+        }
+    }
+
     /// Forgets everything: the path may be another one.
     pub(super) fn forget(&mut self) {
         *self = Self::new(self.constants);
-    }
-}
-
-/// Returns the smallest change of the queue that can be told from noise.
-fn smallest_change(queue: &Queue, noise: Duration, constants: &constants::Competition) -> Duration {
-    let share = queue.standing().mul_f64(constants.change_share);
-    constants.change_min.max(share) + noise
-}
-
-impl ElasticityProbe {
-    /// Begins a probe; `None` if its result would tell nothing.
-    #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
-    fn new(
-        ack: &Ack<'_>,
-        queue: &Queue,
-        of: &ProbeInputs,
-        constants: &constants::Competition,
-    ) -> Option<Self> {
-        let least = queue.least().as_secs_f64();
-        let delay = queue.delay();
-        // Aggregated acknowledgements make the rate of a single round trip look higher.
-        let rate = ack.rate.bytes_per_second(queue.least())?.min(of.rate);
-        let kept = ack.in_flight_before as f64 * (1.0 - constants.cut_max);
-        let window = (rate * least).max(kept);
-        let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
-        let expected = delay.saturating_sub(rest);
-        (expected >= smallest_change(queue, of.noise, constants)).then_some(Self {
-            began: ack.now,
-            window,
-            queue: delay,
-            expected,
-            reached: None,
-            response: None,
-        })
-    }
-
-    /// Returns what the probe found. `shortest`: shortest queueing delay that it met.
-    fn finding(
-        &self,
-        shortest: Duration,
-        now: Instant,
-        queue: &Queue,
-        of: &ProbeInputs,
-        constants: &constants::Competition,
-    ) -> Finding {
-        let shrunk = self.queue.saturating_sub(shortest.saturating_sub(of.noise));
-        let share = shrunk.as_secs_f64() / self.expected.as_secs_f64();
-        // What the smallest window did not let shrink says nothing.
-        let is_evident = share < constants.unnoticed
-            && self.window >= of.window_least
-            && self.queue > of.target.mul_f64(constants.evident_targets);
-        let seconds = (queue.least() + shortest).as_secs_f64();
-        Finding {
-            share,
-            evidence: is_evident.then_some(Evidence {
-                ended: now,
-                in_flight: self.window,
-                queue: shortest,
-                rate: self.window / seconds.max(1e-3),
-            }),
-        }
-    }
-
-    /// Records an acknowledgement. Returns the shortest queueing delay of packets that were
-    /// sent after the window had shrunk, once half a round trip of them was acknowledged.
-    fn observe(&mut self, ack: &Ack<'_>, queue: &Queue) -> Option<Duration> {
-        let reached = self.reached?;
-        let newest = ack.packets.last()?;
-        if newest.sent < reached {
-            return None;
-        }
-        let delay = queue.latest_delay();
-        let response = self.response.get_or_insert(ProbeResponse {
-            first: ack.now,
-            shortest: delay,
-        });
-        response.shortest = response.shortest.min(delay);
-        let measured_for = ack.now.saturating_duration_since(response.first);
-        (measured_for >= queue.smoothed() / 2).then_some(response.shortest)
     }
 }

@@ -7,6 +7,9 @@ use crate::filter::{Largest, Windowed};
 
 use super::constants;
 
+/// Intervals over which the path's rate and its changes are smoothed.
+const STEADINESS_INTERVALS: f64 = 16.0;
+
 /// Delivery rates, in bytes/s.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
@@ -26,6 +29,10 @@ pub(super) struct Delivery {
     saturated: u32,
     /// Estimate of acknowledgement aggregation.
     aggregation: AckAggregation,
+    /// Mean difference of the path's rate from its level, as a share of it.
+    unsteadiness: f64,
+    /// Logarithm of the mean rate of recent intervals in which the path was the limit.
+    level: Option<f64>,
 }
 
 /// An interval over which a rate is taken.
@@ -85,7 +92,15 @@ impl Delivery {
                 together: 0.0,
                 largest: Windowed::new(constants.best_window_min),
             },
+            unsteadiness: 1.0,
+            level: None,
         }
+    }
+
+    /// Returns the mean difference of the path's rate from its level of recent intervals, as a
+    /// share of it; 1 before any. A line of a fixed rate has little, a fading radio link much.
+    pub(super) const fn unsteadiness(&self) -> f64 {
+        self.unsteadiness
     }
 
     /// Records an acknowledgement; returns whether a round trip ended with it.
@@ -140,6 +155,13 @@ impl Delivery {
             self.saturated.saturating_add(1)
         };
         self.interval = None;
+        if !app_limited {
+            let rate = rate.max(1.0).ln();
+            let level = self.level.get_or_insert(rate);
+            let change = (rate - *level).abs().min(1.0);
+            *level += (rate - *level) / STEADINESS_INTERVALS;
+            self.unsteadiness += (change - self.unsteadiness) / STEADINESS_INTERVALS;
+        }
         self.sustained = Some(match self.sustained {
             None => rate,
             // A rate that the application limited is only a lower bound.
@@ -292,6 +314,7 @@ mod tests {
                     rtt: Some(ROUND_TRIP),
                     round_trips: &trips,
                     rate,
+                    backlogged: Duration::ZERO,
                 };
                 let ended = self.delivery.observe(&ack, ROUND_TRIP, ROUND_TRIP, false);
                 self.rounds += u32::from(ended);
@@ -351,6 +374,31 @@ mod tests {
         assert!(
             arrivals.delivery.best() <= Some(0.3e6),
             "older ones are forgotten"
+        );
+    }
+
+    #[test]
+    fn a_rate_that_changes_all_the_time_is_told_from_a_fixed_one() {
+        let mut arrivals = Arrivals::new();
+        assert!(arrivals.delivery.unsteadiness() > 0.99, "nothing is known");
+        for _ in 0..2000 {
+            arrivals.lump(2, 1);
+        }
+        let steady = arrivals.delivery.unsteadiness();
+        assert!(steady < 0.05, "{steady}");
+        for round in 0..100 {
+            (0..40).for_each(|_| arrivals.lump(2, 1 + round % 2));
+        }
+        let fading = arrivals.delivery.unsteadiness();
+        assert!((0.15..0.9).contains(&fading), "{fading}");
+        arrivals.app_limited = true;
+        for _ in 0..500 {
+            arrivals.lump(2, 1);
+        }
+        let idle = arrivals.delivery.unsteadiness();
+        assert!(
+            (idle - fading).abs() < 0.07,
+            "the application's rate is no path's: {idle}"
         );
     }
 

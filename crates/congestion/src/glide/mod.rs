@@ -23,9 +23,11 @@
 
 mod bucket;
 mod competition;
+mod config;
 pub mod constants;
 mod delivery;
 mod delivery_history;
+mod elasticity;
 mod loss_count;
 mod policer;
 mod queue;
@@ -43,50 +45,15 @@ use crate::cubic::Cubic;
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss, PathModel};
 
+pub use config::Config;
 pub use constants::Constants;
 
-use competition::{Competition, ProbeInputs};
+use competition::Competition;
 use delivery::Delivery;
+use elasticity::ProbeInputs;
 use policer::{Policer, PolicerInputs};
 use queue::Queue;
 use velocity_window::{Step, VelocityWindow};
-
-/// What Glide aims at.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Queueing delay that a flow of 2 Mbit/s aims at; 10 to 400 ms.
-    pub target_queue: Duration,
-    /// Whether to compete with flows that fill the queue.
-    pub competes: bool,
-    /// The constants of the law; any but the default ones are for a laboratory.
-    pub constants: Constants,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            target_queue: Duration::from_millis(60),
-            competes: true,
-            constants: Constants::DEFAULT,
-        }
-    }
-}
-
-impl Config {
-    /// Smallest `target_queue` that is accepted.
-    pub const TARGET_QUEUE_MIN: Duration = Duration::from_millis(10);
-    /// Largest `target_queue` that is accepted.
-    pub const TARGET_QUEUE_MAX: Duration = Duration::from_millis(400);
-
-    /// Returns a configuration for remote control and calls: the shortest queue, at some
-    /// cost of rate on paths that vary.
-    pub fn low_delay() -> Self {
-        Self {
-            target_queue: Self::TARGET_QUEUE_MIN,
-            ..Self::default()
-        }
-    }
-}
 
 /// The Glide controller. Windows are in bytes, rates in bytes/s.
 #[derive(Clone, Debug)]
@@ -111,6 +78,8 @@ pub struct Glide {
     policer: Option<Policer>,
     /// State of the competitive mode.
     competition: Competition,
+    /// Time for which the application has had more to send than was sent.
+    backlogged: Duration,
     /// Whether neither window nor queue was full at the latest acknowledgement.
     unfilled: bool,
 }
@@ -141,6 +110,7 @@ impl Glide {
             policer: None,
             competition: Competition::new(constants.competition),
             unfilled: false,
+            backlogged: Duration::ZERO,
         }
     }
 
@@ -193,10 +163,33 @@ impl Glide {
             .max(constants.target_scale_min)
             .min(constants.target_scale_max);
         let target = self.config.target_queue.as_secs_f64() * scale;
+        let target = if self.is_backlogged() {
+            target * constants.backlog_targets
+        } else {
+            target
+        };
         let limit = self.policer.as_ref().and_then(Policer::queue_limit);
         let target = limit.map_or(target, |limit| target.min(limit.as_secs_f64()));
         // A queue of less than two packets cannot be measured.
         target.max(2.0 * self.mtu / rate)
+    }
+
+    /// Whether data waits in the application for so long that a longer queue costs nothing.
+    /// The queue before a policer is empty and stays so.
+    fn is_backlogged(&self) -> bool {
+        let is_policed = self.policer.as_ref().is_some_and(|it| it.rate().is_some());
+        self.backlogged >= self.constants().backlogged && !self.starting && !is_policed
+    }
+
+    /// Returns the rate that would be fair beside one other flow, in bytes/s: half of the
+    /// path's, or what the application sends where that does not fill the path.
+    fn fair_rate(&self) -> f64 {
+        let half = self.config.constants.competition.fair * self.delivery.best().unwrap_or(0.0);
+        if self.delivery.is_proven() {
+            half
+        } else {
+            half.max(self.delivery.sustained().unwrap_or(0.0))
+        }
     }
 
     /// Returns the inputs of the policer model.
@@ -306,6 +299,7 @@ impl Controller for Glide {
             return;
         };
         let now = ack.now;
+        self.backlogged = ack.backlogged;
         let contested = self.competition.is_active();
         let recent = self.competition.is_recent(now);
         let target = Duration::from_secs_f64(self.target().min(2.0));
@@ -343,6 +337,8 @@ impl Controller for Glide {
                 window_least: self.least_window(),
                 mtu: self.mtu,
                 rate: self.delivery.sustained().unwrap_or(f64::INFINITY),
+                fair_rate: self.fair_rate(),
+                unsteadiness: self.delivery.unsteadiness(),
                 noise: self.noise(),
                 target: of.target,
                 may_probe: filled && !testing,
@@ -377,8 +373,8 @@ impl Controller for Glide {
             }
             return;
         }
-        if let Some(rival) = self.competition.rival() {
-            return rival.on_loss(loss);
+        if self.competition.is_active() {
+            return self.competition.on_loss(loss, &self.queue);
         }
         let of = self.policer_inputs(loss.now);
         if let Some(policer) = &mut self.policer {

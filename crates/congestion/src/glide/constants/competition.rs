@@ -16,6 +16,16 @@ group! {
         /// Queue targets above which one probe is enough if the queue does not respond: the
         /// window's bound makes no queue of our own that long.
         evident_targets: f64 = 2.5,
+        /// Round trips with such a queue before a probe, where the path's rate was steady.
+        evident_rounds: u32 = 2,
+        /// Change of the path's rate from one measurement to the next below which the rate
+        /// is steady, as a share of it. Fixed lines have 0.02 to 0.1, fading ones 0.2 to 0.4.
+        steady: f64 = 0.11,
+        /// Such change above which nothing is known yet: it begins with 1.
+        unknown: f64 = 0.9,
+        /// Largest factor by which the window grows at once to give the fair rate, at the
+        /// beginning of the competition and until the first loss.
+        lift_max: f64 = 4.0,
         /// Least share of what was given back after such a probe by which a queue of our own
         /// grows.
         grown: f64 = 0.5,

@@ -20,6 +20,12 @@ group! {
         target_scale_min: f64 = 0.5,
         /// Largest factor of the queue target.
         target_scale_max: f64 = 2.0,
+        /// Time for which data has waited in the application, without a break, from which the
+        /// queue target is larger: the data is late in any case, and a longer queue loses
+        /// less of a path that varies.
+        backlogged: Duration = Duration::from_secs(1),
+        /// Factor of the queue target then.
+        backlog_targets: f64 = 1.5,
         /// Queue targets that the window's bound has room for: the swing of Copa's queue is
         /// 2.5 of them (§2.1).
         bound_targets: f64 = 2.5,
