@@ -1,10 +1,10 @@
 //! Pace: when changing the delay is worth what it does to speech.
 //!
-//! One pitch period more or less is hardly audible. What hurts is how often the delay
-//! changes, far less by how much: PESQ loses 0.9 of 4.6 for one period each second, and no
-//! more for four periods at once every other second. So a buffer that protects speech keeps
-//! its delay while somebody speaks, changes it far and at once when it must, and makes up for
-//! that in pauses.
+//! A move of the delay costs speech quality while somebody speaks, and next to nothing in a
+//! pause (figures: `docs/benchmarks/speech.md`). A longer move costs more, and the audio that is
+//! concealed when a packet comes late costs as much as two or three pitch periods. So a buffer
+//! that protects speech takes what it will need in the pause before, rises only when a usual
+//! jump of the path would no longer fit, by as little as helps, and falls in the next pause.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,8 @@ use thiserror::Error;
 pub enum Pace {
     /// Follows the path at once: the least delay.
     Swift,
-    /// Raises the delay when it must; lowers it in pauses, or from far above the target.
+    /// Waits for more than the last delays in pauses. While somebody speaks, raises the delay
+    /// when it must and by little, and lowers it from far above the target only.
     #[default]
     Even,
     /// Waits for the highest delay of several seconds, and lowers the delay in pauses only.
@@ -42,62 +43,9 @@ impl Pace {
     /// Parameters of this pace.
     pub(super) const fn parameters(self) -> PaceParameters {
         match self {
-            Self::Swift => PaceParameters {
-                recent_ms: 120.0,
-                follows: Follows {
-                    apart_ms: 0.0,
-                    scatters: 0.4,
-                    swings: 0.7,
-                },
-                rise: Rise {
-                    below: 1.0,
-                    until: 1.0,
-                },
-                quiet_ms: 0.0,
-                excess: None,
-                shorten_share: 0.10,
-                lengthen_share: 0.25,
-            },
-            Self::Even => PaceParameters {
-                recent_ms: 120.0,
-                follows: Follows {
-                    apart_ms: 0.0,
-                    scatters: 0.4,
-                    swings: 0.7,
-                },
-                rise: Rise {
-                    below: 0.5,
-                    until: 1.0,
-                },
-                quiet_ms: 150.0,
-                excess: Some(Excess {
-                    ms: 10.0,
-                    usual: 1.0,
-                    spent: 150.0,
-                }),
-                shorten_share: 0.50,
-                lengthen_share: 0.50,
-            },
-            Self::Steady => PaceParameters {
-                recent_ms: 1_500.0,
-                follows: Follows {
-                    apart_ms: 60.0,
-                    scatters: 0.5,
-                    swings: 1.0,
-                },
-                rise: Rise {
-                    below: 0.3,
-                    until: 0.8,
-                },
-                quiet_ms: 150.0,
-                excess: Some(Excess {
-                    ms: 200.0,
-                    usual: 1.0,
-                    spent: 500.0,
-                }),
-                shorten_share: 0.50,
-                lengthen_share: 0.50,
-            },
+            Self::Swift => SWIFT,
+            Self::Even => EVEN,
+            Self::Steady => STEADY,
         }
     }
 }
@@ -129,6 +77,8 @@ pub(super) struct PaceParameters {
     pub(super) recent_ms: f64,
     /// How the correlation of delays is judged.
     pub(super) follows: Follows,
+    /// What the margin is in proportion to.
+    pub(super) height: Height,
     /// When the delay rises while somebody speaks.
     pub(super) rise: Rise,
     /// Length of quiet after which the delay changes freely, in ms; gaps between the phonemes
@@ -154,14 +104,39 @@ pub(super) struct Follows {
     pub(super) swings: f64,
 }
 
-/// Parts of the margin at which the delay rises.
+/// When the delay rises while somebody speaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rise {
-    /// The delay begins to rise when less than this part of the margin is left.
-    pub(super) below: f64,
-    /// The rise ends when this part of the margin is reached.
+    /// What must be left of the margin; the delay begins to rise when less is left.
+    pub(super) below: Reserve,
+    /// Part of the rest of the margin, beyond [`Self::below`], at which the rise ends.
     pub(super) until: f64,
 }
+
+/// What must be left of the margin, so that the delay may stay as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reserve {
+    /// This part of the margin.
+    Part(f64),
+    /// As much as one delay seldom exceeds the one before, and this part of the margin at
+    /// most.
+    Jump(f64),
+}
+
+/// What the margin is in proportion to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Height {
+    /// Part of the level, which is the highest recent delay above the floor.
+    pub(super) level: f64,
+    /// Part of the spread of the last seconds.
+    pub(super) spread: f64,
+}
+
+/// Height of a margin that follows the level: a path at its floor seldom jumps far.
+const FOLLOWING: Height = Height {
+    level: 0.85,
+    spread: 0.15,
+};
 
 /// When the delay falls all the way to the target while somebody speaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -175,6 +150,74 @@ pub(super) struct Excess {
     /// knowing the future (Karlin et al., Algorithmica 1988).
     pub(super) spent: f64,
 }
+
+/// [`Pace::Swift`].
+const SWIFT: PaceParameters = PaceParameters {
+    recent_ms: 120.0,
+    follows: Follows {
+        apart_ms: 0.0,
+        scatters: 0.4,
+        swings: 0.7,
+    },
+    height: FOLLOWING,
+    rise: Rise {
+        below: Reserve::Part(1.0),
+        until: 0.0,
+    },
+    quiet_ms: 0.0,
+    excess: None,
+    shorten_share: 0.10,
+    lengthen_share: 0.25,
+};
+
+/// [`Pace::Even`]: until the next pause, the path may do what it did in the last seconds.
+const EVEN: PaceParameters = PaceParameters {
+    recent_ms: 120.0,
+    follows: Follows {
+        apart_ms: 0.0,
+        scatters: 0.4,
+        swings: 0.7,
+    },
+    height: Height {
+        level: 0.3,
+        spread: 0.9,
+    },
+    rise: Rise {
+        below: Reserve::Jump(0.8),
+        until: 0.15,
+    },
+    quiet_ms: 150.0,
+    excess: Some(Excess {
+        ms: 10.0,
+        usual: 2.0,
+        spent: 150.0,
+    }),
+    shorten_share: 0.50,
+    lengthen_share: 0.50,
+};
+
+/// [`Pace::Steady`].
+const STEADY: PaceParameters = PaceParameters {
+    recent_ms: 1_500.0,
+    follows: Follows {
+        apart_ms: 60.0,
+        scatters: 0.5,
+        swings: 1.0,
+    },
+    height: FOLLOWING,
+    rise: Rise {
+        below: Reserve::Part(0.3),
+        until: 5.0 / 7.0,
+    },
+    quiet_ms: 150.0,
+    excess: Some(Excess {
+        ms: 200.0,
+        usual: 1.0,
+        spent: 500.0,
+    }),
+    shorten_share: 0.50,
+    lengthen_share: 0.50,
+};
 
 #[cfg(test)]
 mod tests {

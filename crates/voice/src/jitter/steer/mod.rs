@@ -220,9 +220,11 @@ impl<D: Decoder> Buffer<D> {
         let outlook = self.target.outlook_beside(self.overdue(now))?;
         let rise = self.steering.parameters.rise;
         let target = self.aim_for(outlook, 1.0);
+        let least = outlook.part(rise.below);
+        let risen = least + rise.until * (1.0 - least);
         Some(Distances {
-            least: playout - self.aim_for(outlook, rise.below),
-            risen: playout - self.aim_for(outlook, rise.until),
+            least: playout - self.aim_for(outlook, least),
+            risen: playout - self.aim_for(outlook, risen),
             target: playout - target,
             waits: target - self.target.floor(),
         })

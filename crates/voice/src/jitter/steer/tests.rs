@@ -66,14 +66,14 @@ fn a_fall_begins_by_the_pace_and_ends_near_the_target() {
         ..above(5.0)
     };
     assert_eq!(swift.error(short), 5.0, "half of ten");
-    // Even: 10 ms and the usual height; then down to 3 ms.
+    // Even: 10 ms and twice the usual height; then down to 3 ms.
     let mut even = steering(Pace::Even);
     even.usual_ms = 8.0;
-    assert_eq!(even.error(above(17.9)), 0.0);
-    assert_eq!(even.error(above(18.0)), 18.0);
+    assert_eq!(even.error(above(25.9)), 0.0);
+    assert_eq!(even.error(above(26.0)), 26.0);
     assert_eq!(even.error(above(3.0)), 3.0);
     assert_eq!(even.error(above(2.9)), 0.0);
-    assert_eq!(even.error(above(17.9)), 0.0);
+    assert_eq!(even.error(above(25.9)), 0.0);
     // Or from 3 ms on once the excess is worth it.
     even.spent = 150.0;
     assert_eq!(even.error(above(17.9)), 0.0);
@@ -148,6 +148,50 @@ fn the_budget_grows_by_the_share_of_the_pace_and_of_haste() {
     let mut even = steering(Pace::Even);
     even.allow(100, 500.0, 1_000.0);
     assert_eq!((even.shorten, even.lengthen), (50.0, 50.0));
+}
+
+/// A path whose delay is 20 ms, and seldom 30.
+fn jumping(pace: Pace) -> Buffer<L16> {
+    let config = Config {
+        pace,
+        ..Config::default()
+    };
+    let mut buffer = Buffer::new(config, L16::new(Format::new(8_000, 1).expect("mono")));
+    let now = Clock::new().now();
+    for number in 0..1_000u16 {
+        let packet = Packet {
+            sequence: number,
+            timestamp: u32::from(number) * 160,
+            payload: L16::encode(&[0.1; 160]).into(),
+        };
+        let delay = if number % 20 == 7 { 30 } else { 20 };
+        let at = now + Duration::from_millis(20 * u64::from(number) + delay);
+        buffer.insert(packet, at).expect("in order");
+        buffer.pull(at, &mut [0.0; 160]);
+    }
+    buffer
+}
+
+#[test]
+fn a_rise_begins_with_less_than_the_reserve_and_ends_above_it() {
+    for (pace, until) in [
+        (Pace::Swift, 0.0),
+        (Pace::Even, 0.15),
+        (Pace::Steady, 5.0 / 7.0),
+    ] {
+        let buffer = jumping(pace);
+        let now = buffer.epoch.expect("packets came") + Duration::from_secs(20);
+        let from = buffer.distances(now).expect("packets came");
+        let outlook = buffer.target.outlook().expect("packets came");
+        let part = outlook.part(pace.parameters().rise.below);
+        assert!(part > 0.2, "{pace}: {part}");
+        // All distances are from places in the same margin.
+        let margin = outlook.playout(1.0) - outlook.playout(0.0);
+        let height = |distance: f64| (from.least - distance) / margin;
+        let risen = part + until * (1.0 - part);
+        assert!((height(from.risen) - (risen - part)).abs() < 1e-9, "{pace}");
+        assert!((height(from.target) - (1.0 - part)).abs() < 1e-9, "{pace}");
+    }
 }
 
 /// Linear samples of a codec that says that its packets depend on each other.

@@ -6,13 +6,15 @@
 //!
 //! ```text
 //! playout delay = highest of the last 120 ms
-//!               + margin × (that highest above the floor, and some of the spread)
+//!               + margin × (part of that highest above the floor, and part of the spread)
 //!               + 1 ms and half a pull
 //! ```
 //!
 //! The delay of a path at its floor seldom jumps far. The delay of a path with a queue does,
-//! and further with a longer queue. So the margin grows with the level, and calm moments cost
-//! almost nothing. Where one delay does not predict the next (their correlation shows that),
+//! and further with a longer queue. So the margin of a pace that moves readily grows with the
+//! level, and calm moments cost almost nothing. A pace that keeps its delay until the next pause
+//! must be ready for what comes until then, so its margin grows with the spread of the last
+//! seconds. Where one delay does not predict the next (their correlation shows that),
 //! the median and the upper tail of the last seconds replace the highest of the last moments:
 //! following it would only cause stretching.
 //!
@@ -31,7 +33,7 @@
 
 use std::collections::VecDeque;
 
-use super::pace::{Follows, PaceParameters};
+use super::pace::{Follows, PaceParameters, Reserve};
 
 #[cfg(test)]
 mod tests;
@@ -50,8 +52,10 @@ const LONG_PACKETS: usize = 3_200;
 /// Time between two computations of floor and spread, in ms.
 const REVIEW_MS: f64 = 100.0;
 
-/// Part of the margin that follows the spread instead of the level.
-const SPREAD_SHARE: f64 = 0.15;
+/// Part of the spread assumed at the beginning that counts towards the spread.
+const SPREAD_FIRST_SHARE: f64 = 0.15;
+/// Share of the steps from one delay to the next that are no longer than what counts as a jump.
+const JUMP_SHARE: f64 = 0.98;
 /// Change of the margin's logarithm for each late millisecond.
 const LEARN_PER_MS: f64 = 0.0025;
 /// Most lateness that a single event may add to the margin, in ms.
@@ -97,6 +101,8 @@ pub(super) struct Target {
     most: f64,
     /// 95th percentile of the delay minus its median.
     spread: f64,
+    /// How far a delay is seldom above the one before it.
+    jump: f64,
     /// How well one delay predicts the next, 0 to 1.
     follows: f64,
     /// When floor and spread were last computed.
@@ -125,12 +131,22 @@ pub(super) struct Outlook {
     base: f64,
     /// How far above [`Self::base`] the next delay may be.
     margin: f64,
+    /// How far a delay is seldom above the one before it.
+    jump: f64,
 }
 
 impl Outlook {
     /// Playout delay that covers `part` of the margin.
     pub(super) fn playout(self, part: f64) -> f64 {
         self.base + part * self.margin + 1.0
+    }
+
+    /// Part of the margin that `reserve` asks for, 0 to 1.
+    pub(super) fn part(self, reserve: Reserve) -> f64 {
+        match reserve {
+            Reserve::Part(part) => part,
+            Reserve::Jump(most) => (self.jump / self.margin.max(1e-3)).min(most),
+        }
     }
 }
 
@@ -149,6 +165,7 @@ impl Target {
             most: 0.0,
             follows: 1.0,
             spread: 0.0,
+            jump: 0.0,
             reviewed: f64::NEG_INFINITY,
             begun: None,
             log_margin: MARGIN_FIRST.ln(),
@@ -208,16 +225,19 @@ impl Target {
         let highest = self.recent.iter().map(|it| it.delay);
         let highest = highest.reduce(f64::max)?.max(overdue);
         let first = self.spread_first();
-        let spread = self.spread.max(first).max(0.3);
+        let parts = self.parameters.height;
+        let spread = parts.spread * self.spread.max(0.3);
+        let spread = spread.max(SPREAD_FIRST_SHARE * first);
         // Where one delay does not predict the next, the last ones are no guide.
         let mix =
             |swings: f64, scatters: f64| self.follows * swings + (1.0 - self.follows) * scatters;
         let base = mix(highest, self.middle);
         let level = mix(highest, self.tail) - self.floor;
-        let height = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
+        let height = parts.level * level.max(0.0) + spread + first;
         Some(Outlook {
             base,
             margin: self.log_margin.exp() * height,
+            jump: self.jump,
         })
     }
 
@@ -246,7 +266,7 @@ impl Target {
         self.log_margin = (self.log_margin + by).clamp(MARGIN_MIN.ln(), MARGIN_MAX.ln());
     }
 
-    /// Computes floor, spread and correlation.
+    /// Computes floor, spread, jumps and correlation.
     fn review(&mut self, at: f64) {
         self.reviewed = at;
         let mut delays: Vec<f64> = self.long.iter().map(|it| it.delay).collect();
@@ -266,6 +286,17 @@ impl Target {
             _ => ((self.correlation(apart_ms) - scatters) / (swings - scatters)).clamp(0.0, 1.0),
         };
         self.spread = at(0.95) - at(0.50);
+        self.jump = self.seldom_exceeded_jump();
+    }
+
+    /// Step up from one delay to the next that a share of [`JUMP_SHARE`] does not exceed.
+    fn seldom_exceeded_jump(&self) -> f64 {
+        let nexts = self.long.iter().skip(1);
+        let steps = self.long.iter().zip(nexts).map(|(a, b)| b.delay - a.delay);
+        let mut steps: Vec<f64> = steps.collect();
+        steps.sort_unstable_by(f64::total_cmp);
+        let place = (steps.len().saturating_sub(1) as f64 * JUMP_SHARE).round() as usize;
+        steps.get(place).map_or(0.0, |it| it.max(0.0))
     }
 
     /// Correlation of each delay with the one `apart_ms` later, or the next.

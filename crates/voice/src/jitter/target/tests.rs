@@ -2,7 +2,7 @@ use super::super::pace::Pace;
 use super::*;
 
 fn settled(delay: impl Fn(u32) -> f64) -> Target {
-    let mut target = Target::new(0.001, Pace::Even.parameters());
+    let mut target = Target::new(0.001, Pace::Swift.parameters());
     for packet in 0..3_000 {
         target.arrived(f64::from(packet) * 20.0 + delay(packet), delay(packet));
         target.passed(20.0);
@@ -122,8 +122,8 @@ fn what_is_remembered_is_bounded() {
 }
 
 /// A target after packets every 20 ms with these delays, in ms.
-fn after(delays: &[f64]) -> Target {
-    let mut target = Target::new(0.001, Pace::Even.parameters());
+fn after(pace: Pace, delays: &[f64]) -> Target {
+    let mut target = Target::new(0.001, pace.parameters());
     for (number, delay) in delays.iter().enumerate() {
         target.arrived(number as f64 * 20.0 + delay, *delay);
     }
@@ -189,7 +189,7 @@ fn of_a_queue_that_empties_within_5_ms_only_the_last_counts() {
 
 #[test]
 fn windows_have_their_lengths() {
-    let target = after(&[20.0; 500]);
+    let target = after(Pace::Even, &[20.0; 500]);
     // 120 ms before the last, both ends included; eight seconds, too.
     assert_eq!((target.recent.len(), target.long.len()), (7, 401));
     // Of packets of 60 ms at least three.
@@ -246,34 +246,78 @@ fn the_outlook_is_the_highest_delay_and_a_margin_of_level_and_spread() {
         *delay = 22.0;
     }
     delays.extend([24.0, 26.0, 24.0]);
-    let target = after(&delays);
-    let outlook = target.outlook().expect("packets came");
-    let first = target.spread_first();
-    let spread = target.spread.max(first).max(0.3);
-    let mix =
-        |swings: f64, scatters: f64| target.follows * swings + (1.0 - target.follows) * scatters;
-    assert_eq!(outlook.base, mix(26.0, target.middle));
-    let level = mix(26.0, target.tail) - 20.0;
-    let height = 0.85 * level + 0.15 * spread + first;
-    let margin = target.log_margin.exp() * height;
-    assert!((outlook.margin - margin).abs() < 1e-9);
-    for part in [0.0, 0.5, 1.0] {
-        let playout = outlook.base + part * margin + 1.0;
-        assert!((outlook.playout(part) - playout).abs() < 1e-9, "{part}");
+    for (pace, of_level, of_spread) in [(Pace::Swift, 0.85, 0.15), (Pace::Even, 0.3, 0.9)] {
+        let target = after(pace, &delays);
+        let outlook = target.outlook().expect("packets came");
+        let first = target.spread_first();
+        let spread = of_spread * target.spread.max(0.3);
+        let mix = |swings: f64, scatters: f64| {
+            target.follows * swings + (1.0 - target.follows) * scatters
+        };
+        assert_eq!(outlook.base, mix(26.0, target.middle));
+        let level = mix(26.0, target.tail) - 20.0;
+        let height = of_level * level + spread.max(0.15 * first) + first;
+        let margin = target.log_margin.exp() * height;
+        assert!((outlook.margin - margin).abs() < 1e-9);
+        for part in [0.0, 0.5, 1.0] {
+            let playout = outlook.base + part * margin + 1.0;
+            assert!((outlook.playout(part) - playout).abs() < 1e-9, "{part}");
+        }
+        // A path without any queue has a spread of 0.3 ms at least.
+        let calm = after(pace, &[20.0; 2_000]);
+        let outlook = calm.outlook().expect("packets came");
+        assert_eq!((outlook.base, outlook.jump), (20.0, 0.0));
+        let least = 0.8 * of_spread * 0.3;
+        assert!((outlook.margin - least).abs() < 1e-3, "{outlook:?}");
     }
-    // A path without any queue has a spread of 0.3 ms at least.
-    let calm = after(&[20.0; 2_000]);
-    let outlook = calm.outlook().expect("packets came");
-    assert_eq!(outlook.base, 20.0);
-    assert!(
-        (outlook.margin - 0.8 * 0.15 * 0.3).abs() < 1e-3,
-        "{outlook:?}"
-    );
-    assert!(
-        Target::new(0.001, Pace::Even.parameters())
-            .outlook()
-            .is_none()
-    );
+    let target = Target::new(0.001, Pace::Even.parameters());
+    assert!(target.outlook().is_none());
+}
+
+#[test]
+fn a_jump_is_what_two_of_a_hundred_steps_exceed() {
+    // A hundred steps, of which three go up by 30 and two by 5, and every one comes back.
+    let jump_of = |delays: &[f64]| {
+        let mut target = Target::new(0.001, Pace::Even.parameters());
+        for (number, delay) in (0u32..).zip(delays) {
+            target.arrived(f64::from(number) * 20.0, *delay);
+        }
+        target.review(3_000.0);
+        target.jump
+    };
+    let jumps = |up: &[(usize, f64)]| {
+        let mut delays = vec![20.0; 101];
+        for (place, height) in up {
+            delays[*place] += height;
+        }
+        jump_of(&delays)
+    };
+    assert_eq!(jumps(&[]), 0.0);
+    let three = [(10, 30.0), (20, 30.0), (30, 30.0)];
+    assert_eq!(jumps(&three), 30.0);
+    assert_eq!(jumps(&three[..2]), 0.0);
+    assert_eq!(jumps(&[three[0], three[1], (40, 5.0), (50, 5.0)]), 5.0);
+    // What falls is no jump, however often.
+    let down: Vec<f64> = (0..101).map(|it| 900.0 - 9.0 * f64::from(it)).collect();
+    assert_eq!(jump_of(&down), 0.0);
+}
+
+#[test]
+fn a_reserve_is_a_part_of_the_margin_or_a_jump_up_to_such_a_part() {
+    let outlook = |jump| Outlook {
+        base: 20.0,
+        margin: 40.0,
+        jump,
+    };
+    assert_eq!(outlook(10.0).part(Reserve::Part(0.3)), 0.3);
+    for (jump, part) in [(0.0, 0.0), (10.0, 0.25), (32.0, 0.8), (90.0, 0.8)] {
+        assert_eq!(outlook(jump).part(Reserve::Jump(0.8)), part, "{jump}");
+    }
+    let none = Outlook {
+        margin: 0.0,
+        ..outlook(5.0)
+    };
+    assert_eq!(none.part(Reserve::Jump(0.8)), 0.8);
 }
 
 #[test]
