@@ -128,6 +128,16 @@ impl StreamSubscription {
         self.held_until
     }
 
+    /// Lets another receiver be the first from now on, so that it is not always the same ones that wait
+    /// for a large frame.
+    ///
+    /// The step is a little more than half of the receivers. Those whose previous frame came last, and
+    /// who expect the large frame last, then come first.
+    pub(crate) fn let_others_begin(&mut self) {
+        let step = self.viewers.len() * 4 / 7;
+        self.viewers.rotate_left(step);
+    }
+
     /// Appends the units to send now to `out` and records the hub stage's delay, once a unit.
     ///
     /// A packet of audio that arrives just before a video frame is held back for that frame: sent

@@ -39,6 +39,12 @@ impl Waker {
         }
     }
 
+    /// Returns whether the thread was woken since its latest wait began to end.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
     /// Waits for events of the calling thread's `poll`, for at most `longest`, and marks the wake-up
     /// as seen.
     pub(crate) fn wait(&self, poll: &mut mio::Poll, events: &mut mio::Events, longest: Duration) {

@@ -10,4 +10,5 @@ mod track_sender;
 
 pub use counters::SendCounters;
 pub(crate) use outbox::{Outbox, Route, TcpConnection, TcpConnections};
+pub(crate) use pacer::is_spread;
 pub(crate) use stream_sender::{Nack, StreamSender};

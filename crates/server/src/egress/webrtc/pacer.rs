@@ -63,6 +63,11 @@ impl Pacer {
     }
 }
 
+/// Returns whether a frame of `packets` packets leaves in several chunks over UDP.
+pub(crate) fn is_spread(packets: usize) -> bool {
+    chunk(packets, Transport::Udp) < packets
+}
+
 /// Returns the number of packets in one chunk of a frame of `packets` packets, at least one.
 fn chunk(packets: usize, transport: Transport) -> usize {
     let nearest = match transport {

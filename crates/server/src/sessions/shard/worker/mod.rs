@@ -9,6 +9,7 @@ mod messages;
 mod ownership;
 mod peers;
 mod recovery;
+mod rounds;
 mod sightings;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{StreamName, TrackLayout};
-use glassline_media::{MediaUnit, Track};
+use glassline_hub::StreamName;
+use glassline_media::MediaUnit;
 use glassline_net::{ReceiveBatch, UdpSocket};
 use mio::event::Event;
 use mio::unix::SourceFd;
@@ -94,7 +95,6 @@ pub(super) struct Parts {
 struct Scratch {
     due: Vec<(Instant, Key)>,
     units: Vec<Arc<MediaUnit>>,
-    offered: Vec<Key>,
     leaving: Vec<Leaving>,
     /// Buffer for one control datagram.
     control: Vec<u8>,
@@ -192,91 +192,6 @@ impl Worker {
         let next = [self.timers.next(), held].into_iter().flatten().min();
         let wait = next.map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         self.waker.wait(&mut self.poll, &mut self.events, wait);
-    }
-
-    /// Reads every stream once and offers the new units to the stream's viewers.
-    fn publish(&mut self) {
-        let mut units = std::mem::take(&mut self.scratch.units);
-        let mut offered = std::mem::take(&mut self.scratch.offered);
-        let mut index = 0;
-        while index < self.streams.len() {
-            self.serving.end();
-            let read_at = Instant::now();
-            let subscription = &mut self.streams[index];
-            subscription.read(&mut units, read_at);
-            let changed = subscription.take_changed();
-            let layout = subscription.layout();
-            index += 1;
-            if units.is_empty() && changed.is_none() {
-                continue;
-            }
-            // A copy, because a viewer that is served in between may leave.
-            offered.clone_from(&subscription.viewers);
-            if let Some(tracks) = changed {
-                self.close_unfit(&offered, &tracks, layout, read_at);
-            }
-            self.offer(&units, &offered, read_at);
-            units.clear();
-        }
-        self.scratch.units = units;
-        self.scratch.offered = offered;
-    }
-
-    /// Closes the sessions of viewers that cannot play the stream's new tracks: those who negotiated
-    /// an older layout, and all if the video has B-frames.
-    fn close_unfit(&mut self, keys: &[Key], tracks: &[Track], layout: TrackLayout, now: Instant) {
-        for key in keys {
-            let Some(peer) = self.peers.get_mut(*key) else {
-                continue;
-            };
-            self.serving.begin(*key);
-            if peer.close_if_superseded(layout, now, &self.counters)
-                || peer.close_if_reordered(tracks, now, &self.counters)
-            {
-                self.serve(*key, now);
-            }
-        }
-    }
-
-    /// Offers `units` to the viewers in `keys`, one after the other.
-    ///
-    /// A keyframe leaves in chunks. A viewer that has begun with the keyframe goes first when its
-    /// next chunk is due. With many viewers, one after the other then has the whole keyframe,
-    /// instead of all of them at the very end.
-    fn offer(&mut self, units: &[Arc<MediaUnit>], keys: &[Key], read_at: Instant) {
-        let mut now = read_at;
-        for (index, key) in keys.iter().enumerate() {
-            if let Some(next) = keys.get(index + 1)
-                && let Some(next) = self.peers.get_mut(*next)
-            {
-                std::hint::black_box(next.prefetch());
-            }
-            let Some(peer) = self.peers.get_mut(*key) else {
-                continue;
-            };
-            self.serving.begin(*key);
-            for unit in units {
-                peer.offer(unit, read_at, &self.counters);
-            }
-            let mut context = ShardContext {
-                key: *key,
-                outbox: &mut self.outbox,
-                counters: &self.counters,
-                leaving: &mut self.scratch.leaving,
-                control: &mut self.scratch.control,
-                latencies: &self.shared.latencies,
-            };
-            peer.flush(now, &mut context);
-            arm(peer, *key, now, &mut self.timers, &self.outbox);
-            if self.outbox.is_ripe() {
-                now = self.dispatch();
-                if self.timers.next().is_some_and(|at| at <= now) {
-                    self.expire();
-                    now = Instant::now();
-                }
-            }
-        }
-        self.dispatch();
     }
 
     /// Hands the sealed datagrams to the kernel and notes when it had them. Returns that time.

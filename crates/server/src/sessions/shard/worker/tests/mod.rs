@@ -31,7 +31,7 @@ fn record(scene: &Scene, client: usize) -> Arc<SessionRecord> {
 }
 
 /// Lets a client join by its first address and `worker`, until both ends are connected.
-fn connect(scene: &mut Scene, client: usize, worker: usize) -> Key {
+pub(super) fn connect(scene: &mut Scene, client: usize, worker: usize) -> Key {
     scene.join(client);
     for _ in 0..STEPS_MAX {
         scene.send(client, worker, 0);

@@ -1,6 +1,6 @@
 //! Single parts of a shard's turn.
 
-use glassline_media::Codec;
+use glassline_media::{Codec, Track};
 
 use super::super::datagrams::BATCHES_PER_TURN;
 use super::*;
