@@ -17,7 +17,7 @@
 //!
 //! Packets come and go in batches: the caller hands in all that a read returned, ends the
 //! batch with [`Association::end_batch`], and then takes packets of equal size until there
-//! are none, so that one SACK, one cipher run and one system call serve many.
+//! are none, so that one cipher run and one system call serve many packets, and few SACKs do.
 //!
 //! There is one path only: under DTLS and ICE there is no multi-homing. Nothing here reads a
 //! clock or draws a random number; random numbers come in as [`Secrets`].

@@ -1,6 +1,7 @@
 //! Tests of associations against each other and against other implementations, in virtual
 //! time over seeded networks that lose, reorder and duplicate packets.
 
+mod bursts;
 mod exchange;
 mod network;
 mod oracles;

@@ -209,7 +209,7 @@ impl Association {
         result
     }
 
-    /// Ends a batch of packets that came together, and decides on one SACK for all of them.
+    /// Ends a batch of packets that came together, and decides on the SACKs for them.
     pub fn end_batch(&mut self, now: Instant) {
         let round_trip = self.round_trip.or(self.sender.round_trip());
         let takes = self.receiver.end_batch(now, round_trip);

@@ -4,12 +4,13 @@
 //! ```text
 //!  DATA, I-DATA ─► DataTracker ─► ReassemblyQueue ─► ReassemblyStreams ─► ready ─► poll_event
 //!                     │ new?          whole?              in order?
-//!                     └─► SACK, one per batch             ReceiveWindow ◄── data received
+//!                     └─► SackSchedule ─► SACK            ReceiveWindow ◄── data received
 //! ```
 
 mod data_tracker;
 mod reassembly_queue;
 mod reassembly_streams;
+mod sack_schedule;
 mod window;
 
 use std::collections::VecDeque;
@@ -24,12 +25,11 @@ use data_tracker::{DataTracker, TsnStatus};
 use reassembly_queue::{Fragment, MessageInfo, ReassembledMessage};
 pub(crate) use reassembly_streams::ReassemblyError;
 use reassembly_streams::ReassemblyStreams;
+use sack_schedule::SackSchedule;
 use window::ReceiveWindow;
 
 /// Memory that a message costs beyond its bytes, as an estimate, in bytes.
 const OVERHEAD: u64 = 128;
-/// Packets with data after which a SACK is due (RFC 9260 §6.2).
-const PACKETS_UNANSWERED: u32 = 2;
 
 /// Bytes of a SACK chunk without gap ack blocks (RFC 9260 §3.3.4).
 const SACK_HEADER_BYTES: usize = 16;
@@ -51,18 +51,8 @@ pub(crate) struct Receiver {
     ready_bytes: u64,
     /// Largest message that is allowed, in bytes.
     max_message_size: usize,
-    /// Time that a single packet may wait for its SACK.
-    delayed_ack: Duration,
-    /// Packets with data since the last SACK.
-    unanswered: u32,
-    /// Whether the present packet has data.
-    in_packet: bool,
-    /// Whether a SACK is due at the end of this batch.
-    urgent: bool,
-    /// Whether a SACK should leave now.
-    sack_due: bool,
-    /// When a delayed SACK is due.
-    sack_at: Option<Instant>,
+    /// When SACKs leave, and how many.
+    sacks: SackSchedule,
     /// Window that the latest SACK announced less data that came since, in bytes.
     announced: u64,
     /// Counters for the report.
@@ -108,12 +98,7 @@ impl Receiver {
             ready: VecDeque::new(),
             ready_bytes: 0,
             max_message_size: config.max_message_size,
-            delayed_ack: config.delayed_ack,
-            unanswered: 0,
-            in_packet: false,
-            urgent: false,
-            sack_due: false,
-            sack_at: None,
+            sacks: SackSchedule::new(config.delayed_ack),
             announced: min,
             counts: Counts::default(),
         }
@@ -123,9 +108,7 @@ impl Receiver {
     pub(crate) fn establish(&mut self, initial_tsn: u32) {
         self.data_tracker = DataTracker::new(widen_first(initial_tsn) - 1);
         self.streams = ReassemblyStreams::default();
-        self.unanswered = 0;
-        self.sack_due = false;
-        self.sack_at = None;
+        self.sacks.restart();
         self.announced = self.room();
     }
 
@@ -144,7 +127,7 @@ impl Receiver {
     /// Acknowledges a chunk without delivering it.
     pub(crate) fn discard(&mut self, tsn: Tsn) {
         let tsn = self.widen(tsn);
-        self.in_packet = true;
+        self.sacks.note_data();
         if matches!(
             self.data_tracker.status(tsn),
             TsnStatus::Next | TsnStatus::BeyondGap
@@ -222,16 +205,16 @@ impl Receiver {
         fragment: &Fragment<'_>,
         interleaved: bool,
     ) -> DataOutcome {
-        self.in_packet = true;
+        self.sacks.note_data();
         let tsn_status = self.data_tracker.status(tsn);
         if tsn_status == TsnStatus::Duplicate {
             self.data_tracker.note_duplicate(tsn);
-            self.urgent = true;
+            self.sacks.urge();
             return DataOutcome::Accepted;
         }
         let len = fragment.payload.len() as u64;
         if tsn_status == TsnStatus::OutOfRange || !self.has_room(tsn, len) {
-            self.urgent = true;
+            self.sacks.urge();
             return if tsn_status == TsnStatus::Next && self.is_stuck() {
                 DataOutcome::Stuck
             } else {
@@ -247,7 +230,7 @@ impl Receiver {
         }
         if flags.has(DataFlags::IMMEDIATE) || tsn_status == TsnStatus::BeyondGap || has_gaps_before
         {
-            self.urgent = true;
+            self.sacks.urge();
         }
         let before = self.ready.len();
         let max = self.max_message_size;
@@ -298,51 +281,40 @@ impl Receiver {
 
     /// Ends a packet, whose chunks were all handled.
     pub(crate) fn end_packet(&mut self) {
-        if std::mem::take(&mut self.in_packet) {
-            self.unanswered += 1;
-        }
+        self.sacks.end_packet();
     }
 
-    /// Ends a batch of packets that came together, and decides on a SACK. Returns whether
+    /// Ends a batch of packets that came together, and decides on SACKs. Returns whether
     /// unacknowledged data was among them.
     pub(crate) fn end_batch(&mut self, now: Instant, round_trip: Option<Duration>) -> bool {
         self.window.adjust(now, round_trip);
-        if self.urgent || self.unanswered >= PACKETS_UNANSWERED {
-            self.sack_due = true;
-        } else if self.unanswered > 0 && self.sack_at.is_none() {
-            self.sack_at = Some(now + self.delayed_ack);
-        }
-        self.urgent = false;
-        self.unanswered > 0
+        self.sacks.end_batch(now, self.data_tracker.has_gaps())
     }
 
     /// Whether a SACK should leave now.
     pub(crate) const fn is_sack_due(&self) -> bool {
-        self.sack_due
+        self.sacks.is_due()
     }
 
     /// Whether there is something to acknowledge, so that a SACK may travel with a packet
     /// that leaves anyway.
     pub(crate) const fn has_sack(&self) -> bool {
-        self.sack_due || self.unanswered > 0
+        self.sacks.has_any()
     }
 
     /// Requests a SACK at once.
-    pub(crate) const fn acknowledge(&mut self) {
-        self.sack_due = true;
+    pub(crate) fn acknowledge(&mut self) {
+        self.sacks.request();
     }
 
     /// Returns when a delayed SACK is due.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
-        self.sack_at
+        self.sacks.deadline()
     }
 
     /// Makes a delayed SACK due if its time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.sack_at.is_some_and(|at| now >= at) {
-            self.sack_at = None;
-            self.sack_due = true;
-        }
+        self.sacks.handle_timeout(now);
     }
 
     /// Appends a SACK to the packet; it stays due if there is no room.
@@ -359,9 +331,7 @@ impl Receiver {
         if written.is_ok() {
             self.data_tracker.clear_duplicates();
             self.announced = room.into();
-            self.unanswered = 0;
-            self.sack_due = false;
-            self.sack_at = None;
+            self.sacks.on_sent();
             self.counts.sacks += 1;
         }
     }
@@ -369,8 +339,8 @@ impl Receiver {
     /// Moves the cumulative TSN to `tsn`; `None` if it was there already.
     fn skip_to(&mut self, tsn: Tsn) -> Option<u64> {
         let tsn = self.widen(tsn);
-        self.in_packet = true;
-        self.urgent = true;
+        self.sacks.note_data();
+        self.sacks.urge();
         let is_new = tsn > self.data_tracker.cumulative();
         is_new.then(|| {
             self.data_tracker.skip_to(tsn);
@@ -415,8 +385,8 @@ impl Receiver {
         self.counts.data += bytes;
         // A peer that believes that there is little room must learn that there is more.
         let limit = self.window.limit();
-        if self.announced < limit / 4 && !self.sack_due {
-            self.sack_due = self.room() >= limit / 2;
+        if self.announced < limit / 4 && !self.sacks.is_due() && self.room() >= limit / 2 {
+            self.sacks.request();
         }
         let info = message.info;
         Some(Event::Message {
