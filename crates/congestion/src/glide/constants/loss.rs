@@ -34,6 +34,11 @@ group! {
         tries_max: u32 = 3,
         /// Share of loss above what radio links have.
         plain_loss: f64 = 0.1,
+        /// Evidence for a token bucket that needs no test, as the logarithm of how many
+        /// times likelier the losses are with the bucket than by chance.
+        evidence: f64 = 15.0,
+        /// Evidence for a token bucket that a test must leave to confirm a policer.
+        evidence_least: f64 = 12.0,
         /// Queueing delay below which there is no queue.
         empty: Duration = Duration::from_millis(5),
         /// Share of its longest from which a queue counts as full: acknowledgements come a

@@ -14,6 +14,10 @@
 //! is random (radio), and is ignored up to its floor from then on. BBR v1's long-term model
 //! (Linux `lt_bw`) does not test, and needs 20 % of loss to be sure; BBRv3 (§5.5.10) reacts
 //! to 2 % whatever the cause.
+//!
+//! No trial is needed where the losses themselves tell: [`Evidence`] replays the latest
+//! packets, and a bucket that explains their fates far better than chance is taken for one at
+//! once. The other way round, a test whose losses no bucket explains confirms nothing.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +29,15 @@ use super::delivery_history::DeliveryHistory;
 use super::loss_count::{BurstDetector, LossCount};
 use super::random_loss::RandomLoss;
 
+mod evidence;
+mod replay;
+mod short_queue;
+
 #[cfg(test)]
 mod tests;
+
+use evidence::Evidence;
+use short_queue::ShortQueue;
 
 /// The policer model, with what is known of random loss.
 #[derive(Clone, Debug)]
@@ -57,17 +68,8 @@ pub(super) struct Policer {
     before: Option<TrialBaseline>,
     /// Packets since holding began.
     held: LossCount,
-}
-
-/// A queue shorter than the target.
-#[derive(Clone, Copy, Debug)]
-struct ShortQueue {
-    /// Queueing delay to aim at.
-    queue: Duration,
-    /// When to try a longer queue.
-    until: Instant,
-    /// Attempts at a longer queue that failed.
-    failures: u32,
+    /// Packets that tell of a bucket without a test.
+    evidence: Evidence,
 }
 
 /// State of the policer model; see the drawing at the head of the module.
@@ -142,6 +144,7 @@ impl Policer {
             confirmed: false,
             before: None,
             held: LossCount::new(now),
+            evidence: Evidence::new(now),
         }
     }
 
@@ -164,6 +167,7 @@ impl Policer {
                 since += size;
             }
             self.burst_detector.on_arrived(packet.sent);
+            self.evidence.on_arrived(packet.sent, size, of);
         }
         self.history.record(of.now, bytes);
         // While free, loss is detected as late as arrivals are; on trial, what was sent
@@ -177,15 +181,15 @@ impl Policer {
             self.count.rounds += 1;
         }
         self.count.queue_max = self.count.queue_max.max(of.queue);
-        if self.short.is_some_and(|short| of.now >= short.until) {
-            self.try_longer(of.now);
-        }
+        self.try_longer(of.now);
         self.judge(of);
+        self.recognize(of);
     }
 
     /// Handles a loss of `bytes`. `newest_sent`: when the newest lost packet was sent.
     pub(super) fn on_loss(&mut self, bytes: f64, newest_sent: Instant, of: &PolicerInputs) {
         let burst = self.burst_detector.on_lost(newest_sent);
+        self.evidence.on_lost(newest_sent, bytes, of);
         match &mut self.phase {
             Phase::Free => {
                 if self.count.bursts == 0 {
@@ -293,7 +297,8 @@ impl Policer {
             let burst = self.history.burst(before.rate, burst_max);
             let bucket = Bucket::new(before.rate, burst, of.now);
             self.rest = self.policed.rest_first;
-            self.confirmed = before.is_plain(of.variation, &self.test);
+            let plain = before.is_plain(of.variation, &self.test);
+            self.confirmed = plain && self.is_evident(of);
             self.before = Some(*before);
             self.held = LossCount::new(of.now);
             self.rest(bucket, of);
@@ -308,35 +313,6 @@ impl Policer {
             self.random_loss.learn(&before.count, of.mtu);
             self.clear(of);
         }
-    }
-
-    /// Notes that the end of a queue of this length dropped packets: a part of it is for
-    /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time.
-    fn shorten(&mut self, queue: Duration, now: Instant) {
-        let failures = self.short.map_or(0, |short| short.failures + 1);
-        let wait = self.policed.rest_short * (1 << failures.min(3));
-        self.short = Some(ShortQueue {
-            queue: queue.mul_f64(self.policed.short_share),
-            until: now + wait,
-            failures,
-        });
-        self.enter(Phase::Free, now);
-    }
-
-    /// Tries a longer queue, because the path may have changed.
-    fn try_longer(&mut self, now: Instant) {
-        if let Some(short) = &mut self.short {
-            short.queue = short.queue.mul_f64(1.5);
-            short.until = now + self.policed.rest_short;
-            if short.queue > self.policed.short_max {
-                self.short = None;
-            }
-        }
-    }
-
-    /// Returns the longest queueing delay that the flow may aim at.
-    pub(super) fn queue_limit(&self) -> Option<Duration> {
-        self.short.map(|short| short.queue)
     }
 
     /// Concludes that the loss is random.
@@ -373,6 +349,7 @@ impl Policer {
         }
         if self.is_doubtful(bucket.rate) {
             self.random_loss.learn(&self.held, of.mtu);
+            self.evidence = Evidence::new(of.now);
             return self.clear(of);
         }
         let phase = if due && !lossy {
@@ -408,7 +385,7 @@ impl Policer {
             if let Some(queue) = count.full_queue(of.variation, &self.test) {
                 return self.shorten(queue, of.now);
             }
-            self.confirmed = true;
+            self.confirmed |= self.is_evident(of);
             bucket.drop_seen();
             self.rest(bucket, of);
         } else if above > bucket.burst + 8.0 * of.mtu
@@ -493,6 +470,7 @@ impl Policer {
 
     /// Forgets the present state, because another flow is the cause.
     pub(super) fn forget(&mut self, now: Instant) {
+        self.evidence = Evidence::new(now);
         self.enter(Phase::Free, now);
     }
 }

@@ -24,10 +24,15 @@ struct PacketPath {
 }
 
 impl PacketPath {
+    /// A path whose model needs a test: losses that come as regularly as these would need
+    /// none.
     fn new() -> Self {
         let now = Instant::now();
+        let mut constants = Constants::DEFAULT;
+        constants.test.evidence = f64::INFINITY;
+        constants.test.evidence_least = f64::NEG_INFINITY;
         Self {
-            policer: Policer::new(&Constants::DEFAULT, now),
+            policer: Policer::new(&constants, now),
             now,
             packets: 0,
             round: now,
