@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::replay::{Explanation, Replay};
 use super::{Bucket, LossCount, Phase, Policer, PolicerInputs, TrialBaseline};
 
-/// Shortest time between two replays.
-const PERIOD_MIN: Duration = Duration::from_millis(30);
+/// Shortest time between two replays, each of which takes up to a millisecond of a processor.
+const PERIOD_MIN: Duration = Duration::from_millis(100);
 
 /// The latest packets, and the bucket that explains their losses best.
 #[derive(Clone, Debug)]
