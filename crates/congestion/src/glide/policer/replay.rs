@@ -84,6 +84,8 @@ pub(super) struct Explanation {
     pub(super) rate: f64,
     /// What arrived since the first loss, in bytes/s: hardly more than the bucket's rate.
     pub(super) arrived: f64,
+    /// Time since the first loss, in seconds.
+    pub(super) span: f64,
     /// Depth of the bucket, in bytes.
     pub(super) burst: f64,
     /// Natural logarithm of how many times likelier the fates are with this bucket than by
@@ -199,6 +201,7 @@ impl Replay {
         (rate > 0.0 && likelihood > chance).then_some(Explanation {
             rate,
             arrived: base,
+            span,
             burst: depth * rate,
             evidence: likelihood - chance,
         })
