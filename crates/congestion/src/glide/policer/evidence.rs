@@ -8,9 +8,6 @@ use super::{Bucket, LossCount, Phase, Policer, PolicerInputs, TrialBaseline};
 /// Shortest time between two replays, each of which takes up to a millisecond of a processor.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 
-/// Shortest time since the first loss after which what arrived tells what the bucket carries.
-const SPAN_MIN: f64 = 1.0;
-
 /// The latest packets, and the bucket that explains their losses best.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
@@ -85,7 +82,7 @@ impl Policer {
         }
         let least = self.test.evidence;
         let found = self.evidence.explain_new(of);
-        let Some(found) = found.filter(|it| it.evidence >= least && it.span >= SPAN_MIN) else {
+        let Some(found) = found.filter(|it| it.is_conclusive(least)) else {
             return;
         };
         self.confirmed = true;

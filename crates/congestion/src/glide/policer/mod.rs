@@ -16,8 +16,9 @@
 //! to 2 % whatever the cause.
 //!
 //! No trial is needed where the losses themselves tell: [`Evidence`] replays the latest
-//! packets, and a bucket that explains their fates far better than chance is taken for one at
-//! once. The other way round, a test whose losses no bucket explains confirms nothing.
+//! packets, and a bucket that explains their fates far better than chance is taken for one, a
+//! second after the first loss at the earliest. The other way round, a test whose losses no
+//! bucket explains confirms nothing.
 
 use std::time::{Duration, Instant};
 

@@ -55,6 +55,10 @@ const DEPTHS_FINE: [f64; 3] = [0.85, 1.0, 1.18];
 /// Evidence against a bucket that finer values may still turn.
 const COARSE_MARGIN: f64 = 15.0;
 
+/// Shortest time from the first loss to a conclusion, in seconds: what arrived in less time is
+/// far less than a bucket carries, and an encoder that is held to that rate stays there.
+const SPAN_MIN: f64 = 1.0;
+
 /// A packet whose fate is known.
 #[derive(Clone, Copy, Debug)]
 struct Outgoing {
@@ -91,6 +95,14 @@ pub(super) struct Explanation {
     /// Natural logarithm of how many times likelier the fates are with this bucket than by
     /// chance.
     pub(super) evidence: f64,
+}
+
+impl Explanation {
+    /// Whether this bucket is taken for a policer without a test. `least`: evidence that this
+    /// takes.
+    pub(super) fn is_conclusive(&self, least: f64) -> bool {
+        self.evidence >= least && self.span >= SPAN_MIN
+    }
 }
 
 impl Replay {
@@ -376,9 +388,12 @@ mod tests {
         }
     }
 
-    /// Returns a policer of 1.2 Mbit/s that holds 60 ms.
-    fn bucket() -> impl FnMut(f64, f64) -> bool {
-        let (rate, burst) = (150_000.0, 9_000.0);
+    /// Rate of a policer of 1.2 Mbit/s, in bytes/s.
+    const RATE: f64 = 150_000.0;
+
+    /// Returns a policer of `rate` bytes/s that holds 60 ms.
+    fn bucket(rate: f64) -> impl FnMut(f64, f64) -> bool {
+        let burst = 0.06 * rate;
         let (mut tokens, mut before) = (burst, 0.0);
         move |now, _| {
             tokens = f64::min(burst, tokens + (now - before) * rate);
@@ -392,11 +407,26 @@ mod tests {
     #[test]
     fn a_bucket_that_drops_only_keyframes_is_evident_at_the_second_one() {
         let mut camera = Camera::new();
-        camera.send(70, bucket());
+        camera.send(70, bucket(RATE));
         let found = camera.replay.explain(MTU).expect("a bucket");
         assert!(found.evidence > 15.0, "{found:?}");
         assert!((100_000.0..250_000.0).contains(&found.rate), "{found:?}");
         assert!(found.arrived < 1.1 * 150_000.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_bucket_that_is_evident_at_once_is_concluded_a_second_after_its_first_loss() {
+        // Half of what is sent fits through the bucket: there is evidence within 0.3 s.
+        let explained = |frames| {
+            let mut camera = Camera::new();
+            camera.send(frames, bucket(75_000.0));
+            camera.replay.explain(MTU).expect("a bucket")
+        };
+        let (early, late) = (explained(20), explained(60));
+        assert!(early.evidence > 15.0 && early.span < 1.0, "{early:?}");
+        assert!(!early.is_conclusive(15.0), "{early:?}");
+        assert!(late.is_conclusive(15.0), "{late:?}");
+        assert!(!late.is_conclusive(late.evidence + 1.0), "{late:?}");
     }
 
     #[test]
@@ -429,7 +459,7 @@ mod tests {
     fn losses_at_the_end_of_a_full_queue_are_no_bucket() {
         let mut camera = Camera::new();
         camera.of.queue = MS * 40;
-        camera.send(70, bucket());
+        camera.send(70, bucket(RATE));
         assert_eq!(camera.replay.explain(MTU), None);
     }
 
@@ -438,7 +468,7 @@ mod tests {
         let mut camera = Camera::new();
         camera.replay.on_arrived(camera.start, MTU, MS * 150);
         camera.of.queue = MS * 60;
-        camera.send(70, bucket());
+        camera.send(70, bucket(RATE));
         assert_eq!(camera.replay.explain(MTU), None);
     }
 
