@@ -267,11 +267,11 @@ impl Worker {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
     use glassline_rtp::rtcp::is_rtcp;
     use glassline_webrtc::{DatagramKind, classify, stun_check};
 
     use super::super::fuzzing::{Scene, in_scene};
+    use super::super::tests::push;
     use super::*;
 
     /// Steps of 60 ms of the client's clock until it is connected, or reports.
@@ -286,21 +286,11 @@ mod tests {
         }
     }
 
-    fn publish(scene: &mut Scene, number: i64) {
-        let now = Instant::now();
-        let mut builder = UnitBuilder::default();
-        builder.push(b"sound");
-        let time = MediaTime::from_ticks(number * 20, 1_000);
-        let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
-        let pushed = scene.publisher.push(unit.expect("a packet"), now);
-        pushed.expect("a track");
-        scene.workers[0].publish();
-    }
-
     /// A report of client 0, which receives media from worker 0.
     fn report(scene: &mut Scene) -> Vec<u8> {
         for number in 0..STEPS_MAX {
-            publish(scene, i64::try_from(number).expect("small"));
+            push(scene, i64::try_from(number).expect("small"), 1);
+            scene.workers[0].publish();
             scene.receive(0);
             let mut datagram = scene.next_datagram(0);
             while let Some(bytes) = datagram {

@@ -182,23 +182,10 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
-
     use super::super::IDLE;
     use super::super::fuzzing::{Scene, in_scene};
-    use super::super::tests::connect;
+    use super::super::tests::{connect, push};
     use super::*;
-
-    /// Publishes one unit, which no worker reads yet.
-    fn push(scene: &mut Scene, number: i64) {
-        let now = Instant::now();
-        let mut builder = UnitBuilder::default();
-        builder.push(b"sound");
-        let time = MediaTime::from_ticks(number * 20, 1_000);
-        let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
-        let pushed = scene.publisher.push(unit.expect("a packet"), now);
-        pushed.expect("a track");
-    }
 
     fn received(scene: &mut Scene) -> [u64; 2] {
         scene.workers[0].dispatch();
@@ -213,7 +200,7 @@ mod tests {
         in_scene(|scene| {
             let viewers = [connect(scene, 0, 0), connect(scene, 1, 0)];
             let [first, second] = received(scene);
-            push(scene, 1);
+            push(scene, 1, 1);
             let worker = &mut scene.workers[0];
             worker
                 .waker
@@ -229,7 +216,7 @@ mod tests {
             assert!(round.may_look(now));
             scene.workers[0].let_pass(&mut round, now);
             assert_eq!(received(scene), [first + 1, second], "nothing new");
-            push(scene, 2);
+            push(scene, 2, 1);
             scene.workers[0].let_pass(&mut round, now);
             assert_eq!(
                 received(scene),
@@ -251,7 +238,7 @@ mod tests {
     fn units_that_pass_a_round_get_a_third_of_the_time() {
         in_scene(|scene| {
             connect(scene, 0, 0);
-            push(scene, 1);
+            push(scene, 1, 1);
             let mut round = scene.workers[0].read(0).expect("a unit");
             let ms = |ms| round.began + Duration::from_millis(ms);
             let at = [ms(30), ms(31)];
@@ -271,15 +258,7 @@ mod tests {
         in_scene(|scene| {
             let viewers = [connect(scene, 0, 0), connect(scene, 1, 0)];
             let order = |scene: &mut Scene, packets: usize| {
-                let now = Instant::now();
-                let mut builder = UnitBuilder::default();
-                for _ in 0..packets {
-                    builder.push(b"a part");
-                }
-                let unit =
-                    builder.build(TrackIndex(0), MediaTime::ZERO, true, Stamps::arrived(now));
-                let pushed = scene.publisher.push(unit.expect("packets"), now);
-                pushed.expect("a track");
+                push(scene, 1, packets);
                 scene.workers[0].read(0).expect("a unit").viewers
             };
             assert_eq!(order(scene, 17), viewers, "a frame that leaves at once");

@@ -58,6 +58,19 @@ fn owner(scene: &Scene, client: usize) -> Option<usize> {
     }
 }
 
+/// Publishes unit `number`, of so many `packets`, which no worker reads yet.
+pub(super) fn push(scene: &mut Scene, number: i64, packets: usize) {
+    let now = Instant::now();
+    let mut builder = UnitBuilder::default();
+    for _ in 0..packets {
+        builder.push(b"sound");
+    }
+    let time = MediaTime::from_ticks(number * 20, 1_000);
+    let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
+    let pushed = scene.publisher.push(unit.expect("a packet"), now);
+    pushed.expect("a track");
+}
+
 /// The first check of a client that has joined, and its path to the server.
 fn first_check(scene: &mut Scene, client: usize) -> (Vec<u8>, Path) {
     scene.join(client);
@@ -301,13 +314,7 @@ fn what_is_published_reaches_every_viewer_of_the_shard() {
         }
         let sent = scene.workers[0].counters.send.packets.get();
         for number in 0..4 {
-            let now = Instant::now();
-            let mut builder = UnitBuilder::default();
-            builder.push(b"sound");
-            let time = MediaTime::from_ticks(number * 20, 1_000);
-            let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
-            let pushed = scene.publisher.push(unit.expect("a packet"), now);
-            pushed.expect("a track");
+            push(scene, number, 1);
             scene.workers[0].publish();
         }
         assert_eq!(scene.workers[0].counters.send.packets.get() - sent, 12);
