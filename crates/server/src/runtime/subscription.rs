@@ -13,8 +13,9 @@ use super::slots::Key;
 /// frame that comes later than this.
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Longest time that audio is held back for a video frame, so that both leave in one system call.
-/// The shard's timers have a resolution of 1 ms, so the real wait is at most 5 ms.
+/// Longest time that audio is held back for a video frame unless [`StreamSubscription::hold_audio`]
+/// says otherwise, so that both leave in one system call. The shard's timers have a resolution of 1
+/// ms, so the real wait is at most 5 ms.
 const RIDE_WAIT_MAX: Duration = Duration::from_millis(4);
 
 /// Lateness of a video frame against its expected time at which audio still waits for it.
@@ -29,6 +30,8 @@ pub(crate) struct StreamSubscription {
     /// hold the lock briefly.
     pub(crate) stages: Arc<Mutex<StageTable>>,
     frames: Frames,
+    /// Longest time that audio is held back for a video frame.
+    ride_wait_max: Duration,
     /// The stream's tracks at the last read.
     tracks: Arc<[Track]>,
     /// Layout of the units of the last read.
@@ -62,11 +65,11 @@ impl Frames {
     }
 
     /// Returns the time until which audio that arrived at `now` should wait, or `None` if no video
-    /// frame is due soon.
-    fn wait_for(&self, now: Instant) -> Option<Instant> {
+    /// frame is due within the time `longest`.
+    fn wait_for(&self, now: Instant, longest: Duration) -> Option<Instant> {
         let next = self.next?;
-        let soon = next <= now + RIDE_WAIT_MAX && now < next + FRAME_LATE_MAX;
-        soon.then(|| (next + FRAME_LATE_MAX).min(now + RIDE_WAIT_MAX))
+        let soon = next <= now + longest && now < next + FRAME_LATE_MAX;
+        soon.then(|| (next + FRAME_LATE_MAX).min(now + longest))
     }
 }
 
@@ -94,6 +97,7 @@ impl StreamSubscription {
             viewers: Vec::new(),
             stages,
             frames: Frames::default(),
+            ride_wait_max: RIDE_WAIT_MAX,
             tracks: stream.tracks(),
             is_changed: false,
             held: Vec::new(),
@@ -104,6 +108,12 @@ impl StreamSubscription {
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         self.subscription.stream()
+    }
+
+    /// Holds audio back for a video frame for this long at most, beside the resolution of the
+    /// thread's timers, instead of 4 ms.
+    pub(crate) fn hold_audio(&mut self, longest: Duration) {
+        self.ride_wait_max = longest;
     }
 
     /// Reads the transcoded layer of a track instead of the track itself.
@@ -174,7 +184,7 @@ impl StreamSubscription {
             }
             if is_audio(&unit) {
                 if self.held_until.is_none() {
-                    self.held_until = self.frames.wait_for(now);
+                    self.held_until = self.frames.wait_for(now, self.ride_wait_max);
                 }
                 self.held.push(unit);
             } else {

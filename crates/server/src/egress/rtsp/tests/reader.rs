@@ -239,6 +239,34 @@ fn a_reader_is_due_when_the_stream_has_something_or_held_audio_may_wait_no_longe
 }
 
 #[test]
+fn audio_waits_eight_milliseconds_for_a_frame_and_no_longer() {
+    let mut live = Live::new();
+    let mut reader = live.reader(0);
+    for frame in 0..3 {
+        live.publish(VIDEO, frame * 40, frame == 0);
+        live.read(&mut reader, frame * 40);
+    }
+    // The next frame is due at 120.
+    live.publish(AUDIO, 111, true);
+    assert!(live.read(&mut reader, 111), "too early to wait");
+    let end = reader.ring.end();
+    for time in [112, 118] {
+        live.publish(AUDIO, time, true);
+        assert!(!live.read(&mut reader, time));
+    }
+    live.publish(VIDEO, 120, false);
+    assert!(live.read(&mut reader, 120));
+    let together = [(VIDEO, Some(120)), (AUDIO, Some(112)), (AUDIO, Some(118))];
+    assert_eq!(entries(&reader, end), together);
+    // The frame of 160 is late, so audio goes without it.
+    live.publish(AUDIO, 152, true);
+    assert!(!live.read(&mut reader, 152));
+    assert!(!live.read(&mut reader, 159));
+    assert!(reader.take_due(live.at(160)));
+    assert!(live.read(&mut reader, 160));
+}
+
+#[test]
 fn numbers_go_on_in_a_stream_that_follows_for_one_client() {
     let mut live = Live::new();
     let mut reader = live.reader(0);
