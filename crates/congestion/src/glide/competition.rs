@@ -7,7 +7,8 @@
 //! of our own shrinks by as much; of a shared queue only our part goes, and the others fill
 //! it again (elasticity: Goyal et al., SIGCOMM 2022; Nimbus probes by pulses). Beside others
 //! the window is CUBIC's, as in Nimbus: their equal, whatever the buffer. The probe is
-//! repeated from time to time.
+//! repeated from time to time. Where the spacing of packets shows others in the queue (see
+//! `cross_traffic`), competition begins without a probe.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ use super::queue::Queue;
 pub(super) struct Competition {
     /// Constants of the competition.
     constants: constants::Competition,
+    /// Constants of what the spacing of packets tells.
+    cross_traffic: constants::CrossTraffic,
     /// CUBIC's window while competing.
     rival: Option<Cubic>,
     /// The probe that is under way.
@@ -33,7 +36,7 @@ pub(super) struct Competition {
     doubt: Option<Evidence>,
     /// Probes in a row that found the queue foreign.
     foreign: u32,
-    /// Probes in a row that found the queue ours, while competing.
+    /// Probes in a row that found the queue ours.
     ours: u32,
     /// When competition ended last.
     left_at: Option<Instant>,
@@ -70,9 +73,13 @@ pub(super) enum ModeChange {
 
 impl Competition {
     /// Returns the state before any probe.
-    pub(super) const fn new(constants: constants::Competition) -> Self {
+    pub(super) const fn new(
+        constants: constants::Competition,
+        cross_traffic: constants::CrossTraffic,
+    ) -> Self {
         Self {
             constants,
+            cross_traffic,
             rival: None,
             probe: None,
             doubt: None,
@@ -106,6 +113,13 @@ impl Competition {
     /// repeated.
     pub(super) const fn is_probing(&self) -> bool {
         self.probe.is_some() || self.foreign > 0
+    }
+
+    /// Whether what is acknowledged may have been sent during a probe. `smoothed`: smoothed
+    /// round trip.
+    pub(super) fn is_probed(&self, now: Instant, smoothed: Duration) -> bool {
+        let recent = |at| now.saturating_duration_since(at) < smoothed * 2;
+        self.is_probing() || self.probed_at.is_some_and(recent)
     }
 
     /// Returns CUBIC's window while competing, to be changed.
@@ -177,10 +191,40 @@ impl Competition {
                 };
             }
         }
+        if self.is_shared(queue, of) {
+            self.ours = 0;
+            self.probed_at = Some(now);
+            // The window that was given up to the others' queue is ours.
+            self.compete(0.0, now, queue, of);
+            return Some(ModeChange::Compete);
+        }
         if of.may_probe && self.is_due(now, queue, of) {
-            self.probe = ElasticityProbe::new(ack, queue, of, &self.constants);
+            // Beside others the link stays busy while our part of the queue drains, and a
+            // steady one while all of it drains.
+            let drained =
+                if !self.is_active() && self.foreign == 0 && self.is_usual(queue, of.target) {
+                    self.constants.drained
+                } else {
+                    1.0
+                };
+            self.probe = ElasticityProbe::new(ack, queue, of, drained, &self.constants);
         }
         None
+    }
+
+    /// Whether the spacing of packets shows others in the queue, before any probe.
+    fn is_shared(&self, queue: &Queue, of: &ProbeInputs) -> bool {
+        let Some(others) = of.others else {
+            return false;
+        };
+        let spacing = &self.cross_traffic;
+        let errors = if self.is_fading() {
+            spacing.errors * spacing.errors_fading
+        } else {
+            spacing.errors
+        };
+        let least = others.share - errors * others.error;
+        !self.is_active() && queue.delay() > of.target && least > spacing.others_min
     }
 
     /// Whether it is time for a probe.
@@ -201,7 +245,7 @@ impl Competition {
         // Round trips as long as our own queue would make them; another flow's queue makes
         // them longer.
         let round = queue.least() + target * self.constants.own_targets;
-        let period = round * self.constants.full_rounds;
+        let period = (round * self.constants.full_rounds).mul_f64(self.patience(queue, target));
         let pause = if self.foreign > 0 {
             smoothed * 2
         } else {
@@ -217,6 +261,24 @@ impl Competition {
         };
         let pause = pause.min(period);
         queue.full_for(now) > period && since.is_none_or(|since| since > pause)
+    }
+
+    /// Whether the queue is as long as our own may be, on a path whose rate changes all the
+    /// time.
+    fn is_usual(&self, queue: &Queue, target: Duration) -> bool {
+        let longest = target.mul_f64(self.constants.evident_targets);
+        self.is_fading() && queue.delay() <= longest
+    }
+
+    /// Returns the factor of the time until a probe. Each probe of a queue of our own on a
+    /// path that fades costs goodput, since the link may become faster meanwhile.
+    fn patience(&self, queue: &Queue, target: Duration) -> f64 {
+        if !self.is_usual(queue, target) {
+            return 1.0;
+        }
+        let found = i32::try_from(self.ours).unwrap_or(i32::MAX);
+        let patience = self.constants.patience.powi(found);
+        patience.min(self.constants.patience_max)
     }
 
     /// Concludes from what a probe found.
@@ -359,6 +421,6 @@ impl Competition {
 
     /// Forgets everything: the path may be another one.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.constants);
+        *self = Self::new(self.constants, self.cross_traffic);
     }
 }

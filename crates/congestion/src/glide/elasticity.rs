@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::Ack;
 
 use super::constants;
+use super::cross_traffic::OthersShare;
 use super::queue::Queue;
 
 /// An elasticity probe: the window is held back to see what the queue does.
@@ -92,6 +93,8 @@ pub(super) struct ProbeInputs {
     pub(super) noise: Duration,
     /// Queueing delay that the flow aims at.
     pub(super) target: Duration,
+    /// Share of other flows by the spacing of packets; `None` if that is unknown.
+    pub(super) others: Option<OthersShare>,
     /// Whether a probe may begin: the window is used, and no other probe is under way.
     pub(super) may_probe: bool,
 }
@@ -107,12 +110,14 @@ pub(super) fn smallest_change(
 }
 
 impl ElasticityProbe {
-    /// Begins a probe; `None` if its result would tell nothing.
+    /// Begins a probe; `None` if its result would tell nothing. `drained_share`: share of
+    /// the queue that the probe drains, if the queue is ours.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     pub(super) fn new(
         ack: &Ack<'_>,
         queue: &Queue,
         of: &ProbeInputs,
+        drained_share: f64,
         constants: &constants::Competition,
     ) -> Option<Self> {
         let least = queue.least().as_secs_f64();
@@ -120,7 +125,10 @@ impl ElasticityProbe {
         // Aggregated acknowledgements make the rate of a single round trip look higher.
         let rate = ack.rate.bytes_per_second(queue.least())?.min(of.rate);
         let kept = ack.in_flight_before as f64 * (1.0 - constants.cut_max);
-        let window = (rate * least).max(kept);
+        let noticed = smallest_change(queue, of.noise, constants) * 2;
+        let drained = delay.mul_f64(drained_share).max(noticed);
+        let left = least + delay.saturating_sub(drained).as_secs_f64();
+        let window = (rate * left).max(kept);
         let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
         let expected = delay.saturating_sub(rest);
         (expected >= smallest_change(queue, of.noise, constants)).then_some(Self {

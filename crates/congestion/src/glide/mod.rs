@@ -4,6 +4,7 @@
 //! ```text
 //!                    ┌─ Queue ──── standing and least round trip, swing
 //!   Ack, Loss ──────►├─ Delivery ─ best and sustained rate, aggregated acknowledgements
+//!                    ├─ CrossTraffic ─ share of other flows, by the spacing of packets
 //!                    └─ LossCount  loss
 //!                          │
 //!     VelocityWindow  window towards a target queue      (Copa §2.1)
@@ -25,6 +26,7 @@ mod bucket;
 mod competition;
 mod config;
 pub mod constants;
+mod cross_traffic;
 mod delivery;
 mod delivery_history;
 mod elasticity;
@@ -49,8 +51,9 @@ pub use config::Config;
 pub use constants::Constants;
 
 use competition::Competition;
+use cross_traffic::CrossTraffic;
 use delivery::Delivery;
-use elasticity::ProbeInputs;
+use elasticity::{ProbeInputs, smallest_change};
 use policer::{Policer, PolicerInputs};
 use queue::Queue;
 use velocity_window::{Step, VelocityWindow};
@@ -76,6 +79,8 @@ pub struct Glide {
     variation: Duration,
     /// Model of a policer; `None` before the first acknowledgement.
     policer: Option<Policer>,
+    /// What the spacing of packets tells of other flows.
+    cross_traffic: CrossTraffic,
     /// State of the competitive mode.
     competition: Competition,
     /// Time for which the application has had more to send than was sent.
@@ -108,7 +113,8 @@ impl Glide {
             delivery: Delivery::new(constants.delivery),
             variation: Duration::ZERO,
             policer: None,
-            competition: Competition::new(constants.competition),
+            cross_traffic: CrossTraffic::new(constants.cross_traffic),
+            competition: Competition::new(constants.competition, constants.cross_traffic),
             unfilled: false,
             backlogged: Duration::ZERO,
         }
@@ -332,6 +338,15 @@ impl Controller for Glide {
         if self.config.competes && !self.starting {
             let testing = self.policer.as_ref().is_some_and(Policer::is_testing);
             let filled = ack.in_flight_before as f64 >= self.constants().filled * window;
+            let noise = self.noise();
+            let change = smallest_change(&self.queue, noise, &self.config.constants.competition);
+            let stands = self.queue.latest_delay() > 2 * change;
+            if !stands {
+                self.cross_traffic.forget();
+            } else if ack.rate.app_limited && !self.competition.is_probed(now, smoothed) {
+                // What the window paces follows the path's own changes, and looks like others.
+                self.cross_traffic.observe(ack, self.mtu);
+            }
             let of = ProbeInputs {
                 window,
                 window_least: self.least_window(),
@@ -339,8 +354,9 @@ impl Controller for Glide {
                 rate: self.delivery.sustained().unwrap_or(f64::INFINITY),
                 fair_rate: self.fair_rate(),
                 unsteadiness: self.delivery.unsteadiness(),
-                noise: self.noise(),
+                noise,
                 target: of.target,
+                others: self.cross_traffic.others_share(),
                 may_probe: filled && !testing,
             };
             let mode_change = self.competition.on_ack(ack, &mut self.queue, &of);
@@ -361,6 +377,7 @@ impl Controller for Glide {
 
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn on_loss(&mut self, loss: &Loss) {
+        self.cross_traffic.forget();
         if loss.persistent {
             // Persistent congestion (RFC 9002 §7.6): what was known may have been another
             // path's.

@@ -50,6 +50,14 @@ group! {
         aim_max: f64 = 4.0,
         /// Largest share of the window that a probe holds back.
         cut_max: f64 = 0.5,
+        /// Share of the queue that a probe drains where the path's rate changes all the time:
+        /// the rest keeps the link busy if the rate rises meanwhile.
+        drained: f64 = 0.5,
+        /// Factor of the time until the next probe for each one in a row that found the
+        /// queue ours, where the path's rate changes all the time.
+        patience: f64 = 2.0,
+        /// Largest such factor.
+        patience_max: f64 = 16.0,
         /// Smallest change of the queue that can be told from noise.
         change_min: Duration = Duration::from_millis(4),
         /// Smallest such change as a share of the round trip.

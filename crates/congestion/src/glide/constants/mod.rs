@@ -38,6 +38,7 @@ macro_rules! group {
 }
 
 mod competition;
+mod cross_traffic;
 mod loss;
 mod path;
 mod value;
@@ -45,6 +46,7 @@ mod value;
 use std::fmt;
 
 pub use competition::Competition;
+pub use cross_traffic::CrossTraffic;
 pub use loss::{LossTest, Policed, RandomLoss};
 pub use path::{Delivery, Queue, Window};
 pub use value::Value;
@@ -63,6 +65,8 @@ pub struct Constants {
     pub queue: Queue,
     /// Constants of the measurement of rates.
     pub delivery: Delivery,
+    /// Constants of what the spacing of packets tells of other flows.
+    pub cross_traffic: CrossTraffic,
     /// Constants of the competition with other flows.
     pub competition: Competition,
     /// Constants of the test whether a loss is a policer's.
@@ -121,6 +125,7 @@ impl Constants {
         window: Window::DEFAULT,
         queue: Queue::DEFAULT,
         delivery: Delivery::DEFAULT,
+        cross_traffic: CrossTraffic::DEFAULT,
         competition: Competition::DEFAULT,
         test: LossTest::DEFAULT,
         policed: Policed::DEFAULT,
@@ -174,6 +179,9 @@ impl Constants {
         group("window", &mut |visit| self.window.visit(visit));
         group("queue", &mut |visit| self.queue.visit(visit));
         group("delivery", &mut |visit| self.delivery.visit(visit));
+        group("cross_traffic", &mut |visit| {
+            self.cross_traffic.visit(visit);
+        });
         group("competition", &mut |visit| self.competition.visit(visit));
         group("test", &mut |visit| self.test.visit(visit));
         group("policed", &mut |visit| self.policed.visit(visit));
