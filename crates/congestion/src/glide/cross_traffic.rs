@@ -114,16 +114,16 @@ impl CrossTraffic {
         }
     }
 
-    /// Records an acknowledgement. `stands`: whether its newest packet met a queue; without
-    /// one, everything before is forgotten. `mtu`: size of datagrams, in bytes.
+    /// Records an acknowledgement whose newest packet met a queue, and that the application
+    /// limited, not the window. `mtu`: size of datagrams, in bytes.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, mtu: f64) {
         let Some(newest) = ack.packets.last() else {
             return;
         };
         // A receiver that answers every second packet keeps the answer to a single one back.
-        let single = f64::from(u8::from(ack.packets.len() == 1));
-        self.single += (single - self.single) / SINGLE_ACKS;
-        if single > self.single + 0.5 {
+        let is_single = ack.packets.len() == 1;
+        self.single += (f64::from(u8::from(is_single)) - self.single) / SINGLE_ACKS;
+        if is_single && self.single < 0.5 {
             return;
         }
         let point = Point {
@@ -138,7 +138,8 @@ impl CrossTraffic {
         }
     }
 
-    /// Forgets everything: what is lost takes the link's time, too, and is not counted.
+    /// Forgets everything, because the queue was empty or something was lost: what is lost
+    /// takes the link's time, too, and is not counted.
     pub(super) fn forget(&mut self) {
         *self = Self {
             single: self.single,
