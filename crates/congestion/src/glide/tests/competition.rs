@@ -1,3 +1,5 @@
+use std::ops::RangeInclusive;
+
 use super::*;
 
 #[test]
@@ -77,27 +79,42 @@ fn one_probe_is_enough_on_a_line_whose_rate_was_steady() {
     assert!(found > 0.7 * 1.45 / 2.0, "{found}");
 }
 
+/// Runs a sender for a minute over a path whose rate changes five times a second, by a factor of
+/// up to 1 ± `spread`, within `bounds` in Mbit/s.
+fn over_wandering_rates(
+    path: Bottleneck,
+    sender: Sender,
+    seed: u64,
+    spread: f64,
+    bounds: RangeInclusive<f64>,
+) -> Sender {
+    let mut rng = glassline_sim::Rng::new(seed);
+    let mut mbps = path.mbps;
+    let mut path = Path::new(path, SEED);
+    let mut senders = [sender];
+    for _ in 0..300 {
+        let factor = 1.0 + spread * (2.0 * rng.unit() - 1.0);
+        mbps = (mbps * factor).clamp(*bounds.start(), *bounds.end());
+        path.bottleneck.mbps = mbps;
+        path.run(&mut senders, Duration::from_millis(200));
+    }
+    let [sender] = senders;
+    sender
+}
+
 #[test]
 fn the_queue_is_longer_while_data_waits_and_carries_more_of_a_path_that_varies() {
     let run = |targets, source| {
         let mut config = Config::default();
         config.constants.window.backlog_targets = targets;
-        let mut rng = glassline_sim::Rng::new(7);
         let path = Bottleneck {
             mbps: 1.0,
             round_trip: Duration::from_millis(170),
             queue_bytes: bytes(1.0, 3.0),
             ..PLAIN
         };
-        let mut path = Path::new(path, SEED);
-        let mut senders = [start(config).from(source)];
-        let mut mbps: f64 = 1.0;
-        for _ in 0..300 {
-            mbps = (mbps * (0.6 + 0.8 * rng.unit())).clamp(0.4, 1.8);
-            path.bottleneck.mbps = mbps;
-            path.run(&mut senders, Duration::from_millis(200));
-        }
-        let [mut sender] = senders;
+        let sender = start(config).from(source);
+        let mut sender = over_wandering_rates(path, sender, 7, 0.4, 0.4..=1.8);
         (goodput(&sender, 60), queue_ms(&mut sender, 0.5))
     };
     let (short, long) = (run(1.0, TrafficSource::Bulk), run(1.5, TrafficSource::Bulk));
@@ -162,22 +179,14 @@ fn probes_of_a_path_that_fades_cost_little_of_the_rate() {
             let mut config = Config::default();
             config.constants.competition.drained = drained;
             config.constants.competition.patience = patience;
-            let mut rng = glassline_sim::Rng::new(seed);
             let path = Bottleneck {
                 mbps: 1.0,
                 round_trip: Duration::from_millis(250),
                 queue_bytes: bytes(1.0, 3.0),
                 ..PLAIN
             };
-            let mut path = Path::new(path, SEED);
-            let mut senders = [start(config)];
-            let mut mbps: f64 = 1.0;
-            for _ in 0..300 {
-                mbps = (mbps * (0.75 + 0.5 * rng.unit())).clamp(0.5, 1.5);
-                path.bottleneck.mbps = mbps;
-                path.run(&mut senders, Duration::from_millis(200));
-            }
-            sum += goodput(&senders[0], 60) / 4.0;
+            let sender = over_wandering_rates(path, start(config), seed, 0.25, 0.5..=1.5);
+            sum += goodput(&sender, 60) / 4.0;
         }
         sum
     };
