@@ -77,26 +77,26 @@ struct Deviation {
     sent: f64,
     /// Gap at the end of the path, in seconds.
     acknowledged: f64,
-    /// Datagrams delivered meanwhile.
+    /// Datagrams delivered between the two points.
     delivered: f64,
 }
 
 /// Sums of products of deviations. Older ones count less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Number of points.
+    /// Number of points in the sums.
     points: f64,
-    /// Datagrams times datagrams.
+    /// Squares of datagrams delivered.
     delivered_delivered: f64,
-    /// Datagrams times gaps at the beginning.
+    /// Datagrams delivered times gaps at the beginning.
     delivered_sent: f64,
-    /// Datagrams times gaps at the end.
+    /// Datagrams delivered times gaps at the end.
     delivered_acknowledged: f64,
-    /// Gaps at the beginning times gaps at the beginning.
+    /// Squares of gaps at the beginning.
     sent_sent: f64,
     /// Gaps at the beginning times gaps at the end.
     sent_acknowledged: f64,
-    /// Gaps at the end times gaps at the end.
+    /// Squares of gaps at the end.
     acknowledged_acknowledged: f64,
 }
 
@@ -262,8 +262,8 @@ mod tests {
         /// Share of the link that the others take.
         others: f64,
         delivered: u64,
-        /// State of the jitter's random numbers.
-        random: u64,
+        /// Random numbers of the jitter.
+        random: glassline_sim::Rng,
     }
 
     impl Shared {
@@ -275,16 +275,8 @@ mod tests {
                 others_until: 0.0,
                 others,
                 delivered: 0,
-                random: 1,
+                random: glassline_sim::Rng::new(1),
             }
-        }
-
-        /// A number from 0 to 1 (xorshift).
-        fn draw(&mut self) -> f64 {
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            f64::from(u32::try_from(self.random >> 40).expect("24 bits")) / f64::from(1 << 24)
         }
 
         /// Sends `packets` from `at` on, a packet each `gap` seconds. Acknowledgements are of
@@ -298,7 +290,7 @@ mod tests {
                 if number % 2 == 0 {
                     continue;
                 }
-                let late = jitter * self.draw();
+                let late = jitter * self.random.unit();
                 let packet = Acked {
                     sent: self.start + Duration::from_secs_f64(sent),
                     bytes: PACKET,
@@ -387,9 +379,9 @@ mod tests {
         let mut lumps = Shared::new(0.0);
         // A path that keeps everything back for a second and then delivers at once.
         for number in 0..100 {
-            lumps.send(f64::from(number) * 1e-6, 2, 1e-6, 0.0);
             lumps.free = 1.0;
+            lumps.send(f64::from(number) * 1e-6, 2, 1e-6, 0.0);
         }
-        assert_eq!(lumps.cross_traffic.others_share(), None);
+        assert!(lumps.cross_traffic.counted.is_none());
     }
 }

@@ -56,7 +56,7 @@ group! {
         /// Factor of the time until the next probe for each one in a row that found the
         /// queue ours, where the path's rate changes all the time.
         patience: f64 = 2.0,
-        /// Largest such factor.
+        /// Largest factor of that time, however many probes found the queue ours.
         patience_max: f64 = 16.0,
         /// Smallest change of the queue that can be told from noise.
         change_min: Duration = Duration::from_millis(4),

@@ -15,9 +15,9 @@ group! {
         /// Acknowledgements from which the spacing tells a share.
         samples_min: f64 = 20.0,
         /// Least deviation of an acknowledgement from what the regression says, so that a
-        /// smooth flow's accidental curves do not count for exact.
+        /// smooth flow's accidental curves do not count as exact.
         noise_min: Duration = Duration::from_millis(3),
-        /// Standard errors by which a share must exceed the smallest one.
+        /// Standard errors by which the others' share must exceed `others_min`.
         errors: f64 = 4.0,
         /// Factor of these errors where the path's rate changes all the time.
         errors_fading: f64 = 2.0,
