@@ -64,7 +64,7 @@ pub struct Reception {
     pub round_trip: Option<Duration>,
 }
 
-/// Decides the rate of a sender by receiver reports. The [module](self) says how.
+/// Decides the rate of a sender by receiver reports: by loss, and by how the round trip grows.
 ///
 /// Before the first report nothing is held back.
 #[derive(Clone, Debug)]

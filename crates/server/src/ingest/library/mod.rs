@@ -15,7 +15,7 @@
 //! no thread that serves clients ever reads a file. A file is read through once, when a client
 //! first asks for it. All its readings share the index and the descriptor. Each thread reads a
 //! little ahead while nothing is due. A slow disk then delays the readings of that thread and
-//! nothing else. [`inspection`] reads the files that nobody has asked for, to list those that cannot
+//! nothing else. `inspection` reads the files that nobody has asked for, to list those that cannot
 //! be played.
 
 mod context;
@@ -139,7 +139,7 @@ impl Library {
         tokio::task::spawn_blocking(looking).await.unwrap_or(false)
     }
 
-    /// Returns the files of the folder, as they were at most [`LISTING_SPAN`] ago. Those that are
+    /// Returns the files of the folder, as they were at most `LISTING_SPAN` ago. Those that are
     /// new or have changed are inspected in the background ([`refusal`](Self::refusal)). Needs a
     /// tokio runtime.
     pub async fn list(&self) -> Arc<Listing> {

@@ -59,7 +59,7 @@ pub struct Shards {
 
 impl Shards {
     /// Opens `count` sockets on `address` and starts a thread for each. With `tcp`, opens the same
-    /// port of TCP, too, for [`take_tcp`](Self::take_tcp).
+    /// port of TCP, too, for `take_tcp`.
     ///
     /// # Errors
     /// Returns [`StartError`] if the port is taken or the system has no thread to give.
