@@ -21,7 +21,7 @@ pub(crate) enum Peer {
     RtspServer,
     /// live555's media server. Debian 12 has no package of it, so it may always be missing.
     Live555,
-    /// aiortc, a WebRTC stack in Python, through `peers/aiortc_whep.py`.
+    /// aiortc, a WebRTC stack in Python, through the programs `peers/aiortc_*.py`.
     Aiortc,
     /// Schemathesis, which compares an API with its OpenAPI document.
     Schemathesis,
@@ -34,6 +34,8 @@ pub(crate) enum Peer {
     PionChannels,
     /// Pion's WHIP publisher in `peers/whip`, which Go builds.
     PionWhip,
+    /// Pion's WHIP server in `peers/whipserver`, which Go builds.
+    PionWhipServer,
     /// FFmpeg's WHIP muxer, through `peers/ffmpeg_whip.py`; aiortc comes with that FFmpeg.
     FfmpegWhip,
     /// FFmpeg 8.0.1 with its WHIP muxer, from Maven.
@@ -128,9 +130,12 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 | Peer::Systemd => true,
-            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble | Peer::Nats => {
-                find("go").is_none()
-            }
+            Peer::Pion
+            | Peer::PionChannels
+            | Peer::PionWhip
+            | Peer::PionWhipServer
+            | Peer::Pebble
+            | Peer::Nats => find("go").is_none(),
             Peer::Datachannel | Peer::Axe => find("npm").is_none(),
             Peer::Ffmpeg80 => find("mvn").is_none(),
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
@@ -183,7 +188,9 @@ impl Peer {
             }
             Peer::Firefox => firefox().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
-            Peer::Pion | Peer::PionChannels | Peer::PionWhip if find("go").is_none() => {
+            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::PionWhipServer
+                if find("go").is_none() =>
+            {
                 return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
             }
             Peer::Pebble if find("go").is_none() => {
@@ -197,6 +204,7 @@ impl Peer {
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
             Peer::PionWhip => go_binary("whip").err()?,
+            Peer::PionWhipServer => go_binary("whipserver").err()?,
             Peer::Coturn => coturn().err()?,
             Peer::Certutil => certutil().err()?,
             Peer::PulseAudio if !HAS_DEVICES => {
@@ -264,6 +272,11 @@ pub(crate) fn pion_whip() -> Result<Command, String> {
     go_binary("whip").map(Command::new)
 }
 
+/// Command for Pion's WHIP server.
+pub(crate) fn pion_whip_server() -> Result<Command, String> {
+    go_binary("whipserver").map(Command::new)
+}
+
 /// Command for FFmpeg's WHIP muxer.
 pub(crate) fn ffmpeg_whip() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
@@ -275,6 +288,13 @@ pub(crate) fn ffmpeg_whip() -> Result<Command, String> {
 pub(crate) fn aiortc_whip() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
     command.arg(script("aiortc_whip.py"));
+    Ok(command)
+}
+
+/// Command for aiortc's WHIP server.
+pub(crate) fn aiortc_whip_server() -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(script("aiortc_whip_server.py"));
     Ok(command)
 }
 

@@ -206,7 +206,8 @@ fn ffmpeg_as_rtsp_server_takes_the_clip() -> Result<(), Failed> {
 }
 
 /// Returns the JSON object that a publisher printed at its end.
-fn figures(printed: &str) -> Result<serde_json::Value, Failed> {
+/// Returns what `--json -` printed at the end.
+pub(crate) fn figures(printed: &str) -> Result<serde_json::Value, Failed> {
     let start = printed.find("\n{").map_or(0, |at| at + 1);
     let end = printed.rfind('}').ok_or("no figures")?;
     let figures = serde_json::from_str(&printed[start..=end]);

@@ -53,6 +53,7 @@ const SHARING: &[&str] = &[
     "transcoding::every_framing_is_transcoded_and_players_get_the_original",
     "transcoding::the_page_says_why_there_is_no_audio",
     "whip",
+    "whip_servers",
 ];
 
 /// Lock of the machine: shared by those of [`SHARING`], exclusive for every other test.

@@ -69,6 +69,7 @@ mod transcoding;
 mod viewers;
 mod webdriver;
 mod whip;
+mod whip_servers;
 
 use std::process::ExitCode;
 
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         publish::TESTS,
         publish_page::TESTS,
         whip::TESTS,
+        whip_servers::TESTS,
         firefox::TESTS,
         files::TESTS,
         odd_files::TESTS,

@@ -78,7 +78,7 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "feedback",
-        about: "a TWCC feedback",
+        about: "a TWCC feedback, under congestion control",
         operations: SESSIONS,
         run: Lab::transport_feedback,
         counted: counted_feedback,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::Algorithm;
 use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
 use glassline_webrtc::{
@@ -44,19 +45,27 @@ enum Kind {
     Stun,
 }
 
-const KINDS: [Kind; 3] = [Kind::Report, Kind::Feedback, Kind::Stun];
+/// What a viewer sends.
+const VIEWER: &[Kind] = &[Kind::Report, Kind::Stun];
+/// What a viewer under congestion control sends, as far as it is taken.
+const PACED_VIEWER: &[Kind] = &[Kind::Feedback];
 
 /// Both ends of one session.
 struct Ends {
     server: Session,
     client: Session,
+    /// What the client is to send.
+    kinds: &'static [Kind],
     /// The next datagram of each kind for the server.
     waiting: [Option<Vec<u8>>; 3],
 }
 
-/// 64 viewers of one stream over WebRTC, as many over RTSP, and a camera's packets.
+/// 64 viewers of one stream over WebRTC, as many under congestion control and over RTSP, and a
+/// camera's packets.
 pub(crate) struct Lab {
     ends: Vec<Ends>,
+    /// As many viewers whose sessions are under congestion control.
+    paced: Vec<Ends>,
     players: Players,
     depacketizing: Depacketizing,
     outbox: Outbox<Null>,
@@ -75,11 +84,14 @@ impl Lab {
     pub(crate) fn new() -> Result<Self, String> {
         let start = Instant::now();
         let certificates = [certificate()?, certificate()?];
-        let ends: Result<Vec<Ends>, String> = (0..SESSIONS)
-            .map(|number| Ends::connected(&certificates, number, start))
-            .collect();
+        let connected = |kinds| -> Result<Vec<Ends>, String> {
+            let numbers = 0..SESSIONS;
+            let ends = numbers.map(|number| Ends::connected(&certificates, number, kinds, start));
+            ends.collect()
+        };
         let mut lab = Self {
-            ends: ends?,
+            ends: connected(VIEWER)?,
+            paced: connected(PACED_VIEWER)?,
             players: Players::new(SESSIONS, PACKETS * PAYLOAD_BYTES, start),
             depacketizing: Depacketizing::new(PACKETS * PAYLOAD_BYTES)?,
             outbox: Outbox::new(Null, Arc::new(SendCounters::default())),
@@ -98,7 +110,7 @@ impl Lab {
         self.timestamp = self.timestamp.wrapping_add(3000);
         let mut latest = self.now;
         self.players.publish();
-        for ends in &mut self.ends {
+        for ends in self.ends.iter_mut().chain(&mut self.paced) {
             latest = latest.max(ends.refill(self.now, &self.payloads, self.timestamp));
         }
         self.now = latest;
@@ -194,7 +206,11 @@ impl Lab {
     /// Passes every session its waiting datagram, as a shard does.
     fn take(&mut self, kind: Kind) -> u64 {
         let mut events = 0;
-        for ends in &mut self.ends {
+        let viewers = match kind {
+            Kind::Feedback => &mut self.paced,
+            Kind::Report | Kind::Stun => &mut self.ends,
+        };
+        for ends in viewers {
             let datagram = ends.waiting[kind as usize].take();
             let mut datagram = datagram.expect("refilled");
             let server = &mut ends.server;
@@ -223,12 +239,17 @@ impl Ends {
     fn connected(
         certificates: &[Arc<Certificate>; 2],
         number: usize,
+        kinds: &'static [Kind],
         start: Instant,
     ) -> Result<Self, String> {
-        let (server, client) = pair(certificates, number, start)?;
+        let (mut server, client) = pair(certificates, number, start)?;
+        if kinds.contains(&Kind::Feedback) {
+            server.enable_congestion_control(Algorithm::Glide, start);
+        }
         let mut ends = Self {
             server,
             client,
+            kinds,
             waiting: Default::default(),
         };
         for step in 0..100 {
@@ -244,8 +265,8 @@ impl Ends {
     /// Sends two frames, then lets time pass until one datagram of each kind waits; returns that
     /// time.
     fn refill(&mut self, from: Instant, payloads: &[Vec<u8>], timestamp: u32) -> Instant {
-        for kind in KINDS {
-            if let Some(mut late) = self.waiting[kind as usize].take() {
+        for kind in self.kinds {
+            if let Some(mut late) = self.waiting[*kind as usize].take() {
                 let _ = self.server.handle_datagram(from, CLIENT, SERVER, &mut late);
             }
         }
@@ -263,7 +284,11 @@ impl Ends {
             }
         }
         let mut now = from;
-        while self.waiting.iter().any(Option::is_none) {
+        let is_awaited = |it: &Self| {
+            let mut kinds = it.kinds.iter();
+            kinds.any(|kind| it.waiting[*kind as usize].is_none())
+        };
+        while is_awaited(self) {
             self.exchange(now, true);
             let next = [self.server.poll_timeout(), self.client.poll_timeout()];
             let next = next.into_iter().flatten().min().expect("both live");

@@ -278,7 +278,14 @@ pub(crate) fn go_peers() -> Result<(), String> {
                 "-o",
             ])
             .arg(&folder)
-            .args(["./pion", "./janus", "./channels", "./goodput", "./whip"]);
+            .args([
+                "./pion",
+                "./janus",
+                "./channels",
+                "./goodput",
+                "./whip",
+                "./whipserver",
+            ]);
         process::run(&mut build)
     })
 }

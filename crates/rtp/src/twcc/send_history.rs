@@ -79,6 +79,23 @@ impl SendHistory {
         }
     }
 
+    /// Records that packet `sequence` was sent again under the same number. Feedback can no longer
+    /// tell which of both arrived, so what it says next of the packet is reported as a loss of the
+    /// first: a round trip from an unknown sending would be wrong (Karn's rule, RFC 6298 §3).
+    pub fn sent_again(&mut self, sequence: u64) {
+        let index = sequence.checked_sub(self.start);
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        let Some(sent) = index.and_then(|index| self.sent.get_mut(index)) else {
+            return;
+        };
+        sent.state = match sent.state {
+            State::InFlight => State::SentAgain,
+            // The loss was reported already, and an arrival would be no news of it.
+            State::Lost => State::Done,
+            known => known,
+        };
+    }
+
     /// Joins feedback with the packets sent. Appends to `out` what the feedback newly reports
     /// of packets that are still kept.
     pub fn on_feedback(
@@ -95,10 +112,14 @@ impl SendHistory {
         let reference = self.extend_reference(feedback.reference_time) * TICKS_PER_REFERENCE;
         let now_us = now.saturating_duration_since(epoch).as_micros() as u32;
         for (sequence, (_, arrival)) in (base..).zip(feedback.statuses()) {
-            let Some(bytes_and_age) = self.settle(sequence, arrival.is_some(), now_us) else {
+            let Some(settled) = self.settle(sequence, arrival, now_us) else {
                 continue;
             };
-            let (bytes, age) = bytes_and_age;
+            let Settled {
+                bytes,
+                age,
+                arrival,
+            } = settled;
             if arrival.is_some() {
                 summary.acked += 1;
                 summary.acked_bytes += usize::from(bytes);
@@ -133,23 +154,24 @@ impl SendHistory {
         self.sent.is_empty()
     }
 
-    /// Marks a packet as arrived or lost. Returns its size and age if the feedback changes its
-    /// state.
-    fn settle(&mut self, sequence: u64, arrived: bool, now_us: u32) -> Option<(u16, Duration)> {
+    /// Marks a packet as arrived or lost. Returns what is new of the packet, if the feedback
+    /// changes its state. `arrival`: as the feedback has it, in ticks.
+    fn settle(&mut self, sequence: u64, arrival: Option<i32>, now_us: u32) -> Option<Settled> {
         let index = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
         let sent = self.sent.get_mut(index)?;
-        let state = if arrived { State::Done } else { State::Lost };
-        let is_new = match sent.state {
-            State::InFlight => true,
-            State::Lost => arrived,
-            State::Done => false,
+        let (state, arrival) = match (sent.state, arrival) {
+            (State::InFlight, None) => (State::Lost, None),
+            (State::InFlight | State::Lost, Some(ticks)) => (State::Done, Some(ticks)),
+            (State::SentAgain, _) => (State::Done, None),
+            (State::Lost, None) | (State::Done, _) => return None,
         };
-        if !is_new {
-            return None;
-        }
         sent.state = state;
         let age = Duration::from_micros(u64::from(now_us.wrapping_sub(sent.at_us)));
-        Some((sent.bytes, age))
+        Some(Settled {
+            bytes: sent.bytes,
+            age,
+            arrival,
+        })
     }
 
     /// Extends a reference time to the nearest one of the previous: the field wraps after 24
@@ -190,8 +212,20 @@ struct Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     InFlight,
+    /// Sent again under the same number, and not reported.
+    SentAgain,
     Lost,
     Done,
+}
+
+/// What feedback newly says of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    bytes: u16,
+    /// Time since the packet was sent.
+    age: Duration,
+    /// Arrival in ticks after the feedback's reference time; `None` if the packet is lost.
+    arrival: Option<i32>,
 }
 
 impl Sent {

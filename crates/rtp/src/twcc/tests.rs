@@ -215,6 +215,43 @@ fn feedback_about_what_was_never_sent_is_ignored() {
 }
 
 #[test]
+fn a_packet_that_was_sent_again_counts_as_lost_once() {
+    let start = Instant::now();
+    let (mut history, mut recorder) = (SendHistory::new(), Recorder::default());
+    for number in 0..6 {
+        history.sent(number, start, 100);
+    }
+    let mut report = |history: &mut SendHistory, arrived: &[u16], at: u32| {
+        for &number in arrived {
+            recorder.record(number, start + at * MS);
+        }
+        let now = start + (at + 100) * MS;
+        let bytes = poll(&mut recorder, now).expect("due");
+        let mut out = Vec::new();
+        history.on_feedback(&parsed(&bytes), now, &mut out);
+        let fates = out.iter().map(|it| (it.sequence, it.arrival.is_some()));
+        fates.collect::<Vec<_>>()
+    };
+    // Packet 1 is requested, and its second sending arrives, before feedback tells of either.
+    history.sent_again(1);
+    assert_eq!(
+        report(&mut history, &[0, 1, 3], 40),
+        [(0, true), (1, false), (2, false), (3, true)]
+    );
+    // Packet 2 is known to be lost, and 0 to have arrived: neither is news any more.
+    history.sent_again(2);
+    history.sent_again(0);
+    assert_eq!(
+        report(&mut history, &[2, 4, 5], 160),
+        [(4, true), (5, true)]
+    );
+    // Numbers that are gone, or were never used.
+    history.sent_again(0);
+    history.sent_again(1 << 40);
+    assert!(history.is_empty());
+}
+
+#[test]
 fn history_is_bounded_when_no_feedback_comes() {
     let start = Instant::now();
     let mut history = SendHistory::new();

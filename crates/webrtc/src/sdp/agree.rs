@@ -261,7 +261,6 @@ fn agreed_track(
     let mut extensions = agreed_extensions(answer, answered);
     if feedback.nack && rtx_payload_type.is_none() {
         // See `ExtensionIds`: retransmissions must repeat the same bytes.
-        extensions.transport_cc = None;
         extensions.abs_send_time = None;
     }
     feedback.transport_cc &= extensions.transport_cc.is_some();

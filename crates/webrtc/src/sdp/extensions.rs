@@ -22,9 +22,9 @@ pub const ABS_CAPTURE_TIME_URI: &str =
 /// Ids of the agreed header extensions, 1..=14, for which the one-byte form suffices (RFC 8285
 /// §4.2). Together the extensions take at most 20 bytes, header included.
 ///
-/// A track with NACK but without RTX has neither the transport-wide sequence number nor the
-/// send time: its retransmissions repeat the packet byte for byte under the same SRTP index,
-/// which is safe only if nothing in the packet changes with each sending.
+/// A track with NACK but without RTX does not have the send time: its retransmissions repeat the
+/// packet byte for byte under the same SRTP index, which is safe only if nothing in the packet
+/// changes with each sending. They repeat the transport-wide sequence number, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionIds {
     /// Id of the identification tag (MID).
@@ -45,8 +45,8 @@ pub struct ExtensionIds {
 /// What the header extensions of an accepted line are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExtensionUse {
-    /// We send on the line; `per_sending` allows those that differ each time that a packet is sent.
-    Sending { per_sending: bool },
+    /// We send on the line; `repeats` says that a retransmission repeats the packet byte for byte.
+    Sending { repeats: bool },
     /// A publisher sends on the line, and we do not.
     Publication,
 }
@@ -106,11 +106,9 @@ pub(super) fn accepted(
             maps,
         );
     }
-    if purpose == (ExtensionUse::Sending { per_sending: true }) {
-        ids.transport_cc = accept(TRANSPORT_CC_URI);
-        if ids.transport_cc.is_none() {
-            ids.abs_send_time = accept(ABS_SEND_TIME_URI);
-        }
+    ids.transport_cc = accept(TRANSPORT_CC_URI);
+    if ids.transport_cc.is_none() && purpose == (ExtensionUse::Sending { repeats: false }) {
+        ids.abs_send_time = accept(ABS_SEND_TIME_URI);
     }
     if (1..=MID_BYTES_MAX).contains(&tag_bytes) {
         ids.mid = accept(MID_URI);

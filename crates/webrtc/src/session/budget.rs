@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use glassline_congestion::Algorithm;
+use glassline_media::Kind;
 
 use super::congestion_control::{CongestionControl, PathReport};
 use super::{Sender, Session};
@@ -10,27 +11,19 @@ use super::{Sender, Session};
 impl Session {
     /// Enables congestion control of everything that is sent, by the peer's transport-wide
     /// feedback: [`budget`](Self::budget) then limits what may be sent. Returns false, without
-    /// effect, if the peer agreed to transport-wide feedback for no track.
+    /// effect, if the peer agreed to transport-wide feedback for no track, or not for all video:
+    /// feedback about audio alone says little of a path that carries video, too.
     pub fn enable_congestion_control(&mut self, algorithm: Algorithm, now: Instant) -> bool {
-        let may_number = self.senders.iter().any(Sender::may_number);
-        if may_number {
-            self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
-            self.choose_numbering();
+        let is_blind = |sender: &Sender| sender.codec.kind() == Kind::Video && !sender.may_number();
+        let senders = &self.senders;
+        if senders.iter().any(is_blind) || !senders.iter().any(Sender::may_number) {
+            return false;
         }
-        may_number
-    }
-
-    /// Chooses whether packets carry transport-wide numbers, which the peer answers with feedback
-    /// ten times a second or more.
-    ///
-    /// TCP loses nothing and paces by itself, so that over TCP only our own congestion control has
-    /// a use for feedback.
-    pub(super) fn choose_numbering(&mut self) {
-        let is_tcp = self.ice.path().is_some_and(|path| path.is_tcp());
-        let numbered = self.congestion.is_some() || !is_tcp;
+        self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
         for sender in &mut self.senders {
-            sender.set_numbered(numbered);
+            sender.number();
         }
+        true
     }
 
     /// Returns whether congestion control is enabled.

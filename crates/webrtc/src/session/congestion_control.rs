@@ -10,6 +10,7 @@
 //! therefore acknowledged to the [`Flow`] at the instant at which an individual acknowledgment
 //! would have come: its arrival time, translated to our clock by the least delay that feedback has
 //! had. Round trips and rates are then those of the path, not those of the feedback interval.
+//! Packets with one instant, as those of a frame on a fast path, are acknowledged in one call.
 
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,8 @@ pub(super) struct CongestionControl {
     last_feedback: Option<Instant>,
     /// Estimated interval of feedback, biased to long intervals.
     interval: Duration,
-    /// Buffer that is reused.
+    /// Buffers that are reused.
+    acked: Vec<(Instant, u64)>,
     lost: Vec<u64>,
 }
 
@@ -94,6 +96,7 @@ impl CongestionControl {
             next: 0,
             last_feedback: None,
             interval: Duration::ZERO,
+            acked: Vec::new(),
             lost: Vec::new(),
         }
     }
@@ -129,12 +132,17 @@ impl CongestionControl {
         if let Some((_, newest)) = arrived.clone().next_back() {
             self.arrivals.anchor(newest, now);
         }
+        self.acked.clear();
         for (packet, arrival) in arrived {
             // An acknowledgment comes at least one tick of the arrival clock after the packet
             // was sent.
             let soonest = (packet.sent + TICK).min(now);
             let at = self.arrivals.acknowledged(arrival, now).max(soonest);
-            self.flow.on_acked(at, [packet.sequence], Duration::ZERO);
+            self.acked.push((at, packet.sequence));
+        }
+        for together in self.acked.chunk_by(|one, next| one.0 == next.0) {
+            let numbers = together.iter().map(|it| it.1);
+            self.flow.on_acked(together[0].0, numbers, Duration::ZERO);
         }
         let missing = reports.iter().filter(|it| it.arrival.is_none());
         self.lost.clear();

@@ -49,9 +49,6 @@ impl Session {
 
     pub(super) fn on_path_change(&mut self, now: Instant, change: Option<PathChange>) {
         let connected = self.state == State::Connected;
-        if let Some(PathChange::Path(_)) = change {
-            self.choose_numbering();
-        }
         match change {
             Some(PathChange::Path(peer)) if connected => {
                 self.events.push(Event::AddressChanged { peer });

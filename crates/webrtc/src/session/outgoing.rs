@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::sender::{self, Outgoing};
+use super::sender::Outgoing;
 use super::{Sealed, Sender, SenderIndex, Session, State};
 
 /// Most sequence numbers that [`Session::skip`] skips: far fewer than the 2¹⁵ from which on a
@@ -14,8 +14,8 @@ impl Session {
     ///
     /// `timestamp` is the RTP timestamp on the wire. Returns `None` before
     /// [`Event::Connected`](super::Event::Connected), after the end, for an unknown sender, or if `out` has no room for
-    /// 20 bytes of header, the payload and 16 bytes of tag. All datagrams of a sender have the
-    /// same overhead.
+    /// the header (12 bytes, 20 with congestion control), the payload and 16 bytes of tag. All
+    /// datagrams of a sender have the same overhead.
     #[inline]
     pub fn seal(
         &mut self,
@@ -61,11 +61,11 @@ impl Session {
             payload,
             padding,
         };
-        let transport = sender::wire(self.transport_sequence);
         if sender.report_at().is_none() {
             // The sender's first report becomes due with its first packet.
             self.timeout = None;
         }
+        let transport = self.transport_sequence;
         let sealed = sender.seal(&mut keys.outbound, transport, packet, now, out)?;
         if sender.is_numbered() {
             self.on_sent(sealed.bytes, now);
@@ -93,9 +93,9 @@ impl Session {
     /// With RTX (RFC 4588) the retransmission has its own SSRC and sequence number. Without
     /// RTX, the first datagram is produced again byte by byte. Its nonce is then safe to use
     /// again because it seals the same bytes, which is checked (see [`Outbound::reseal`](crate::srtp::Outbound::reseal));
-    /// senders without RTX carry nothing that changes between sendings. Returns `None` if the
-    /// packet was never sent, was sent too long ago (without RTX: 512 packets), NACK is not
-    /// negotiated, or the bytes differ.
+    /// the datagram keeps its transport-wide number, whose feedback then counts as that of a loss.
+    /// Returns `None` if the packet was never sent, was sent too long ago (without RTX: 512
+    /// packets), NACK is not negotiated, or the bytes differ.
     #[expect(
         clippy::too_many_arguments,
         reason = "a packet's fields, once; a struct would be built for this call only"
@@ -121,17 +121,20 @@ impl Session {
             payload,
             padding: 0,
         };
-        let bytes = sender.seal_retransmission(
+        let sealed = sender.seal_retransmission(
             &mut keys.outbound,
-            sender::wire(self.transport_sequence),
+            self.transport_sequence,
             original_sequence,
             &packet,
             out,
         )?;
         if sender.is_numbered() {
-            self.on_sent(bytes, now);
+            match sealed.repeats {
+                Some(first) => self.history.sent_again(first),
+                None => self.on_sent(sealed.bytes, now),
+            }
         }
-        Some(bytes)
+        Some(sealed.bytes)
     }
 
     /// Records that a packet with a transport-wide number was sent.

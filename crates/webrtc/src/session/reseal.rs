@@ -1,34 +1,49 @@
-//! The tags that a sender without RTX keeps, to retransmit exactly the same packets.
+//! What a sender without RTX keeps of its packets, to retransmit exactly the same ones.
 
 use crate::srtp::Tag;
 
-/// Tags of a sender's last packets, see [`Outbound::reseal`](crate::srtp::Outbound::reseal).
+/// A sender's last packets, see [`Outbound::reseal`](crate::srtp::Outbound::reseal).
 #[derive(Debug)]
 pub(super) struct ResealRing {
-    tags: [(u64, Tag); RESEAL_MAX],
+    packets: [FirstSending; RESEAL_MAX],
 }
 
-/// Number of tags: about a second of 3 Mbit/s.
+/// What the first sending of a packet had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstSending {
+    /// Packet index: rollover counter and sequence number.
+    pub(super) index: u64,
+    /// Tag that authenticates the packet.
+    pub(super) tag: Tag,
+    /// Transport-wide number, which the packet has in its header if its sender is numbered.
+    pub(super) transport: u64,
+}
+
+/// Number of packets: about a second of 3 Mbit/s.
 const RESEAL_MAX: usize = 512;
 
 impl Default for ResealRing {
     fn default() -> Self {
         Self {
-            tags: [(u64::MAX, Tag::default()); RESEAL_MAX],
+            packets: [FirstSending {
+                index: u64::MAX,
+                tag: Tag::default(),
+                transport: 0,
+            }; RESEAL_MAX],
         }
     }
 }
 
 impl ResealRing {
     #[inline]
-    pub(super) fn remember(&mut self, index: u64, tag: Tag) {
-        self.tags[Self::slot(index)] = (index, tag);
+    pub(super) fn remember(&mut self, packet: FirstSending) {
+        self.packets[Self::slot(packet.index)] = packet;
     }
 
     #[inline]
-    pub(super) fn find(&self, index: u64) -> Option<Tag> {
-        let (held, tag) = self.tags[Self::slot(index)];
-        (held == index).then_some(tag)
+    pub(super) fn find(&self, index: u64) -> Option<FirstSending> {
+        let packet = self.packets[Self::slot(index)];
+        (packet.index == index).then_some(packet)
     }
 
     #[inline]

@@ -9,9 +9,10 @@
 //!
 //! Media and retransmissions (RFC 4588) have different SSRCs, so a retransmission is a new packet
 //! with its own nonce, whatever is requested again and how often. Without RTX a packet is sent
-//! again under its first nonce, which is safe because it is the same packet: such senders carry no
-//! extension that changes between sendings, and [`Outbound::reseal`] returns bytes only if their
-//! tag equals the first one. The tests in `tests/nonces.rs` inspect the key stream itself.
+//! again under its first nonce, which is safe because it is the same packet: it keeps its
+//! transport-wide number, the only part that would change between sendings, and
+//! [`Outbound::reseal`] returns bytes only if their tag equals the first one. The tests in
+//! `tests/nonces.rs` inspect the key stream itself.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use glassline_rtp::rtcp;
 use super::anchor::Anchor;
 use super::config::TrackSecrets;
 use super::repairs::Requests;
-use super::reseal::ResealRing;
+use super::reseal::{FirstSending, ResealRing};
 pub(super) use super::template::Outgoing;
 use super::template::Template;
 use crate::sdp::NegotiatedTrack;
@@ -102,6 +103,16 @@ struct Streams {
     next: u64,
 }
 
+/// A retransmission that was sealed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retransmission {
+    /// Length of the packet in bytes.
+    pub(super) bytes: usize,
+    /// Transport-wide number of the first sending, which a packet without RTX repeats; `None` for
+    /// a new packet, of RTX.
+    pub(super) repeats: Option<u64>,
+}
+
 /// Interval of sender reports. RFC 3550 §6.2 allows more of them for few participants; one per
 /// second is what browsers send, and enough for lip sync.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -118,9 +129,6 @@ impl Sender {
             ssrc: secrets.rtx_ssrc,
         });
         let without_rtx = negotiated.feedback.nack && rtx.is_none();
-        // A retransmission without RTX needs identical headers; `sdp` then agrees to no
-        // transport-wide numbers.
-        let transport = transport.filter(|_| !without_rtx);
         Self {
             track: negotiated.track,
             mid: negotiated.mid.clone(),
@@ -133,8 +141,8 @@ impl Sender {
             clock_rate: negotiated.codec.clock_rate(),
             nack: negotiated.feedback.nack,
             timestamp_start: secrets.timestamp,
-            header: Template::new(negotiated.payload_type, transport),
-            rtx_header: Template::new(negotiated.rtx_payload_type.unwrap_or(0), transport),
+            header: Template::new(negotiated.payload_type, None),
+            rtx_header: Template::new(negotiated.rtx_payload_type.unwrap_or(0), None),
             transport,
             first: secrets.sequence,
             rtx_first: secrets.rtx_sequence,
@@ -196,13 +204,12 @@ impl Sender {
         Ok(())
     }
 
-    /// Seals one packet. The transport-wide number `transport` is used if this sender carries
-    /// one.
+    /// Seals one packet. The transport-wide number `transport` is used if this sender is numbered.
     #[inline]
     pub(super) fn seal(
         &mut self,
         outbound: &mut Outbound,
-        transport: u16,
+        transport: u64,
         packet: Outgoing<'_>,
         now: Instant,
         out: &mut [u8],
@@ -212,7 +219,7 @@ impl Sender {
         if out.len() < self.header.len + packet.payload.len() + padding + outbound.overhead() {
             return None;
         }
-        self.header.write(out, &packet, transport);
+        self.header.write(out, &packet, wire(transport));
         let sealed = outbound.seal(
             streams.media,
             self.header.len,
@@ -222,7 +229,11 @@ impl Sender {
         )?;
         streams.next = sealed.index + 1;
         if let Some(ring) = &mut self.reseal {
-            ring.remember(sealed.index, sealed.tag);
+            ring.remember(FirstSending {
+                index: sealed.index,
+                tag: sealed.tag,
+                transport,
+            });
         }
         self.counts.packets += 1;
         self.counts.payload_bytes += packet.payload.len() as u64;
@@ -264,46 +275,52 @@ impl Sender {
     pub(super) fn seal_retransmission(
         &mut self,
         outbound: &mut Outbound,
-        transport: u16,
+        transport: u64,
         original: u64,
         packet: &Outgoing<'_>,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Retransmission> {
         let streams = self.streams?;
         if original >= streams.next || original < u64::from(self.first) {
             return None;
         }
-        let bytes = match streams.rtx {
+        let sealed = match streams.rtx {
             Some(stream) => {
                 let header = self.rtx_header.len;
                 let payload_bytes = rtp::rtx::OVERHEAD_BYTES + packet.payload.len();
                 if out.len() < header + payload_bytes + outbound.overhead() {
                     return None;
                 }
-                self.rtx_header.write(out, packet, transport);
+                self.rtx_header.write(out, packet, wire(transport));
                 rtp::rtx::wrap(wire(original), packet.payload, &mut out[header..]);
-                outbound
-                    .seal_in_place(stream, header, payload_bytes, out)?
-                    .bytes
+                let sealed = outbound.seal_in_place(stream, header, payload_bytes, out)?;
+                Retransmission {
+                    bytes: sealed.bytes,
+                    repeats: None,
+                }
             }
             None => {
-                let tag = self.reseal.as_ref()?.find(original)?;
+                let first = self.reseal.as_ref()?.find(original)?;
                 if out.len() < self.header.len + packet.payload.len() + outbound.overhead() {
                     return None;
                 }
-                self.header.write(out, packet, transport);
-                outbound.reseal(
+                self.header.write(out, packet, wire(first.transport));
+                let bytes = outbound.reseal(
                     streams.media,
                     original,
-                    tag,
+                    first.tag,
                     self.header.len,
                     packet.payload,
                     out,
-                )?
+                )?;
+                Retransmission {
+                    bytes,
+                    repeats: Some(first.transport),
+                }
             }
         };
         self.counts.retransmitted += 1;
-        Some(bytes)
+        Some(sealed)
     }
 
     /// Reads what sealing needs, see [`Session::prefetch`](super::Session::prefetch).
@@ -318,14 +335,12 @@ impl Sender {
         self.transport.is_some()
     }
 
-    /// Has packets carry a transport-wide sequence number from now on, if that is negotiated, or
-    /// none.
-    pub(super) fn set_numbered(&mut self, numbered: bool) {
-        let transport = self.transport.filter(|_| numbered);
-        if transport.is_some() != self.is_numbered() {
-            self.header.set_transport(transport);
-            self.rtx_header.set_transport(transport);
-        }
+    /// Has packets carry a transport-wide sequence number from now on, if that is negotiated. The
+    /// peer answers with feedback ten times a second or more, so nobody numbers without a use for
+    /// feedback.
+    pub(super) fn number(&mut self) {
+        self.header.set_transport(self.transport);
+        self.rtx_header.set_transport(self.transport);
     }
 
     /// Returns whether packets carry a transport-wide sequence number.

@@ -1,8 +1,8 @@
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-/// Bytes of an RTP header as our packets have it: fixed header (12), and one extension with the
-/// transport-wide sequence number (8).
-pub const HEADER_BYTES: usize = 20;
+/// Bytes of an RTP header as our packets have it for a viewer without congestion control: the fixed
+/// header alone.
+pub const HEADER_BYTES: usize = 12;
 
 /// Bytes that AEAD adds to a packet.
 pub const TAG_BYTES: usize = 16;

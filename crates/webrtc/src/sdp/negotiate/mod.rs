@@ -153,11 +153,11 @@ impl Negotiated {
         let has = |kind| media.attributes.has_feedback(format.payload_type, kind);
         let nack = has("nack");
         let rtx_payload_type = format.rtx_payload_type.filter(|_| nack);
-        let per_sending = !nack || rtx_payload_type.is_some();
+        let repeats = nack && rtx_payload_type.is_none();
         let purpose = if options.publication {
             ExtensionUse::Publication
         } else {
-            ExtensionUse::Sending { per_sending }
+            ExtensionUse::Sending { repeats }
         };
         let (extensions, extension_maps) = extensions::accepted(offer, media, purpose, known);
         let line = MediaLine {

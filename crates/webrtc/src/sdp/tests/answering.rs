@@ -366,10 +366,15 @@ fn header_extensions_follow_what_may_change_with_each_sending() {
         (aiortc[0].transport_cc, aiortc[0].abs_send_time),
         (None, Some(3))
     );
-    // NACK without RTX: retransmissions repeat the packet, so nothing in it may change.
+    // NACK without RTX: retransmissions repeat the packet, and its number with it. A send time
+    // would change.
     let gstreamer: Vec<ExtensionIds> = ids(GSTREAMER);
-    assert_eq!(gstreamer[0], ExtensionIds::default());
-    assert!(!negotiated(GSTREAMER).tracks[0].feedback.transport_cc);
+    assert_eq!(gstreamer[0].transport_cc, Some(3));
+    assert!(negotiated(GSTREAMER).tracks[0].feedback.transport_cc);
+    let send_time = ["extmap:3 ", ABS_SEND_TIME_URI].concat();
+    let timed = GSTREAMER.replace(&["extmap:3 ", TRANSPORT_CC_URI].concat(), &send_time);
+    assert!(timed.contains(&send_time));
+    assert_eq!(ids(&timed)[0], ExtensionIds::default());
     assert!(negotiated(GSTREAMER).tracks[0].feedback.nack);
 }
 

@@ -262,3 +262,46 @@ fn a_peer_that_tells_nothing_is_not_steered() {
     assert_eq!(pair.server.budget_at(1200, now), None);
     assert_eq!(pair.server.path_report(), None);
 }
+
+#[test]
+fn feedback_about_audio_alone_steers_nothing() {
+    fn for_audio_alone(offer: &str) -> String {
+        let (before, video_and_audio) = offer.split_once("m=video").expect("video");
+        let (video, audio) = video_and_audio.split_once("m=audio").expect("audio");
+        let video = video.replace("transport-cc", "nothing");
+        format!("{before}m=video{video}m=audio{audio}")
+    }
+    let mut pair = Pair::connected(Setup {
+        edit_offer: for_audio_alone,
+        ..Setup::default()
+    });
+    let [video, audio] = pair.server.senders() else {
+        panic!("two tracks");
+    };
+    assert!(audio.may_number() && !video.may_number());
+    let now = pair.now();
+    assert!(!pair.server.enable_congestion_control(Algorithm::Glide, now));
+}
+
+/// Packets that are sent again under their first number say nothing of the round trip.
+#[test]
+fn repeated_packets_count_as_lost_and_do_not_lengthen_the_round_trip() {
+    let mut pair = Pair::connected(Setup {
+        conditions: Conditions::delayed(ms(25)),
+        edit_offer: |offer| offer.replace(" rtx/90000", " unknown/90000"),
+        ..Setup::default()
+    });
+    let lossy = Conditions::delayed(ms(25)).with_loss(Loss::Random(0.1));
+    pair.network.link_mut(End::A).set_conditions(lossy);
+    let now = pair.now();
+    assert!(pair.server.enable_congestion_control(Algorithm::Glide, now));
+    pair.stream(10, 6);
+    pair.run_for(ms(500));
+    let sent = pair.server.senders()[0].counts();
+    assert!(sent.retransmitted > 150, "{sent:?}");
+    let report = pair.server.path_report().expect("controlled");
+    let lost = report.lost_bytes as f64 / report.sent_bytes as f64;
+    assert!((0.07..0.13).contains(&lost), "{lost} of 10 %: {report:?}");
+    let round_trip = report.round_trip.expect("feedback came");
+    assert!(round_trip < ms(53), "{round_trip:?} of 50 ms");
+}

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use glassline_congestion::Algorithm;
 use glassline_rtp as rtp;
 // Named explicitly, because both globs below import one.
 use glassline_sim::Rng;
@@ -143,7 +144,7 @@ struct Watched {
 
 impl Watched {
     fn new(seed: u64, edit_offer: fn(&str) -> String) -> Self {
-        let pair = Pair::connected(Setup {
+        let mut pair = Pair::connected(Setup {
             seed,
             edit_offer,
             edit_secrets: |secrets| {
@@ -155,6 +156,11 @@ impl Watched {
             },
             ..Setup::default()
         });
+        if seed % 2 == 1 {
+            // Packets are numbered, also those that are sent again.
+            let now = pair.now();
+            assert!(pair.server.enable_congestion_control(Algorithm::Glide, now));
+        }
         Self {
             now: pair.now(),
             end: pair.now() + Duration::from_secs(14),

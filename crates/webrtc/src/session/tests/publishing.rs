@@ -1,5 +1,6 @@
 //! A publisher whose media the answering end receives.
 
+use glassline_congestion::Algorithm;
 use glassline_rtp as rtp;
 use glassline_sim::Loss;
 
@@ -94,6 +95,7 @@ fn an_offer_without_ssrcs_is_bound_by_its_packets() {
 fn feedback_travels_in_packets_of_its_own() {
     let mut pair = Pair::connected(publication());
     let now = pair.now();
+    assert!(pair.client.enable_congestion_control(Algorithm::Glide, now));
     assert!(
         !pair.server.request_keyframe(ReceiverIndex(1), now),
         "audio"

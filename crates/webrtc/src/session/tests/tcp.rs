@@ -330,7 +330,7 @@ fn the_same_seed_breaks_in_the_same_way() {
 }
 
 #[test]
-fn over_tcp_the_viewer_reports_every_packet_only_if_congestion_control_needs_it() {
+fn a_viewer_over_tcp_reports_every_packet_only_if_congestion_control_needs_it() {
     let feedback = |connection: &Connection| {
         let events = connection.server.peer.events.iter();
         let is_feedback = |it: &&(Duration, Event)| matches!(it.1, Event::TransportFeedback { .. });

@@ -301,6 +301,19 @@ fn the_bitrate_follows_transport_wide_feedback() {
     assert_eq!(publication.feedback(), Feedback::TransportWide);
 }
 
+/// MediaMTX and other servers of Pion answer so.
+#[test]
+fn the_bitrate_follows_a_server_that_has_nack_without_rtx() {
+    let without_rtx = |answer: &str| answer.replace(" rtx/90000", " unknown/90000");
+    let path = Path::with_answer(without_rtx);
+    assert_eq!(path.publisher.publication.session.senders()[0].rtx, None);
+    let film = follows_the_path(path, Duration::from_millis(200));
+    let publication = &film.uplink.publisher.publication;
+    assert_eq!(publication.feedback(), Feedback::TransportWide);
+    let sent_again = publication.session.senders()[0].counts().retransmitted;
+    assert!(sent_again > 10, "{sent_again}: the test tests nothing");
+}
+
 #[test]
 fn a_server_without_transport_wide_feedback_is_followed_by_its_reports() {
     let refused = |answer: &str| {
