@@ -3,10 +3,11 @@
 
     sudo python3 benches/uplink_line.py target/demo/glassline whip
     sudo python3 benches/uplink_line.py target/demo/glassline rtsp-tcp --kbps 0:2000,25:500,45:2000
+    sudo python3 benches/uplink_line.py target/demo/glassline whip --mediamtx mediamtx
 
 Two network namespaces are joined by a line in this program: a rate and a queue towards the server,
 which drops what does not fit, and the same delay in both directions. The publisher is at one end and
-`glassline serve` at the other, so TCP and UDP are the kernel's. The delay on the line is measured by
+`glassline serve`, or MediaMTX, at the other, so TCP and UDP are the kernel's. The delay on the line is measured by
 datagrams of our own, ten a second. Linux only; needs the right to make namespaces, and /dev/net/tun.
 """
 
@@ -42,6 +43,14 @@ rtsp: {{address: "{far}:8554"}}
 quic: {{address: "{far}:4443"}}
 auth: {{publish_token: "{token}"}}
 """
+MEDIAMTX_CONFIG = """webrtcAddress: "{far}:8889"
+webrtcLocalUDPAddress: "{far}:8189"
+rtspAddress: "{far}:8554"
+hls: no
+rtmp: no
+srt: no
+paths: {{all_others: {{}}}}
+"""
 
 
 def arguments():
@@ -55,6 +64,7 @@ def arguments():
     parser.add_argument("--warm-up", type=int, default=20, help="seconds that are not counted")
     parser.add_argument("--input", default="test?size=640x360")
     parser.add_argument("--bitrate", default="300k..5M")
+    parser.add_argument("--mediamtx", metavar="PROGRAM", help="publish to MediaMTX instead")
     parser.add_argument("--rows", action="store_true", help="print a line for each second, too")
     return parser.parse_args()
 
@@ -160,23 +170,36 @@ def percentile(values, percent):
     return values[min(len(values) - 1, len(values) * percent // 100)] if values else float("nan")
 
 
+def start_server(options, far, folder):
+    """Starts the server at the far end; returns its process, and a line of what it printed once it is
+    ready."""
+    path = os.path.join(folder, "server.yml")
+    text, command, ready = CONFIG, [options.program, "serve", path], "#sha256="
+    if options.mediamtx:
+        text, command, ready = MEDIAMTX_CONFIG, [options.mediamtx, path], "[WebRTC] started"
+    with open(path, "w", encoding="utf-8") as config:
+        config.write(text.format(far=FAR, token=TOKEN))
+    server = subprocess.Popen(
+        ["nsenter", f"--net=/proc/{far}/ns/net", "--", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in server.stdout:
+        if ready in line:
+            threading.Thread(target=server.stdout.read, daemon=True).start()
+            return server, line
+    sys.exit(f"{command[0]} ended before it served")
+
+
 def measure(options, far):
     """Runs server and publisher; returns the publisher's rows, its figures, and the delays."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "server.yml")
-        with open(path, "w", encoding="utf-8") as config:
-            config.write(CONFIG.format(far=FAR, token=TOKEN))
-        server = subprocess.Popen(
-            ["nsenter", f"--net=/proc/{far}/ns/net", "--", options.program, "serve", path],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        server, line = start_server(options, far, folder)
         try:
-            pin = ""
-            for line in server.stdout:
-                if "#sha256=" in line:
-                    pin = "#sha256=" + line.split("#sha256=")[1].split()[0]
-                    break
-            threading.Thread(target=server.stdout.read, daemon=True).start()
             url, flags = WAYS[options.way]
+            pin = ""
+            if options.mediamtx:
+                url = url.replace("?token={token}", "")
+            else:
+                pin = "#sha256=" + line.split("#sha256=")[1].split()[0]
             url = url.format(far=FAR, token=TOKEN, pin=pin)
             table, document = os.path.join(folder, "csv"), os.path.join(folder, "json")
             publisher = subprocess.Popen(
