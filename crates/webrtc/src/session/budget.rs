@@ -14,9 +14,10 @@ impl Session {
     /// effect, if the peer agreed to transport-wide feedback for no track, or not for all video:
     /// feedback about audio alone says little of a path that carries video, too.
     pub fn enable_congestion_control(&mut self, algorithm: Algorithm, now: Instant) -> bool {
-        let is_blind = |sender: &Sender| sender.codec.kind() == Kind::Video && !sender.may_number();
+        let is_unreported =
+            |sender: &Sender| sender.codec.kind() == Kind::Video && !sender.may_number();
         let senders = &self.senders;
-        if senders.iter().any(is_blind) || !senders.iter().any(Sender::may_number) {
+        if senders.iter().any(is_unreported) || !senders.iter().any(Sender::may_number) {
             return false;
         }
         self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
