@@ -40,6 +40,7 @@ pub mod glide;
 mod hystart;
 mod loss_tolerant;
 mod pacer;
+mod receive_buffer;
 mod reno;
 mod reported;
 mod rising;

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! Loss ─┬─ a queue stands ──────────────────► Cap shrinks to 0.7, grows as CUBIC's window
+//!       ├─ a burst on a short path ─────────► ReceiveBuffer shrinks and grows, too
 //!       └─ more than 2 % of a round ────────► Bbr        │
 //! Ack ──┬─ no queue for ten rounds ─────────► no Cap     ▼
-//!       └───────────────────────────────────► Bbr ─► the smaller of the two windows
+//!       └───────────────────────────────────► Bbr ─► the smallest of the three windows
 //! ```
 //!
 //! BBR's first version sends no more than arrives in the round trip after a loss. On a path
@@ -20,6 +21,7 @@ use glassline_media::Bitrate;
 
 use crate::bbr::{self, Bbr};
 use crate::cubic::{ALPHA, BETA, Curve};
+use crate::receive_buffer::ReceiveBuffer;
 use crate::rising::Rising;
 use crate::{Ack, Controller, Loss, PathModel};
 
@@ -63,6 +65,10 @@ pub struct LossTolerantBbr {
     rising: Rising,
     /// Bound of the window beside other flows.
     cap: Option<Cap>,
+    /// Whether the path is so short that a burst overflows the receiver's socket buffer.
+    short: bool,
+    /// Bound of what is in flight on a short path.
+    receive_buffer: ReceiveBuffer,
 }
 
 /// Detects a standing queue.
@@ -142,6 +148,8 @@ impl LossTolerantBbr {
             queue: Queue::default(),
             rising: Rising::default(),
             cap: None,
+            short: false,
+            receive_buffer: ReceiveBuffer::default(),
         }
     }
 
@@ -223,21 +231,33 @@ impl LossTolerantBbr {
 }
 
 impl Controller for LossTolerantBbr {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.receive_buffer.on_sent(in_flight as f64);
         self.inner.on_sent(now, bytes, in_flight);
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(smoothed) = ack.round_trips.smoothed() {
             self.round_trip = smoothed;
         }
+        self.short = ack.round_trips.least().is_some_and(ReceiveBuffer::is_short);
         self.observe(ack);
+        if self.short {
+            self.receive_buffer.grow(ack.now, self.mtu as f64);
+        }
         self.end_startup(ack);
         self.inner.on_ack(ack);
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_loss(&mut self, loss: &Loss) {
         self.make_room(loss);
+        if self.short {
+            let bdp = self.inner.bandwidth_delay_product();
+            self.receive_buffer.on_loss(loss, bdp, self.mtu as f64);
+        }
         if loss.persistent || self.is_excessive(loss) {
             self.inner.on_loss(loss);
         }
@@ -268,7 +288,12 @@ impl Controller for LossTolerantBbr {
     fn window(&self) -> u64 {
         let least = 4 * self.mtu;
         let cap = self.cap.map_or(u64::MAX, |cap| cap.window as u64);
-        self.inner.window().min(cap.max(least))
+        let window = self.inner.window().min(cap.max(least));
+        if self.short {
+            window.min(self.receive_buffer.bytes() as u64)
+        } else {
+            window
+        }
     }
 
     fn pacing_rate(&self) -> Option<Bitrate> {

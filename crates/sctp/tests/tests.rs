@@ -3,6 +3,7 @@
 
 mod bursts;
 mod exchange;
+mod late_reader;
 mod network;
 mod oracles;
 mod peers;

@@ -220,6 +220,12 @@ impl Bbr {
         self.full_pipe.fill();
     }
 
+    /// Returns the bandwidth-delay product in bytes; zero before both are known.
+    pub(crate) fn bandwidth_delay_product(&self) -> f64 {
+        let seconds = self.min_rtt.map_or(0.0, |least| least.rtt.as_secs_f64());
+        self.rate() * seconds
+    }
+
     /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
