@@ -24,7 +24,7 @@ struct Reader {
     holds: usize,
     /// Longest time for which the thread reads without a rest.
     reads_max: Duration,
-    /// Longest rest.
+    /// Longest time for which the thread does other work between two spells of reading.
     rests_max: Duration,
 }
 
