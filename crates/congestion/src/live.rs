@@ -83,6 +83,7 @@ impl Stream {
                 written_bytes_total: self.flow().totals().sent,
                 deliverable: self.flow().deliverable_rate(),
                 app_limited: self.flow().is_app_limited(),
+                policed: self.flow().controller().path_model().policed,
             };
             self.adaptation.decide(self.path.now(), signals);
         }

@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::Bitrate;
-
+use super::Signals;
 use crate::filter::{Least, Windowed};
 
 /// Share of the deliverable rate that the encoder takes. The rest is for headers,
 /// retransmissions, audio, and for the queue to drain.
 const SHARE: f64 = 0.9;
+/// Share of a policer's rate that the encoder takes. That rate does not change, no queue has
+/// to drain, and what is sent below it is not lost.
+const SHARE_POLICED: f64 = 0.95;
 /// Time within which the backlog shall drain, in seconds. A shorter time cuts deeper than a
 /// fade of LTE lasts; a longer one is delay that a viewer feels.
 const DRAIN: f64 = 1.5;
@@ -82,12 +84,7 @@ impl Coupling {
 
     /// Returns the target that follows `target`, both in bit/s.
     #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
-    pub(super) fn follow(
-        &mut self,
-        target: f64,
-        deliverable: Option<Bitrate>,
-        now: Instant,
-    ) -> f64 {
+    pub(super) fn follow(&mut self, target: f64, signals: Signals, now: Instant) -> f64 {
         let backlog = self.backlog.take().unwrap_or(0.0);
         // Data in flight on an empty path is no backlog: it would always be deducted where
         // round trips are long.
@@ -102,10 +99,15 @@ impl Coupling {
         if path_limited {
             self.limited = Some(now);
         }
-        let Some(deliverable) = deliverable else {
+        let Some(deliverable) = signals.deliverable else {
             return target;
         };
-        let carried = SHARE * deliverable.bps() as f64 - queued * target / DRAIN;
+        let share = if signals.policed {
+            SHARE_POLICED
+        } else {
+            SHARE
+        };
+        let carried = share * deliverable.bps() as f64 - queued * target / DRAIN;
         if queued > QUEUE {
             return carried.min(target);
         }

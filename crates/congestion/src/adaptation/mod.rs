@@ -122,6 +122,9 @@ pub struct Signals {
     /// Whether the deliverable rate is only a lower bound, because the encoder left some of
     /// the path unused; see [`Flow::is_app_limited`](crate::Flow::is_app_limited).
     pub app_limited: bool,
+    /// Whether the deliverable rate is that of a policer, which drops what is faster; see
+    /// [`PathModel::policed`](crate::PathModel::policed).
+    pub policed: bool,
 }
 
 /// Decides the bitrate that an encoder should aim at.
@@ -215,7 +218,7 @@ impl Adaptation {
         self.throughput.record(taken / elapsed.as_secs_f64());
         let target = match self.rule {
             Rule::Study => self.follow_backlog(backlog),
-            Rule::Coupled => self.coupling.follow(self.target, signals.deliverable, now),
+            Rule::Coupled => self.coupling.follow(self.target, signals, now),
         };
         let (min, max) = (self.config.min.bps(), self.config.max.bps());
         self.target = target.clamp(min as f64, max as f64);

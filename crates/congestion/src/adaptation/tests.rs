@@ -73,6 +73,7 @@ impl Camera {
                     written_bytes_total: (self.written / 8.0) as u64,
                     deliverable: Some(Bitrate::from_bps(found as u64)),
                     app_limited: self.app_limited,
+                    policed: false,
                 },
             );
         }
@@ -153,6 +154,25 @@ fn the_coupled_rule_stays_below_the_path_and_the_study_s_fills_the_knee() {
 }
 
 #[test]
+fn a_policer_s_rate_is_followed_more_closely_than_one_that_was_measured() {
+    let target = |policed| {
+        let mut adaptation = Adaptation::new(Rule::Coupled, config());
+        let start = Instant::now();
+        let signals = Signals {
+            deliverable: Some(Bitrate::from_bps(2_000_000)),
+            policed,
+            ..Signals::default()
+        };
+        for period in 0..60 {
+            adaptation.decide(start + PERIOD * period, signals);
+        }
+        adaptation.target().bps()
+    };
+    assert_eq!(target(false), 1_800_000);
+    assert_eq!(target(true), 1_900_000);
+}
+
+#[test]
 fn a_path_that_narrows_is_followed_within_two_seconds_and_drained() {
     let mut camera = Camera::new(Rule::Coupled, 0.04);
     camera.film(8e6, 30);
@@ -195,20 +215,21 @@ proptest! {
     fn always_within_the_bounds(
         coupled in any::<bool>(),
         steps in prop::collection::vec(
-            (0u64..2000, any::<u64>(), any::<u64>(), any::<Option<u64>>(), any::<bool>()),
+            (0u64..2000, any::<[u64; 2]>(), any::<Option<u64>>(), any::<[bool; 2]>()),
             1..50,
         ),
     ) {
         let rule = if coupled { Rule::Coupled } else { Rule::Study };
         let mut adaptation = Adaptation::new(rule, config());
         let mut now = Instant::now();
-        for (ms, backlog_bytes, written_bytes_total, deliverable, app_limited) in steps {
+        for (ms, [backlog_bytes, written_bytes_total], deliverable, flags) in steps {
             now += Duration::from_millis(ms);
             let target = adaptation.decide(now, Signals {
                 backlog_bytes,
                 written_bytes_total,
                 deliverable: deliverable.map(Bitrate::from_bps),
-                app_limited,
+                app_limited: flags[0],
+                policed: flags[1],
             });
             prop_assert!(config().min <= target && target <= config().max);
         }

@@ -461,9 +461,9 @@ impl Controller for Glide {
     }
 
     fn deliverable_rate(&self) -> Option<Bitrate> {
-        // The flow's own measurement knows better what an application left unused.
+        // A bucket's rate is known also where the application leaves some of it unused. Of
+        // other paths, the flow's own measurement knows better what was left.
         let model = self.policer.as_ref().and_then(Policer::rate);
-        let model = model.and_then(|rate| Some(rate.min(self.delivery.best()?)));
         model.or_else(|| self.delivery.saturated()).map(bitrate)
     }
 

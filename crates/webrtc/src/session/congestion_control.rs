@@ -57,6 +57,8 @@ pub struct PathReport {
     pub deliverable: Option<Bitrate>,
     /// True if too little is sent to measure more.
     pub app_limited: bool,
+    /// Whether a policer drops what is faster than `deliverable`.
+    pub policed: bool,
     /// Number of bytes in flight.
     pub in_flight: u64,
     /// Number of bytes sent so far, of all packets with a transport-wide number.
@@ -189,6 +191,7 @@ impl CongestionControl {
             pacing: self.flow.pacing_rate(),
             deliverable: self.flow.deliverable_rate(),
             app_limited: self.flow.is_app_limited(),
+            policed: self.flow.controller().path_model().policed,
             in_flight: self.flow.in_flight(),
             sent_bytes: totals.sent,
             lost_bytes: totals.lost,

@@ -34,6 +34,8 @@ pub struct Path {
     pub deliverable: Option<Bitrate>,
     /// Whether the transport had less to send than the path takes.
     pub app_limited: bool,
+    /// Whether a policer drops what is faster than that bitrate.
+    pub policed: bool,
 }
 
 /// The send queue of a stream, and the bitrate for its encoder.
@@ -82,6 +84,7 @@ impl Dispatch {
                 deliverable: path.deliverable,
                 // The transport may have run dry while more waits here.
                 app_limited: path.app_limited && waiting == 0,
+                policed: path.policed,
             },
         )
     }

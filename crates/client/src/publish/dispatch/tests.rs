@@ -53,6 +53,7 @@ impl Transport {
             written_bytes_total: self.written,
             deliverable: self.flow.deliverable_rate(),
             app_limited: self.flow.is_app_limited(),
+            policed: self.flow.controller().path_model().policed,
         }
     }
 

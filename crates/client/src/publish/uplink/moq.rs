@@ -78,6 +78,7 @@ impl Uplink for Moq {
             written_bytes_total: self.stats.sent,
             deliverable: seen.deliverable_rate,
             app_limited: seen.app_limited,
+            policed: seen.policed,
         }
     }
 

@@ -101,6 +101,27 @@ fn a_policer_is_found_and_its_rate_is_used() {
 }
 
 #[test]
+fn an_encoder_hears_a_policer_s_rate_while_it_sends_less() {
+    let mut path = Path::new(policed(1.5, 0.1, 4.0), SEED);
+    let mut senders = [start(Config::default())];
+    path.run(&mut senders, Duration::from_secs(10));
+    let known = senders[0].flow.deliverable_rate();
+    assert!(
+        (1.4..1.55).contains(&known.expect("measured").mbps()),
+        "{known:?}"
+    );
+    senders[0].source = TrafficSource::Camera(1.0);
+    for second in 0..20 {
+        path.run(&mut senders, Duration::from_secs(1));
+        assert_eq!(
+            senders[0].flow.deliverable_rate(),
+            known,
+            "after {second} s"
+        );
+    }
+}
+
+#[test]
 fn a_policer_that_becomes_slower_is_followed_at_once() {
     let mut path = Path::new(
         Bottleneck {

@@ -141,6 +141,7 @@ impl Publisher {
                     written_bytes_total: self.schedule.counts().written,
                     deliverable: seen.deliverable_rate,
                     app_limited: seen.app_limited,
+                    policed: seen.policed,
                 },
             );
             let Some(media) = camera.poll(now, target) else {

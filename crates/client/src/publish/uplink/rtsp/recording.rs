@@ -315,6 +315,7 @@ impl Recording {
                 written_bytes_total: written,
                 deliverable: stream.flow().deliverable_rate(),
                 app_limited: stream.flow().is_app_limited(),
+                policed: stream.flow().controller().path_model().policed,
             },
             Limit::Reports(reported) => Path {
                 backlog_bytes: waiting,
@@ -322,6 +323,7 @@ impl Recording {
                 deliverable: reported.deliverable(),
                 // What was not tested is not believed to be carried.
                 app_limited: false,
+                policed: false,
             },
         }
     }

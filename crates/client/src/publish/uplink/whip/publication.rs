@@ -147,6 +147,7 @@ impl Publication {
                 Some(_) => false,
                 None => report.as_ref().is_none_or(|it| it.app_limited),
             },
+            policed: report.as_ref().is_some_and(|it| it.policed),
         }
     }
 }
