@@ -186,6 +186,18 @@ fn strew(bytes: &mut [u8], range: std::ops::Range<usize>, count: usize, mut seed
     }
 }
 
+#[test]
+fn padding_of_an_avi_file_that_claims_more_than_the_file_hides_nothing() {
+    let of = "mpeg4-mp3.avi";
+    let mut bytes = sample(of);
+    let find = |bytes: &[u8], name: &[u8]| bytes.windows(4).rposition(|it| it == name);
+    let media = find(&bytes, b"movi").expect("the file has media");
+    let padding = find(&bytes[..media], b"JUNK").expect("the file has padding");
+    bytes[padding + 5] = 0xc0;
+    let demuxer = container(of, &bytes, &ONCE).expect("the media is found");
+    assert_eq!(all(demuxer).len(), all(good(of, &ONCE)).len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

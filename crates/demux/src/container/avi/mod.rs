@@ -158,7 +158,8 @@ impl AviFile {
                     self.mark_keyframes(window, body, next.min(end))?;
                     next
                 }
-                (b"LIST" | b"JUNK" | b"RIFF", _) => next,
+                // One that passes the end of the file may hide the media behind it.
+                (b"LIST" | b"JUNK" | b"RIFF", _) if next <= end + 1 => next,
                 (name, _) if self.is_chunk(name) && self.ends_right(window, next)? => {
                     if let Some(track) = self.track_of(name) {
                         self.add(track, body, length)?;
