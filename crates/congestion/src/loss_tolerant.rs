@@ -231,9 +231,8 @@ impl LossTolerantBbr {
 }
 
 impl Controller for LossTolerantBbr {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        self.receive_buffer.on_sent(in_flight as f64);
+        self.receive_buffer.on_sent(in_flight);
         self.inner.on_sent(now, bytes, in_flight);
     }
 
@@ -244,9 +243,7 @@ impl Controller for LossTolerantBbr {
         }
         self.short = ack.round_trips.least().is_some_and(ReceiveBuffer::is_short);
         self.observe(ack);
-        if self.short {
-            self.receive_buffer.grow(ack.now, self.mtu as f64);
-        }
+        self.receive_buffer.grow(ack.now, self.mtu as f64);
         self.end_startup(ack);
         self.inner.on_ack(ack);
     }
@@ -289,10 +286,9 @@ impl Controller for LossTolerantBbr {
         let least = 4 * self.mtu;
         let cap = self.cap.map_or(u64::MAX, |cap| cap.window as u64);
         let window = self.inner.window().min(cap.max(least));
-        if self.short {
-            window.min(self.receive_buffer.bytes() as u64)
-        } else {
-            window
+        match self.receive_buffer.bytes() {
+            Some(bytes) if self.short => window.min(bytes as u64),
+            _ => window,
         }
     }
 

@@ -34,7 +34,8 @@ const BURST_SHARE: f64 = 0.125;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReceiveBuffer {
     /// Most bytes in flight since the latest loss that lowered the bound, or the beginning.
-    peak: f64,
+    /// An integer, because every packet is compared with it.
+    peak: u64,
     /// The bound; `None` while nothing was lost.
     bound: Option<Bound>,
     /// When losses were seen last that no socket buffer explains.
@@ -67,7 +68,7 @@ impl ReceiveBuffer {
     }
 
     /// Records the bytes that were in flight after a packet was sent.
-    pub(crate) fn on_sent(&mut self, in_flight: f64) {
+    pub(crate) fn on_sent(&mut self, in_flight: u64) {
         self.peak = self.peak.max(in_flight);
     }
 
@@ -80,7 +81,7 @@ impl ReceiveBuffer {
         if !is_burst(loss, mtu) || self.bound.is_some_and(known) || self.refuted.is_some_and(free) {
             return;
         }
-        let peak = std::mem::take(&mut self.peak);
+        let peak = std::mem::take(&mut self.peak) as f64;
         let top = self.bound.map_or(peak, |bound| bound.bytes.min(peak));
         if top * BETA < bdp + LEAST_SEGMENTS * mtu {
             self.bound = None;
@@ -102,9 +103,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the most bytes that may be in flight; infinite while nothing was lost.
-    pub(crate) fn bytes(&self) -> f64 {
-        self.bound.map_or(f64::INFINITY, |bound| bound.bytes)
+    /// Returns the most bytes that may be in flight; `None` while nothing was lost.
+    pub(crate) fn bytes(&self) -> Option<f64> {
+        self.bound.map(|bound| bound.bytes)
     }
 }
 
@@ -129,44 +130,48 @@ mod tests {
         }
     }
 
+    fn bytes(buffer: &ReceiveBuffer) -> f64 {
+        buffer.bytes().expect("something was lost")
+    }
+
     #[test]
     fn a_burst_lowers_the_bound_and_single_packets_do_not() {
         let start = Instant::now();
         let mut buffer = ReceiveBuffer::default();
-        buffer.on_sent(150.0 * MTU);
+        buffer.on_sent(150_000);
         buffer.on_loss(&loss(start, 5, 0), 5.0 * MTU, MTU);
         buffer.on_loss(&loss(start, 9, 91), 5.0 * MTU, MTU);
-        assert!(buffer.bytes().is_infinite(), "{buffer:?}");
+        assert!(buffer.bytes().is_none(), "{buffer:?}");
         buffer.on_loss(&loss(start, 40, 60), 5.0 * MTU, MTU);
-        assert!((buffer.bytes() - 105.0 * MTU).abs() < 1.0, "{buffer:?}");
+        assert!((bytes(&buffer) - 105.0 * MTU).abs() < 1.0, "{buffer:?}");
         // These were sent before the bound was known.
         buffer.on_loss(&loss(start, 40, 0), 5.0 * MTU, MTU);
-        assert!((buffer.bytes() - 105.0 * MTU).abs() < 1.0, "{buffer:?}");
+        assert!((bytes(&buffer) - 105.0 * MTU).abs() < 1.0, "{buffer:?}");
     }
 
     #[test]
     fn little_in_flight_when_losses_are_found_does_not_lower_the_bound_further() {
         let start = Instant::now();
         let mut buffer = ReceiveBuffer::default();
-        buffer.on_sent(150.0 * MTU);
+        buffer.on_sent(150_000);
         buffer.on_loss(&loss(start, 40, 60), 0.0, MTU);
-        buffer.on_sent(105.0 * MTU);
+        buffer.on_sent(105_000);
         buffer.on_loss(&loss(start + 10 * MS, 7, 0), 0.0, MTU);
-        assert!((buffer.bytes() - 73.5 * MTU).abs() < 1.0, "{buffer:?}");
+        assert!((bytes(&buffer) - 73.5 * MTU).abs() < 1.0, "{buffer:?}");
     }
 
     #[test]
     fn the_bound_is_back_at_what_was_lost_after_seconds_and_not_before() {
         let start = Instant::now();
         let mut buffer = ReceiveBuffer::default();
-        buffer.on_sent(90.0 * MTU);
+        buffer.on_sent(90_000);
         buffer.on_loss(&loss(start, 20, 0), 0.0, MTU);
         buffer.grow(start + 1_000 * MS, MTU);
-        assert!(buffer.bytes() < 82.0 * MTU, "{buffer:?}");
+        assert!(bytes(&buffer) < 82.0 * MTU, "{buffer:?}");
         buffer.grow(start + 4_100 * MS, MTU);
-        assert!((buffer.bytes() - 90.0 * MTU).abs() < MTU, "{buffer:?}");
+        assert!((bytes(&buffer) - 90.0 * MTU).abs() < MTU, "{buffer:?}");
         buffer.grow(start + 10_000 * MS, MTU);
-        assert!(buffer.bytes() > 150.0 * MTU, "{buffer:?}");
+        assert!(bytes(&buffer) > 150.0 * MTU, "{buffer:?}");
     }
 
     #[test]
@@ -175,19 +180,19 @@ mod tests {
         let mut buffer = ReceiveBuffer::default();
         let bdp = 40.0 * MTU;
         let mut at = start;
-        buffer.on_sent(150.0 * MTU);
+        buffer.on_sent(150_000);
         let mut lowered = 0;
         while buffer.refuted.is_none() {
             buffer.on_loss(&loss(at, 30, 0), bdp, MTU);
-            buffer.on_sent(buffer.bytes().min(150.0 * MTU));
+            buffer.on_sent(buffer.bytes().unwrap_or(150.0 * MTU) as u64);
             at += 20 * MS;
             lowered += 1;
             assert!(lowered < 10, "{buffer:?}");
         }
-        assert!(buffer.bytes().is_infinite(), "{buffer:?}");
+        assert!(buffer.bytes().is_none(), "{buffer:?}");
         buffer.on_loss(&loss(at + 9_000 * MS, 30, 0), bdp, MTU);
-        assert!(buffer.bytes().is_infinite(), "{buffer:?}");
+        assert!(buffer.bytes().is_none(), "{buffer:?}");
         buffer.on_loss(&loss(at + 11_000 * MS, 30, 0), bdp, MTU);
-        assert!(buffer.bytes().is_finite(), "{buffer:?}");
+        assert!(buffer.bytes().is_some(), "{buffer:?}");
     }
 }
