@@ -3,9 +3,8 @@
 //! On a round trip of two milliseconds or less, most of BBR's window is its allowance for
 //! bursts: three send quanta, up to 192 KiB. A receiver that sometimes reads late, as a
 //! browser does, has its default socket buffer (on Linux 212,992 bytes, of which a datagram
-//! of 1,200 bytes takes 2,304), and drops the rest of each burst. No queue stands on such a
-//! path, and no router is asked to share: the bound follows from what was in flight when
-//! packets were lost.
+//! of 1,200 bytes takes 2,304), and drops the rest of each burst. The bound follows from what
+//! was in flight when packets were lost.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ const BURST_SHARE: f64 = 0.125;
 ///
 /// The bound shrinks to 0.7 of what was in flight when packets were lost, and grows along
 /// CUBIC's curve (RFC 9438 §4.2). It does not grow as Reno's window does, by a datagram a
-/// round trip: on such a path, that would overflow the buffer 20 times a second.
+/// round trip: on such a path, that would be thousands of datagrams a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReceiveBuffer {
     /// Most bytes in flight since the latest loss that lowered the bound, or the beginning.
@@ -77,8 +76,11 @@ impl ReceiveBuffer {
     /// path, in bytes; `mtu`: size of datagrams, in bytes.
     pub(crate) fn on_loss(&mut self, loss: &Loss, bdp: f64, mtu: f64) {
         let known = |bound: Bound| loss.newest_sent <= bound.shrank;
-        let free = |at: Instant| loss.now.saturating_duration_since(at) < REFUTED_TIME;
-        if !is_burst(loss, mtu) || self.bound.is_some_and(known) || self.refuted.is_some_and(free) {
+        let is_refuted = |at: Instant| loss.now.saturating_duration_since(at) < REFUTED_TIME;
+        if !is_burst(loss, mtu)
+            || self.bound.is_some_and(known)
+            || self.refuted.is_some_and(is_refuted)
+        {
             return;
         }
         let peak = std::mem::take(&mut self.peak) as f64;
@@ -95,7 +97,7 @@ impl ReceiveBuffer {
         });
     }
 
-    /// Lets the bound grow.
+    /// Moves the bound along its curve to `now`. `mtu`: size of datagrams, in bytes.
     pub(crate) fn grow(&mut self, now: Instant, mtu: f64) {
         if let Some(bound) = &mut self.bound {
             let since = now.saturating_duration_since(bound.shrank).as_secs_f64();

@@ -122,8 +122,8 @@ pub struct Signals {
     /// Whether the deliverable rate is only a lower bound, because the encoder left some of
     /// the path unused; see [`Flow::is_app_limited`](crate::Flow::is_app_limited).
     pub app_limited: bool,
-    /// Whether the deliverable rate is that of a policer, which drops what is faster; see
-    /// [`PathModel::policed`](crate::PathModel::policed).
+    /// Whether the deliverable rate is that of a policer, which drops what is faster
+    /// ([`PathModel::policed`](crate::PathModel::policed)).
     pub policed: bool,
 }
 
