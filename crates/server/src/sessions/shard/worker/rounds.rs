@@ -23,7 +23,7 @@ use crate::sessions::peer::ShardContext;
 
 /// Time after which a round lets other units pass for the first time, and again. Shorter rounds end
 /// before the next frame comes.
-const LOOK_INTERVAL: Duration = Duration::from_millis(4);
+const LOOK_INTERVAL: Duration = Duration::from_millis(6);
 
 /// Units of one stream on the way to its viewers.
 #[derive(Debug)]
@@ -261,9 +261,9 @@ mod tests {
                 push(scene, 1, packets);
                 scene.workers[0].read(0).expect("a unit").viewers
             };
-            assert_eq!(order(scene, 17), viewers, "a frame that leaves at once");
+            assert_eq!(order(scene, 29), viewers, "a frame that leaves at once");
             let [first, second] = viewers;
-            assert_eq!(order(scene, 18), [second, first]);
+            assert_eq!(order(scene, 30), [second, first]);
             assert_eq!(order(scene, 1), [second, first], "the order stays");
             assert_eq!(order(scene, 60), [first, second]);
         });
