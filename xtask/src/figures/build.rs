@@ -38,23 +38,19 @@ impl Built {
         install::build_tools()?;
         let works: Vec<Work> = recipes.iter().map(|it| it.work(is_quick)).collect();
         let mut executables = BTreeMap::new();
-        let benches = benches(&works);
+        let benches = benches(&works, binary.is_none());
         if !benches.is_empty() {
-            let mut arguments = vec!["bench", "--no-run"];
-            for (package, target) in &benches {
-                arguments.extend(["--package", package, "--bench", target]);
+            // Of the whole workspace: with some of its packages only, cargo would choose other
+            // features of what they share, and other recipes would build nearly everything again.
+            let mut arguments = vec!["bench", "--workspace", "--no-run"];
+            for (_, target) in &benches {
+                arguments.extend(["--bench", target]);
             }
             executables.extend(compile(&arguments)?);
         }
         if works.iter().any(|it| matches!(it, Work::Test { .. })) {
             let arguments = ["test", "--workspace", "--no-run", "--test", "tests"];
             executables.extend(compile(&arguments)?);
-        }
-        // The laboratory has built the product, too, as a binary of its package.
-        let has_lab = benches.iter().any(|it| it.1 == LAB.1);
-        if binary.is_none() && !has_lab && works.iter().any(needs_product) {
-            let build = ["build", "--release", "--package", "glassline"];
-            process::run(&mut process::cargo(&build))?;
         }
         let built = process::target_directory().join("release/glassline");
         let is_compared = works.iter().any(|it| matches!(it, Work::Lab("publish")));
@@ -105,8 +101,9 @@ fn needs_product(work: &Work) -> bool {
     matches!(work, Work::Program(_) | Work::Peers { .. } | Work::Scene(_))
 }
 
-/// Package and target of each bench, once.
-fn benches(works: &[Work]) -> Vec<(&'static str, &'static str)> {
+/// Package and target of each bench, once. With `is_product_built`, the laboratory stands for the
+/// product: cargo builds the program of a package together with its benches.
+fn benches(works: &[Work], is_product_built: bool) -> Vec<(&'static str, &'static str)> {
     let mut benches: Vec<_> = works
         .iter()
         .filter_map(|work| match work {
@@ -114,7 +111,7 @@ fn benches(works: &[Work]) -> Vec<(&'static str, &'static str)> {
             Work::Bench {
                 package, target, ..
             } => Some((*package, *target)),
-            _ => None,
+            _ => (is_product_built && needs_product(work)).then_some(LAB),
         })
         .collect();
     benches.sort_unstable();
