@@ -1,5 +1,5 @@
-//! The project's tasks: `cargo xtask demo|cluster-demo|test|check|reference|package|fuzz|mutants|chaos|bench|
-//! bench-peers|figures|voice-quality`.
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|peers|check|reference|package|fuzz|mutants|chaos|
+//! bench|bench-peers|figures|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -20,6 +20,7 @@ mod check;
 mod clip;
 mod cluster_demo;
 mod demo;
+mod executables;
 mod figures;
 mod fuzz;
 mod install;
@@ -43,6 +44,7 @@ usage: cargo xtask RECIPE
                                    three servers and three of NATS on this machine, and
                                    commands that kill parts of them; --tour runs such commands
   test [--no-peers]                everything: formatting, lints, tests against real peers
+  peers                            install the peers of the tests
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         "clip" => clip::run(rest).map_err(Failure::from),
         "test" => test::run(rest),
         "check" => check::run(rest),
+        "peers" => install::peers().map_err(Failure::from),
         "reference" => reference::run(rest),
         "package" => package::run(rest),
         "fuzz" => fuzz::run(rest),
