@@ -311,5 +311,5 @@ pub(super) const STANDARD_WORDS: &[(&str, &str, &str)] = &[
     ("crates/server/src/ingest/", "PictureLossIndication", "RFC 4585"),
     ("crates/webrtc/src/session/", "PictureLossIndication", "RFC 4585"),
     ("tests/", "sound", "sound cards and sound servers"),
-    ("xtask/src/test.rs", "sound", "sound cards and sound servers"),
+    ("xtask/src/test/mod.rs", "sound", "sound cards and sound servers"),
 ];

@@ -1,13 +1,17 @@
 //! `cargo xtask test`: all checks that must pass before a change is merged.
 
+mod peers;
+mod suite;
+
 use std::path::Path;
 use std::process::Command;
 
+use self::peers::Installing;
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, chaos, check, install, process};
 
-/// Runs peers, formatting, lints, licenses and advisories, all tests, and a minute of chaos; then
-/// prints the summary.
+/// Installs peers, beside formatting and lints; then runs licenses and advisories, all tests, and a
+/// minute of chaos, and prints the summary.
 ///
 /// A missing peer is skipped by name on a laptop, and a failure where `CI=true`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -20,27 +24,27 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let mut summary = Summary::start();
     summary.step("build tools", |_| install::fuzz_tools().into());
+    let with_sound = sound_library(&mut summary);
+    let installing = with_peers.then(Installing::begin);
+    check::formatting(&mut summary);
+    check::lints(&mut summary, if with_sound { DEVICES } else { &[] });
     summary.step("peers", |_| {
-        if !with_peers {
+        let Some(installing) = installing else {
             return Outcome::Skipped("--no-peers".to_owned());
-        }
-        match install::peers() {
+        };
+        match installing.and_then(Installing::end) {
             Err(reason) if !process::on_build_server() => Outcome::Skipped(reason),
             result => result.into(),
         }
     });
-    let with_sound = sound_library(&mut summary);
-    check::formatting(&mut summary);
-    check::lints(&mut summary, if with_sound { DEVICES } else { &[] });
     dependencies(&mut summary);
+    let with_devices = with_sound && with_peers;
     summary.step("tests", |tests| {
-        let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
-        if !with_peers {
-            cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
-        }
-        process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
+        // What the next step runs.
+        let build = with_devices.then(|| sound_tests(&["--no-run"]));
+        suite::run(with_peers, build.into_iter().collect(), tests).into()
     });
-    if with_sound && with_peers {
+    if with_devices {
         sound_devices(&mut summary);
     }
     // Alone: the smoke watches delivery, which other tests would disturb.
@@ -71,18 +75,32 @@ fn sound_library(summary: &mut Summary) -> bool {
 /// the system's devices unless files are named, so that the other tests are those of users' builds.
 fn sound_devices(summary: &mut Summary) {
     summary.step("sound devices", |tests| {
-        // All crates but those whose tests have the same name and use no sound device: without
-        // them nothing is built again, and features of shared crates stay the same.
-        let all_but = [
-            "--exclude",
-            "glassline-server",
-            "--exclude",
-            "glassline-sctp",
-        ];
-        let named = ["--test", "tests", "sound_cards"];
-        let test = [&["test", "--workspace"][..], &all_but, DEVICES, &named].concat();
-        process::run_watching(&mut process::cargo(&test), |line| tests.read_line(line)).into()
+        let mut cargo = sound_tests(&["sound_cards"]);
+        process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
     });
+}
+
+/// A run of cargo for the tests with sound devices; `more` are its last arguments.
+fn sound_tests(more: &[&str]) -> Command {
+    // All crates but those whose tests have the same name and use no sound device: without
+    // them nothing is built again, and features of shared crates stay the same.
+    let all_but = [
+        "--exclude",
+        "glassline-server",
+        "--exclude",
+        "glassline-sctp",
+    ];
+    let named = ["--test", "tests"];
+    process::cargo(
+        &[
+            &["test", "--workspace"][..],
+            &all_but,
+            DEVICES,
+            &named,
+            more,
+        ]
+        .concat(),
+    )
 }
 
 /// Licenses, bans and sources of all packages in the lock file; security advisories where their
