@@ -75,7 +75,7 @@ fn large_frames_are_spread_and_audio_passes_them() {
         None,
         "no video waits"
     );
-    scene.offer(&mut sender, VIDEO, 0, true, &[1000; 30]);
+    scene.offer(&mut sender, VIDEO, 0, true, &[1000; 60]);
     assert_eq!(
         sender.deadline(&mut scene.session, now),
         None,
@@ -83,7 +83,7 @@ fn large_frames_are_spread_and_audio_passes_them() {
     );
     let (_, arrived) = scene.flush(&mut sender, 0);
     let audio = (false, 60);
-    let mut expected = vec![(true, 1000); 10];
+    let mut expected = vec![(true, 1000); 20];
     expected.insert(0, audio);
     assert_eq!(sizes(&arrived), expected, "audio first");
     assert!(!sender.is_idle());
@@ -91,14 +91,14 @@ fn large_frames_are_spread_and_audio_passes_them() {
     assert_eq!(scene.flush(&mut sender, 0).1, []);
     let late = scene.at(7);
     assert_eq!(sender.deadline(&mut scene.session, late), Some(late));
-    assert_eq!(scene.flush(&mut sender, 7).1.len(), 10);
+    assert_eq!(scene.flush(&mut sender, 7).1.len(), 20);
     scene.offer(&mut sender, AUDIO, 8, true, &[61]);
     let (finished, arrived) = scene.flush(&mut sender, 8);
     expected.remove(0);
     expected.push((false, 61));
     assert_eq!(sizes(&arrived), expected, "audio rides behind the end");
     assert_eq!(finished.len(), 1);
-    assert!(arrived[9].marker && !arrived[10].marker && !arrived[8].marker);
+    assert!(arrived[19].marker && !arrived[20].marker && !arrived[18].marker);
     let now = scene.at(8);
     assert_eq!(sender.deadline(&mut scene.session, now), None);
 }
