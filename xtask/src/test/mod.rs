@@ -38,13 +38,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     });
     dependencies(&mut summary);
-    let with_devices = with_sound && with_peers;
-    summary.step("tests", |tests| {
-        // What the next step runs.
-        let build = with_devices.then(|| sound_tests(&["--no-run"]));
-        suite::run(with_peers, build.into_iter().collect(), tests).into()
-    });
-    if with_devices {
+    summary.step("tests", |tests| suite::run(with_peers, tests).into());
+    if with_sound && with_peers {
         sound_devices(&mut summary);
     }
     // Alone: the smoke watches delivery, which other tests would disturb.
@@ -75,32 +70,18 @@ fn sound_library(summary: &mut Summary) -> bool {
 /// the system's devices unless files are named, so that the other tests are those of users' builds.
 fn sound_devices(summary: &mut Summary) {
     summary.step("sound devices", |tests| {
-        let mut cargo = sound_tests(&["sound_cards"]);
-        process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
+        // All crates but those whose tests have the same name and use no sound device: without
+        // them nothing is built again, and features of shared crates stay the same.
+        let all_but = [
+            "--exclude",
+            "glassline-server",
+            "--exclude",
+            "glassline-sctp",
+        ];
+        let named = ["--test", "tests", "sound_cards"];
+        let test = [&["test", "--workspace"][..], &all_but, DEVICES, &named].concat();
+        process::run_watching(&mut process::cargo(&test), |line| tests.read_line(line)).into()
     });
-}
-
-/// A run of cargo for the tests with sound devices; `more` are its last arguments.
-fn sound_tests(more: &[&str]) -> Command {
-    // All crates but those whose tests have the same name and use no sound device: without
-    // them nothing is built again, and features of shared crates stay the same.
-    let all_but = [
-        "--exclude",
-        "glassline-server",
-        "--exclude",
-        "glassline-sctp",
-    ];
-    let named = ["--test", "tests"];
-    process::cargo(
-        &[
-            &["test", "--workspace"][..],
-            &all_but,
-            DEVICES,
-            &named,
-            more,
-        ]
-        .concat(),
-    )
 }
 
 /// Licenses, bans and sources of all packages in the lock file; security advisories where their

@@ -31,11 +31,10 @@ const COMPUTING: [&str; 12] = [
     "glassline-webrtc",
 ];
 
-/// Builds and runs all tests, counts them in `tests`, and goes on after a failure. Runs `builds`, which
-/// only compute, at idle priority, too.
+/// Builds and runs all tests, counts them in `tests`, and goes on after a failure.
 ///
 /// # Errors Something does not compile, or a program failed; the text names all of them.
-pub(super) fn run(with_peers: bool, builds: Vec<Command>, tests: &mut Tests) -> Result<(), String> {
+pub(super) fn run(with_peers: bool, tests: &mut Tests) -> Result<(), String> {
     let mut programs = executables::build(&["test", "--workspace", "--no-run"])?;
     programs.sort_by(|a, b| {
         let order = |it: &Executable| (it.package.clone(), !it.is_unit, it.target.clone());
@@ -48,8 +47,9 @@ pub(super) fn run(with_peers: bool, builds: Vec<Command>, tests: &mut Tests) -> 
         .into_iter()
         .map(|it| command(it, with_peers))
         .collect();
+    // With the features of the build before: another one would put another program in the place of
+    // the one under test.
     beside.push(process::cargo(&["test", "--workspace", "--doc"]));
-    beside.extend(builds);
     let mut failures = Vec::new();
     let ran: Vec<Ran> = std::thread::scope(|scope| {
         let beside = scope.spawn(|| {
