@@ -101,9 +101,9 @@ fn needs_product(work: &Work) -> bool {
 /// Package and target of each bench of `works`, once, and of the laboratory, whose package has the
 /// product.
 ///
-/// Whatever is measured, all benches of the workspace are built: for other packages or targets,
-/// cargo would choose other features of what they share, and other code for link-time optimization.
-/// A second part of a night would then build nearly everything again.
+/// Whatever is measured, all benches of the workspace are built: for other packages, and even for
+/// other targets of the same packages, cargo compiles much of what they share again. A second part
+/// of a night would then build nearly everything.
 fn benches(works: impl Iterator<Item = Work>) -> Vec<(&'static str, &'static str)> {
     let named = |work| match work {
         Work::Bench {
