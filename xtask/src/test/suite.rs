@@ -6,7 +6,7 @@
 //!                                                                            priority
 //! ```
 //!
-//! Tests with clocks and sockets leave the cores idle for half of their time, because they wait for
+//! Tests with clocks and sockets leave the cores idle for much of their time, because they wait for
 //! peers and timers. The others only compute, and no clock tells them how long that takes.
 
 use std::process::{Command, Stdio};
