@@ -51,7 +51,12 @@ fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
     });
     near.end().expect("no trouble");
     far.wait_until("the other hung up", |call| call.ended().is_some());
-    assert!(matches!(far.end(), Ok(Ended::ByPeer)));
+    // The path loses one goodbye in twenty: DTLS sends alerts once (RFC 6347 §4.2.7).
+    let ended = far.end();
+    assert!(
+        matches!(ended, Ok(Ended::ByPeer) | Err(CallError::Vanished { .. })),
+        "{ended:?}"
+    );
     let delays = far.delays(&near, Marks::default(), 48_000, LONGEST);
     println!("{delays:?}");
     let late = far.loudspeaker.underruns();
