@@ -1,5 +1,7 @@
 //! Programs from Go's module proxy, at the versions in `peers/versions.toml`.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{go, go_folder, go_peer, twice};
@@ -20,6 +22,36 @@ pub(super) fn nats_server() -> Result<(), String> {
     build("nats-server", &[""])
 }
 
+/// Puts the source of the module of `peer` into `folder`, which is emptied before.
+///
+/// # Errors As [`pebble`], or the folder cannot be written.
+pub(super) fn source(peer: &str, folder: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut download = Command::new(go()?);
+    let module = versions::of(peer, "module")?;
+    let named = format!("{module}@{}", versions::of(peer, "version")?);
+    download.args(["mod", "download", "-json", &named]);
+    // Outside of any module, whose own versions would count.
+    let printed = process::output_of(download.current_dir(folder));
+    let downloaded = printed.as_deref().and_then(downloaded_to);
+    let kept =
+        downloaded.ok_or_else(|| format!("Go's module proxy does not answer with {named}"))?;
+    // Go keeps its copy read-only.
+    let mut copy = Command::new("cp");
+    copy.args(["-R", "--no-preserve=mode"]).arg(kept.join("."));
+    process::run_quietly(copy.arg(folder))
+}
+
+/// Returns the folder that `go mod download -json` names.
+fn downloaded_to(printed: &str) -> Option<PathBuf> {
+    let module: serde_json::Value = serde_json::from_str(printed).ok()?;
+    module["Dir"].as_str().map(PathBuf::from)
+}
+
 /// Builds programs of the module of `peer`, each named by its folder in the module.
 fn build(peer: &str, folders: &[&str]) -> Result<(), String> {
     let go = go()?;
@@ -38,7 +70,7 @@ fn build(peer: &str, folders: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     let folder = go_folder();
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let folder = std::path::absolute(&folder).map_err(|error| error.to_string())?;
     twice(|| {
         let mut install = Command::new(&go);
@@ -47,4 +79,19 @@ fn build(peer: &str, folders: &[&str]) -> Result<(), String> {
         install.args(packages.map(|it| format!("{}@{version}", it.trim_end_matches('/'))));
         process::run(&mut install)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_module_is_read_from_what_go_prints() {
+        let printed = r#"{"Path": "example.org/m", "Dir": "/go/pkg/mod/example.org/m@v1.0.0"}"#;
+        let folder = downloaded_to(printed).expect("named");
+        assert_eq!(folder, Path::new("/go/pkg/mod/example.org/m@v1.0.0"));
+        let refused = r#"{"Path": "example.org/m", "Error": "not found"}"#;
+        assert_eq!(downloaded_to(refused), None);
+        assert_eq!(downloaded_to("go: no network"), None);
+    }
 }

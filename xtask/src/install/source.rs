@@ -1,11 +1,11 @@
-//! Peers that have no package: built from source under `target/peers/`, at the revision in
+//! Peers that no registry has compiled: built from source under `target/peers/`, at the revision in
 //! `peers/versions.toml`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::go;
+use super::{go, modules};
 use crate::{process, versions};
 
 /// live555's media server: the one on the PATH, else the one that is built here.
@@ -61,15 +61,15 @@ pub(crate) fn cargo_mutants() -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// MediaMTX: the one on the PATH, else the one that is built here.
+/// MediaMTX: the one on the PATH, else the one that is built here of Go's module.
 ///
 /// # Errors As [`live555`].
 pub(crate) fn mediamtx() -> Result<PathBuf, String> {
     program("mediamtx", "mediamtx", |folder| {
         let go = go()?;
         let version = versions::of("mediamtx", "version")?;
-        check_out("mediamtx", &version, folder)?;
-        // Files that `go generate` would fetch: its version, and a player for browsers that no
+        modules::source("mediamtx", folder)?;
+        // Files that `go generate` would make: its version, and a player for browsers that no
         // comparison serves.
         for (path, text) in [
             ("internal/core/VERSION", version.as_str()),
