@@ -130,7 +130,7 @@ fn program(
         return Ok(built);
     }
     let path = build(&folder.join("source")).map_err(|error| {
-        format!("`{program}` is not on the PATH and could not be built: {error}")
+        format!("`{program}` is not on the PATH and could not be built\n{error}")
     })?;
     fs::copy(&path, &built).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(built)
