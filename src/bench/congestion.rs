@@ -65,9 +65,9 @@ pub(crate) struct Options {
     /// Virtual time that each session lasts [default: as the population says].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     time: Option<Duration>,
-    /// Run the anchor links instead of a study: for each arm once in virtual time and once in
-    /// real time, over sockets and a relay on this machine. Prints how far the two agree, and
-    /// exits with 3 where they do not. Needs an otherwise idle machine.
+    /// Run the anchor links instead of a study: for each arm 36 sessions in virtual time and one in
+    /// real time, over sockets and a relay on this machine. Prints the range of the former beside
+    /// the latter, and exits with 3 where the latter is outside. Needs an otherwise idle machine.
     #[arg(long)]
     relay: bool,
     /// Run one session of a kind of network under each arm instead of a study, and show it over

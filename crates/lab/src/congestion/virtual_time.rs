@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use glassline_quic::CongestionMonitor;
-use glassline_sim::{Clock, Conditions, Link, SendOutcome, Trace};
+use glassline_sim::{Clock, Conditions, Link, Rng, SendOutcome, Trace};
 use noq_proto::EcnCodepoint;
 
 use super::session::{Arm, Change, HEADER_BYTES, Measured, Sample, Scenario};
@@ -29,7 +29,10 @@ use super::upload::{
 /// Interval at which the publisher's decisions enter the digest.
 const DECISIONS_PERIOD: Duration = Duration::from_secs(1);
 
-/// Runs one session in virtual time; takes a sample every `period`.
+/// Label by which the lateness of wakes gets random numbers of its own.
+const WAKES: u64 = 0x77616b65;
+
+/// Runs one session in virtual time; takes a sample every `period`. The ends wake up to `late` late.
 pub(super) fn run(
     credentials: &Credentials,
     scenario: &Scenario,
@@ -37,8 +40,10 @@ pub(super) fn run(
     seed: u64,
     duration: Duration,
     period: Option<Duration>,
+    late: Duration,
 ) -> (Measured, Vec<Sample>) {
     let mut session = Session::new(credentials, scenario, arm, seed, duration, period);
+    session.late = late;
     session.drive();
     session.measure()
 }
@@ -122,6 +127,9 @@ struct Session<'a> {
     trace: Trace,
     decided: Instant,
     sampling: Option<Sampling>,
+    /// Longest time by which an event is seen late.
+    late: Duration,
+    wakes: Rng,
 }
 
 struct Sampling {
@@ -172,6 +180,8 @@ impl<'a> Session<'a> {
                 received: 0,
                 samples: Vec::new(),
             }),
+            late: Duration::ZERO,
+            wakes: Rng::new(seed).fork(WAKES),
             scenario,
         }
     }
@@ -180,7 +190,11 @@ impl<'a> Session<'a> {
         while let Some(next) = self.next_event()
             && next <= self.end
         {
-            self.clock.advance_to(next);
+            let late = match self.late.is_zero() {
+                true => Duration::ZERO,
+                false => self.late.mul_f64(self.wakes.unit()),
+            };
+            self.clock.advance_to((next + late).min(self.end));
             let now = self.clock.now();
             self.change(now);
             self.deliver(now);

@@ -32,6 +32,8 @@ pub use scenario::{Change, Competitor, Delivery, Groups, HEADER_BYTES, Scenario,
 #[derive(Clone)]
 pub struct Sessions {
     credentials: Credentials,
+    /// Longest time by which ends wake late, in virtual time.
+    late: Duration,
 }
 
 impl Sessions {
@@ -39,7 +41,17 @@ impl Sessions {
     pub fn new() -> Self {
         Self {
             credentials: Credentials::new(Packets::Sealed),
+            late: Duration::ZERO,
         }
+    }
+
+    /// Lets the ends wake late in virtual time, as the threads of a machine do: for each event by a
+    /// time between zero and `most`, which the session's seed decides. Everything that is due by then
+    /// is seen together.
+    #[must_use]
+    pub const fn waking_late(mut self, most: Duration) -> Self {
+        self.late = most;
+        self
     }
 
     /// Turns encryption off after the handshakes, in virtual time. Figures and digest are the
@@ -52,7 +64,7 @@ impl Sessions {
 
     /// Runs one session in virtual time, for `duration` from the first packet on.
     pub fn run(&self, scenario: &Scenario, arm: &Arm, seed: u64, duration: Duration) -> Measured {
-        virtual_time::run(&self.credentials, scenario, arm, seed, duration, None).0
+        self.trace_if(scenario, arm, seed, duration, None).0
     }
 
     /// Runs one session in real time over sockets of this machine, through the same links; takes
@@ -82,14 +94,19 @@ impl Sessions {
         duration: Duration,
         period: Duration,
     ) -> (Measured, Vec<Sample>) {
-        virtual_time::run(
-            &self.credentials,
-            scenario,
-            arm,
-            seed,
-            duration,
-            Some(period),
-        )
+        self.trace_if(scenario, arm, seed, duration, Some(period))
+    }
+
+    fn trace_if(
+        &self,
+        scenario: &Scenario,
+        arm: &Arm,
+        seed: u64,
+        duration: Duration,
+        period: Option<Duration>,
+    ) -> (Measured, Vec<Sample>) {
+        let (credentials, late) = (&self.credentials, self.late);
+        virtual_time::run(credentials, scenario, arm, seed, duration, period, late)
     }
 }
 

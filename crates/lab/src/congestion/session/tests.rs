@@ -65,6 +65,20 @@ fn the_same_seed_gives_the_same_session_and_another_one_another() {
     assert!((199..=200).contains(&samples.len()), "{}", samples.len());
 }
 
+#[test]
+fn ends_that_wake_late_wait_no_longer_than_that_and_repeat_themselves() {
+    let clean = scenario(link(20 * MBPS, 20, 100));
+    let arm = Arm::new(Algorithm::Copa);
+    let on_time = Sessions::new().run(&clean, &arm, 7, seconds(20));
+    let late = Sessions::new().waking_late(Duration::from_millis(2));
+    let first = late.run(&clean, &arm, 7, seconds(20));
+    assert_eq!(first, late.run(&clean, &arm, 7, seconds(20)));
+    assert_ne!(first.digest, on_time.digest);
+    // Each way has a wake at its end.
+    let longer = first.transport_rtt_ms.mean - on_time.transport_rtt_ms.mean;
+    assert!((0.5..4.0).contains(&longer), "{longer} ms");
+}
+
 /// A camera of 800 kbit/s: the tests do not depend on the rate, and fewer packets take less time.
 fn small_camera() -> Source {
     Source {
