@@ -136,7 +136,7 @@ impl Stage<'_> {
         };
         let patience = Duration::from_secs_f64(60.0 * minutes * PATIENCE) + PATIENCE_MORE;
         let note = run(command, &log, patience)?;
-        let at_log = |error: String| format!("{error}; log: {}", log.display());
+        let at_log = |error: String| format!("{error}; log: {}", named(&log).display());
         let values = if reports.is_empty() {
             let text = fs::read(&log).map_err(|error| at_log(error.to_string()))?;
             let values = report::from_lines(&String::from_utf8_lossy(&text), recipe.noise);
@@ -242,12 +242,17 @@ fn joined(reports: &[(Option<&'static str>, PathBuf)]) -> Result<Json, String> {
     Ok(all.into())
 }
 
+/// Returns the path of a log as results name it: without the place of the checkout.
+fn named(log: &Path) -> &Path {
+    log.strip_prefix(process::root()).unwrap_or(log)
+}
+
 /// Runs `command` with its output in `log`, and ends it with all its processes after `patience`, and
 /// when this program ends. Returns a note where the program has measured and missed a demand.
 ///
 /// # Errors The command failed or was ended; the text has its last lines.
 fn run(command: Command, log: &Path, patience: Duration) -> Result<Option<String>, String> {
-    let failed = |what: String| format!("{what}; log: {}", log.display());
+    let failed = |what: String| format!("{what}; log: {}", named(log).display());
     let file = File::create(log).map_err(|error| failed(error.to_string()))?;
     let errors = file
         .try_clone()
