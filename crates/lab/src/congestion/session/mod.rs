@@ -46,8 +46,8 @@ impl Sessions {
     }
 
     /// Lets the ends wake late in virtual time, as the threads of a machine do: for each event by a
-    /// time between zero and `most`, which the session's seed decides. Everything that is due by then
-    /// is seen together.
+    /// time between zero and `most`, which the session's seed decides. Ends then see at once all
+    /// events that have become due meanwhile.
     #[must_use]
     pub const fn waking_late(mut self, most: Duration) -> Self {
         self.late = most;
