@@ -366,6 +366,19 @@ fn codec() -> impl Strategy<Value = Codec> {
     prop::sample::select(both_ways().collect::<Vec<_>>())
 }
 
+/// Returns what a receiver makes of the packets of a frame. Payloads of JPEG count its height and
+/// width in blocks of 8 pixels (RFC 2435 §3.1.5); a frame keeps the exact ones.
+fn as_received(codec: Codec, mut frame: Vec<u8>) -> Vec<u8> {
+    /// Where the height and the width are, behind SOI, APP0, DQT and the first bytes of SOF0.
+    const SIDES: std::ops::Range<usize> = 159..163;
+    if codec == Codec::Jpeg {
+        for side in frame[SIDES].as_chunks_mut().0 {
+            *side = u16::from_be_bytes(*side).next_multiple_of(8).to_be_bytes();
+        }
+    }
+    frame
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -400,13 +413,12 @@ proptest! {
 
     #[test]
     fn what_came_back_makes_the_same_packets(
-        codec in codec(),
+        // H.264 sends all NAL units that it is given, including aggregates.
+        codec in codec().prop_filter("H.264", |codec| *codec != Codec::H264),
         size in 1usize..4000,
         keyframe in any::<bool>(),
         damage in prop::collection::vec((0usize..4000, any::<u8>()), 0..8),
     ) {
-        // H.264 sends all NAL units that it is given, including aggregates.
-        prop_assume!(codec != Codec::H264);
         let mut unit = unit(codec, 1, size, keyframe);
         let len = unit.len();
         for (index, byte) in damage {
@@ -417,7 +429,7 @@ proptest! {
             Packetizer::new(&track(codec)).packetize(unit, &mut builder).ok()?;
             let unit = builder.build(TrackIndex(0), MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
             let payloads = unit.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
-            Some((payloads, unit.coded_frame()?.to_vec()))
+            Some((payloads, as_received(codec, unit.coded_frame()?.to_vec())))
         };
         let sent = packets(&unit);
         let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
