@@ -30,7 +30,8 @@ pub(crate) struct Options {
     /// Events a second of each action: datagrams, connections, logins or joins.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
-    /// Number of connections or joins of each action.
+    /// Number of connections or joins of each action, and of addresses that a flood of datagrams
+    /// comes from.
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     /// Time of each action.

@@ -92,7 +92,8 @@ fn connect(server: &Runtime, clients: &Runtime, count: usize) -> Vec<noq::SendSt
     let identity = identity.expect("a certificate");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let context = server.enter();
-    let listener = Listener::bind(any, &identity, vec![b"test".to_vec()]).expect("a free port");
+    let listener =
+        Listener::bind(any, &identity, vec![b"test".to_vec()], None).expect("a free port");
     drop(context);
     let address = listener.local_addr().expect("bound");
     for _ in 0..count {

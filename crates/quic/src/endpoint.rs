@@ -8,9 +8,13 @@ use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::HashedConnectionIdGenerator;
 use rustls::crypto::CryptoProvider;
 
-use crate::identity::ResetKeys;
+use crate::address_validation::{TokenKey, ValidatedSocket};
+use crate::identity::EndpointKeys;
 use crate::trust::TrustError;
-use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError, Trust};
+use crate::{
+    AddressValidationCounters, CongestionControl, CongestionMonitor, Identity, IdentityError,
+    NewcomerRates, Trust,
+};
 
 /// Idle timeout: a connection without packets for longer has ended. An outage of half a minute
 /// does not end one.
@@ -138,6 +142,8 @@ pub(crate) struct Listener {
     endpoint: noq::Endpoint,
     config: Mutex<noq::ServerConfig>,
     protocols: Vec<Vec<u8>>,
+    tokens: Arc<TokenKey>,
+    validation: Arc<AddressValidationCounters>,
 }
 
 /// A connection that a client begins.
@@ -151,28 +157,48 @@ pub(crate) struct Arrived {
 }
 
 impl Listener {
-    /// Binds `address` for clients that support one of the ALPN `protocols`. Must be called
-    /// within tokio.
+    /// Binds `address` for clients that support one of the ALPN `protocols`. Above `rates`, a
+    /// newcomer has to prove its address; without them, all are decrypted. Must be called within
+    /// tokio.
     pub(crate) fn bind(
         address: SocketAddr,
         identity: &Identity,
         protocols: Vec<Vec<u8>>,
+        rates: Option<Box<dyn NewcomerRates>>,
     ) -> Result<Self, ListenError> {
-        let config = server_config(identity, &protocols)?;
-        let endpoint = match identity.reset_keys() {
-            Some(keys) => {
-                let runtime = noq::default_runtime();
-                let runtime = runtime.ok_or_else(|| std::io::Error::other("outside of tokio"))?;
-                let socket = std::net::UdpSocket::bind(address)?;
-                noq::Endpoint::new(endpoint_config(keys), Some(config.clone()), socket, runtime)?
-            }
-            None => noq::Endpoint::server(config.clone(), address)?,
-        };
+        let keys = identity.endpoint_keys();
+        let secret = keys.as_ref().map_or_else(random, |keys| Ok(keys.token))?;
+        let no_cipher = |_| std::io::Error::other("no AES-GCM for tokens");
+        let tokens = Arc::new(TokenKey::new(&secret).map_err(no_cipher)?);
+        let config = server_config(identity, &protocols, &tokens)?;
+        let runtime = noq::default_runtime();
+        let runtime = runtime.ok_or_else(|| std::io::Error::other("outside of tokio"))?;
+        let mut socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(address)?)?;
+        let validation = Arc::<AddressValidationCounters>::default();
+        if let Some(rates) = rates {
+            let nonce = u128::from_be_bytes(random()?);
+            let (key, counters) = (Arc::clone(&tokens), Arc::clone(&validation));
+            let validated = ValidatedSocket::new(socket, rates, key, nonce, counters);
+            socket = Box::new(validated.map_err(no_cipher)?);
+        }
+        let endpoint = noq::Endpoint::new_with_abstract_socket(
+            keys.map_or_else(noq::EndpointConfig::default, endpoint_config),
+            Some(config.clone()),
+            socket,
+            runtime,
+        )?;
         Ok(Self {
             endpoint,
             config: Mutex::new(config),
             protocols,
+            tokens,
+            validation,
         })
+    }
+
+    /// Returns what became of newcomers above the rates.
+    pub(crate) const fn validation(&self) -> &Arc<AddressValidationCounters> {
+        &self.validation
     }
 
     /// Uses another certificate for new connections.
@@ -180,7 +206,7 @@ impl Listener {
     /// # Errors
     /// The certificate or its key is not usable; the old certificate stays.
     pub(crate) fn renew(&self, identity: &Identity) -> Result<(), IdentityError> {
-        let config = server_config(identity, &self.protocols)?;
+        let config = server_config(identity, &self.protocols, &self.tokens)?;
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
@@ -241,10 +267,11 @@ impl Listener {
 }
 
 /// Configuration of an endpoint whose resets the clients of an earlier process recognise.
-fn endpoint_config(keys: ResetKeys) -> noq::EndpointConfig {
-    let ResetKeys {
+fn endpoint_config(keys: EndpointKeys) -> noq::EndpointConfig {
+    let EndpointKeys {
         reset,
         connection_id,
+        token: _,
     } = keys;
     let mut config = noq::EndpointConfig::new(Arc::new(reset));
     config.cid_generator(Arc::new(move || {
@@ -256,6 +283,7 @@ fn endpoint_config(keys: ResetKeys) -> noq::EndpointConfig {
 fn server_config(
     identity: &Identity,
     protocols: &[Vec<u8>],
+    tokens: &Arc<TokenKey>,
 ) -> Result<noq::ServerConfig, IdentityError> {
     let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -267,7 +295,16 @@ fn server_config(
             "no initial cipher suite of QUIC".to_owned(),
         ))
     })?;
-    Ok(noq::ServerConfig::with_crypto(Arc::new(tls)))
+    let tokens = Arc::clone(tokens);
+    Ok(noq::ServerConfig::new(Arc::new(tls), tokens))
+}
+
+/// Returns random bytes from the cryptographic library.
+fn random() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let filled = aws_lc_rs::rand::fill(&mut bytes);
+    filled.map_err(|_| std::io::Error::other("no random bytes"))?;
+    Ok(bytes)
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -352,7 +389,7 @@ mod tests {
         let runtime = { runtime }.worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a thread");
         let context = runtime.enter();
-        let listener = Listener::bind(address, identity, vec![b"test".to_vec()]);
+        let listener = Listener::bind(address, identity, vec![b"test".to_vec()], None);
         let listener = listener.expect("a free port");
         let address = listener.local_addr().expect("bound");
         runtime.spawn(async move {

@@ -60,25 +60,27 @@ impl Identity {
         Fingerprint::of(self.chain.first().map_or(&[][..], |first| first))
     }
 
-    /// Returns the keys for stateless resets and connection ids (RFC 9000 §10.3.2), derived from
-    /// the private key of a file, so that a server that was killed and started again can tell its
-    /// old clients at once. `None` for a certificate that lives no longer than the process.
-    pub(crate) fn reset_keys(&self) -> Option<ResetKeys> {
+    /// Returns the keys for stateless resets, connection ids (RFC 9000 §10.3.2) and tokens, derived
+    /// from the private key of a file, so that a server that was killed and started again can tell
+    /// its old clients at once. `None` for a certificate that lives no longer than the process.
+    pub(crate) fn endpoint_keys(&self) -> Option<EndpointKeys> {
         if self.renew.is_some() {
             return None;
         }
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"glassline stateless reset");
         let secret = salt.extract(self.key.secret_der());
-        let mut bytes = [0; 40];
+        let mut bytes = [0; 56];
         secret
             .expand(&[b"v1"], Length(bytes.len()))
             .ok()?
             .fill(&mut bytes)
             .ok()?;
-        let (reset, id) = bytes.split_at(32);
-        Some(ResetKeys {
+        let (reset, rest) = bytes.split_first_chunk::<32>()?;
+        let (id, rest) = rest.split_first_chunk()?;
+        Some(EndpointKeys {
             reset: hmac::Key::new(hmac::HMAC_SHA256, reset),
-            connection_id: u64::from_be_bytes(id.try_into().ok()?),
+            connection_id: u64::from_be_bytes(*id),
+            token: rest.try_into().ok()?,
         })
     }
 
@@ -89,11 +91,13 @@ impl Identity {
 }
 
 /// Keys that must be the same in every process that serves one address.
-pub(crate) struct ResetKeys {
+pub(crate) struct EndpointKeys {
     /// Key of the tokens by which clients recognise a reset.
     pub(crate) reset: hmac::Key,
     /// Key by which the server recognises connection ids of its own.
     pub(crate) connection_id: u64,
+    /// Secret of the tokens by which clients prove their addresses.
+    pub(crate) token: [u8; 16],
 }
 
 /// Number of bytes to derive.

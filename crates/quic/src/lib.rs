@@ -12,6 +12,7 @@
 //! [`moq`] is Media over QUIC on sockets: a [`moq::Server`] that receives and sends broadcasts,
 //! and [`moq::connect`] for clients that publish or read them.
 
+mod address_validation;
 mod congestion;
 #[cfg(all(test, target_os = "linux"))]
 mod cost;
@@ -20,6 +21,9 @@ mod identity;
 pub mod moq;
 mod trust;
 
+#[cfg(any(test, fuzzing))]
+pub use address_validation::first_packet;
+pub use address_validation::{AddressValidationCounters, NewcomerRates};
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
 pub use endpoint::{ClientEndpoint, DialError, ListenError};
 pub use identity::{Fingerprint, FingerprintError, Identity, IdentityError};

@@ -133,8 +133,9 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("identity", &[]),
         ("congestion", &[]),
         ("trust", &["identity"]),
-        ("endpoint", &["identity", "congestion", "trust"]),
-        ("moq", &["endpoint", "identity", "congestion", "trust"]),
+        ("address_validation", &[]),
+        ("endpoint", &["address_validation", "identity", "congestion", "trust"]),
+        ("moq", &["address_validation", "endpoint", "identity", "congestion", "trust"]),
     ]),
     ("sctp", &[
         ("parse", &[]),

@@ -22,7 +22,8 @@ pub struct Plan {
     pub only: Vec<Kind>,
     /// Events a second of floods; `None` takes those of the strength.
     pub rate: Option<u32>,
-    /// Number of connections or joins of an action; `None` takes that of the strength.
+    /// Number of connections or joins of an action, or of addresses of a flood of datagrams; `None`
+    /// takes that of the strength.
     pub count: Option<usize>,
     /// Time of each action; `None` takes that of the strength.
     pub action_time: Option<Duration>,

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use moq_net::{Path, Pattern, Patterns, stats};
@@ -16,7 +17,7 @@ use super::transport;
 use super::version::{alpns, versions};
 use super::web::{ALPN, HandshakeError, Page, Request};
 use crate::endpoint::{Arrived, ListenError, Listener, NODE_REQUESTS, RECEIVE_WINDOW};
-use crate::{CongestionControl, Identity, IdentityError};
+use crate::{AddressValidationCounters, CongestionControl, Identity, IdentityError, NewcomerRates};
 
 /// Time that a client has for the handshake and its request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,13 +37,39 @@ impl Server {
     /// # Errors
     /// [`ListenError`] says whether the certificate or the socket is at fault.
     pub fn bind(address: SocketAddr, identity: &Identity) -> Result<Self, ListenError> {
+        Self::listen(address, identity, None)
+    }
+
+    /// Binds `address`, where newcomers above `rates` have to prove their addresses before anything
+    /// of theirs is decrypted (RFC 9000 §8.1.2). Must be called within tokio.
+    ///
+    /// # Errors
+    /// [`ListenError`] says whether the certificate or the socket is at fault.
+    pub fn bind_public(
+        address: SocketAddr,
+        identity: &Identity,
+        rates: Box<dyn NewcomerRates>,
+    ) -> Result<Self, ListenError> {
+        Self::listen(address, identity, Some(rates))
+    }
+
+    fn listen(
+        address: SocketAddr,
+        identity: &Identity,
+        rates: Option<Box<dyn NewcomerRates>>,
+    ) -> Result<Self, ListenError> {
         let mut protocols: Vec<Vec<u8>> = alpns()
             .iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
         protocols.push(ALPN.to_vec());
-        let listener = Listener::bind(address, identity, protocols)?;
+        let listener = Listener::bind(address, identity, protocols, rates)?;
         Ok(Self { listener })
+    }
+
+    /// Returns what became of newcomers above the rates since the server was bound.
+    pub const fn address_validation(&self) -> &Arc<AddressValidationCounters> {
+        self.listener.validation()
     }
 
     /// Returns the local address.
@@ -184,7 +211,7 @@ pub struct SessionRequest {
     role: Role,
     peer: SocketAddr,
     page: Option<Page>,
-    link: std::sync::Arc<transport::Link>,
+    link: Arc<transport::Link>,
     handshake: moq_net::server::Handshake<transport::Session>,
 }
 

@@ -20,6 +20,7 @@ mod failures;
 pub(crate) mod fuzzing;
 mod grants;
 mod messages;
+mod newcomer_rates;
 mod nodes;
 mod places;
 mod renewal;
@@ -52,6 +53,7 @@ use certificate_source::CertificateSource;
 use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
+use newcomer_rates::ListenerRates;
 use nodes::Nodes;
 use places::{Handshake, Places};
 
@@ -117,7 +119,8 @@ impl Quic {
             certificates,
         };
         let identity = source.identity()?;
-        let server = Server::bind(address, &identity)
+        let rates = Box::<ListenerRates>::default();
+        let server = Server::bind_public(address, &identity, rates)
             .map_err(|source| StartError::Listen { address, source })?;
         let local = server.local_addr().map_err(ListenError::from);
         let local = local.map_err(|source| StartError::Listen { address, source })?;

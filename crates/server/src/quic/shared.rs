@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_quic::moq::{Refusal, Server};
-use glassline_quic::{Fingerprint, Identity, IdentityError};
+use glassline_quic::{AddressValidationCounters, Fingerprint, Identity, IdentityError};
 use tokio::sync::watch;
 
 use super::account::{Accounts, SessionView};
@@ -94,5 +94,10 @@ impl Shared {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Returns what became of first packets of connections above the rates.
+    pub(crate) fn address_validation(&self) -> &AddressValidationCounters {
+        self.server.address_validation()
     }
 }

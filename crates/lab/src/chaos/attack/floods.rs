@@ -42,8 +42,12 @@ impl Attack<'_> {
                 (target, datagrams::quic(&mut self.random, target))
             }
         };
-        let flood = DatagramFlood::new(STRANGER, target, self.action.rate, &datagrams)?;
-        self.send_datagrams(vec![flood])
+        // With a count, from so many addresses, as if they were forged.
+        let addresses = u32::try_from(self.action.count.max(1)).unwrap_or(u32::MAX);
+        let rate = (self.action.rate / addresses).max(1);
+        let flood = |index| DatagramFlood::new(stranger(index), target, rate, &datagrams);
+        let floods = (0..addresses as usize).map(flood);
+        self.send_datagrams(floods.collect::<Result<_, _>>()?)
     }
 
     /// Random bytes to every UDP port.
@@ -171,5 +175,6 @@ impl Attack<'_> {
 /// Address of one of several strangers.
 fn stranger(index: usize) -> IpAddr {
     let last = 66 + u8::try_from(index % 100).unwrap_or(0);
-    IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))
+    let third = u8::try_from(index / 100 % 256).unwrap_or(0);
+    IpAddr::V4(Ipv4Addr::new(127, 0, third, last))
 }

@@ -39,6 +39,18 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             "Frames that could not be sent to readers.",
             quic.counters().left_out().get(),
         ),
+        (
+            "quic_retried_total",
+            "counter",
+            "First packets that came too fast and were answered by a Retry packet.",
+            quic.address_validation().retried(),
+        ),
+        (
+            "quic_dropped_total",
+            "counter",
+            "First packets that came too fast and were dropped.",
+            quic.address_validation().dropped(),
+        ),
     ];
     for (name, kind, help, value) in plain {
         head(text, name, kind, help);
