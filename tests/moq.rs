@@ -48,13 +48,13 @@ fn what_is_published_over_quic_plays_in_a_browser() -> Result<(), Failed> {
 }
 
 /// Publishes the built-in clip over QUIC in real time, until it is stopped.
-struct Publisher {
+pub(crate) struct Publisher {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), String>>,
 }
 
 impl Publisher {
-    fn start(url: &str) -> Result<Self, String> {
+    pub(crate) fn start(url: &str) -> Result<Self, String> {
         let address = Address::parse(url).map_err(|error| error.to_string())?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -67,7 +67,7 @@ impl Publisher {
         Ok(Self { stop, thread })
     }
 
-    fn stop(self) -> Result<(), Failed> {
+    pub(crate) fn stop(self) -> Result<(), Failed> {
         // If the thread has ended already, its result says why.
         let _ = self.stop.send(());
         let ended = self.thread.join().map_err(|_| "the publisher panicked")?;

@@ -190,6 +190,11 @@ impl Server {
         Ok(format!("moq://{}/{stream}#sha256={pin}", self.quic))
     }
 
+    /// Address for QUIC.
+    pub(crate) fn quic(&self) -> SocketAddr {
+        self.quic
+    }
+
     /// RTSP players and publishers in the API.
     pub(crate) fn rtsp_clients(&self) -> Result<Vec<Value>, String> {
         let told = http::get_json(&self.admin_url("/api/v1/rtsp/clients"))?;

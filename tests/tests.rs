@@ -34,6 +34,7 @@ mod doctor;
 mod files;
 mod firefox;
 mod firewalls;
+mod forged_packets;
 mod guest;
 mod http;
 mod https;
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
         files::TESTS,
         odd_files::TESTS,
         firewalls::TESTS,
+        forged_packets::TESTS,
         snapshots::TESTS,
         talk::TESTS,
         bench::TESTS,

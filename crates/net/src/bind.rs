@@ -42,6 +42,18 @@ impl BindError {
     }
 }
 
+/// The system's error, for callers that name the address themselves.
+impl From<BindError> for io::Error {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::InUse(_) => io::ErrorKind::AddrInUse.into(),
+            BindError::NotAvailable(_) => io::ErrorKind::AddrNotAvailable.into(),
+            BindError::NotPermitted(_) => io::ErrorKind::PermissionDenied.into(),
+            BindError::System { source, .. } => source,
+        }
+    }
+}
+
 /// Checks that no socket holds UDP `address`, by binding the address exclusively and
 /// releasing it at once.
 ///
@@ -73,6 +85,7 @@ mod tests {
         let error = port_is_free(address).expect_err("two sockets hold it");
         assert!(matches!(error, BindError::InUse(at) if at == address));
         assert!(error.to_string().contains(&address.port().to_string()));
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::AddrInUse);
 
         let wildcard = SocketAddr::from(([0, 0, 0, 0], address.port()));
         assert!(port_is_free(wildcard).is_err());

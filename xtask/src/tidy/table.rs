@@ -24,7 +24,7 @@ pub(super) const CRATES: &[Row] = &[
     ("congestion", &["media"]),
     ("demux", &["media"]),
     ("net", &[]),
-    ("quic", &["congestion", "media"]),
+    ("quic", &["congestion", "media", "net"]),
     ("rtp", &["media"]),
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),

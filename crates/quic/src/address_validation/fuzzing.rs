@@ -17,6 +17,10 @@ impl NewcomerRates for Nobody {
     fn take_proven(&mut self, _: IpAddr, _: Instant) -> bool {
         true
     }
+
+    fn take_retry(&mut self, _: IpAddr, _: Instant) -> bool {
+        true
+    }
 }
 
 /// Judges `bytes` as a datagram, answers what asks for an answer, and sends the token back, as it

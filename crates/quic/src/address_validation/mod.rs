@@ -44,6 +44,9 @@ pub trait NewcomerRates: fmt::Debug + Send + Sync + 'static {
     /// Counts a packet of a newcomer that has proven that it receives what is sent to `peer`.
     /// Returns false if there are so many that the packet is dropped.
     fn take_proven(&mut self, peer: IpAddr, now: Instant) -> bool;
+
+    /// Counts a Retry packet to `peer`. Returns false if there are so many that none is sent.
+    fn take_retry(&mut self, peer: IpAddr, now: Instant) -> bool;
 }
 
 /// What became of newcomers' packets above the rates, since the socket was opened.
@@ -59,8 +62,9 @@ impl AddressValidationCounters {
         self.retried.load(Ordering::Relaxed)
     }
 
-    /// Returns how many packets were dropped: of addresses that are proven and send too many, of
-    /// QUIC versions without a Retry packet here, and those whose answer the socket did not take.
+    /// Returns how many packets were dropped: of addresses that are proven and send too many, above
+    /// the rate of Retry packets, of QUIC versions without one here, and those whose answer the
+    /// socket did not take.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -125,7 +129,9 @@ impl AddressValidator {
                 false => Verdict::Drop,
             };
         }
-        match retry::has_version(header.version) {
+        let is_answered =
+            retry::has_version(header.version) && self.rates.take_retry(peer.ip(), now.instant);
+        match is_answered {
             true => Verdict::Retry(header),
             false => Verdict::Drop,
         }

@@ -14,6 +14,8 @@ use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
 struct CountedRates {
     unproven: u32,
     proven: u32,
+    /// Retry packets that are left, and one.
+    retries: u32,
     taken: HashMap<(IpAddr, bool), u32>,
 }
 
@@ -22,6 +24,7 @@ impl CountedRates {
         Self {
             unproven,
             proven,
+            retries: u32::MAX,
             taken: HashMap::new(),
         }
     }
@@ -44,6 +47,11 @@ impl NewcomerRates for CountedRates {
 
     fn take_proven(&mut self, peer: IpAddr, _: Instant) -> bool {
         self.take(peer, true)
+    }
+
+    fn take_retry(&mut self, _: IpAddr, _: Instant) -> bool {
+        self.retries = self.retries.saturating_sub(1);
+        self.retries > 0
     }
 }
 
@@ -101,6 +109,25 @@ fn a_newcomer_above_the_rate_is_asked_for_a_proof_and_passes_with_it() {
     let again = validator.judge(&second, client(1), now);
     assert_eq!(again, Verdict::Drop, "proven addresses have a rate, too");
     assert_eq!(validator.judge(&first, client(2), now), Verdict::Pass);
+}
+
+#[test]
+fn above_the_rate_of_answers_there_is_none() {
+    let mut rates = CountedRates::new(0, 1);
+    rates.retries = 3;
+    let mut validator = AddressValidator {
+        rates: Box::new(rates),
+        ..validator(0, 0)
+    };
+    let first = initial(1, &[]);
+    let mut is_answered = || match validator.judge(&first, client(1), now) {
+        Verdict::Retry(_) => true,
+        verdict => {
+            assert_eq!(verdict, Verdict::Drop);
+            false
+        }
+    };
+    assert_eq!([(); 4].map(|()| is_answered()), [true, true, false, false]);
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::runtime::{
 /// Most handshakes with one address under way before further ones must prove the address.
 const UNPROVEN_MAX: usize = 8;
 
+/// The same with all addresses, which may all be forged. A handshake takes some 120 kB.
+const ALL_UNPROVEN_MAX: usize = 64;
+
 /// The places of one listener.
 #[derive(Debug)]
 pub(super) struct Places {
@@ -85,11 +88,12 @@ impl Places {
     }
 
     /// Returns whether a client must prove its address before it gets a place, because many
-    /// handshakes with that address are under way. Source addresses can be forged, and forged ones
-    /// must not evict the handshakes of the address's owner.
+    /// handshakes are under way, with that address or with all. Source addresses can be forged, and
+    /// forged ones must not evict the handshakes of the address's owner.
     pub(super) fn must_prove(&self, peer: IpAddr) -> bool {
         let source = SourcePrefix::from(peer);
-        self.handshakes().has_many(source, UNPROVEN_MAX)
+        let handshakes = self.handshakes();
+        handshakes.len() >= ALL_UNPROVEN_MAX || handshakes.has_many(source, UNPROVEN_MAX)
     }
 
     fn handshakes(&self) -> MutexGuard<'_, Newcomers<Newcomer>> {
@@ -161,6 +165,19 @@ mod tests {
         assert!(!places.must_prove(address(2)));
         drop(handshakes.pop());
         assert!(!places.must_prove(address(1)));
+    }
+
+    #[test]
+    fn with_many_handshakes_every_address_must_be_proven() {
+        let places = Arc::new(Places::new(1000, 1000));
+        let admit = |number: usize| places.admit(address((number / 4) as u8)).expect("free");
+        let mut handshakes: Vec<_> = (0..ALL_UNPROVEN_MAX - 1).map(admit).collect();
+        assert!(!places.must_prove(address(200)));
+        handshakes.push(admit(ALL_UNPROVEN_MAX));
+        assert!(places.must_prove(address(200)));
+        let session = handshakes.pop().map(Handshake::establish);
+        assert!(session.is_some(), "sessions are not counted");
+        assert!(!places.must_prove(address(200)));
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl<T> Newcomers<T> {
         Some(connection)
     }
 
+    /// Returns how many newcomers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_arrival.len()
+    }
+
     /// Returns whether there are at least `count` newcomers of `source`.
     pub(crate) fn has_many(&self, source: SourcePrefix, count: usize) -> bool {
         let of_source = self.by_source.range((source, Arrival(0))..);
