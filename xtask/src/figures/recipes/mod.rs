@@ -1,5 +1,6 @@
 //! All recipes, in one list and in the order in which they run.
 
+mod attacks;
 mod media;
 mod peers;
 mod processor;
@@ -50,8 +51,8 @@ pub(super) static RECIPES: [Recipe; 42] = [
     peers::WHIP,
     server::FIRST_FRAME,
     server::PUBLISH,
-    server::ATTACKS,
-    server::LOGINS,
+    attacks::ATTACKS,
+    attacks::LOGINS,
     server::CLUSTER_LOSS,
 ];
 

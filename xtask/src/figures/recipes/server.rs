@@ -1,4 +1,4 @@
-//! What viewers, publishers, clients and attackers cost a server, and what viewers see.
+//! What viewers, publishers and clients cost a server, and what viewers see.
 
 use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Tolerance, Value, Work};
 
@@ -384,99 +384,6 @@ pub(super) const PUBLISH: Recipe = Recipe {
         seen("one script, p95", "/results/summary/script_glassline/p95")
             .beside_peer("MediaMTX", "/results/summary/script_mediamtx/p95")
             .within(0.1, 17.0),
-    ],
-    ..BASE
-};
-
-pub(super) const ATTACKS: Recipe = Recipe {
-    name: "attacks",
-    page: "hardening",
-    about: "floods of 50,000 a second, and a kill",
-    work: Work::Program(&[
-        "bench",
-        "chaos",
-        "--media-folder",
-        "assets",
-        "--rate",
-        "50000",
-        "--time",
-        "30s",
-        "--only",
-        "flood-stun",
-        "--only",
-        "flood-dtls",
-        "--only",
-        "flood-quic",
-        "--only",
-        "kill-server",
-    ]),
-    minutes: (4.0, 4.0),
-    values: &[
-        Value::less(
-            "STUN: server",
-            "/actions/name=flood-stun/server_cpu_percent",
-            "% of a core",
-        ),
-        Value::less(
-            "DTLS: server",
-            "/actions/name=flood-dtls/server_cpu_percent",
-            "% of a core",
-        ),
-        Value::less(
-            "QUIC: server",
-            "/actions/name=flood-quic/server_cpu_percent",
-            "% of a core",
-        ),
-        longer(
-            "STUN: p99 gap longer by",
-            "/actions/name=flood-stun/gap_p99_more_ms",
-        ),
-        longer(
-            "DTLS: p99 gap longer by",
-            "/actions/name=flood-dtls/gap_p99_more_ms",
-        ),
-        longer(
-            "QUIC: p99 gap longer by",
-            "/actions/name=flood-quic/gap_p99_more_ms",
-        ),
-        Value::less(
-            "killed: video is back after",
-            "/actions/name=kill-server/back_s",
-            "s",
-        )
-        .within(0.2, 0.3),
-    ],
-    ..BASE
-};
-
-const fn longer(name: &'static str, path: &'static str) -> Value {
-    Value::less(name, path, "ms").within(0.0, 3.0)
-}
-
-pub(super) const LOGINS: Recipe = Recipe {
-    name: "logins",
-    page: "hardening",
-    about: "1,000 wrong logins a second for half a minute",
-    work: Work::Program(&[
-        "bench",
-        "chaos",
-        "--media-folder",
-        "assets",
-        "--rate",
-        "1000",
-        "--time",
-        "30s",
-        "--only",
-        "logins",
-    ]),
-    minutes: (2.0, 2.0),
-    values: &[
-        Value::less(
-            "server, with viewers",
-            "/actions/name=logins/server_cpu_percent",
-            "% of a core",
-        ),
-        longer("p99 gap longer by", "/actions/name=logins/gap_p99_more_ms"),
     ],
     ..BASE
 };

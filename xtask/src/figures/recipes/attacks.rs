@@ -1,0 +1,109 @@
+//! What attackers cost a server, and its viewers.
+
+use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
+
+/// What the recipes have in common.
+const BASE: Recipe = Recipe {
+    name: "",
+    page: "hardening",
+    about: "",
+    work: Work::Program(&[]),
+    quick: None,
+    minutes: (1.0, 1.0),
+    turns: 1,
+    needs: &[Need::Quiet, Need::TwoCores],
+    values: &[],
+    noise: TENTH,
+    is_crypto: false,
+};
+
+pub(super) const ATTACKS: Recipe = Recipe {
+    name: "attacks",
+    about: "floods of 50,000 a second, and a kill",
+    work: Work::Program(&[
+        "bench",
+        "chaos",
+        "--media-folder",
+        "assets",
+        "--rate",
+        "50000",
+        "--time",
+        "30s",
+        "--only",
+        "flood-stun",
+        "--only",
+        "flood-dtls",
+        "--only",
+        "flood-quic",
+        "--only",
+        "kill-server",
+    ]),
+    minutes: (4.0, 4.0),
+    values: &[
+        Value::less(
+            "STUN: server",
+            "/actions/name=flood-stun/server_cpu_percent",
+            "% of a core",
+        ),
+        Value::less(
+            "DTLS: server",
+            "/actions/name=flood-dtls/server_cpu_percent",
+            "% of a core",
+        ),
+        Value::less(
+            "QUIC: server",
+            "/actions/name=flood-quic/server_cpu_percent",
+            "% of a core",
+        ),
+        longer(
+            "STUN: p99 gap longer by",
+            "/actions/name=flood-stun/gap_p99_more_ms",
+        ),
+        longer(
+            "DTLS: p99 gap longer by",
+            "/actions/name=flood-dtls/gap_p99_more_ms",
+        ),
+        longer(
+            "QUIC: p99 gap longer by",
+            "/actions/name=flood-quic/gap_p99_more_ms",
+        ),
+        Value::less(
+            "killed: video is back after",
+            "/actions/name=kill-server/back_s",
+            "s",
+        )
+        .within(0.2, 0.3),
+    ],
+    ..BASE
+};
+
+const fn longer(name: &'static str, path: &'static str) -> Value {
+    Value::less(name, path, "ms").within(0.0, 3.0)
+}
+
+pub(super) const LOGINS: Recipe = Recipe {
+    name: "logins",
+    about: "1,000 wrong logins a second for half a minute",
+    work: Work::Program(&[
+        "bench",
+        "chaos",
+        "--media-folder",
+        "assets",
+        "--rate",
+        "1000",
+        "--time",
+        "30s",
+        "--only",
+        "logins",
+    ]),
+    minutes: (2.0, 2.0),
+    values: &[
+        Value::less(
+            "server, with viewers",
+            "/actions/name=logins/server_cpu_percent",
+            "% of a core",
+        ),
+        longer("p99 gap longer by", "/actions/name=logins/gap_p99_more_ms"),
+    ],
+    ..BASE
+};
