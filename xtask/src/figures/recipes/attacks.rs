@@ -81,6 +81,38 @@ const fn longer(name: &'static str, path: &'static str) -> Value {
     Value::less(name, path, "ms").within(0.0, 3.0)
 }
 
+pub(super) const FORGED: Recipe = Recipe {
+    name: "forged",
+    about: "first packets of QUIC from 1,000 addresses, 50,000 a second",
+    work: Work::Program(&[
+        "bench",
+        "chaos",
+        "--media-folder",
+        "assets",
+        "--rate",
+        "50000",
+        "--count",
+        "1000",
+        "--time",
+        "30s",
+        "--only",
+        "flood-quic",
+    ]),
+    minutes: (1.5, 1.5),
+    values: &[
+        Value::less(
+            "server",
+            "/actions/name=flood-quic/server_cpu_percent",
+            "% of a core",
+        ),
+        longer(
+            "p99 gap longer by",
+            "/actions/name=flood-quic/gap_p99_more_ms",
+        ),
+    ],
+    ..BASE
+};
+
 pub(super) const LOGINS: Recipe = Recipe {
     name: "logins",
     about: "1,000 wrong logins a second for half a minute",

@@ -11,7 +11,7 @@ use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 42] = [
+pub(super) static RECIPES: [Recipe; 43] = [
     processor::SEAL,
     processor::RECORDS,
     processor::BULK,
@@ -52,6 +52,7 @@ pub(super) static RECIPES: [Recipe; 42] = [
     server::FIRST_FRAME,
     server::PUBLISH,
     attacks::ATTACKS,
+    attacks::FORGED,
     attacks::LOGINS,
     server::CLUSTER_LOSS,
 ];
