@@ -115,7 +115,7 @@ impl Attack<'_> {
             let is_judged = plan.strength != Strength::Smoke && plan.viewers <= IDLE_VIEWERS_MAX;
             if cpu > LOGIN_CPU_MAX_PERCENT && is_judged {
                 self.miss(format!(
-                    "{cpu:.0} % of a core, not {LOGIN_CPU_MAX_PERCENT} %"
+                    "{cpu:.1} % of a core, not {LOGIN_CPU_MAX_PERCENT} % at most"
                 ));
             }
         }
