@@ -22,12 +22,23 @@ fn serve(folder: &Folder, text: &str) -> Running {
     })
 }
 
-/// Writes the file, has it read again over the API, and returns the answer.
+/// Writes the file, has it read again over the API, and returns the result: of this reading, or of
+/// the check every 5 s if that came between.
 fn reload(running: &Running, folder: &Folder, text: &str) -> Value {
+    let number = |reading: &Value| reading["number"].as_u64().unwrap_or(0);
+    let before = readings(running).iter().map(number).max().unwrap_or(0);
     folder.write("glassline.yml", text);
     let answer = running.admin_post("/api/v1/reloads");
     assert_eq!(answer.status, 200, "{}", answer.body);
-    answer.json()
+    let later = readings(running).into_iter();
+    let first = later.filter(|it| number(it) > before).min_by_key(number);
+    first.unwrap_or_else(|| panic!("no reading after {before}: {}", answer.body))
+}
+
+/// Returns the readings of the configuration that the server lists, the newest first.
+fn readings(running: &Running) -> Vec<Value> {
+    let list = running.admin("/api/v1/reloads").json();
+    list["reloads"].as_array().cloned().expect("a list")
 }
 
 /// Viewers while many reloads happen, and the time for which they are looked at.
@@ -111,10 +122,11 @@ fn keys_of_every_kind_are_put_in_force_and_viewers_stay() {
         "limits: {viewers: 50}\nwebrtc: {lag_ms: 10000}\n",
     );
     Peer::of_stream(&running, STREAM).expect("there is room again");
-    let list = running.admin("/api/v1/reloads").json();
-    assert_eq!(list["reloads"].as_array().map(Vec::len), Some(3));
+    let list = readings(&running);
+    assert!(list.len() >= 3, "{list:?}");
+    let newest = &list[0];
     assert_eq!(
-        list["reloads"][0]["needs_restart"],
+        newest["needs_restart"],
         json!([]),
         "the file is as at the start"
     );
@@ -210,7 +222,8 @@ fn a_file_with_one_part_that_cannot_work_changes_nothing() {
     assert_eq!(may("other-token-of-readers"), 200);
     let refused = running.metric("reloads_total").into_iter();
     let refused = refused.filter(|(label, _)| label.contains("refused"));
-    assert_eq!(refused.map(|(_, count)| count).sum::<u64>(), 5);
+    // The check every 5 s may have refused one, too.
+    assert!(refused.map(|(_, count)| count).sum::<u64>() >= 5);
 }
 
 #[test]
