@@ -198,6 +198,16 @@ fn padding_of_an_avi_file_that_claims_more_than_the_file_hides_nothing() {
     assert_eq!(all(demuxer).len(), all(good(of, &ONCE)).len());
 }
 
+#[test]
+fn media_of_an_avi_file_in_a_list_with_a_damaged_name_are_found() {
+    let of = "mpeg4-mp3.avi";
+    let mut bytes = sample(of);
+    let media = bytes.windows(4).rposition(|it| it == b"movi");
+    bytes[media.expect("the file has media") + 1] = 0xe5;
+    let demuxer = container(of, &bytes, &ONCE).expect("the media is found");
+    assert_eq!(all(demuxer).len(), all(good(of, &ONCE)).len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

@@ -158,6 +158,8 @@ impl AviFile {
                     self.mark_keyframes(window, body, next.min(end))?;
                     next
                 }
+                // The list of the media under a damaged name.
+                (b"LIST", Some(_)) if self.begins_with_media(window, body + 4)? => body + 4,
                 // One that passes the end of the file may hide the media behind it.
                 (b"LIST" | b"JUNK" | b"RIFF", _) if next <= end + 1 => next,
                 (name, _) if self.is_chunk(name) && self.ends_right(window, next)? => {
@@ -181,6 +183,15 @@ impl AviFile {
             warnings.add(Some(at), WarningReason::Skipped(bytes));
         }
         Ok(())
+    }
+
+    /// Returns whether a chunk of a track stands at `at`, and another chunk behind it.
+    fn begins_with_media(&self, window: &mut Window, at: u64) -> Result<bool, Fault> {
+        let Some((name, length)) = chunk_head(window.peek(at, 8)?) else {
+            return Ok(false);
+        };
+        let end = at + 8 + u64::from(length) + u64::from(length & 1);
+        Ok(self.track_of(&name).is_some() && self.ends_right(window, end)?)
     }
 
     /// Returns the track of a chunk: `00dc` and `00db` are video of track 0, `01wb` is audio.
