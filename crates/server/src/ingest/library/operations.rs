@@ -190,6 +190,21 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
 }
 
 #[test]
+fn going_on_behind_the_last_frame_is_answered_at_once() {
+    let mut scene = Scene::new();
+    // From the beginning, backwards: one picture, which stands for a while.
+    for _ in 0..2 {
+        scene.control.command(PlayCommand::Play(Play {
+            scale: -4.0,
+            once: true,
+            ..Play::default()
+        }));
+        scene.pass(Duration::ZERO);
+        assert!(matches!(scene.control.started(), Some(Ok(_))));
+    }
+}
+
+#[test]
 fn an_end_that_was_asked_for_is_kept() {
     let mut scene = Scene::new();
     let mut subscription = scene.stream.subscribe(Arc::new(NoWake));

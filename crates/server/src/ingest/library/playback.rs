@@ -79,12 +79,24 @@ impl Playback {
         play.from.is_none() && is_same_way && self.effective == effective
     }
 
-    /// Starts playback: the first frame is due `now`, at the end of the stream's timeline.
-    pub(super) fn go(&mut self, timeline: &mut ReadingTimeline, now: Instant) {
-        let goes_on = self.begins.is_none();
-        if let Some(next) = self.ahead.front().filter(|_| goes_on) {
-            self.zero = next.due;
-            self.begins = Some(next.position);
+    /// Starts playback: the first frame is due `now`, at the end of the stream's timeline. Playback
+    /// that goes on behind its last frame begins at `position`, and ends at once.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn go(
+        &mut self,
+        position: Duration,
+        timeline: &mut ReadingTimeline,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        if self.begins.is_none() {
+            self.next_due()?;
+            // Behind the last frame there is nothing to go on with: playback ends at once.
+            let next = self.ahead.front().map(|next| (next.due, next.position));
+            let (zero, begins) = next.unwrap_or((self.end, position));
+            self.zero = zero;
+            self.begins = Some(begins);
         }
         let earliest = self.ahead.iter().map(|scheduled| scheduled.shown).min();
         let reach = earliest.map_or(Duration::ZERO, |it| self.zero.saturating_since(it));
@@ -94,6 +106,7 @@ impl Playback {
         };
         self.pace = Pace::at(now, self.zero, timeline.begin(reach, now), rate);
         self.paused = false;
+        Ok(())
     }
 
     /// Returns when the next frame is due, and reads it if it was not read ahead; `None` after the

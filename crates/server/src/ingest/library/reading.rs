@@ -180,7 +180,8 @@ impl Reading {
                 Playback::begin(source, from, play, effective)?
             }
         };
-        playback.go(&mut self.timeline, now);
+        let position = self.control.position();
+        playback.go(position, &mut self.timeline, now)?;
         self.playback = Some(playback);
         Ok(())
     }
@@ -258,21 +259,24 @@ impl Reading {
         let Some(playback) = &mut self.playback else {
             return Next::Idle;
         };
+        if let Some(from) = playback.begins {
+            // Playback was requested at the end of the file: nothing more comes that could begin it.
+            let first_packets = self.timeline.next_packets.clone();
+            let started = playback.started(from, &self.timeline, first_packets);
+            let told = self.control.publish(self.generation, |status| {
+                status.started = Some(Ok(started));
+            });
+            if told.is_none() {
+                return Next::At(now);
+            }
+            playback.begins = None;
+        }
         let due = playback.pace.due(playback.end);
         if due > now {
             return Next::At(due);
         }
         let backwards = playback.effective.scale < 0.0;
-        let timeline = &self.timeline;
         let ended = self.control.publish(self.generation, |status| {
-            if let Some(from) = playback.begins.take() {
-                // Playback was requested at the end of the file: it began and ended.
-                status.started = Some(Ok(playback.started(
-                    from,
-                    timeline,
-                    timeline.next_packets.clone(),
-                )));
-            }
             status.position = if backwards {
                 self.file.duration()
             } else {
