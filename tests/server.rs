@@ -190,7 +190,7 @@ impl Server {
         Ok(format!("moq://{}/{stream}#sha256={pin}", self.quic))
     }
 
-    /// Address for QUIC.
+    /// UDP address on which the server takes connections of QUIC.
     pub(crate) fn quic(&self) -> SocketAddr {
         self.quic
     }

@@ -9,8 +9,8 @@
 //! noq derives keys for each first packet of a connection, because it decrypts the packet before a
 //! server may ask for a proof of the address. That takes some 20 µs, so a forger of first packets
 //! could keep a core busy. Here only the plain header is read. While few newcomers come, all of them
-//! pass. Above the rates of [`NewcomerRates`] a newcomer has to prove its address: it gets a Retry
-//! packet, and comes back with the token in it, which costs it a round trip.
+//! pass. Above the rates of [`NewcomerRates`] a newcomer has to prove its address: the newcomer gets a
+//! Retry packet and sends the token of that packet back, which takes a round trip.
 //!
 //! Packets of connections pass by their first byte.
 
@@ -90,7 +90,7 @@ enum Verdict<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Now {
     instant: Instant,
-    /// Tokens are sealed with it.
+    /// The time that tokens state.
     system: SystemTime,
 }
 
