@@ -91,6 +91,15 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    // The demonstration hands its arguments on, and the program has a help of its own.
+    if recipe != "demo"
+        && let [word] = rest
+        && matches!(word.as_str(), "--help" | "-h")
+        && let Some(usage) = usage_of(recipe)
+    {
+        println!("{usage}");
+        return ExitCode::SUCCESS;
+    }
     let outcome = match recipe.as_str() {
         "demo" => demo::run(rest),
         "cluster-demo" => cluster_demo::run(rest),
@@ -124,6 +133,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns the part of the usage text that is about a recipe; `None` if there is no such recipe.
+fn usage_of(recipe: &str) -> Option<String> {
+    let is_heading = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+    let mut is_meant = false;
+    let lines: Vec<&str> = USAGE
+        .lines()
+        .filter(|line| {
+            if is_heading(line) {
+                is_meant = line.split_whitespace().next() == Some(recipe);
+            }
+            is_meant
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("usage: cargo xtask RECIPE\n\n{}", lines.join("\n")))
+}
+
 /// Error that stops a recipe, with its exit code.
 struct Failure {
     text: String,
@@ -142,5 +167,21 @@ impl Failure {
 impl From<String> for Failure {
     fn from(text: String) -> Failure {
         Failure { text, exit_code: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_a_recipe_is_its_part_of_the_usage() {
+        let usage = usage_of("figures").expect("a recipe");
+        assert!(usage.contains("--no-mask") && usage.contains("goes on where"));
+        assert!(!usage.contains("voice-quality") && !usage.contains("bench-peers"));
+        let usage = usage_of("fuzz").expect("a recipe");
+        assert!(usage.contains("--seconds") && usage.contains("--long"));
+        assert_eq!(usage_of("figure"), None);
+        assert_eq!(usage_of(""), None);
     }
 }

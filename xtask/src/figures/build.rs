@@ -82,13 +82,10 @@ pub(super) fn provide(recipe: &Recipe) -> Result<(), String> {
             Need::BuiltPeer(BuiltPeer::Pion) => install::go_peers()?,
             Need::BuiltPeer(BuiltPeer::Live555) => install::live555().map(drop)?,
             Need::BuiltPeer(BuiltPeer::MediaMtx) => install::mediamtx().map(drop)?,
-            Need::Tool(name) if process::find(name).is_none() => {
-                return Err(format!("`{name}` is not on the PATH"));
-            }
             Need::TwoCores if std::thread::available_parallelism().map_or(1, usize::from) < 2 => {
                 return Err("server and generator need a core each".to_owned());
             }
-            Need::Tool(_) | Need::TwoCores | Need::Quiet | Need::Network => {}
+            Need::TwoCores | Need::Quiet | Need::Network => {}
         }
     }
     Ok(())

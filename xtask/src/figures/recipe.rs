@@ -66,8 +66,6 @@ pub(super) enum Need {
     Network,
     /// A peer that is built from source.
     BuiltPeer(BuiltPeer),
-    /// A program on the PATH.
-    Tool(&'static str),
     /// At least two cores.
     TwoCores,
 }
@@ -240,7 +238,7 @@ impl Need {
     pub(super) fn words(self) -> String {
         match self {
             Self::Quiet => "quiet".to_owned(),
-            Self::Peer(name) | Self::Tool(name) => name.to_owned(),
+            Self::Peer(name) => name.to_owned(),
             Self::Network => "network".to_owned(),
             Self::TwoCores => "two cores".to_owned(),
             Self::BuiltPeer(BuiltPeer::Pion) => "Pion".to_owned(),

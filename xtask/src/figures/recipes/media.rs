@@ -54,7 +54,7 @@ pub(super) const AAC: Recipe = Recipe {
     quick: None,
     minutes: (0.3, 0.3),
     turns: 3,
-    needs: &[Need::Quiet, Need::Tool("ffmpeg")],
+    needs: &[Need::Quiet, Need::Peer("FFmpeg")],
     values: &[],
     noise: TENTH,
     is_crypto: false,
