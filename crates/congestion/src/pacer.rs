@@ -9,7 +9,7 @@ const BURST: Duration = Duration::from_millis(2);
 /// other datagram.
 const BURST_DATAGRAMS: f64 = 2.0;
 /// Longest time for which later packets make up for packets that were sent without regard
-/// to pacing (audio, retransmissions).
+/// to pacing (audio).
 const DEBT: Duration = Duration::from_millis(50);
 
 /// Spreads packets over time: a token bucket filled at the flow's pacing rate, for

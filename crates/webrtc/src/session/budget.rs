@@ -46,6 +46,19 @@ impl Session {
         self.congestion.as_mut()?.budget_at(now, bytes)
     }
 
+    /// Returns the number of bytes that may be sent again at `now` in place of lost ones; `None`
+    /// without congestion control. Lost packets are no longer on the path, so what is in flight does
+    /// not matter once a rate is known.
+    pub fn repair_budget(&mut self, now: Instant) -> Option<u64> {
+        Some(self.congestion.as_mut()?.repair_budget(now))
+    }
+
+    /// Returns the instant at which `bytes` may be sent again, as [`budget_at`](Self::budget_at)
+    /// does for new ones.
+    pub fn repair_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
+        self.congestion.as_mut()?.repair_at(now, bytes)
+    }
+
     /// States that there is nothing more to send although the budget is not used up. Rates
     /// measured meanwhile are limited by the application and not by the path.
     #[inline]

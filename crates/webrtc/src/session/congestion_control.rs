@@ -182,6 +182,23 @@ impl CongestionControl {
         Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now))
     }
 
+    /// Returns the number of bytes that may be sent at `now` in place of lost ones. Those have left
+    /// the path although no feedback says so yet, so the rate decides alone, as soon as there is one.
+    pub(super) fn repair_budget(&mut self, now: Instant) -> u64 {
+        match self.flow.pacing_rate() {
+            None => self.budget(now),
+            rate => self.pacer.allowance(now, rate),
+        }
+    }
+
+    /// Returns the instant at which `bytes` may be sent in place of lost ones, if it is known.
+    pub(super) fn repair_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+        match self.flow.pacing_rate() {
+            None => self.budget_at(now, bytes),
+            rate => Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now)),
+        }
+    }
+
     pub(super) fn report(&self) -> PathReport {
         let totals = self.flow.totals();
         PathReport {

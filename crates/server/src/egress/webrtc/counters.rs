@@ -16,6 +16,9 @@ pub struct SendCounters {
     pub retransmissions: Counter,
     /// Packets that viewers asked for again and that the ring no longer held.
     pub unrepairable: Counter,
+    /// Packets that viewers asked for again and that were dropped: too many waited, they waited too
+    /// long, or a newer keyframe took their place.
+    pub dropped_repairs: Counter,
     /// Datagrams dropped because the kernel will never take them.
     pub abandoned: Counter,
     /// Number of times that the socket's send buffer was full (`EAGAIN`); the rest waited.

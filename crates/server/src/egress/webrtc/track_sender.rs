@@ -68,6 +68,9 @@ pub(crate) struct TrackSender {
     next: Option<u64>,
     /// Whether nothing can be decoded before the next keyframe.
     wants_keyframe: bool,
+    /// Number of the first packet of the keyframe to which the viewer skipped last. What left before
+    /// is not sent again.
+    resumed_at: u64,
     /// Media time of the viewer's live point: timestamps of frames up to here are compressed.
     live_from: MediaTime,
     limits: SendLimits,
@@ -128,6 +131,7 @@ impl TrackSender {
             timestamp_base,
             next: None,
             wants_keyframe: kind == Kind::Video,
+            resumed_at: 0,
             live_from: MediaTime::from_nanos(i64::MIN),
             limits: SendLimits::UNPACED,
             queue: VecDeque::new(),
@@ -177,8 +181,11 @@ impl TrackSender {
         if self.wants_keyframe && !starts {
             return OfferOutcome::Passed;
         }
-        self.wants_keyframe = false;
         let skipped = self.skip_overdue(now);
+        if self.wants_keyframe || (skipped > 0 && starts) {
+            self.resumed_at = unit.first_packet;
+        }
+        self.wants_keyframe = false;
         if skipped > 0 && !starts && self.kind == Kind::Video {
             self.wants_keyframe = true;
             return OfferOutcome::Skipped {
@@ -221,6 +228,12 @@ impl TrackSender {
     /// Returns whether no frame can be decoded until the next keyframe.
     pub(crate) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe
+    }
+
+    /// Returns whether the viewer has no use for a packet of this number any more, because it was
+    /// sent a later keyframe.
+    pub(crate) fn is_given_up(&self, packet: u64) -> bool {
+        packet < self.resumed_at
     }
 
     /// Loads the sender's memory into the cache; see

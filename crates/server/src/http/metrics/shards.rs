@@ -26,6 +26,11 @@ const FAMILIES: &[Family<Counters>] = &[
         |c| &c.send.unrepairable,
     ),
     Family::plain(
+        "repairs_dropped_total",
+        "Packets that viewers asked for again and that were dropped: too many waited, or for too long, or a newer keyframe came.",
+        |c| &c.send.dropped_repairs,
+    ),
+    Family::plain(
         "keyframe_requests_total",
         "Keyframes requested by viewers.",
         |c| &c.keyframe_requests,

@@ -297,7 +297,7 @@ impl Peer {
             Event::TransportFeedback { .. } => self.show_path(now, shard.latencies),
             Event::Nack { sender, lost, .. } => {
                 let lost = &lost;
-                self.repair(Nack { sender, lost }, now, shard);
+                self.repair(Nack { sender, lost }, now, shard.counters);
             }
             Event::Closed(reason) => {
                 self.closed = Some(reason);
@@ -441,7 +441,9 @@ impl Peer {
         };
         let (key, batch) = (shard.key, shard.outbox.batch(route));
         let leaving = |frame| shard.leaving.push(Leaving { key, frame });
-        viewer.sender.flush(&mut self.session, batch, now, leaving);
+        let counters = &shard.counters.send;
+        let session = &mut self.session;
+        viewer.sender.flush(session, batch, now, counters, leaving);
         if self.joining.is_on() {
             self.note_steps(now);
         }
@@ -463,15 +465,12 @@ impl Peer {
         }
     }
 
-    /// Sends the packets again that the viewer reports as missing.
-    fn repair(&mut self, nack: Nack<'_>, now: Instant, shard: &mut ShardContext<'_>) {
-        let (Some(route), Role::Viewer(viewer)) = (self.route(), &self.role) else {
-            return;
-        };
-        let (batch, counters) = (shard.outbox.batch(route), &shard.counters.send);
-        let (session, stream) = (&mut self.session, &self.stream);
-        let sender = &viewer.sender;
-        sender.repair(session, stream, nack, now, batch, counters);
+    /// Queues the packets that the viewer reports as missing; they leave with the next media.
+    fn repair(&mut self, nack: Nack<'_>, now: Instant, counters: &Counters) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            let sender = &mut viewer.sender;
+            sender.repair(&self.stream, nack, now, &counters.send);
+        }
     }
 
     /// Returns when this peer has to be served next. While the socket or the peer's connection is

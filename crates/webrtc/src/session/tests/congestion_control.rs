@@ -251,6 +251,55 @@ fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
 }
 
 #[test]
+fn what_replaces_lost_packets_keeps_to_the_rate_alone() {
+    let mut pair = Pair::connected(Setup {
+        conditions: Conditions::delayed(ms(25)),
+        ..Setup::default()
+    });
+    let now = pair.now();
+    assert!(pair.server.enable_congestion_control(Algorithm::Glide, now));
+    assert_eq!(pair.server.repair_budget(now), pair.server.budget(now));
+    let mut camera = Camera::new(2.0);
+    for tick in 0..2_000 {
+        if tick % 33 == 0 {
+            camera.film(pair.now());
+        }
+        camera.send(&mut pair);
+        pair.run_for(ms(1));
+    }
+    let dead = Conditions::delayed(ms(25)).with_loss(Loss::Random(1.0));
+    pair.network.link_mut(End::A).set_conditions(dead);
+    let whole = PACKET as u64 + 50;
+    let send_within = |pair: &mut Pair, budget: fn(&mut Session, Instant) -> Option<u64>| {
+        let mut bytes = 0;
+        for _ in 0..100 {
+            let now = pair.now();
+            while budget(&mut pair.server, now).is_some_and(|left| left >= whole) {
+                pair.send(0, 0, false, &[7; PACKET]);
+                bytes += PACKET as u64;
+            }
+            pair.run_for(ms(1));
+        }
+        bytes
+    };
+    for _ in 0..5 {
+        send_within(&mut pair, Session::budget);
+    }
+    // Nothing was reported for long, so no new packet may leave.
+    let now = pair.now();
+    assert!(pair.server.budget(now) < Some(whole));
+    assert_eq!(pair.server.repair_at(whole, now), Some(now));
+    let rate = pair.server.path_report().and_then(|it| it.pacing);
+    let rate = rate.expect("feedback came").bps();
+    let sent = send_within(&mut pair, Session::repair_budget);
+    let now = pair.now() - ms(1);
+    assert!(pair.server.repair_at(whole, now) > Some(now));
+    // 100 ms at that rate, and 2 ms for the burst with which they begin.
+    let most = rate / 80 + rate / 4_000 + whole;
+    assert!((most * 9 / 10..most).contains(&sent), "{sent} of {most}");
+}
+
+#[test]
 fn a_peer_that_tells_nothing_is_not_steered() {
     let mut pair = Pair::connected(Setup {
         edit_offer: |offer| offer.replace("transport-cc", "nothing"),
@@ -260,6 +309,8 @@ fn a_peer_that_tells_nothing_is_not_steered() {
     assert!(!pair.server.enable_congestion_control(Algorithm::Copa, now));
     assert_eq!(pair.server.budget(now), None);
     assert_eq!(pair.server.budget_at(1200, now), None);
+    assert_eq!(pair.server.repair_budget(now), None);
+    assert_eq!(pair.server.repair_at(1200, now), None);
     assert_eq!(pair.server.path_report(), None);
 }
 

@@ -2,12 +2,14 @@
 //! again.
 //!
 //! ```text
-//!  StreamSubscription ─► offer ─► TrackSender: queue of a track ─► flush ─► Batch
-//!                                   Pacer, or the session's budget ──┘ │
-//!  what the viewer missed ─► repair ─► Batch          FrameLog, stages ┘
+//!  StreamSubscription ─────► offer ──► TrackSender: queue of a track ─┐
+//!  what the viewer missed ─► repair ─► Repairs ───────────────────────┴► flush ─► Batch
+//!                                        Pacer, or the session's budget ──┘  └► FrameLog, stages
 //! ```
 //!
 //! The session seals and paces. Which session it is, and what else happens in it, is unknown here.
+
+mod repairs;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,17 +29,11 @@ use super::redundancy::Redundancy;
 use super::track_sender::{OfferOutcome, Queued, SendLimits, TrackSender};
 use crate::latency::FrameStamps;
 
+pub(crate) use repairs::Nack;
+use repairs::Repairs;
+
 /// Most bytes that header, extensions and authentication tag add to a payload.
 const SEALING_BYTES: u64 = 40;
-
-/// Packets that a viewer reports missing (RFC 4585 §6.2.1).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Nack<'a> {
-    /// Index of the sender in the session.
-    pub(crate) sender: SenderIndex,
-    /// Extended sequence numbers of the missing packets.
-    pub(crate) lost: &'a [u64],
-}
 
 /// The tracks of one stream, sent over one viewer's session.
 #[derive(Debug)]
@@ -47,6 +43,7 @@ pub(crate) struct StreamSender {
     rides: bool,
     /// Index of the track whose frames are followed through the stages.
     accounted: TrackIndex,
+    repairs: Repairs,
     pacer: Pacer,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
@@ -89,6 +86,7 @@ impl StreamSender {
                 .iter()
                 .all(|kind| tracks.iter().any(|track| track.kind() == *kind)),
             tracks,
+            repairs: Repairs::default(),
             pacer: Pacer::default(),
             log: FrameLog::new(now),
             stages: None,
@@ -210,7 +208,7 @@ impl StreamSender {
     /// Returns whether nothing waits to be sent.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.tracks.iter().all(|it| it.front().is_none())
+        self.repairs.is_empty() && self.tracks.iter().all(|it| it.front().is_none())
     }
 
     /// Returns whether video waits to be sent, which begins with a keyframe.
@@ -223,16 +221,21 @@ impl StreamSender {
     /// Seals the packets that may leave at `now`. Calls `finished` with each accounted frame whose
     /// last packet is among them.
     ///
-    /// Audio goes first: it is small and must not wait behind a keyframe. But where the rest of a
-    /// video frame leaves at once, audio follows it as the short tail of the same message.
+    /// What the viewer missed goes first, because newer frames cannot be decoded without. Audio
+    /// follows: it is small and must not wait behind a keyframe. But where the rest of a video frame
+    /// leaves at once, audio follows it as the short tail of the same message.
     pub(crate) fn flush(
         &mut self,
         session: &mut Session,
         mut batch: Batch<'_>,
         now: Instant,
+        counters: &SendCounters,
         mut finished: impl FnMut(FrameStamps),
     ) {
         self.pacer.set_transport(batch.transport());
+        if !self.repairs.is_empty() {
+            self.send_repairs(session, &mut batch, now, counters);
+        }
         let budget = session.budget(now);
         let order = if self.ends_a_frame(budget, now) {
             [Kind::Video, Kind::Audio]
@@ -380,49 +383,15 @@ impl StreamSender {
         self.log.find(timestamp)
     }
 
-    /// Sends the packets again that the viewer reports as missing, sealed anew from the hub's
-    /// shared ring.
-    pub(crate) fn repair(
-        &self,
-        session: &mut Session,
-        stream: &Stream,
-        Nack { sender, lost }: Nack<'_>,
-        now: Instant,
-        mut batch: Batch<'_>,
-        counters: &SendCounters,
-    ) {
-        let Some(track_sender) = self
-            .tracks
-            .iter()
-            .find(|track_sender| track_sender.sender == sender)
-        else {
-            return;
-        };
-        for sequence in lost {
-            let packet = track_sender.packet_of(*sequence);
-            let found = packet.and_then(|packet| stream.find(track_sender.source, packet));
-            let Some((unit, index)) = found else {
-                counters.unrepairable.add(1);
-                continue;
-            };
-            let Some(payload) = unit.payload(index) else {
-                continue;
-            };
-            let timestamp = track_sender.timestamp(&unit);
-            let marker = unit.marker(index) && track_sender.kind() == Kind::Video;
-            batch.push(|out| {
-                let sealed = session
-                    .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
-                let sent = u64::from(sealed.is_some());
-                counters.retransmissions.add(sent);
-                sealed.unwrap_or(0)
-            });
-        }
-    }
-
-    /// Returns when the next packet of a frame may leave, if one waits.
+    /// Returns when the next packet of a frame, or the next repair, may leave, if one waits.
     #[inline]
     pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
+        if let Some(repair) = self.repairs.front() {
+            return match session.has_congestion_control() {
+                true => session.repair_at(repair.bytes(), now),
+                false => Some(self.pacer.deadline().map_or(now, |at| at.max(now))),
+            };
+        }
         let mut video_frames = self
             .tracks
             .iter()
@@ -430,7 +399,7 @@ impl StreamSender {
             .filter_map(TrackSender::front);
         let queued = video_frames.next()?;
         if session.has_congestion_control() {
-            session.budget_at(next_bytes(queued), now)
+            session.budget_at(packet_bytes(&queued.unit, queued.sent), now)
         } else {
             self.pacer.deadline().map(|at| at.max(now))
         }
@@ -450,8 +419,8 @@ fn layer_of(track: TrackIndex, transcoded: &[TrackIndex]) -> TrackLayer {
 fn affordable(queued: &Queued, bytes: u64) -> usize {
     let mut left = bytes;
     let mut count = 0;
-    while let Some(payload) = queued.unit.payload(queued.sent + count) {
-        let cost = payload.len() as u64 + SEALING_BYTES;
+    while queued.sent + count < queued.unit.packet_count() {
+        let cost = packet_bytes(&queued.unit, queued.sent + count);
         if cost > left {
             break;
         }
@@ -461,10 +430,9 @@ fn affordable(queued: &Queued, bytes: u64) -> usize {
     count
 }
 
-/// Returns the size of the next packet with its overhead.
-fn next_bytes(queued: &Queued) -> u64 {
-    let payload = queued.unit.payload(queued.sent);
-    payload.map_or(0, <[u8]>::len) as u64 + SEALING_BYTES
+/// Returns the size of a unit's packet with what sealing adds, in bytes.
+fn packet_bytes(unit: &MediaUnit, index: usize) -> u64 {
+    unit.payload(index).map_or(0, <[u8]>::len) as u64 + SEALING_BYTES
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
+mod repairs;
 mod scene;
 mod tcp;
 
@@ -8,7 +9,7 @@ use glassline_media::{Forwarded, MediaTime, Stamps, UnitBuilder};
 use glassline_webrtc::Kinds;
 
 use super::*;
-use scene::{AUDIO, Arrived, Scene, VIDEO, sizes, tracks, unit};
+use scene::{AUDIO, Scene, VIDEO, sizes, tracks, unit};
 
 #[test]
 fn a_viewer_starts_with_the_newest_keyframe_and_asks_for_one_if_there_is_none() {
@@ -163,54 +164,6 @@ fn frames_are_found_by_their_timestamp_and_their_delays_are_recorded() {
 }
 
 #[test]
-fn lost_packets_are_sent_again_as_they_were() {
-    let mut scene = Scene::new();
-    let mut sender = scene.sender();
-    scene.start(&mut sender, 0);
-    scene.offer(&mut sender, VIDEO, 0, true, &[100, 200, 300]);
-    scene.offer(&mut sender, AUDIO, 0, true, &[60]);
-    let (_, arrived) = scene.flush(&mut sender, 0);
-    let video: Vec<_> = arrived.iter().filter(|it| it.is_video).collect();
-    let repair = |scene: &mut Scene, sender: &StreamSender, place: usize, lost: &[u64]| {
-        let place = SenderIndex(place);
-        let (route, now) = (scene.route(), scene.at(10));
-        let batch = scene.outbox.batch(route);
-        let nack = Nack {
-            sender: place,
-            lost,
-        };
-        let (session, stream) = (&mut scene.session, &scene.stream);
-        sender.repair(session, stream, nack, now, batch, &scene.counters);
-        scene.outbox.flush();
-        let count = scene.counters.packets.get() - scene.packets;
-        scene.packets += count;
-        let mut buffer = [0; 2048];
-        let mut size = || scene.socket.recv(&mut buffer).expect("it was sent");
-        (0..count).map(|_| size()).collect::<Vec<_>>()
-    };
-    let next = scene.session.senders()[0].next_sequence().expect("keys");
-    let lost = [next - 2, next - 1];
-    let again = repair(&mut scene, &sender, 0, &lost);
-    // With RTX, a retransmission has the original number in two bytes.
-    let whole = |it: &Arrived| it.datagram_bytes + 2;
-    assert_eq!(again, [whole(video[1]), whole(video[2])]);
-    let counts = |scene: &Scene| {
-        let SendCounters {
-            retransmissions,
-            unrepairable,
-            ..
-        } = &*scene.counters;
-        (retransmissions.get(), unrepairable.get())
-    };
-    assert_eq!(counts(&scene), (2, 0));
-    let never = [next, next - 3];
-    assert_eq!(repair(&mut scene, &sender, 0, &never).len(), 1);
-    assert_eq!(counts(&scene), (3, 1));
-    assert_eq!(repair(&mut scene, &sender, 7, &lost).len(), 0);
-    assert_eq!(counts(&scene), (3, 1), "no such sender");
-}
-
-#[test]
 fn packets_that_the_source_lost_are_left_out_of_the_numbers() {
     let mut scene = Scene::of(Kinds::AUDIO);
     let mut sender = scene.sender();
@@ -333,5 +286,6 @@ fn a_budget_allows_whole_packets_with_what_sealing_adds() {
     assert_eq!(counts(0, [2_080, 2_319, 2_320, 90_000]), [2, 2, 3, 3]);
     assert_eq!(counts(2, [239, 240, 1_040, 90_000]), [0, 1, 1, 1]);
     assert_eq!(counts(3, [0, 240, 1_040, 90_000]), [0; 4]);
-    assert_eq!([0, 2].map(|sent| next_bytes(&queued(sent))), [1_040, 240]);
+    let bytes = |index| packet_bytes(&queued(0).unit, index);
+    assert_eq!([0, 2].map(bytes), [1_040, 240]);
 }

@@ -201,8 +201,55 @@ impl Scene {
         let now = self.at(ms);
         let mut finished = Vec::new();
         let batch = self.outbox.batch(self.route());
-        sender.flush(&mut self.session, batch, now, |it| finished.push(it));
+        let session = &mut self.session;
+        sender.flush(session, batch, now, &self.counters, |it| finished.push(it));
         (finished, self.arrived(ms))
+    }
+
+    /// Sends what may leave, all of which is lost on the way; returns the sizes of the datagrams.
+    pub(super) fn lose(&mut self, sender: &mut StreamSender, ms: u64) -> Vec<usize> {
+        let (now, batch) = (self.at(ms), self.outbox.batch(self.route()));
+        let session = &mut self.session;
+        sender.flush(session, batch, now, &self.counters, |_| {});
+        self.outbox.flush();
+        let count = self.counters.packets.get() - self.packets;
+        self.packets += count;
+        let mut buffer = [0; 2048];
+        let mut size = || self.socket.recv(&mut buffer).expect("it was sent");
+        (0..count).map(|_| size()).collect()
+    }
+
+    /// Hands over what the viewer's session reports of the packets that came.
+    pub(super) fn report(&mut self, ms: u64) {
+        let now = self.at(ms);
+        let viewer_address = self.socket.local_addr().expect("bound");
+        self.viewer.handle_timeout(now);
+        let mut datagram = Vec::new();
+        while self.viewer.poll_transmit(&mut datagram).is_some() {
+            let to = self.server_address;
+            let handled = self
+                .session
+                .handle_datagram(now, viewer_address, to, &mut datagram);
+            handled.expect("a report");
+        }
+        while self.session.poll_event().is_some() {}
+    }
+
+    /// Reports packets of the video as missing, by their distance from the next packet's number.
+    pub(super) fn nack_video(
+        &mut self,
+        sender: &mut StreamSender,
+        ms: u64,
+        behind: impl IntoIterator<Item = u64>,
+    ) {
+        let next = self.session.senders()[0].next_sequence().expect("keys");
+        let lost: Vec<_> = behind.into_iter().map(|it| next - it).collect();
+        let nack = Nack {
+            sender: SenderIndex(0),
+            lost: &lost,
+        };
+        let now = self.at(ms);
+        sender.repair(&self.stream, nack, now, &self.counters);
     }
 
     pub(super) fn route(&self) -> Route {

@@ -66,8 +66,8 @@ impl TcpScene {
             }
             let now = self.scene.at(ms);
             let batch = self.scene.outbox.batch(self.route);
-            self.sender
-                .flush(&mut self.scene.session, batch, now, |_| {});
+            let (session, counters) = (&mut self.scene.session, &self.scene.counters);
+            self.sender.flush(session, batch, now, counters, |_| {});
         }
     }
 

@@ -1,0 +1,296 @@
+//! Packets that a viewer missed and that wait to be sent again.
+//!
+//! A viewer that lost a burst asks for all of the burst at once. At line rate the packets would
+//! overrun the same buffer on the path again, so they leave as frames do: at the rate of congestion
+//! control, or spread over some milliseconds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::Stream;
+use glassline_media::{Kind, MediaUnit};
+use glassline_rtp::rtx::OVERHEAD_BYTES;
+use glassline_webrtc::{SenderIndex, Session};
+
+use super::{SendCounters, StreamSender, packet_bytes};
+use crate::egress::webrtc::outbox::Batch;
+
+/// Most repairs of a viewer that wait: as many as one [`Event::Nack`](glassline_webrtc::Event::Nack)
+/// names.
+const WAITING_MAX: usize = 256;
+
+/// Longest time that a repair waits. The viewer asks again after a round trip, and soon has no use
+/// for the packet any more.
+const WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// Packets that a viewer reports missing (RFC 4585 §6.2.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nack<'a> {
+    /// Index of the sender in the session.
+    pub(crate) sender: SenderIndex,
+    /// Extended sequence numbers of the missing packets.
+    pub(crate) lost: &'a [u64],
+}
+
+/// A packet that is to be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Repair {
+    /// Index of the sender in the session.
+    pub(super) sender: SenderIndex,
+    /// Extended sequence number under which the packet left first.
+    pub(super) sequence: u64,
+    /// The unit that has the packet.
+    pub(super) unit: Arc<MediaUnit>,
+    /// Index of the packet in the unit.
+    pub(super) index: usize,
+    /// Time at which the viewer asked.
+    pub(super) asked: Instant,
+}
+
+impl Repair {
+    /// Returns the number of the packet in its track.
+    fn packet(&self) -> u64 {
+        self.unit.first_packet + self.index as u64
+    }
+
+    /// Returns the size of the packet with what sealing and RTX add, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        packet_bytes(&self.unit, self.index) + OVERHEAD_BYTES as u64
+    }
+}
+
+/// The repairs of one viewer, at most [`WAITING_MAX`], in the order in which the viewer asked.
+#[derive(Debug, Default)]
+pub(super) struct Repairs {
+    waiting: VecDeque<Repair>,
+}
+
+impl Repairs {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns whether no more repairs may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Returns whether this packet of `sender` waits already.
+    pub(super) fn contains(&self, sender: SenderIndex, sequence: u64) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|it| (it.sender, it.sequence) == (sender, sequence))
+    }
+
+    /// Has a repair wait behind the others, unless there are too many; returns whether it does.
+    pub(super) fn push(&mut self, repair: Repair) -> bool {
+        let has_room = !self.is_full();
+        if has_room {
+            self.waiting.push_back(repair);
+        }
+        has_room
+    }
+
+    /// Returns the repair that leaves next.
+    pub(super) fn front(&self) -> Option<&Repair> {
+        self.waiting.front()
+    }
+
+    /// Takes the repair that leaves next.
+    pub(super) fn pop(&mut self) -> Option<Repair> {
+        self.waiting.pop_front()
+    }
+
+    /// Drops the repairs that waited too long, and returns their number.
+    pub(super) fn drop_overdue(&mut self, now: Instant) -> usize {
+        let is_overdue = |it: &Repair| now.saturating_duration_since(it.asked) > WAIT_MAX;
+        // They are in the order of time.
+        let overdue = self.waiting.partition_point(is_overdue);
+        self.waiting.drain(..overdue);
+        overdue
+    }
+}
+
+impl StreamSender {
+    /// Queues the packets that the viewer reports as missing, to be sealed anew from the hub's
+    /// shared ring. A packet that waits already is not queued twice.
+    pub(crate) fn repair(
+        &mut self,
+        stream: &Stream,
+        Nack { sender, lost }: Nack<'_>,
+        now: Instant,
+        counters: &SendCounters,
+    ) {
+        let mut tracks = self.tracks.iter();
+        let Some(track_sender) = tracks.find(|it| it.sender == sender) else {
+            return;
+        };
+        for &sequence in lost {
+            if self.repairs.contains(sender, sequence) {
+                continue;
+            }
+            let packet = track_sender.packet_of(sequence);
+            let is_given_up = packet.is_some_and(|packet| track_sender.is_given_up(packet));
+            if is_given_up || self.repairs.is_full() {
+                counters.dropped_repairs.add(1);
+                continue;
+            }
+            let found = packet.and_then(|packet| stream.find(track_sender.source, packet));
+            let Some((unit, index)) = found else {
+                counters.unrepairable.add(1);
+                continue;
+            };
+            self.repairs.push(Repair {
+                sender,
+                sequence,
+                unit,
+                index,
+                asked: now,
+            });
+        }
+    }
+
+    /// Seals the packets that may be sent again at `now`.
+    #[cold]
+    pub(super) fn send_repairs(
+        &mut self,
+        session: &mut Session,
+        batch: &mut Batch<'_>,
+        now: Instant,
+        counters: &SendCounters,
+    ) {
+        let overdue = self.repairs.drop_overdue(now);
+        counters.dropped_repairs.add(overdue as u64);
+        let waiting = self.repairs.len();
+        let mut budget = session.repair_budget(now);
+        let is_paced = budget.is_none();
+        let most = match budget {
+            None => self.pacer.allowance(waiting, now),
+            Some(_) => waiting,
+        };
+        let mut count = 0;
+        while count < most {
+            let bytes = self.repairs.front().map_or(0, Repair::bytes);
+            if budget.is_some_and(|budget| budget < bytes) {
+                break;
+            }
+            let Some(repair) = self.repairs.pop() else {
+                break;
+            };
+            if self.send_again(&repair, session, batch, now, counters) {
+                budget = budget.map(|budget| budget - bytes);
+                count += 1;
+            }
+        }
+        // A few repairs do not hold the frame back that comes next.
+        if is_paced && count > 0 && !self.repairs.is_empty() {
+            self.pacer.sent(count, waiting, now);
+        }
+    }
+
+    /// Seals one packet again; returns false if the viewer has no use for the packet any more.
+    fn send_again(
+        &self,
+        repair: &Repair,
+        session: &mut Session,
+        batch: &mut Batch<'_>,
+        now: Instant,
+        counters: &SendCounters,
+    ) -> bool {
+        let mut tracks = self.tracks.iter();
+        let track_sender = tracks.find(|it| it.sender == repair.sender);
+        let track_sender = track_sender.filter(|it| !it.is_given_up(repair.packet()));
+        let Some(track_sender) = track_sender else {
+            counters.dropped_repairs.add(1);
+            return false;
+        };
+        let (unit, sequence) = (&repair.unit, repair.sequence);
+        let Some(payload) = unit.payload(repair.index) else {
+            return false;
+        };
+        let timestamp = track_sender.timestamp(unit);
+        let marker = unit.marker(repair.index) && track_sender.kind() == Kind::Video;
+        let sender = repair.sender;
+        batch.push(|out| {
+            let sealed =
+                session.seal_retransmission(sender, sequence, timestamp, marker, payload, now, out);
+            let sent = u64::from(sealed.is_some());
+            counters.retransmissions.add(sent);
+            sealed.unwrap_or(0)
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+
+    fn repair(sequence: u64, asked: Instant) -> Repair {
+        let mut builder = UnitBuilder::default();
+        builder.push(b"one");
+        builder.push(b"two");
+        let time = MediaTime::from_nanos(0);
+        let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(asked));
+        let mut unit = unit.expect("packets");
+        unit.first_packet = 70;
+        Repair {
+            sender: SenderIndex(0),
+            sequence,
+            unit: Arc::new(unit),
+            index: 1,
+            asked,
+        }
+    }
+
+    #[test]
+    fn repairs_leave_in_the_order_in_which_they_were_asked_for() {
+        let now = Instant::now();
+        let mut repairs = Repairs::default();
+        assert!(repairs.is_empty() && repairs.front().is_none());
+        for sequence in [9, 4] {
+            assert!(repairs.push(repair(sequence, now)));
+        }
+        assert!(repairs.contains(SenderIndex(0), 4) && !repairs.contains(SenderIndex(1), 4));
+        assert!(!repairs.contains(SenderIndex(0), 5));
+        assert_eq!(repairs.front().map(Repair::packet), Some(71));
+        let order = [repairs.pop(), repairs.pop(), repairs.pop()];
+        let order = order.map(|it| it.map(|it| it.sequence));
+        assert_eq!(order, [Some(9), Some(4), None]);
+    }
+
+    #[test]
+    fn as_many_wait_as_one_request_names() {
+        let now = Instant::now();
+        let mut repairs = Repairs::default();
+        for sequence in 0..WAITING_MAX as u64 {
+            assert!(!repairs.is_full());
+            assert!(repairs.push(repair(sequence, now)));
+        }
+        assert!(repairs.is_full());
+        assert!(!repairs.push(repair(1_000, now)));
+        assert_eq!(repairs.len(), WAITING_MAX);
+        assert!(!repairs.contains(SenderIndex(0), 1_000));
+    }
+
+    #[test]
+    fn a_repair_waits_200_ms() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut repairs = Repairs::default();
+        for (sequence, ms) in [(1, 0), (2, 0), (3, 1)] {
+            repairs.push(repair(sequence, at(ms)));
+        }
+        assert_eq!(repairs.drop_overdue(at(200)), 0);
+        assert_eq!(repairs.drop_overdue(at(201)), 2);
+        assert_eq!(repairs.front().map(|it| it.sequence), Some(3));
+        assert_eq!(repairs.drop_overdue(at(900)), 1);
+        assert!(repairs.is_empty());
+    }
+}
