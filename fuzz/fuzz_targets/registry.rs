@@ -1,7 +1,0 @@
-//! Sessions that are made, adopted, restarted, moved between shards, deleted and swept in any order:
-//! each has one owner at most, and nothing is left of it afterwards.
-
-#![no_main]
-
-#[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| glassline_server::fuzzing::registry(bytes));

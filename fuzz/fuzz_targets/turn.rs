@@ -1,7 +1,0 @@
-//! A TURN server that answers as it should, differently, twice or never, and sends frames of its own:
-//! the allocation stays within its bounds and writes whole frames only.
-
-#![no_main]
-
-#[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| glassline_webrtc::fuzzing::turn(bytes));

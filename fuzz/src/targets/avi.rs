@@ -1,0 +1,7 @@
+//! AVI files of any bytes.
+
+use glassline_demux::Format;
+
+pub(crate) fn run(bytes: &[u8]) {
+    crate::playing::open(Format::Avi, bytes);
+}

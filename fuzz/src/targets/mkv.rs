@@ -1,0 +1,7 @@
+//! Matroska and WebM files of any bytes.
+
+use glassline_demux::Format;
+
+pub(crate) fn run(bytes: &[u8]) {
+    crate::playing::open(Format::Matroska, bytes);
+}
