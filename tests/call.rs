@@ -1,6 +1,7 @@
 //! `glassline call`: two processes, and a browser.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::peers::{Peer, Test};
 use crate::process::Running;
-use crate::server::{Server, glassline, write_file};
+use crate::server::{Server, glassline, unique, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -57,10 +58,10 @@ struct Listening {
 
 impl Listening {
     fn start(flags: &[&str]) -> Result<Self, String> {
-        let mut arguments = vec!["call", "listen", "--listen", "127.0.0.1:0", "--once"];
+        let mut arguments = vec!["listen", "--listen", "127.0.0.1:0", "--once"];
         arguments.extend(LIGHT);
         arguments.extend(flags);
-        let running = Running::start("call listen", glassline(&arguments))?;
+        let running = Running::start("call listen", silent_call(&arguments))?;
         let url = running.wait_for_line(PATIENCE, |line| {
             let is_url = line.starts_with("http://") && line.ends_with("/call");
             is_url.then(|| line.to_owned())
@@ -89,7 +90,7 @@ pub(crate) fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<Str
     for sample in samples {
         bytes.extend(((sample * 32_767.0) as i16).to_le_bytes());
     }
-    write_file(name, &bytes)
+    write_file(&unique(name), &bytes)
 }
 
 /// Samples of a WAV file that `call` wrote.
@@ -101,6 +102,11 @@ pub(crate) fn heard(path: &Path) -> Result<Vec<f32>, String> {
     Ok(samples
         .map(|it| f32::from(i16::from_le_bytes(*it)) / 32_768.0)
         .collect())
+}
+
+/// Command for `glassline call` without the sound devices that a build may support.
+pub(crate) fn silent_call(arguments: &[&str]) -> Command {
+    glassline(&[&["call", "--silent"], arguments].concat())
 }
 
 /// Number of chirps that are found in `samples`, at any delay, and number of all chirps.
@@ -136,7 +142,7 @@ pub(crate) const THEIRS: Marks = Marks {
 };
 
 pub(crate) fn out(name: &str) -> Result<(String, PathBuf), String> {
-    let path = write_file(name, b"")?;
+    let path = write_file(&unique(name), b"")?;
     Ok((path.clone(), PathBuf::from(path)))
 }
 
@@ -199,6 +205,7 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     let arguments = [
         "call",
         &listening.url,
+        "--silent",
         "--wav-in",
         &ours,
         "--time",
@@ -296,17 +303,17 @@ fn alike(said: &Value, heard: &Value) -> Result<(), Failed> {
 
 fn who_calls_nobody_or_a_busy_end_is_told() -> Result<(), Failed> {
     let listening = Listening::start(&[])?;
-    let flags = ["call", &listening.url, "--time", "30s"];
-    let first = Running::start("call", glassline(&flags))?;
+    let flags = [&listening.url, "--time", "30s"];
+    let first = Running::start("call", silent_call(&flags))?;
     first.wait_for_line(PATIENCE, |line| line.starts_with("connected").then_some(()))?;
-    let mut second = Running::start("call", glassline(&flags))?;
+    let mut second = Running::start("call", silent_call(&flags))?;
     let status = second.wait(PATIENCE)?;
     let printed = second.printed();
     if status.code() != Some(1) || !printed.contains("503") {
         return Err(printed.into());
     }
-    let nobody = ["call", "http://127.0.0.1:1/call"];
-    let mut nobody = Running::start("call", glassline(&nobody))?;
+    let nobody = silent_call(&["http://127.0.0.1:1/call"]);
+    let mut nobody = Running::start("call", nobody)?;
     let status = nobody.wait(PATIENCE)?;
     let printed = nobody.printed();
     if status.code() != Some(1) || !printed.contains("cannot reach http://127.0.0.1:1/call") {
@@ -319,7 +326,7 @@ fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
     let server = Server::demo()?;
     let (file, path) = out("stream.wav")?;
     let url = server.url("/demo/whep");
-    let flags = ["call", &url, "--wav-out", &file, "--time", "4s"];
+    let flags = ["call", &url, "--silent", "--wav-out", &file, "--time", "4s"];
     let mut calling = Running::start("call", glassline(&flags))?;
     let status = calling.wait(PATIENCE)?;
     let printed = calling.printed();

@@ -5,13 +5,14 @@ use std::process::{Command, Stdio};
 use libtest_mimic::Failed;
 
 use crate::browser;
+use crate::call::silent_call;
 use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
 use crate::http::{self, Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
 use crate::process::{Running, eventually};
-use crate::server::{Server, glassline, run_to_end};
+use crate::server::{Server, run_to_end};
 use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
 
@@ -317,8 +318,8 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
 
 fn call(server: &Server, name: &str) -> Result<Running, String> {
     let url = server.url("/call/team");
-    let arguments = ["call", &url, "--name", name, "--mute", "--token", TOKEN];
-    Running::start(name, glassline(&arguments))
+    let arguments = [&url, "--name", name, "--mute", "--token", TOKEN];
+    Running::start(name, silent_call(&arguments))
 }
 
 /// Waits until a participant has told `times` times that `other` is there.

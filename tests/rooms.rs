@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::call::{
     HEARD, LIGHT, LISTEN, OURS, PATIENCE, RATE, THEIRS, ensure, ensure_found, heard, marks_file,
-    out,
+    out, silent_call,
 };
 use crate::peers::{Peer, Test};
 use crate::process::{Running, eventually};
-use crate::server::{Server, glassline, run_to_end};
+use crate::server::{Server, command_to_end, glassline};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -374,8 +374,7 @@ fn a_server_that_comes_back_is_joined_again() -> Result<(), Failed> {
     };
     let (mut server, address) = start("127.0.0.1:0")?;
     let url = format!("http://{address}/call/team");
-    // With real devices, without files.
-    let mut ann = Running::start("ann", glassline(&["call", &url, "--mute"]))?;
+    let mut ann = Running::start("ann", silent_call(&[&url, "--mute"]))?;
     let connected = |count: usize| {
         let printed = ann.printed();
         let lines = printed.lines().filter(|it| it.starts_with("connected"));
@@ -405,8 +404,8 @@ fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {
     let server = Server::configured(yaml, &[])?;
     let url = server.url("/call/team");
     let refused = |flags: &[&str], wanted: &str| {
-        let arguments = [&["call", url.as_str()], flags].concat();
-        let (status, printed) = run_to_end(&arguments)?;
+        let command = silent_call(&[&[url.as_str()], flags].concat());
+        let (status, printed) = command_to_end(command)?;
         match status.code() == Some(1) && printed.contains(wanted) {
             true => Ok(()),
             false => Err(printed),
@@ -420,7 +419,7 @@ fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {
         .running
         .wait_for_line(PATIENCE, |line| line.starts_with("connected").then_some(()))?;
     refused(&token, "the room has 1 participants already")?;
-    let (status, printed) = run_to_end(&["call", &server.url("/call")])?;
+    let (status, printed) = command_to_end(silent_call(&[&server.url("/call")]))?;
     match status.code() == Some(1) && printed.contains("open /call/ROOM") {
         true => Ok(()),
         false => Err(printed.into()),

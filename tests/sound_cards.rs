@@ -16,7 +16,7 @@ use libtest_mimic::Failed;
 use crate::call::{LIGHT, OURS, PATIENCE, RATE, THEIRS, ensure_found, heard, marks_file, out};
 use crate::peers::{Peer, Test};
 use crate::process::{Running, eventually};
-use crate::server::glassline;
+use crate::server::{glassline, unique};
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -53,7 +53,8 @@ const SINKS: [&str; 2] = ["spoken", "heard"];
 
 impl SoundServer {
     fn start() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("glassline-pulse-{}", std::process::id()));
+        let name = unique(&format!("glassline-pulse-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(name);
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         // Files of an earlier test.
         let _ = fs::remove_dir_all(&folder);

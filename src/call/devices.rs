@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use glassline_client::call::{
-    DeviceError, Devices, Loudspeaker, Microphone, VirtualLoudspeaker, VirtualMicrophone, devices,
+    DeviceError, Devices, Loudspeaker, Microphone, VirtualLoudspeaker, VirtualMicrophone,
 };
 
 use super::options::Options;
@@ -33,52 +33,51 @@ fn usage<T>(opened: Result<T, DeviceError>) -> Result<T, Failure> {
     opened.map_err(Failure::usage)
 }
 
-#[cfg(feature = "devices")]
-fn microphone(options: &Options) -> Result<Box<dyn Microphone>, Failure> {
-    use glassline_client::call::SystemMicrophone;
-    let microphone = SystemMicrophone::open(options.audio.microphone.as_deref());
-    Ok(Box::new(microphone.map_err(Failure::runtime)?))
-}
-
-#[cfg(feature = "devices")]
-fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
-    use glassline_client::call::SystemLoudspeaker;
-    let loudspeaker = SystemLoudspeaker::open(options.audio.loudspeaker.as_deref());
-    Ok(Box::new(loudspeaker.map_err(Failure::runtime)?))
-}
-
 /// Error text of a program without support for sound devices.
-#[cfg(not(feature = "devices"))]
 const WITHOUT: &str = "this program was built without sound devices: use --wav-in and \
      --wav-out, or build it with --features devices";
 
-#[cfg(not(feature = "devices"))]
+/// Opens the system's microphone; a program without sound devices sends silence.
 fn microphone(options: &Options) -> Result<Box<dyn Microphone>, Failure> {
-    if options.audio.microphone.is_some() {
-        return Err(Failure::usage(WITHOUT));
+    let name = options.audio.microphone.as_deref();
+    let open = || glassline_devices::microphone(name);
+    match ((!options.audio.silent).then(open).flatten(), name) {
+        (Some(opened), _) => opened.map_err(Failure::runtime),
+        (None, Some(_)) => Err(Failure::usage(WITHOUT)),
+        (None, None) => {
+            let silent = VirtualMicrophone::silent(options.format(), options.timing());
+            Ok(Box::new(usage(silent)?))
+        }
     }
-    let silent = VirtualMicrophone::silent(options.format(), options.timing());
-    Ok(Box::new(usage(silent)?))
 }
 
-#[cfg(not(feature = "devices"))]
+/// Opens the system's loudspeaker; a program without sound devices plays to nobody.
 fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
-    if options.audio.loudspeaker.is_some() {
-        return Err(Failure::usage(WITHOUT));
+    let name = options.audio.loudspeaker.as_deref();
+    let open = || glassline_devices::loudspeaker(name);
+    match ((!options.audio.silent).then(open).flatten(), name) {
+        (Some(opened), _) => opened.map_err(Failure::runtime),
+        (None, Some(_)) => Err(Failure::usage(WITHOUT)),
+        (None, None) => {
+            let silent = VirtualLoudspeaker::silent(options.format(), options.timing());
+            Ok(Box::new(usage(silent)?))
+        }
     }
-    let silent = VirtualLoudspeaker::silent(options.format(), options.timing());
-    Ok(Box::new(usage(silent)?))
 }
 
 /// `--devices`: prints the names of microphones and loudspeakers.
 pub(super) fn list() -> Result<ExitCode, Failure> {
-    let Some(found) = devices() else {
+    let Some(found) = glassline_devices::names() else {
         let text = "this program was built without sound devices: build it with --features devices";
         return Err(Failure::runtime(text));
     };
-    let [microphones, loudspeakers] = found.map_err(Failure::runtime)?;
+    let found = found.map_err(Failure::runtime)?;
+    let sides = [
+        ("microphones", found.microphones),
+        ("loudspeakers", found.loudspeakers),
+    ];
     let mut text = String::new();
-    for (title, names) in [("microphones", microphones), ("loudspeakers", loudspeakers)] {
+    for (title, names) in sides {
         text += title;
         text += ":\n";
         for name in &names {

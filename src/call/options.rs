@@ -77,6 +77,9 @@ pub(super) struct AudioOptions {
     /// Name of the loudspeaker to play on [default: the system's].
     #[arg(long, value_name = "NAME", conflicts_with = "wav_out")]
     pub(super) loudspeaker: Option<String>,
+    /// Use no sound device: send silence and play nothing, where no WAV file is named.
+    #[arg(long, conflicts_with_all = ["microphone", "loudspeaker"])]
+    pub(super) silent: bool,
     /// Send the audio of a WAV file (8 to 48 kHz, mono or stereo) instead of a microphone's, then
     /// silence.
     #[arg(long, value_name = "FILE")]

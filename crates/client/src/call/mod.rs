@@ -21,7 +21,6 @@ mod device;
 pub mod dial;
 mod leg;
 mod listening;
-mod marker;
 mod media_transport;
 mod network;
 pub mod room;
@@ -48,18 +47,15 @@ use thiserror::Error;
 pub(crate) use bounded_sender::BoundedSender;
 pub use device::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running, Signal,
-    Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone, devices,
+    Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone,
 };
-#[cfg(feature = "devices")]
-pub use device::{SystemLoudspeaker, SystemMicrophone};
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use glassline_voice::far;
 pub use glassline_voice::{
-    Bitrate, DuplicateReason, DuplicateRecord, Format, PlayoutStamps, Record, SendStamps, Ssrc,
-    jitter, listener, opus, preprocess, speaker,
+    Bitrate, DuplicateReason, DuplicateRecord, Format, Marks, PlayoutStamps, Record, SendStamps,
+    Ssrc, jitter, listener, opus, preprocess, speaker,
 };
 pub use leg::{Leg, LegConnector};
-pub use marker::Marks;
 pub use media_transport::MediaTransport;
 pub use room::{Change, JoinError, Room, RoomRecord};
 pub use serve::{Incoming, Server};

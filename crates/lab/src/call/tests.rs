@@ -10,7 +10,7 @@ use glassline_client::call::{
 use glassline_client::impairment::Impairment;
 
 use super::{Frame, Marks, Pair, Report, Stage};
-use in_time::in_time;
+use in_time::judge_in_time;
 
 #[path = "../../../client/src/call/tests/in_time.rs"]
 mod in_time;
@@ -80,17 +80,24 @@ impl Ears {
     }
 }
 
-#[test]
-fn the_stages_of_a_call_add_up_to_what_is_heard() {
-    in_time(|| stages_and_chirps(None));
-}
+/// What is heard in real time, on a machine that has nothing else to do.
+mod alone {
+    use super::*;
 
-#[test]
-fn over_a_path_like_the_studys_they_do_too() {
-    let path = "delay=40ms jitter=ar98 loss=1% seed=5"
-        .parse()
-        .expect("known");
-    in_time(|| stages_and_chirps(Some(&path)));
+    #[test]
+    fn the_stages_of_a_call_add_up_to_what_is_heard() {
+        let (late, outcome) = stages_and_chirps(None);
+        judge_in_time(late, outcome);
+    }
+
+    #[test]
+    fn over_a_path_like_the_studys_they_do_too() {
+        let path = "delay=40ms jitter=ar98 loss=1% seed=5"
+            .parse()
+            .expect("known");
+        let (late, outcome) = stages_and_chirps(Some(&path));
+        judge_in_time(late, outcome);
+    }
 }
 
 /// Median difference in ms between a chirp's measured delay and the sum of stages at the chirp's

@@ -5,8 +5,6 @@
 //! half decodes and mixes.
 
 mod clocked;
-#[cfg(feature = "devices")]
-mod system;
 mod wav;
 
 use std::path::PathBuf;
@@ -19,8 +17,6 @@ use glassline_voice::Format;
 use thiserror::Error;
 
 pub use clocked::{Signal, Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone};
-#[cfg(feature = "devices")]
-pub use system::{SystemLoudspeaker, SystemMicrophone};
 
 /// A device that captures audio.
 pub trait Microphone: Send {
@@ -117,8 +113,11 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// Runs `run` on a thread of its own, until the flag is set.
-    fn thread(
+    /// Runs `run` on a thread of its own with the name `name`, until the flag is set.
+    ///
+    /// # Errors
+    /// If the system has no room for another thread.
+    pub fn thread(
         name: &str,
         run: impl FnOnce(&AtomicBool) -> Result<(), DeviceError> + Send + 'static,
     ) -> Result<Self, DeviceError> {
@@ -158,13 +157,4 @@ impl Drop for Running {
             tracing::error!("the thread of a sound device has panicked");
         }
     }
-}
-
-/// Names of this machine's microphones and loudspeakers; `None` if the program was built
-/// without them (feature `devices`).
-pub fn devices() -> Option<Result<[Vec<String>; 2], DeviceError>> {
-    #[cfg(feature = "devices")]
-    return Some(system::names());
-    #[cfg(not(feature = "devices"))]
-    None
 }

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use cpal::traits::{DeviceTrait as _, HostTrait as _, StreamTrait as _};
 use cpal::{BufferSize, Device, FromSample, Sample as _, SampleFormat, SizedSample, StreamConfig};
-use glassline_voice::Format;
-
-use super::{
+use glassline_client::call::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
 };
+use glassline_voice::Format;
+
+use crate::Names;
 
 /// Period to request; a device that does not support it uses its own.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -35,10 +36,10 @@ const RETRY: Duration = Duration::from_millis(300);
 const AWAY_MAX: Duration = Duration::from_secs(1);
 
 /// A microphone of this machine.
-pub struct SystemMicrophone(Opened);
+pub(super) struct SystemMicrophone(Opened);
 
 /// A loudspeaker of this machine.
-pub struct SystemLoudspeaker(Opened);
+pub(super) struct SystemLoudspeaker(Opened);
 
 /// A device, and the configuration that it is run with.
 struct Opened {
@@ -54,7 +55,7 @@ impl SystemMicrophone {
     ///
     /// # Errors
     /// If there is none, or it has no format that a voice call can use.
-    pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
+    pub(super) fn open(name: Option<&str>) -> Result<Self, DeviceError> {
         Opened::new(Side::Microphone, name).map(Self)
     }
 }
@@ -64,7 +65,7 @@ impl SystemLoudspeaker {
     ///
     /// # Errors
     /// If there is none, or it has no format that a voice call can use.
-    pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
+    pub(super) fn open(name: Option<&str>) -> Result<Self, DeviceError> {
         Opened::new(Side::Loudspeaker, name).map(Self)
     }
 }
@@ -101,10 +102,13 @@ impl Side {
     }
 }
 
-/// Names of microphones, then of loudspeakers.
-pub(super) fn names() -> Result<[Vec<String>; 2], DeviceError> {
+/// Returns the names of all microphones and loudspeakers.
+pub(super) fn names() -> Result<Names, DeviceError> {
     let names = |side: Side| Ok(side.all()?.iter().map(name_of).collect());
-    Ok([names(Side::Microphone)?, names(Side::Loudspeaker)?])
+    Ok(Names {
+        microphones: names(Side::Microphone)?,
+        loudspeakers: names(Side::Loudspeaker)?,
+    })
 }
 
 /// The device's name for people, and in brackets the system's name.
