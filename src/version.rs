@@ -3,11 +3,7 @@
 use std::sync::LazyLock;
 
 /// Optional features of the build, by their names in `Cargo.toml`.
-const FEATURES: &[(&str, bool)] = &[
-    ("devices", cfg!(feature = "devices")),
-    ("fault-injection", cfg!(feature = "fault-injection")),
-    ("otlp", cfg!(feature = "otlp")),
-];
+const FEATURES: &[(&str, bool)] = &[("devices", cfg!(feature = "devices"))];
 
 /// Returns version, commit and features, such as `0.1.0 (commit 65aeffc61b2c, features: none)`.
 pub(crate) fn text() -> &'static str {

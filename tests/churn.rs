@@ -10,19 +10,23 @@ use crate::peers::Test;
 use crate::process::eventually;
 use crate::server::Server;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "churn::a_thousand_viewers_leave_in_every_way_and_nothing_stays",
-    needs: &[],
-    run: a_thousand_viewers_leave_in_every_way_and_nothing_stays,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "churn::viewers_leave_in_every_way_and_nothing_stays",
+        needs: &[],
+        run: viewers_leave_in_every_way_and_nothing_stays,
+    },
+    Test {
+        name: "soak::churn::a_thousand_viewers_leave_in_every_way_and_nothing_stays",
+        needs: &[],
+        run: a_thousand_viewers_leave_in_every_way_and_nothing_stays,
+    },
+];
 
 /// All viewers have one address. Unfinished handshakes end before vanished viewers are forgotten,
 /// and no finished one takes this time beside other tests.
 const LIMITS: &str = "limits: {half_open_per_address: 1000, half_open: 1000, handshake_s: 10}";
 
-/// Viewers of a round. The first round fills caches, pools and tables as far as the second needs
-/// them.
-const VISITS_PER_ROUND: usize = 500;
 /// Most rounds; more than two run only if the second needed more memory than the first.
 const ROUNDS_MAX: usize = 4;
 const AT_A_TIME: usize = 16;
@@ -32,18 +36,28 @@ const FORGET: Duration = Duration::from_secs(60);
 
 /// Tolerance for kept-alive HTTP connections; a leak would be hundreds of descriptors.
 const FDS_MORE_MAX: u64 = 10;
-/// Tolerance for memory; 500 sessions of 4 kB each would exceed it.
+/// Tolerance for memory; 500 sessions of 4 kB each would exceed it, and 100 of 20 kB.
 const GROWTH_MAX_BYTES: u64 = 2 << 20;
 
+fn viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Failed> {
+    nothing_stays_of_rounds(100)
+}
+
 fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Failed> {
+    nothing_stays_of_rounds(500)
+}
+
+/// Compares two rounds of `visits_per_round` viewers. The first round fills caches, pools and tables as
+/// far as the second needs them.
+fn nothing_stays_of_rounds(visits_per_round: usize) -> Result<(), Failed> {
     let server = Server::configured(LIMITS, &["demo"])?;
     server.wait_for_state("demo", "live")?;
     let url = server.url("/demo/whep");
-    visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
+    visits(&url, visits_per_round, AT_A_TIME)?;
     nobody_stays(&server)?;
     let (mut before, mut rounds) = (Footprint::of(&server)?, 1);
     let after = loop {
-        visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
+        visits(&url, visits_per_round, AT_A_TIME)?;
         nobody_stays(&server)?;
         rounds += 1;
         let after = Footprint::of(&server)?;
@@ -62,7 +76,7 @@ fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Faile
     }
     // Every way of leaving was used, and is counted where it is a failure.
     let joins = server.metric("glassline_joins_total")?;
-    let all = (rounds * VISITS_PER_ROUND) as f64;
+    let all = (rounds * visits_per_round) as f64;
     if joins != all * 3.0 / 5.0 {
         return Err(format!("{joins} joins, three of five of {all} expected").into());
     }

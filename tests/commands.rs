@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use glassline_server::auth::{Account, Name};
@@ -65,7 +66,11 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
+/// Lock of the ports that a program listens at unless told otherwise.
+static USUAL_PORTS: Mutex<()> = Mutex::new(());
+
 fn a_missing_file_is_named() -> Result<(), Failed> {
+    let _ports = USUAL_PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     fails_with(
         &["serve", "--source", "cam=/nowhere/picture.h264"],
         1,
@@ -77,6 +82,7 @@ fn a_truncated_file_is_named_with_the_byte() -> Result<(), Failed> {
     let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.ogg");
     let whole = fs::read(&clip).map_err(|error| format!("{}: {error}", clip.display()))?;
     let path = write_file("truncated.ogg", &whole[..60])?;
+    let _ports = USUAL_PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     fails_with(
         &["serve", "--source", &format!("cam={path}")],
         1,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::coturn::Coturn;
 use crate::peers::{Peer, Test};
 use crate::process::Running;
-use crate::server::{glassline, write_file};
+use crate::server::{glassline, unique, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -66,7 +66,7 @@ impl Serving {
 
 /// Runs `bench data` against `url` for two seconds; returns the JSON, or the output of a failure.
 fn measured(url: &str, flags: &[&str]) -> Result<Result<Value, String>, String> {
-    let json = write_file("data.json", b"")?;
+    let json = write_file(&unique("data.json"), b"")?;
     let mut arguments = vec!["bench", "data", url, "--time", "2s", "--interval", "250ms"];
     arguments.extend(["--json", &json]);
     arguments.extend(flags);

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[Test {
-    name: "forged_packets::a_publisher_and_chromium_prove_their_addresses_and_get_in",
+    name: "alone::forged_packets::a_publisher_and_chromium_prove_their_addresses_and_get_in",
     needs: &[Peer::Chromium],
     run: a_publisher_and_chromium_prove_their_addresses_and_get_in,
 }];

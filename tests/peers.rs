@@ -77,6 +77,9 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), Failed>,
 }
 
+/// Variable by which `cargo xtask test --no-peers` leaves all peers out.
+const NO_PEERS: &str = "GLASSLINE_TEST_NO_PEERS";
+
 /// Makes trials of the tests; with `announce`, prints the reason for each skipped one.
 pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
     tests
@@ -93,9 +96,10 @@ fn trial(test: &Test, announce: bool) -> Trial {
         Some((reason, peer.may_be_missing() || is_skip()))
     });
     match missing {
-        None => Trial::test(test.name, move || {
-            sharing::run(test).map_err(|failed| point_to_logs(&failed))
-        }),
+        None => {
+            let run = move || sharing::run(test).map_err(|failed| point_to_logs(&failed));
+            Trial::test(test.name, run).with_ignored_flag(test.name.starts_with("soak::"))
+        }
         Some((reason, true)) => {
             if announce {
                 println!("skipped {}: {reason}", test.name);
@@ -118,11 +122,8 @@ fn point_to_logs(failed: &Failed) -> Failed {
 
 /// Whether `cargo xtask test --no-peers` asks for skips even on a build server.
 fn is_skip() -> bool {
-    without_peers() || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
-}
-
-fn without_peers() -> bool {
-    std::env::var_os("GLASSLINE_TEST_NO_PEERS").is_some()
+    std::env::var_os(NO_PEERS).is_some()
+        || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
 impl Peer {
@@ -148,7 +149,7 @@ impl Peer {
 
     /// Reason why this peer is not available, if it is not.
     fn absence(self) -> Option<String> {
-        if without_peers() {
+        if std::env::var_os(NO_PEERS).is_some() {
             return Some("run without peers".to_owned());
         }
         let reason = match self {
@@ -347,7 +348,7 @@ fn gstreamer_whip_check() -> Result<(), String> {
         .clone()
 }
 
-/// Path of the browser.
+/// Path of Firefox.
 pub(crate) fn firefox() -> Result<PathBuf, String> {
     ["firefox-esr", "firefox"]
         .iter()

@@ -386,20 +386,7 @@ fn gstreamer(url: &str, protocols: &str, element: &str) -> Result<(), String> {
 }
 
 /// Receives `frames` frames of the first track and passes them to `element`.
-///
-/// GStreamer 1.22 crashes by itself now and then: once after PLAY had been answered, while other
-/// players of the same stream went on. A crash that the server causes happens again.
 fn gstreamer_until(url: &str, protocols: &str, element: &str, frames: u32) -> Result<(), String> {
-    match gstreamer_once(url, protocols, element, frames) {
-        Err(reason) if reason.contains("Caught SIGSEGV") => {
-            println!("GStreamer crashed; once more\n{reason}");
-            gstreamer_once(url, protocols, element, frames)
-        }
-        result => result,
-    }
-}
-
-fn gstreamer_once(url: &str, protocols: &str, element: &str, frames: u32) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["25", "gst-launch-1.0", "rtspsrc"]);
     command.arg(format!("location={url}"));

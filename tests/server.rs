@@ -26,7 +26,12 @@ pub(crate) fn glassline(arguments: &[&str]) -> Command {
 
 /// Runs our binary to its end; returns exit status and output.
 pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), String> {
-    let mut running = Running::start("glassline", glassline(arguments))?;
+    command_to_end(glassline(arguments))
+}
+
+/// Runs a command of our binary to its end; returns exit status and output.
+pub(crate) fn command_to_end(command: Command) -> Result<(ExitStatus, String), String> {
+    let mut running = Running::start("glassline", command)?;
     let status = running.wait(START_TIMEOUT)?;
     Ok((status, running.printed()))
 }
@@ -280,6 +285,12 @@ impl Server {
 fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {
     let flags = sources.iter().flat_map(|source| ["--source", *source]);
     std::iter::once("serve").chain(flags).collect()
+}
+
+/// Returns a name of a file that no other test of this process has.
+pub(crate) fn unique(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{name}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Writes a file for a test; returns its path.

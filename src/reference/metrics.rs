@@ -26,11 +26,8 @@ auth:
   jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}
   webhook: {url: 'http://127.0.0.1:1/'}
 hooks: [{on: [publish], command: [/bin/true]}]
+telemetry: {otlp: {endpoint: 'http://127.0.0.1:1'}}
 ";
-
-/// The section of the collector, which takes nothing here; only a build with OpenTelemetry reads the
-/// section.
-const TELEMETRY: &str = "telemetry: {otlp: {endpoint: 'http://127.0.0.1:1'}}\n";
 
 #[test]
 fn the_page_of_metrics_agrees() {
@@ -50,13 +47,9 @@ fn the_page_of_metrics_agrees() {
 /// Time for a stream to begin on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answer of `/metrics` of a server with a stream, as soon as it has `row`. It has the metrics of
-/// OpenTelemetry if the build has.
+/// Answer of `/metrics` of a server with a stream, as soon as it has `row`.
 pub(super) fn scrape_until(row: &str) -> String {
-    let all = format!("{CONFIGURATION}{TELEMETRY}");
-    let is_built = Config::from_yaml(&all, "test").is_ok();
-    let configuration = if is_built { &all } else { CONFIGURATION };
-    scrape(configuration, vec![SourceSpec::demo()], row)
+    scrape(CONFIGURATION, vec![SourceSpec::demo()], row)
 }
 
 /// Answer of `/metrics` of a server with this configuration and these sources, as soon as it has `row`.

@@ -8,7 +8,7 @@ use crate::{Failure, install, process};
 /// Exit code of a run in which a demand was missed, as of `glassline bench chaos`.
 const MISSED: i32 = 3;
 
-/// Builds the optimized binary with injected faults, and runs `glassline bench chaos` with `arguments`.
+/// Builds the binary in the profile `faults`, and runs `glassline bench chaos` with `arguments`.
 ///
 /// With `--smoke` the binary that tests use is built.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -18,26 +18,38 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         process::run(&mut process::cargo(&["build", "--package", "glassline"]))?;
         debug()
     } else {
-        release()?
+        with_faults()?
     };
     perform(&program, arguments)
 }
 
-/// Runs the smoke with the binary that the tests have built, whatever its features.
-pub(crate) fn smoke() -> Result<(), String> {
-    perform(&debug(), &["--smoke".to_owned()]).map_err(|failure| failure.text)
+/// Actions of each kind: a flood, connections that are held, bytes of an authentic peer, a death, and a
+/// change of the configuration. `cargo xtask soak` performs all actions.
+const SHORT: [&str; 5] = [
+    "flood-quic",
+    "half-open",
+    "garbage-sealed",
+    "kill-server",
+    "reload",
+];
+
+/// Performs a part of the smoke with the binary that the tests have built.
+pub(crate) fn short() -> Result<(), String> {
+    let only = SHORT.iter().flat_map(|action| ["--only", action]);
+    let arguments = std::iter::once("--smoke").chain(only);
+    let arguments: Vec<String> = arguments.map(str::to_owned).collect();
+    perform(&debug(), &arguments).map_err(|failure| failure.text)
 }
 
 fn debug() -> PathBuf {
     process::target_directory().join("debug/glassline")
 }
 
-fn release() -> Result<PathBuf, Failure> {
-    // With this feature the server panics and steps its clock when the harness asks for it.
-    let faults = ["--features", "fault-injection"];
-    let build = ["build", "--release", "--package", "glassline"];
-    process::run(process::cargo(&build).args(faults))?;
-    Ok(process::target_directory().join("release/glassline"))
+/// Builds the optimized server that panics and steps its clock when the harness asks for it.
+fn with_faults() -> Result<PathBuf, Failure> {
+    let build = ["build", "--profile", "faults", "--package", "glassline"];
+    process::run(&mut process::cargo(&build))?;
+    Ok(process::target_directory().join("faults/glassline"))
 }
 
 fn perform(program: &Path, arguments: &[String]) -> Result<(), Failure> {

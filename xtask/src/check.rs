@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let mut summary = Summary::start();
     formatting(&mut summary);
-    lints(&mut summary, &[]);
+    lints(&mut summary);
     summary.step("documentation", |_| {
         let mut cargo = process::cargo(&["doc", "--workspace", "--no-deps"]);
         cargo.env("RUSTDOCFLAGS", "-D warnings");
@@ -39,21 +39,18 @@ pub(crate) fn formatting(summary: &mut Summary) {
     });
 }
 
-/// Lints all targets with the features that `more` selects, and what users build, which has none.
-pub(crate) fn lints(summary: &mut Summary, more: &[&str]) {
-    let all = ["--all-targets", "--features", "glassline-fuzz/targets"];
-    summary.step("clippy", |_| clippy(&[&all[..], more].concat()).into());
-    if !more.is_empty() {
-        // The same feature of the fuzz targets, so that only what depends on `more` is built again.
-        summary.step("clippy, no features", |_| clippy(&all[1..]).into());
-    }
-}
-
-/// Lints the targets of the workspace that `more` selects. Always the whole workspace: for a
-/// crate alone, its dependencies would be compiled again with other features.
-///
-/// # Errors There was a warning, or something does not compile.
-fn clippy(more: &[&str]) -> Result<(), String> {
-    let arguments = [&["clippy", "--workspace"], more, &["--", "-D", "warnings"]].concat();
-    process::run(&mut process::cargo(&arguments))
+/// Lints the whole workspace: for a crate alone, its dependencies would be compiled again with other
+/// features.
+fn lints(summary: &mut Summary) {
+    summary.step("clippy", |_| {
+        let arguments = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        process::run(&mut process::cargo(&arguments)).into()
+    });
 }

@@ -13,6 +13,8 @@ pub(crate) struct Executable {
     pub(crate) package: String,
     /// Name of the target in its package.
     pub(crate) target: String,
+    /// Whether this is a bench, which a run of the tests compiles only.
+    pub(crate) is_bench: bool,
     /// Whether these are the tests beside the code of a library or program.
     pub(crate) is_unit: bool,
     pub(crate) path: PathBuf,
@@ -44,23 +46,27 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Executable>, String> {
 
 /// Parses cargo's messages, a JSON object a line.
 fn parse(messages: &str) -> Vec<Executable> {
-    let read = |line: &str| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        let target = &message["target"];
-        let is = |kind: &str| target["kind"][0] == kind;
-        let is_program = is("bench") || is("test");
-        let is_unit = !is_program && message["profile"]["test"] == true;
-        let manifest = Path::new(message["manifest_path"].as_str()?);
-        let executable = Executable {
-            package: package(message["package_id"].as_str()?),
-            target: target["name"].as_str()?.to_owned(),
-            is_unit,
-            path: message["executable"].as_str().map(PathBuf::from)?,
-            folder: manifest.parent()?.to_owned(),
-        };
-        (is_program || is_unit).then_some(executable)
+    messages.lines().filter_map(parse_line).collect()
+}
+
+/// Parses one of cargo's messages; `None` if the message is about something else than a test or bench
+/// program.
+pub(crate) fn parse_line(line: &str) -> Option<Executable> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let target = &message["target"];
+    let is = |kind: &str| target["kind"][0] == kind;
+    let is_program = is("bench") || is("test");
+    let is_unit = !is_program && message["profile"]["test"] == true;
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let executable = Executable {
+        package: package(message["package_id"].as_str()?),
+        target: target["name"].as_str()?.to_owned(),
+        is_bench: is("bench"),
+        is_unit,
+        path: message["executable"].as_str().map(PathBuf::from)?,
+        folder: manifest.parent()?.to_owned(),
     };
-    messages.lines().filter_map(read).collect()
+    (is_program || is_unit).then_some(executable)
 }
 
 /// Name of a package in an id such as `path+file:///checkout/crates/webrtc#glassline-webrtc@0.1.0`;
@@ -105,6 +111,7 @@ mod tests {
         let named = |target: &str, is_unit| Executable {
             package: "glassline".to_owned(),
             target: target.to_owned(),
+            is_bench: target == "lab",
             is_unit,
             path: format!("/t/{target}-1").into(),
             folder: "/a".into(),

@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo|cluster-demo|test|peers|check|reference|package|fuzz|mutants|chaos|
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|repeat|soak|peers|check|reference|package|fuzz|mutants|chaos|
 //! bench|bench-peers|figures|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
@@ -43,7 +43,14 @@ usage: cargo xtask RECIPE
   cluster-demo [--tour] [--binary PATH]
                                    three servers and three of NATS on this machine, and
                                    commands that kill parts of them; --tour runs such commands
-  test [--no-peers]                everything: formatting, lints, tests against real peers
+  test [--no-peers] [--seed N] [--load 0]
+                                   everything: formatting, lints, tests against real peers;
+                                   --load runs busy loops beside the tests
+  repeat TEST [--times 100] [--load 8] [--seed N] [--package PART]
+                                   run the tests of a name many times beside busy loops, and
+                                   print the output of each run that fails
+  soak [PART…]                     the long forms of tests, one after another, and ten minutes
+                                   of attacks; before a release
   peers                            install the peers of the tests
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
@@ -105,6 +112,8 @@ fn main() -> ExitCode {
         "cluster-demo" => cluster_demo::run(rest),
         "clip" => clip::run(rest).map_err(Failure::from),
         "test" => test::run(rest),
+        "repeat" => test::repeat(rest),
+        "soak" => test::soak(rest),
         "check" => check::run(rest),
         "peers" => install::peers().map_err(Failure::from),
         "reference" => reference::run(rest),

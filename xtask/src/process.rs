@@ -1,6 +1,5 @@
 //! Runs other programs: cargo, apt, peers.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,36 +53,6 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
         .stdin(Stdio::null())
         .status()
         .map_err(|error| format!("cannot start {}: {error}", line(command)))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{} ended with {status}", line(command)))
-    }
-}
-
-/// Runs `command`, prints each line of its standard output, and passes it to `each_line`.
-///
-/// # Errors The program could not be started, or did not end with success.
-pub(crate) fn run_watching(
-    command: &mut Command,
-    mut each_line: impl FnMut(&str),
-) -> Result<(), String> {
-    announce(command);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start {}: {error}", line(command)))?;
-    let output = child.stdout.take().expect("standard output is piped");
-    for text in BufReader::new(output).split(b'\n') {
-        let text = text.map_err(|error| format!("reading from {}: {error}", line(command)))?;
-        let text = String::from_utf8_lossy(&text);
-        println!("{text}");
-        each_line(&text);
-    }
-    let status = child
-        .wait()
-        .map_err(|error| format!("waiting for {}: {error}", line(command)))?;
     if status.success() {
         Ok(())
     } else {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::test::report::{self, Report, Verdict};
+
 /// Result of one step.
 pub(crate) enum Outcome {
     Passed,
@@ -31,14 +33,25 @@ impl Outcome {
     }
 }
 
-/// Counts of single tests, added up over all test binaries of a step.
+/// Counts of single tests, added up over all test programs of a step.
 #[derive(Default)]
 pub(crate) struct Tests {
-    passed: u32,
-    failed: u32,
-    skipped: u32,
-    failed_names: Vec<String>,
-    skipped_names: Vec<String>,
+    passed: usize,
+    failed: Vec<String>,
+    skipped: usize,
+    skips: Vec<String>,
+    /// Number of long forms, which `cargo xtask soak` runs.
+    long: usize,
+    flaky: Vec<Flaky>,
+}
+
+/// A test that failed, and passed when it was tried once more.
+pub(crate) struct Flaky {
+    pub(crate) name: String,
+    /// Seed of the property tests of the run in which the test failed.
+    pub(crate) seed: u64,
+    /// Output of the failed run.
+    pub(crate) output: String,
 }
 
 /// Steps of a recipe so far.
@@ -106,16 +119,16 @@ impl Summary {
 
     /// Numbers of passed, failed and skipped items: the tests of a step that counted tests, else
     /// the step itself. A step that failed without a failed test (it did not compile) counts too.
-    fn totals(&self) -> (u32, u32, u32) {
+    fn totals(&self) -> (usize, usize, usize) {
         let mut totals = (0, 0, 0);
         for step in &self.steps {
             let tests = &step.tests;
             totals.0 += tests.passed;
-            totals.1 += tests.failed;
+            totals.1 += tests.failed.len();
             totals.2 += tests.skipped;
             match step.outcome {
                 Outcome::Passed | Outcome::PassedWith(_) if tests.is_empty() => totals.0 += 1,
-                Outcome::Failed(_) if tests.failed == 0 => totals.1 += 1,
+                Outcome::Failed(_) if tests.failed.is_empty() => totals.1 += 1,
                 Outcome::Skipped(_) => totals.2 += 1,
                 _ => {}
             }
@@ -136,7 +149,9 @@ impl Step {
             tests if tests.is_empty() => String::new(),
             tests => format!(
                 "{} passed, {} failed, {} skipped",
-                tests.passed, tests.failed, tests.skipped
+                tests.passed,
+                tests.failed.len(),
+                tests.skipped
             ),
         };
         let took = spell(self.took);
@@ -144,48 +159,79 @@ impl Step {
         if !reason.is_empty() {
             println!("    {reason}");
         }
-        for name in &self.tests.failed_names {
+        for name in &self.tests.failed {
             println!("    FAILED   {name}");
         }
-        for name in &self.tests.skipped_names {
+        for flaky in &self.tests.flaky {
+            flaky.print();
+        }
+        for name in &self.tests.skips {
             println!("    skipped  {name}");
+        }
+        if self.tests.long > 0 {
+            println!(
+                "    {} long forms are left to `cargo xtask soak`",
+                self.tests.long
+            );
+        }
+    }
+}
+
+impl Flaky {
+    /// Lines of the output that the summary repeats; the first ones name the place.
+    const LINES: usize = 40;
+
+    fn print(&self) {
+        println!("    FLAKY    {} (seed {})", self.name, self.seed);
+        println!(
+            "             passed when tried once more, alone; mend this test next. Its output:"
+        );
+        for line in self.output.lines().take(Self::LINES) {
+            println!("               {line}");
         }
     }
 }
 
 impl Tests {
-    /// Reads one line that a test binary printed.
-    ///
-    /// Test binaries of this project announce a skip as `skipped NAME: REASON`;
-    /// the standard harness says `test NAME ... ignored, REASON`.
-    pub(crate) fn read_line(&mut self, line: &str) {
-        if let Some(result) = line.strip_prefix("test result: ") {
-            self.passed += count_before(result, " passed");
-            self.failed += count_before(result, " failed");
-            self.skipped += count_before(result, " ignored");
-        } else if let Some(skip) = line.strip_prefix("skipped ") {
-            self.skipped_names.push(skip.to_owned());
-        } else if let Some(test) = line.strip_prefix("test ") {
-            if let Some(name) = test.strip_suffix(" ... FAILED") {
-                self.failed_names.push(name.trim_end().to_owned());
-            } else if let Some((name, reason)) = test.split_once(" ... ignored, ") {
-                self.skipped_names.push(format!("{name}: {reason}"));
+    /// Adds what a program has printed, but not its failures: each is judged, by [`Tests::fail`] or
+    /// [`Tests::pass_at_second_try`].
+    pub(crate) fn add(&mut self, report: &Report) {
+        self.passed += report.passed();
+        self.skips.extend(report.skips.iter().cloned());
+        for (name, verdict) in &report.verdicts {
+            let Verdict::Ignored(reason) = verdict else {
+                continue;
+            };
+            if report::is_long(name) {
+                self.long += 1;
+                continue;
+            }
+            self.skipped += 1;
+            if !reason.is_empty() {
+                self.skips.push(format!("{name}: {reason}"));
             }
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.passed + self.failed + self.skipped == 0
+    /// Counts a test that failed for good.
+    pub(crate) fn fail(&mut self, name: String) {
+        self.failed.push(name);
     }
-}
 
-/// The number right before `word`: 4 in `ok. 4 passed; 0 failed`.
-fn count_before(result: &str, word: &str) -> u32 {
-    result
-        .split_once(word)
-        .and_then(|(before, _)| before.rsplit(' ').next())
-        .and_then(|digits| digits.parse().ok())
-        .unwrap_or(0)
+    /// Counts a test that passed when it was tried once more.
+    pub(crate) fn pass_at_second_try(&mut self, flaky: Flaky) {
+        self.passed += 1;
+        self.flaky.push(flaky);
+    }
+
+    /// Returns the tests that passed at their second try only.
+    pub(crate) fn flaky(&self) -> &[Flaky] {
+        &self.flaky
+    }
+
+    fn is_empty(&self) -> bool {
+        self.passed + self.failed.len() + self.skipped == 0
+    }
 }
 
 fn spell(duration: Duration) -> String {
@@ -202,24 +248,36 @@ fn spell(duration: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn report(lines: &[&str]) -> Report {
+        Report::read(&lines.join("\n"))
+    }
+
     #[test]
-    fn counts_add_up_over_test_binaries() {
+    fn counts_add_up_over_test_programs() {
         let mut tests = Tests::default();
-        for line in [
-            "running 3 tests",
+        tests.add(&report(&[
             "test units::a ... ok",
             "test units::b ... FAILED",
             "test units::c ... ignored, needs a camera",
-            "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out",
+            "test units::soak::d ... ignored, ten minutes",
+        ]));
+        tests.add(&report(&[
             "skipped browser::plays: chromium is not installed",
-            "test result: ok. 40 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
-        ] {
-            tests.read_line(line);
-        }
-        assert_eq!((tests.passed, tests.failed, tests.skipped), (41, 1, 2));
-        assert_eq!(tests.failed_names, ["units::b"]);
+            "test browser::plays ... ignored",
+            "test browser::opens ... ok",
+            "test soak::browser::plays ... ignored",
+        ]));
+        tests.fail("units::b".to_owned());
+        let flaky = Flaky {
+            name: "units::e".to_owned(),
+            seed: 7,
+            output: "no".to_owned(),
+        };
+        tests.pass_at_second_try(flaky);
+        assert_eq!((tests.passed, tests.skipped, tests.long), (3, 2, 2));
+        assert_eq!(tests.failed, ["units::b"]);
         assert_eq!(
-            tests.skipped_names,
+            tests.skips,
             [
                 "units::c: needs a camera",
                 "browser::plays: chromium is not installed"
@@ -241,10 +299,15 @@ mod tests {
     fn a_step_with_tests_is_counted_by_its_tests() {
         let mut summary = Summary::start();
         summary.step("tests", |tests| {
-            tests.read_line("test result: FAILED. 5 passed; 2 failed; 1 ignored");
+            tests.add(&report(&[
+                "test a ... ok",
+                "test b ... ok",
+                "test c ... ignored",
+            ]));
+            tests.fail("d".to_owned());
             Outcome::Failed("cargo test ended with 101".to_owned())
         });
-        assert_eq!(summary.totals(), (5, 2, 1));
+        assert_eq!(summary.totals(), (2, 1, 1));
     }
 
     #[test]

@@ -16,8 +16,6 @@ use crate::source::{Film, Source};
 const GOOD: usize = 16;
 /// Time that is watched without bad viewers, and then with them.
 const WATCH: Duration = Duration::from_secs(5);
-/// Number of attempts: a viewer that pauses because the machine does proves nothing.
-const ATTEMPTS: usize = 3;
 
 /// The behavior of a bad viewer after it has played for a moment.
 #[derive(Clone, Copy, Debug)]
@@ -44,21 +42,40 @@ struct Account {
 
 #[test]
 fn good_viewers_do_not_notice_bad_ones() {
-    for attempt in 1..=ATTEMPTS {
-        let [alone, in_company] = watch();
-        println!("alone {alone:?}, in bad company {in_company:?}");
-        assert_eq!(alone.missing, 0, "without any bad viewer");
-        assert_eq!(in_company.missing, 0, "with bad viewers");
-        // Half a frame more is noise; a viewer that holds others up shows as
-        // hundreds of milliseconds, or as frames that do not come at all.
-        let gap_max = 2 * alone.gap_p99 + Duration::from_millis(50);
-        let delivered_min = alone.delivered - 0.02;
-        let same = in_company.gap_p99 <= gap_max && in_company.delivered >= delivered_min;
-        if same {
-            return;
-        }
-        assert!(attempt < ATTEMPTS, "{alone:?} {in_company:?}");
-    }
+    let ([alone, in_company], stalled) = while_stalls_are_noted(watch);
+    println!("alone {alone:?}, in bad company {in_company:?}, stalled for {stalled:?}");
+    assert_eq!(alone.missing, 0, "without any bad viewer");
+    assert_eq!(in_company.missing, 0, "with bad viewers");
+    // Half a frame more is noise, and so is every pause of the machine; a viewer that holds others
+    // up shows as hundreds of milliseconds, or as frames that do not come at all.
+    let gap_max = 2 * alone.gap_p99 + Duration::from_millis(50) + stalled;
+    let delivered_min = alone.delivered - 0.02 - 2.0 * stalled.div_duration_f64(WATCH);
+    assert!(in_company.gap_p99 <= gap_max, "{in_company:?} {alone:?}");
+    assert!(
+        in_company.delivered >= delivered_min,
+        "{in_company:?} {alone:?}"
+    );
+}
+
+/// Runs `work` beside a thread that only sleeps; returns the longest delay of that thread, which is
+/// what the machine does to every thread.
+fn while_stalls_are_noted<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    const STEP: Duration = Duration::from_millis(5);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let longest = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                std::thread::sleep(STEP);
+                longest = longest.max(begin.elapsed().saturating_sub(STEP));
+            }
+            longest
+        });
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        (done, longest.join().expect("no panic"))
+    })
 }
 
 /// Watches twice, on one server and by the same good viewers; the worst of them

@@ -1,25 +1,32 @@
 //! Runs the tests of all crates.
 //!
 //! ```text
-//!  cargo test --no-run ─► programs ─┬─ of crates with clocks and sockets ─► one after the other
-//!                                   └─ of the others, documentation ──────► beside them, at idle
-//!                                                                            priority
+//!  programs ─┬─ of crates with clocks and sockets ─► two at a time, the longest first ─┐
+//!            └─ of the others, documentation ──────► beside them, at idle priority ────┤
+//!                                                                                      ▼
+//!                    tests that need the machine for themselves ─► second tries, each alone
 //! ```
 //!
 //! Tests with clocks and sockets leave the cores idle for much of their time, because they wait for
 //! peers and timers. The others only compute, and no clock tells them how long that takes.
 
-use std::process::{Command, Stdio};
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
-use crate::executables::{self, Executable};
-use crate::process;
-use crate::summary::Tests;
+use super::build::TestBuild;
+use super::change::Change;
+use super::program::{self, Conditions, Ran, at_idle_priority};
+use super::report::Verdict;
+use crate::executables::Executable;
+use crate::summary::{Flaky, Tests};
 
 /// Crates whose tests read no clock and open no socket, as the crates themselves.
-const COMPUTING: [&str; 12] = [
+const COMPUTING: [&str; 14] = [
     "glassline-cluster",
     "glassline-congestion",
     "glassline-demux",
+    "glassline-fuzz",
     "glassline-hub",
     "glassline-media",
     "glassline-rtp",
@@ -29,144 +36,237 @@ const COMPUTING: [&str; 12] = [
     "glassline-transcode",
     "glassline-voice",
     "glassline-webrtc",
+    "xtask",
 ];
 
-/// Builds and runs all tests, counts them in `tests`, and goes on after a failure.
-///
-/// # Errors Something does not compile, or a program failed; the text names all of them.
-pub(super) fn run(with_peers: bool, tests: &mut Tests) -> Result<(), String> {
-    let mut programs = executables::build(&["test", "--workspace", "--no-run"])?;
-    programs.sort_by(|a, b| {
-        let order = |it: &Executable| (it.package.clone(), !it.is_unit, it.target.clone());
-        order(a).cmp(&order(b))
-    });
-    let (computing, waiting): (Vec<_>, Vec<_>) = programs
-        .iter()
-        .partition(|it| COMPUTING.contains(&it.package.as_str()));
-    let mut beside: Vec<Command> = computing
-        .into_iter()
-        .map(|it| command(it, with_peers))
-        .collect();
-    // With the features of the build before: another one would put another program in the place of
-    // the one under test.
-    beside.push(process::cargo(&[
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--doc",
-    ]));
-    let mut failures = Vec::new();
-    let ran: Vec<Ran> = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            beside
-                .iter()
-                .map(at_idle_priority)
-                .map(run_through)
-                .collect()
-        });
-        for program in waiting {
-            let mut command = command(program, with_peers);
-            let result = process::run_watching(&mut command, |line| tests.read_line(line));
-            failures.extend(result.err());
-        }
-        let result = beside.join();
-        result.map_err(|_| "a thread that runs tests panicked")
-    })?;
-    for ran in ran {
-        ran.output.lines().for_each(|line| tests.read_line(line));
-        failures.extend(ran.result.err());
-    }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(failures.join("\n    ")),
-    }
-}
+/// Module of the tests that observe levels, losses or delays in real time, and have the machine for
+/// themselves.
+const ALONE: &str = "alone::";
 
-/// Runs a test program as cargo does.
-fn command(program: &Executable, with_peers: bool) -> Command {
-    let mut command = Command::new(&program.path);
-    command.current_dir(&program.folder);
-    command.env("CARGO_MANIFEST_DIR", &program.folder);
-    if !with_peers {
-        command.env("GLASSLINE_TEST_NO_PEERS", "1");
-    }
-    command
-}
+/// Programs with clocks and sockets that run at a time. Each runs several tests at a time.
+const AT_A_TIME: usize = 2;
 
-/// The same command, which gets what others leave of the processor. Where the system refuses that,
-/// which a container may, it has the lowest usual priority.
-fn at_idle_priority(command: &Command) -> Command {
-    let mut idle = Command::new("chrt");
-    idle.args(["--idle", "0"]);
-    if process::output_of(Command::new("chrt").args(["--idle", "0", "true"])).is_none() {
-        idle = Command::new("nice");
-        idle.args(["-n", "19"]);
-    }
-    idle.arg(command.get_program()).args(command.get_args());
-    if let Some(folder) = command.get_current_dir() {
-        idle.current_dir(folder);
-    }
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => idle.env(name, value),
-            None => idle.env_remove(name),
-        };
-    }
-    idle
-}
+/// Tests that may pass at their second try; more than these are no chance.
+const FLAKY_MAX: usize = 3;
 
-/// A program that has ended.
-struct Ran {
-    /// What it printed on standard output.
+/// Failed tests above which there is no second try: the cause is one, and not chance.
+const SECOND_TRIES_MAX: usize = 10;
+
+/// A test that failed.
+struct Failure<'a> {
+    program: &'a Executable,
+    name: String,
     output: String,
-    result: Result<(), String>,
 }
 
-/// Runs a command to its end, and prints what it printed in one piece, so that lines of two
-/// programs do not mix.
-fn run_through(mut command: Command) -> Ran {
-    let line = process::line(&command);
-    let ended = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output();
-    match ended {
-        Ok(ended) => {
-            let output = String::from_utf8_lossy(&ended.stdout).into_owned();
-            println!("$ {line}\n{output}");
-            let failure = || format!("{line} ended with {}", ended.status);
-            let result = ended.status.success().then_some(()).ok_or_else(failure);
-            Ran { output, result }
+/// Results so far.
+#[derive(Default)]
+struct Results<'a> {
+    tests: Tests,
+    failures: Vec<Failure<'a>>,
+    /// Programs that did not come to their end; none of their tests is counted.
+    died: Vec<Failure<'a>>,
+    /// What has no second try.
+    problems: Vec<String>,
+}
+
+/// Runs all tests of `programs`, counts them in `tests`, and goes on after a failure. A failed test is
+/// tried once more, alone, unless `change` touches it.
+///
+/// # Errors A test failed twice, or too many failed once; the text names all of them.
+pub(super) fn run(
+    build: &TestBuild,
+    programs: &[Executable],
+    conditions: Conditions,
+    change: &Change,
+    tests: &mut Tests,
+) -> Result<(), String> {
+    let programs = programs.iter().filter(|it| !it.is_bench);
+    let (computing, waiting): (Vec<_>, Vec<_>) =
+        programs.partition(|it| COMPUTING.contains(&it.package.as_str()));
+    let mut results = together(build, computing, &waiting, conditions);
+    for program in waiting {
+        for name in program::list(program, &[ALONE]).unwrap_or_default() {
+            let command = program::command(program, &[&name, "--exact"], conditions);
+            results.take(program, program::run(command, |_| ()));
         }
-        Err(error) => Ran {
-            output: String::new(),
-            result: Err(format!("cannot start {line}: {error}")),
-        },
+    }
+    results.try_again(conditions, change);
+    *tests = results.tests;
+    match results.problems.is_empty() {
+        true => Ok(()),
+        false => Err(results.problems.join("\n    ")),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Runs all tests that share the machine.
+fn together<'a>(
+    build: &TestBuild,
+    computing: Vec<&'a Executable>,
+    waiting: &[&'a Executable],
+    conditions: Conditions,
+) -> Results<'a> {
+    let mut waiting = waiting.to_vec();
+    // The product's own tests take longest, and the server's come next.
+    let order = |it: &Executable| match (it.package.as_str(), it.is_unit) {
+        ("glassline", false) => 0,
+        ("glassline-server", _) => 1,
+        _ => 2,
+    };
+    waiting.sort_by_key(|it| (order(it), program::name(it)));
+    let waiting = Mutex::new(VecDeque::from(waiting));
+    let results = Mutex::new(Results::default());
+    let next = || {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+    };
+    let take = |program, ran| {
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.take(program, ran);
+    };
+    let progress = Progress::default();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(program) = next() {
+                    let command = program::command(program, &["--skip", ALONE], conditions);
+                    take(program, program::run(command, |line| progress.note(line)));
+                }
+            });
+        }
+        for program in computing {
+            let command = at_idle_priority(&program::command(program, &[], conditions));
+            take(program, program::run(command, |line| progress.note(line)));
+        }
+        let doc = build.cargo(&["test", "--workspace", "--no-fail-fast", "--doc"]);
+        let ran = program::run(at_idle_priority(&doc), |line| progress.note(line));
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.take_documentation(&ran);
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
 
-    #[test]
-    fn a_program_at_idle_priority_keeps_its_folder_and_environment() {
-        let mut command = Command::new("sh");
-        let asked = "cut -d ' ' -f 19,41 /proc/self/stat; pwd; echo $WORD; exit 3";
-        command.args(["-c", asked]);
-        command.current_dir("/").env("WORD", "kept");
-        let ran = run_through(at_idle_priority(&command));
-        let lines: Vec<&str> = ran.output.lines().collect();
-        // Nice value and policy, of which 5 is SCHED_IDLE.
-        let is_idle = lines[0].ends_with(" 5") || lines[0].starts_with("19 ");
-        assert!(is_idle, "{lines:?}");
-        assert_eq!(lines[1..], ["/", "kept"]);
-        assert!(ran.result.is_err_and(|it| it.contains("exit status: 3")));
+impl<'a> Results<'a> {
+    /// Prints what a program printed, in one piece, so that lines of two programs do not mix.
+    fn show(ran: &Ran) {
+        println!("$ {}\n{}({:.1?})", ran.line, ran.printed, ran.took);
     }
 
-    #[test]
-    fn a_program_that_is_not_there_is_named() {
-        let ran = run_through(Command::new("/no/such/program"));
-        assert!(ran.result.is_err_and(|it| it.contains("program")));
+    fn take(&mut self, program: &'a Executable, ran: Ran) {
+        Self::show(&ran);
+        if let Some(problem) = ran.problem {
+            let name = program::name(program);
+            println!("{name} {problem}");
+            let output = problem;
+            self.died.push(Failure {
+                program,
+                name,
+                output,
+            });
+            return;
+        }
+        self.tests.add(&ran.report);
+        self.failures
+            .extend(ran.report.failed().map(|name| Failure {
+                program,
+                name: name.to_owned(),
+                output: ran.report.output(name).to_owned(),
+            }));
+    }
+
+    fn take_documentation(&mut self, ran: &Ran) {
+        Self::show(ran);
+        self.tests.add(&ran.report);
+        for name in ran.report.failed() {
+            self.tests.fail(name.to_owned());
+            self.problems.push(format!("documentation: {name}"));
+        }
+        if let Some(problem) = &ran.problem {
+            self.problems.push(format!("documentation: {problem}"));
+        }
+    }
+
+    /// Tries failed tests once more, each alone on the machine, with other random cases.
+    fn try_again(&mut self, conditions: Conditions, change: &Change) {
+        let other = Conditions {
+            seed: conditions.seed.wrapping_add(1),
+            ..conditions
+        };
+        let too_many = self.failures.len() + self.died.len() > SECOND_TRIES_MAX;
+        for failure in std::mem::take(&mut self.failures) {
+            let name = &failure.name;
+            let refusal = match (change.touches(name), too_many) {
+                (true, _) => Some("this change touches it, so that it has no second try"),
+                (_, true) => Some("too many failed for a second try"),
+                _ => None,
+            };
+            let refusal = refusal.map(str::to_owned).or_else(|| {
+                let ran = again(failure.program, &[name, "--exact"], other);
+                let has_passed = ran.report.verdicts.get(name) == Some(&Verdict::Passed);
+                (!has_passed).then(|| format!("failed twice:\n{}", ran.report.output(name)))
+            });
+            self.judge(failure, refusal, conditions.seed);
+        }
+        for failure in std::mem::take(&mut self.died) {
+            let refusal = match too_many {
+                true => Some("too many failed for a second try".to_owned()),
+                false => {
+                    let ran = again(failure.program, &["--skip", ALONE], other);
+                    self.tests.add(&ran.report);
+                    let failed = ran.report.failed().map(str::to_owned);
+                    let why: Vec<String> = ran.problem.into_iter().chain(failed).collect();
+                    (!why.is_empty()).then(|| format!("failed twice: {}", why.join(", ")))
+                }
+            };
+            self.judge(failure, refusal, conditions.seed);
+        }
+        if self.tests.flaky().len() > FLAKY_MAX {
+            let count = self.tests.flaky().len();
+            self.problems.push(format!(
+                "{count} tests passed at their second try only, and {FLAKY_MAX} may"
+            ));
+        }
+    }
+
+    /// Counts a failure as flaky, or as final for the reason `refusal`.
+    fn judge(&mut self, failure: Failure<'_>, refusal: Option<String>, seed: u64) {
+        let (name, output) = (failure.name, failure.output);
+        match refusal {
+            Some(reason) => {
+                self.problems.push(format!("{name}: {reason}"));
+                self.tests.fail(name);
+            }
+            None => self.tests.pass_at_second_try(Flaky { name, seed, output }),
+        }
+    }
+}
+
+/// Runs a part of a program again, and prints what it prints.
+fn again(program: &Executable, arguments: &[&str], conditions: Conditions) -> Ran {
+    println!("once more, alone:");
+    let ran = program::run(program::command(program, arguments, conditions), |_| ());
+    Results::show(&ran);
+    ran
+}
+
+/// A line on a terminal that says how many tests are done.
+#[derive(Default)]
+struct Progress {
+    done: Mutex<[u32; 2]>,
+}
+
+impl Progress {
+    fn note(&self, line: &str) {
+        if !line.starts_with("test ") || !std::io::stdout().is_terminal() {
+            return;
+        }
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let [ended, failed] = &mut *done;
+        *ended += u32::from(line.contains(" ... "));
+        *failed += u32::from(line.ends_with("FAILED"));
+        print!("\r{ended} tests, {failed} failed\x1b[K\r");
+        let _ = std::io::stdout().flush();
     }
 }

@@ -38,7 +38,8 @@ pub(super) const CRATES: &[Row] = &[
     ("lab", &["client", "cluster", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
     ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
-    ("glassline", &["client", "lab", "media", "net", "server", "sim"]),
+    ("devices", &["client", "voice"]),
+    ("glassline", &["client", "devices", "lab", "media", "net", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.

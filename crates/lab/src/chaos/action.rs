@@ -54,11 +54,11 @@ pub enum Kind {
     FillDisk,
     /// The server has no file descriptor left.
     FillDescriptors,
-    /// The calendar of the server's process jumps; needs the feature `fault-injection`.
+    /// The calendar of the server's process jumps; needs a server with debug assertions.
     StepClock,
     /// Users, certificate and configuration are broken, and read again by SIGHUP.
     Reload,
-    /// One shard panics; needs the feature `fault-injection`.
+    /// One shard panics; needs a server with debug assertions.
     Panic,
     /// Logins with wrong passwords.
     Logins,

@@ -44,8 +44,8 @@ const USUAL: [Kind; 22] = [
     Kind::Logins,
 ];
 
-/// Kinds that only a long run has: they restart the server, disturb it for long, or need a program
-/// with the feature `fault-injection` and are skipped without it.
+/// Kinds that only a long run has: they restart the server, disturb it for long, or need a server
+/// with debug assertions and are skipped without them.
 const LONG: [Kind; 5] = [
     Kind::FillDisk,
     Kind::FillDescriptors,

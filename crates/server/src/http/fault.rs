@@ -1,6 +1,6 @@
 //! `POST /api/v1/faults`: makes a thread of this process fail, or its calendar jump, for tests.
 //!
-//! The route exists with the feature `fault-injection` only, which no release has.
+//! The route exists in a build with debug assertions only, which no release has.
 
 use std::time::Duration;
 

@@ -17,11 +17,10 @@ mod call;
 mod created;
 mod dashboard;
 mod extract;
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 mod fault;
 mod forwarded;
 mod health;
-#[cfg(feature = "otlp")]
 mod joins;
 pub(crate) mod metrics;
 mod openapi;
@@ -123,12 +122,10 @@ pub(crate) fn public(app: App) -> Router {
         .merge(api::routes().into_router())
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found);
-    #[cfg(feature = "otlp")]
     let router = router.layer(axum::middleware::from_fn(joins::admitted));
     let router = router
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers));
-    #[cfg(feature = "otlp")]
     let router = router.layer(from_fn_with_state(app.clone(), joins::trace));
     let router = router
         .layer(from_fn_with_state(app.clone(), refusals::note))
@@ -161,7 +158,7 @@ pub(crate) fn admin(app: App) -> Router {
 fn of_operators() -> Routes {
     let stuck = "A thread makes no progress";
     let routes = Routes::default();
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     let routes = routes.on(
         Method::POST,
         "/api/v1/faults",

@@ -12,23 +12,23 @@ pub(crate) fn now() -> SystemTime {
 }
 
 /// Returns `now`: no fault can be made in this build.
-#[cfg(not(feature = "fault-injection"))]
+#[cfg(not(debug_assertions))]
 const fn stepped(now: SystemTime) -> SystemTime {
     now
 }
 
 /// Sum of all steps in ms.
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 static STEPPED_MS: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
 
 /// Steps the calendar of this process by `ms`, as an operator steps that of the machine.
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 pub(crate) fn step(ms: i64) {
     STEPPED_MS.fetch_add(ms, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Returns `now` moved by all steps.
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 fn stepped(now: SystemTime) -> SystemTime {
     let ms = STEPPED_MS.load(std::sync::atomic::Ordering::Relaxed);
     let step = std::time::Duration::from_millis(ms.unsigned_abs());

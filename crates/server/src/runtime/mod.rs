@@ -52,7 +52,7 @@ pub(crate) use slots::{Key, Slots};
 pub(crate) use source_prefix::SourcePrefix;
 pub(crate) use source_rates::SourceRates;
 pub(crate) use subscription::StreamSubscription;
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 pub(crate) use supervision::Fault;
 pub use supervision::Panicked;
 pub(crate) use supervision::{

@@ -1,30 +1,28 @@
 //! Starts the export of traces and metrics.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::start_error::StartError;
 use crate::app::App;
+use crate::http::metrics;
+use crate::runtime::{Part, spawn_kept};
+use crate::telemetry::{Exporter, JoinQueue, TelemetryCounters, Text, queue};
+
+/// Time that a viewer waits for a keyframe before its trace is sent without one.
+const KEYFRAME_WAIT: Duration = Duration::from_secs(60);
 
 /// Starts the tasks that send traces and metrics; none without `telemetry.otlp`.
 ///
 /// # Errors
 /// Returns [`StartError`] if the certificates that the collector is trusted by cannot be used.
-#[cfg(feature = "otlp")]
 pub(super) fn start(
     app: &App,
     stopped: &watch::Receiver<bool>,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use crate::http::metrics;
-    use crate::runtime::{Part, spawn_kept};
-    use crate::telemetry::{Exporter, JoinQueue, TelemetryCounters, Text, queue};
-
-    /// Time that a viewer waits for a keyframe before its trace is sent without one.
-    const KEYFRAME_WAIT: Duration = Duration::from_secs(60);
-
     let config = app.settings.config.get();
     let Some(otlp) = &config.telemetry.otlp else {
         return Ok(Vec::new());
@@ -67,16 +65,4 @@ pub(super) fn start(
         tasks.push(spawn_kept(&app.supervisor, kept("metrics"), stopped, send));
     }
     Ok(tasks)
-}
-
-/// Starts nothing: this build sends no traces and metrics.
-///
-/// # Errors
-/// Returns none.
-#[cfg(not(feature = "otlp"))]
-pub(super) fn start(
-    _app: &App,
-    _stopped: &watch::Receiver<bool>,
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    Ok(Vec::new())
 }

@@ -27,7 +27,7 @@ const TIMEOUT_S_MAX: u64 = 60;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// Where OpenTelemetry's collector is, or null. Needs a build with the feature `otlp`.
+    /// Where OpenTelemetry's collector is, or null.
     #[serde(deserialize_with = "checked")]
     pub otlp: Option<Otlp>,
 }
@@ -90,8 +90,7 @@ fn glassline() -> String {
 }
 
 impl Otlp {
-    /// Checks the keys, for a build that has OpenTelemetry or not.
-    fn check(&self, is_built: bool) -> Result<(), OtlpError> {
+    fn check(&self) -> Result<(), OtlpError> {
         if self.endpoint.as_str().contains('?') {
             return Err(OtlpError::Query);
         }
@@ -115,18 +114,16 @@ impl Otlp {
         let is_ours = |name: &&String| ours.contains(&name.to_ascii_lowercase().as_str());
         match self.headers.keys().find(is_ours) {
             Some(bad) => Err(OtlpError::OurHeader(bad.clone())),
-            None if !is_built => Err(OtlpError::NotBuilt),
             None => Ok(()),
         }
     }
 }
 
-/// Reads the section, and refuses it in a build that cannot do what it says.
+/// Reads the section, and refuses keys that do not work.
 fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Otlp>, D::Error> {
     let otlp = Option::<Otlp>::deserialize(from)?;
     if let Some(otlp) = &otlp {
-        let is_built = cfg!(feature = "otlp");
-        otlp.check(is_built).map_err(D::Error::custom)?;
+        otlp.check().map_err(D::Error::custom)?;
     }
     Ok(otlp)
 }
@@ -134,10 +131,6 @@ fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Otlp>, D::Error>
 /// Keys of `telemetry.otlp` do not work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum OtlpError {
-    #[error(
-        "this glassline was built without OpenTelemetry: build it with `cargo build --release --features otlp`, or remove `telemetry.otlp`"
-    )]
-    NotBuilt,
     #[error("`endpoint` has no query: write it like http://127.0.0.1:4318")]
     Query,
     #[error("`interval_s` is 1 to {INTERVAL_S_MAX}")]
@@ -181,7 +174,6 @@ pub enum HeaderTextError {
 
 impl HeaderText {
     /// Returns the text, for the request that has to contain it.
-    #[cfg(feature = "otlp")]
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -250,19 +242,6 @@ mod tests {
     }
 
     #[test]
-    fn a_build_without_opentelemetry_says_so_and_what_to_do() {
-        let endpoint = "{\"endpoint\": \"http://127.0.0.1:4318\"}";
-        let otlp: super::Otlp = serde_json::from_str(endpoint).expect("a collector");
-        assert_eq!(otlp.check(true), Ok(()));
-        let error = otlp.check(false).expect_err("not built in").to_string();
-        assert!(
-            error.contains("--features otlp") && error.contains("remove"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    #[cfg(feature = "otlp")]
     fn headers_are_read_and_never_printed() {
         let text = "{endpoint: 'http://127.0.0.1:4318', headers: {authorization: 'Bearer s3cret'}}";
         let config = read(text).expect("a collector");

@@ -1,4 +1,4 @@
-//! Faults that only a server with the feature `fault-injection` can be told to make.
+//! Faults that only a server with debug assertions can be told to make.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Attack<'_> {
         .ask();
         match failure {
             Some(failure) => {
-                let text = format!("the server has no feature fault-injection ({failure})");
+                let text = format!("the server was built without debug assertions ({failure})");
                 self.outcome.skipped = Some(text);
                 false
             }

@@ -39,7 +39,6 @@ pub(super) fn in_front_of(router: Router, app: App) -> Router {
 
 async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Response {
     // A stranger must not write into the traces of others.
-    #[cfg(feature = "otlp")]
     if !is_from_proxy(&app, &request) {
         request.headers_mut().remove(super::joins::TRACEPARENT);
     }
@@ -68,7 +67,6 @@ async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Resp
 }
 
 /// Returns whether a request comes from a trusted proxy.
-#[cfg(feature = "otlp")]
 fn is_from_proxy(app: &App, request: &Request) -> bool {
     let config = app.config();
     let trusted = &config.http.trusted_proxies;

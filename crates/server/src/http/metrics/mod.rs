@@ -13,7 +13,6 @@ mod quic;
 mod reloads;
 mod rtsp;
 mod shards;
-#[cfg(feature = "otlp")]
 mod telemetry;
 mod transcoding;
 mod webhook;
@@ -70,7 +69,6 @@ pub(crate) async fn text(app: &App) -> String {
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
     reloads::metrics(app, &mut text);
-    #[cfg(feature = "otlp")]
     telemetry::metrics(app, &mut text);
     metrics::process(&mut text);
     text

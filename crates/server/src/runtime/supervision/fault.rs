@@ -1,6 +1,6 @@
 //! Faults on request, for tests of the supervision with real processes.
 //!
-//! This file is compiled with the feature `fault-injection` only, which no release has.
+//! This file is compiled with debug assertions only, which no release has.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl Faults {
         }
         assert!(
             !self.panics.swap(false, Ordering::Relaxed),
-            "a panic was requested (fault-injection)"
+            "a panic was requested by a test"
         );
     }
 
@@ -57,7 +57,7 @@ impl Faults {
         assert!(
             !self.panics_serving.load(Ordering::Relaxed)
                 || !self.panics_serving.swap(false, Ordering::Relaxed),
-            "a panic for one peer was requested (fault-injection)"
+            "a panic for one peer was requested by a test"
         );
     }
 }
@@ -83,7 +83,7 @@ impl PointFaults {
             None => {}
             Some(Fault::Hang(time)) => std::thread::sleep(time),
             Some(Fault::Panic | Fault::PanicServing) => {
-                panic!("a panic at {point:?} was requested (fault-injection)")
+                panic!("a panic at {point:?} was requested by a test")
             }
         }
     }

@@ -4,7 +4,7 @@
 /// that of the variant, such as `quic-session`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
-    feature = "fault-injection",
+    debug_assertions,
     derive(serde::Deserialize, schemars::JsonSchema),
     serde(rename_all = "kebab-case")
 )]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 use super::fault::Faults;
 use super::part::Part;
 use crate::runtime::Counter;
@@ -34,7 +34,7 @@ pub(super) struct Pulse {
     /// Looks in a row at which `turns` had not changed.
     quiet_looks: AtomicU32,
     has_ended: AtomicBool,
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     pub(super) faults: Faults,
 }
 
@@ -79,7 +79,7 @@ impl Heartbeat {
         // Only this thread writes, so no atomic addition is needed.
         let turns = self.0.turns.load(Ordering::Relaxed);
         self.0.turns.store(turns.wrapping_add(1), Ordering::Relaxed);
-        #[cfg(feature = "fault-injection")]
+        #[cfg(debug_assertions)]
         self.0.faults.strike();
     }
 
@@ -93,7 +93,7 @@ impl Heartbeat {
         &self.0.thread
     }
 
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     pub(super) fn pulse(&self) -> &Arc<Pulse> {
         &self.0
     }
@@ -115,7 +115,7 @@ impl Pulse {
             seen: AtomicU64::new(0),
             quiet_looks: AtomicU32::new(0),
             has_ended: AtomicBool::new(false),
-            #[cfg(feature = "fault-injection")]
+            #[cfg(debug_assertions)]
             faults: Faults::default(),
         }
     }

@@ -12,7 +12,7 @@
 //! whose input led to it at best, never the media of other threads, and never a thread that is gone
 //! while the rest of the server goes on as if nothing had happened.
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 mod fault;
 mod fault_point;
 mod heartbeat;
@@ -25,7 +25,7 @@ mod supervisor;
 mod task;
 mod watchdog;
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 pub(crate) use fault::Fault;
 pub(crate) use fault_point::FaultPoint;
 pub(crate) use heartbeat::{Heartbeat, ThreadProgress};

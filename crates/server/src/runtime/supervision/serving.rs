@@ -1,10 +1,10 @@
 //! Whose input a polling thread handles at the moment.
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 use std::sync::Arc;
 
 use super::heartbeat::Heartbeat;
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 use super::heartbeat::Pulse;
 use crate::runtime::{Key, SessionId};
 
@@ -16,7 +16,7 @@ use crate::runtime::{Key, SessionId};
 pub(crate) struct Serving<K = Key> {
     peer: Option<K>,
     joining: Option<SessionId>,
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     pulse: Arc<Pulse>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum ServedPeer<K = Key> {
 impl<K> Serving<K> {
     /// Creates the state of the thread with this heartbeat.
     #[cfg_attr(
-        not(feature = "fault-injection"),
+        not(debug_assertions),
         expect(
             unused_variables,
             reason = "faults of a thread stand next to its pulse"
@@ -42,7 +42,7 @@ impl<K> Serving<K> {
         Self {
             peer: None,
             joining: None,
-            #[cfg(feature = "fault-injection")]
+            #[cfg(debug_assertions)]
             pulse: Arc::clone(heartbeat.pulse()),
         }
     }
@@ -51,7 +51,7 @@ impl<K> Serving<K> {
     #[inline]
     pub(crate) fn begin(&mut self, peer: K) {
         self.peer = Some(peer);
-        #[cfg(feature = "fault-injection")]
+        #[cfg(debug_assertions)]
         self.pulse.faults.strike_peer();
     }
 

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 use super::fault::{Fault, PointFaults};
 use super::fault_point::FaultPoint;
 use super::heartbeat::{Heartbeat, Pulse, ThreadProgress};
@@ -22,7 +22,7 @@ pub(crate) struct Supervisor {
     counters: [PartCounters; Part::ALL.len()],
     /// Why the server cannot go on; `None` while all is well.
     failure: watch::Sender<Option<String>>,
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     point_faults: PointFaults,
 }
 
@@ -32,7 +32,7 @@ impl Supervisor {
             pulses: Mutex::default(),
             counters: std::array::from_fn(|_| PartCounters::default()),
             failure: watch::Sender::new(None),
-            #[cfg(feature = "fault-injection")]
+            #[cfg(debug_assertions)]
             point_faults: PointFaults::default(),
         }
     }
@@ -142,25 +142,25 @@ impl Supervisor {
         }
     }
 
-    /// Fails in the way that a test has requested for `point`. Does nothing in a build without the
-    /// feature `fault-injection`.
+    /// Fails in the way that a test has requested for `point`. Does nothing in a build without
+    /// debug assertions.
     #[inline(always)]
     pub(crate) fn fault_point(&self, point: FaultPoint) {
-        #[cfg(feature = "fault-injection")]
+        #[cfg(debug_assertions)]
         self.point_faults.strike(point);
-        #[cfg(not(feature = "fault-injection"))]
+        #[cfg(not(debug_assertions))]
         let _ = point;
     }
 
     /// Makes the next task that reaches `point` fail in the way that `fault` says.
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     pub(crate) fn inject_at(&self, point: FaultPoint, fault: Fault) {
         self.point_faults.inject(point, fault);
     }
 
     /// Makes the thread `thread` fail in the way that `fault` says. Returns false if there is no
     /// thread of this name.
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     pub(crate) fn inject(&self, thread: &str, fault: Fault) -> bool {
         let pulses = self.lock();
         // A thread that has begun anew may be listed twice until the watchdog looks.

@@ -35,7 +35,6 @@ pub struct Shared {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(super) handles: OnceLock<Vec<Handle>>,
     /// Where the steps of joins are told; unset if joins are not traced.
-    #[cfg(feature = "otlp")]
     pub(crate) joins: OnceLock<crate::telemetry::JoinSender>,
 }
 
@@ -59,7 +58,6 @@ impl Shared {
             messages,
             supervisor,
             handles: OnceLock::new(),
-            #[cfg(feature = "otlp")]
             joins: OnceLock::new(),
         }
     }
@@ -129,16 +127,11 @@ impl Shared {
     }
 
     /// Follows the join of `peer`, if joins are traced.
-    #[cfg(feature = "otlp")]
     pub(in crate::sessions) fn follow(&self, peer: &mut Peer) {
         if let Some(joins) = self.joins.get() {
             peer.follow(joins.clone());
         }
     }
-
-    /// Follows no joins: this build traces none.
-    #[cfg(not(feature = "otlp"))]
-    pub(in crate::sessions) const fn follow(&self, _peer: &mut Peer) {}
 
     /// Returns the handles of all shards.
     pub fn shards(&self) -> &[Handle] {

@@ -181,7 +181,7 @@ fn an_offer_whose_handshake_is_not_done_keeps_no_place() {
     threads.join();
 }
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 #[test]
 fn a_panic_costs_one_stream_a_moment_and_three_of_them_its_audio() {
     use crate::runtime::Fault;

@@ -212,7 +212,6 @@ impl StreamSender {
     }
 
     /// Returns whether video waits to be sent, which begins with a keyframe.
-    #[cfg(feature = "otlp")]
     pub(crate) fn has_video_waiting(&self) -> bool {
         let mut video = self.tracks.iter().filter(|it| it.kind() == Kind::Video);
         video.any(|it| it.front().is_some())
