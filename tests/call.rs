@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
         run: two_processes_hear_each_other,
     },
     Test {
-        name: "call::two_processes_account_for_the_same_frames_alike",
+        name: "alone::call::two_processes_account_for_the_same_frames_alike",
         needs: &[],
         run: two_processes_account_for_the_same_frames_alike,
     },

@@ -90,11 +90,10 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 
 fn trial(test: &Test, announce: bool) -> Trial {
     let test = *test;
-    let run = test.run;
-    let missing = test.needs.iter().find_map(|peer| {
-        let reason = peer.absence()?;
-        Some((reason, peer.may_be_missing() || is_skip()))
-    });
+    let missing = test
+        .needs
+        .iter()
+        .find_map(|peer| Some((peer.absence()?, peer.may_be_missing() || is_skip())));
     match missing {
         None => {
             let run = move || sharing::run(test).map_err(|failed| point_to_logs(&failed));
@@ -104,7 +103,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
             if announce {
                 println!("skipped {}: {reason}", test.name);
             }
-            Trial::test(test.name, run).with_ignored_flag(true)
+            Trial::test(test.name, test.run).with_ignored_flag(true)
         }
         Some((reason, false)) => Trial::test(test.name, move || Err(reason.into())),
     }

@@ -1,6 +1,6 @@
 //! The product with real peers, from the outside: the built binary, over sockets.
 //!
-//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Five
+//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Four
 //! tests run at a time, or one of a module `alone`, which observes real time; deadlines are long, since
 //! timings are measured by benchmarks. `cargo xtask soak` runs the long forms, in modules `soak`.
 
@@ -78,8 +78,8 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Most of them wait for a browser or for a player, so that two cores hold five.
-    arguments.test_threads.get_or_insert(5);
+    // Most of them wait for a browser or for a player, so that two cores hold four.
+    arguments.test_threads.get_or_insert(4);
     let tests = [
         commands::TESTS,
         dashboard::TESTS,
