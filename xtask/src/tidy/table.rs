@@ -167,6 +167,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("session", &["demux", "dtls", "ice", "sdp", "srtp", "transport_address", "turn"]),
     ]),
     ("voice", &[
+        ("marker", &[]),
         ("codec", &[]),
         ("playout_buffer", &["codec"]),
         ("pitch", &["playout_buffer"]),

@@ -50,7 +50,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "telemetry_dropped_joins_total",
         "counter",
-        "Traces of joins that were lost: the queue was full, a part was missing, or the collector did not take them.",
+        "Traces of joins that were lost: full queue, missing part, or not taken by the collector.",
     );
     let reasons = [
         ("queue", &counters.queue_full),
