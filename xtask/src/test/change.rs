@@ -30,6 +30,13 @@ impl Change {
         Self { functions }
     }
 
+    /// A change of these functions.
+    #[cfg(test)]
+    pub(super) fn of(functions: &[&str]) -> Self {
+        let functions = functions.iter().map(|it| (*it).to_owned()).collect();
+        Self { functions }
+    }
+
     /// Returns whether the change adds or touches the test `name`, such as `rtsp::tests::plays`.
     pub(super) fn touches(&self, name: &str) -> bool {
         let function = name.rsplit("::").next().unwrap_or(name);
@@ -215,9 +222,7 @@ diff --git a/README.md b/README.md
 
     #[test]
     fn a_test_is_touched_by_the_name_of_its_function() {
-        let change = Change {
-            functions: ["plays".to_owned()].into(),
-        };
+        let change = Change::of(&["plays"]);
         assert!(change.touches("rtsp::tests::plays") && change.touches("plays"));
         assert!(!change.touches("rtsp::replays"));
     }

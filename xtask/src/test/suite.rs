@@ -270,3 +270,117 @@ impl Progress {
         let _ = std::io::stdout().flush();
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    const CONDITIONS: Conditions = Conditions {
+        with_peers: true,
+        seed: 7,
+    };
+
+    /// A folder with a program whose only test, `a::NAME`, fails at its first runs. Removed when dropped.
+    struct Luck {
+        folder: PathBuf,
+        program: Executable,
+    }
+
+    impl Luck {
+        fn new(name: &str, failures: u32) -> Self {
+            let id = std::process::id();
+            let folder = std::env::temp_dir().join(format!("xtask-luck-{id}-{name}-{failures}"));
+            fs::create_dir_all(&folder).expect("a folder");
+            let script = format!(
+                "#!/bin/sh\n\
+                 runs=$(cat runs 2>/dev/null || echo 0); echo $((runs + 1)) > runs\n\
+                 if [ $runs -ge {failures} ]; then\n\
+                 echo 'test a::{name} ... ok'; echo 'test result: ok.'; exit\n\
+                 fi\n\
+                 echo 'test a::{name} ... FAILED'\n\
+                 printf 'failures:\\n\\n---- a::{name} stdout ----\\nno luck\\n\\n'\n\
+                 echo 'test result: FAILED.'; exit 101\n"
+            );
+            let path = folder.join("program");
+            fs::write(&path, script).expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+            let program = Executable {
+                package: "luck".to_owned(),
+                target: "luck".to_owned(),
+                is_bench: false,
+                is_unit: true,
+                path,
+                folder: folder.clone(),
+            };
+            Self { folder, program }
+        }
+    }
+
+    impl Drop for Luck {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// Runs the programs and tries again what failed; returns the problems and the flaky tests.
+    fn judged(programs: &[Luck], change: &Change) -> (Vec<String>, Vec<String>) {
+        let mut results = Results::default();
+        for luck in programs {
+            let command = program::command(&luck.program, &[], CONDITIONS);
+            results.take(&luck.program, program::run(command, |_| ()));
+        }
+        results.try_again(CONDITIONS, change);
+        let flaky = results.tests.flaky();
+        let flaky = flaky
+            .iter()
+            .map(|it| format!("{} {} {}", it.name, it.seed, it.output));
+        (results.problems, flaky.collect())
+    }
+
+    #[test]
+    fn a_test_that_passes_at_its_second_try_is_listed_with_seed_and_output() {
+        let (problems, flaky) = judged(&[Luck::new("once", 1)], &Change::default());
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(flaky, ["a::once 7 no luck"]);
+    }
+
+    #[test]
+    fn a_test_that_fails_twice_fails_the_run() {
+        let (problems, flaky) = judged(&[Luck::new("never", 2)], &Change::default());
+        assert_eq!(problems, ["a::never: failed twice:\nno luck"]);
+        assert!(flaky.is_empty());
+    }
+
+    #[test]
+    fn a_test_that_the_change_touches_has_no_second_try() {
+        let luck = Luck::new("touched", 1);
+        let (problems, _) = judged(&[luck], &Change::of(&["touched"]));
+        assert!(problems[0].contains("no second try"), "{problems:?}");
+    }
+
+    #[test]
+    fn more_than_three_second_tries_fail_the_run() {
+        let programs = ["b", "c", "d", "e"].map(|name| Luck::new(name, 1));
+        let (problems, flaky) = judged(&programs[..3], &Change::default());
+        assert!(problems.is_empty() && flaky.len() == 3, "{problems:?}");
+        let programs = ["f", "g", "h", "i"].map(|name| Luck::new(name, 1));
+        let (problems, flaky) = judged(&programs, &Change::default());
+        assert_eq!((problems.len(), flaky.len()), (1, 4), "{problems:?}");
+    }
+
+    #[test]
+    fn a_program_that_dies_is_run_again() {
+        let luck = Luck::new("dies", 0);
+        let path: &Path = &luck.program.path;
+        let script = "#!/bin/sh\nif [ -e ran ]; then echo 'test a ... ok'; echo 'test result: ok.'\n\
+                      else touch ran; kill -9 $$; fi\n";
+        fs::write(path, script).expect("a file");
+        let (problems, flaky) = judged(&[luck], &Change::default());
+        assert_eq!(problems, Vec::<String>::new());
+        assert!(flaky[0].contains("signal: 9"), "{flaky:?}");
+    }
+}
