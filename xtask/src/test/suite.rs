@@ -285,15 +285,16 @@ mod tests {
     };
 
     /// A folder with a program whose only test, `a::NAME`, fails at its first runs. Removed when dropped.
-    struct Luck {
+    struct Unsteady {
         folder: PathBuf,
         program: Executable,
     }
 
-    impl Luck {
+    impl Unsteady {
         fn new(name: &str, failures: u32) -> Self {
             let id = std::process::id();
-            let folder = std::env::temp_dir().join(format!("xtask-luck-{id}-{name}-{failures}"));
+            let folder =
+                std::env::temp_dir().join(format!("xtask-unsteady-{id}-{name}-{failures}"));
             fs::create_dir_all(&folder).expect("a folder");
             let script = format!(
                 "#!/bin/sh\n\
@@ -302,15 +303,15 @@ mod tests {
                  echo 'test a::{name} ... ok'; echo 'test result: ok.'; exit\n\
                  fi\n\
                  echo 'test a::{name} ... FAILED'\n\
-                 printf 'failures:\\n\\n---- a::{name} stdout ----\\nno luck\\n\\n'\n\
+                 printf 'failures:\\n\\n---- a::{name} stdout ----\\nno camera\\n\\n'\n\
                  echo 'test result: FAILED.'; exit 101\n"
             );
             let path = folder.join("program");
             fs::write(&path, script).expect("a file");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
             let program = Executable {
-                package: "luck".to_owned(),
-                target: "luck".to_owned(),
+                package: "unsteady".to_owned(),
+                target: "unsteady".to_owned(),
                 is_bench: false,
                 is_unit: true,
                 path,
@@ -320,18 +321,18 @@ mod tests {
         }
     }
 
-    impl Drop for Luck {
+    impl Drop for Unsteady {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 
     /// Runs the programs and tries again what failed; returns the problems and the flaky tests.
-    fn judged(programs: &[Luck], change: &Change) -> (Vec<String>, Vec<String>) {
+    fn judged(programs: &[Unsteady], change: &Change) -> (Vec<String>, Vec<String>) {
         let mut results = Results::default();
-        for luck in programs {
-            let command = program::command(&luck.program, &[], CONDITIONS);
-            results.take(&luck.program, program::run(command, |_| ()));
+        for unsteady in programs {
+            let command = program::command(&unsteady.program, &[], CONDITIONS);
+            results.take(&unsteady.program, program::run(command, |_| ()));
         }
         results.try_again(CONDITIONS, change);
         let flaky = results.tests.flaky();
@@ -343,43 +344,43 @@ mod tests {
 
     #[test]
     fn a_test_that_passes_at_its_second_try_is_listed_with_seed_and_output() {
-        let (problems, flaky) = judged(&[Luck::new("once", 1)], &Change::default());
+        let (problems, flaky) = judged(&[Unsteady::new("once", 1)], &Change::default());
         assert_eq!(problems, Vec::<String>::new());
-        assert_eq!(flaky, ["a::once 7 no luck"]);
+        assert_eq!(flaky, ["a::once 7 no camera"]);
     }
 
     #[test]
     fn a_test_that_fails_twice_fails_the_run() {
-        let (problems, flaky) = judged(&[Luck::new("never", 2)], &Change::default());
-        assert_eq!(problems, ["a::never: failed twice:\nno luck"]);
+        let (problems, flaky) = judged(&[Unsteady::new("never", 2)], &Change::default());
+        assert_eq!(problems, ["a::never: failed twice:\nno camera"]);
         assert!(flaky.is_empty());
     }
 
     #[test]
     fn a_test_that_the_change_touches_has_no_second_try() {
-        let luck = Luck::new("touched", 1);
-        let (problems, _) = judged(&[luck], &Change::of(&["touched"]));
+        let unsteady = Unsteady::new("touched", 1);
+        let (problems, _) = judged(&[unsteady], &Change::of(&["touched"]));
         assert!(problems[0].contains("no second try"), "{problems:?}");
     }
 
     #[test]
     fn more_than_three_second_tries_fail_the_run() {
-        let programs = ["b", "c", "d", "e"].map(|name| Luck::new(name, 1));
+        let programs = ["b", "c", "d", "e"].map(|name| Unsteady::new(name, 1));
         let (problems, flaky) = judged(&programs[..3], &Change::default());
         assert!(problems.is_empty() && flaky.len() == 3, "{problems:?}");
-        let programs = ["f", "g", "h", "i"].map(|name| Luck::new(name, 1));
+        let programs = ["f", "g", "h", "i"].map(|name| Unsteady::new(name, 1));
         let (problems, flaky) = judged(&programs, &Change::default());
         assert_eq!((problems.len(), flaky.len()), (1, 4), "{problems:?}");
     }
 
     #[test]
     fn a_program_that_dies_is_run_again() {
-        let luck = Luck::new("dies", 0);
-        let path: &Path = &luck.program.path;
+        let unsteady = Unsteady::new("dies", 0);
+        let path: &Path = &unsteady.program.path;
         let script = "#!/bin/sh\nif [ -e ran ]; then echo 'test a ... ok'; echo 'test result: ok.'\n\
                       else touch ran; kill -9 $$; fi\n";
         fs::write(path, script).expect("a file");
-        let (problems, flaky) = judged(&[luck], &Change::default());
+        let (problems, flaky) = judged(&[unsteady], &Change::default());
         assert_eq!(problems, Vec::<String>::new());
         assert!(flaky[0].contains("signal: 9"), "{flaky:?}");
     }
