@@ -347,7 +347,7 @@ fn gstreamer_whip_check() -> Result<(), String> {
         .clone()
 }
 
-/// Path of Firefox.
+/// Path of Firefox on this machine.
 pub(crate) fn firefox() -> Result<PathBuf, String> {
     ["firefox-esr", "firefox"]
         .iter()

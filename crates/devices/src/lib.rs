@@ -19,9 +19,9 @@ pub const AVAILABLE: bool = cfg!(feature = "system");
 /// Names of the devices of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Names of microphones.
+    /// Names of the microphones, as the system orders them.
     pub microphones: Vec<String>,
-    /// Names of loudspeakers.
+    /// Names of the loudspeakers, as the system orders them.
     pub loudspeakers: Vec<String>,
 }
 

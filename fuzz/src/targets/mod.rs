@@ -73,7 +73,7 @@ mod whip;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// Reads one input.
+    /// Function that reads one input, and panics where the target finds a fault.
     pub(crate) run: fn(&[u8]),
 }
 

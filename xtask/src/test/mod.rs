@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(summary.finish()?)
 }
 
-/// What the command line asks for.
+/// Arguments of `cargo xtask test`.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     with_peers: bool,

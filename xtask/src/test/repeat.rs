@@ -9,7 +9,7 @@ use super::{drawn_seed, number};
 use crate::executables::Executable;
 use crate::{Failure, install};
 
-/// What the command line asks for.
+/// Arguments of `cargo xtask repeat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     /// Part of the names of the tests.
@@ -110,7 +110,7 @@ fn chosen<'a>(
     }
 }
 
-/// Runs so far.
+/// Number of failed runs, and time that each run took, shortest first.
 #[derive(Default)]
 struct Runs {
     failed: usize,

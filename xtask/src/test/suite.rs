@@ -59,14 +59,14 @@ struct Failure<'a> {
     output: String,
 }
 
-/// Results so far.
+/// Counts and failures of the programs that have run so far.
 #[derive(Default)]
 struct Results<'a> {
     tests: Tests,
     failures: Vec<Failure<'a>>,
     /// Programs that did not come to their end; none of their tests is counted.
     died: Vec<Failure<'a>>,
-    /// What has no second try.
+    /// Failures that fail the run, each with its reason.
     problems: Vec<String>,
 }
 

@@ -80,7 +80,7 @@ impl Ears {
     }
 }
 
-/// What is heard in real time, on a machine that has nothing else to do.
+/// Tests of sound in real time, which need a machine that has nothing else to do.
 mod alone {
     use super::*;
 

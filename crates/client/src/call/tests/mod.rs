@@ -200,7 +200,7 @@ fn all_found(delays: &[Option<f64>], least: usize) -> Result<(), String> {
     }
 }
 
-/// What is heard in real time, on a machine that has nothing else to do.
+/// Tests of sound in real time, which need a machine that has nothing else to do.
 mod alone {
     use super::*;
 

@@ -14,7 +14,7 @@ fn marked() -> Audio {
     }
 }
 
-/// What is heard in real time, on a machine that has nothing else to do.
+/// Tests of sound in real time, which need a machine that has nothing else to do.
 mod alone {
     use super::*;
 

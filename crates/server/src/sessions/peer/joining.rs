@@ -132,7 +132,7 @@ fn kind_of(sender: &glassline_webrtc::Sender) -> Kind {
     sender.codec.kind()
 }
 
-/// What media has passed.
+/// Media of a peer that has passed so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     has_keyframe: bool,
