@@ -1,5 +1,6 @@
 //! Programs that run during a test: started, read, and ended with it.
 
+use std::borrow::BorrowMut;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -32,8 +33,12 @@ struct Lines {
 
 impl Running {
     /// Starts `command`; `name` is its name in failures.
-    pub(crate) fn start(name: &str, mut command: Command) -> Result<Running, String> {
+    pub(crate) fn start(
+        name: &str,
+        mut command: impl BorrowMut<Command>,
+    ) -> Result<Running, String> {
         let mut child = command
+            .borrow_mut()
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -34,6 +34,9 @@ const CHROMIUM_FLAGS: [&str; 9] = [
     "--disable-renderer-backgrounding",
 ];
 
+/// Line of a driver that ends because another program has the port.
+const PORT_TAKEN: &str = "IPv4 port not available";
+
 impl Browser {
     pub(crate) fn start() -> Result<Browser, String> {
         Self::start_with(&[])
@@ -56,17 +59,29 @@ impl Browser {
     }
 
     /// Starts a driver by `command`, reaches it at `host`, and has it start a browser with `flags`.
+    ///
+    /// The driver lets the system choose a port of `[::1]` and then wants this port of `127.0.0.1`
+    /// too, which another program may have: the driver then ends, and is started again.
     pub(crate) fn start_driver(
         mut command: Command,
         host: &str,
         flags: &[String],
     ) -> Result<Browser, String> {
         command.arg("--port=0");
-        let driver = Running::start("chromedriver", command)?;
-        let port: u16 = driver.wait_for_line(Duration::from_secs(120), |line| {
-            let (_, rest) = line.split_once("started successfully on port ")?;
-            rest.trim_end_matches('.').parse().ok()
-        })?;
+        let mut starts_left = 5;
+        let (driver, port) = loop {
+            let driver = Running::start("chromedriver", &mut command)?;
+            let port = driver.wait_for_line(Duration::from_secs(120), |line| {
+                let (_, rest) = line.split_once("started successfully on port ")?;
+                rest.trim_end_matches('.').parse::<u16>().ok()
+            });
+            starts_left -= 1;
+            match port {
+                Ok(port) => break (driver, port),
+                Err(error) if starts_left == 0 || !error.contains(PORT_TAKEN) => return Err(error),
+                Err(_) => {}
+            }
+        };
         let driver_url = format!("http://{host}:{port}");
         let usual = CHROMIUM_FLAGS.iter().map(|flag| (*flag).to_owned());
         let flags: Vec<String> = usual.chain(flags.iter().cloned()).collect();

@@ -316,23 +316,34 @@ fn slow_core() -> Result<(), Failed> {
         raw.flush().await.map_err(text)?;
         // The core reads nothing until all were offered: no more are dropped for a while.
         let patience = tokio::time::Instant::now() + Duration::from_secs(30);
-        let mut before = 0;
+        let mut dropped = 0;
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            let dropped = slow.engine.status().dropped.beats;
-            if dropped == before && dropped > BEATS / 2 {
+            let before = dropped;
+            dropped = slow.engine.status().dropped.beats;
+            if dropped == before && dropped > 0 {
                 break;
             }
-            before = dropped;
             if tokio::time::Instant::now() > patience {
                 return Err(format!("{:?}", slow.engine.status()));
             }
         }
         let mut read = 0;
-        while slow.inputs.try_next().is_some() {
-            read += 1;
+        while let Some(input) = slow.inputs.try_next() {
+            read += u64::from(matches!(input, Input::Incoming(Incoming::Beat { .. })));
         }
-        assert!(read <= 2_049, "the queue had {read} beats");
+        assert!(read <= 2_048, "the queue had {read} beats");
+        // On a busy machine the client of NATS drops beats too, before the engine reads them. The
+        // client does not count them, and the engine warns.
+        let status = slow.engine.status();
+        if status.warnings.is_empty() {
+            assert_eq!(read + dropped, BEATS, "each beat is read or counted");
+        } else {
+            assert!(
+                status.warnings[0].contains("some were dropped"),
+                "{status:?}"
+            );
+        }
         assert_eq!(slow.engine.status().connects, 1, "and the connection stays");
         slow.put("x", "1", None).await.map_err(text)?;
 
