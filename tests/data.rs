@@ -18,6 +18,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: two_processes_tell_the_same_run_as_json_rows_and_a_chart,
     },
     Test {
+        name: "soak::data::half_a_minute_of_messages_keeps_its_goodput",
+        needs: &[],
+        run: half_a_minute_of_messages_keeps_its_goodput,
+    },
+    Test {
         name: "data::chromium_runs_the_test_in_the_page",
         needs: &[Peer::Chromium],
         run: chromium_runs_the_test_in_the_page,
@@ -66,8 +71,13 @@ impl Serving {
 
 /// Runs `bench data` against `url` for two seconds; returns the JSON, or the output of a failure.
 fn measured(url: &str, flags: &[&str]) -> Result<Result<Value, String>, String> {
+    measured_for("2s", url, flags)
+}
+
+/// Runs `bench data` against `url` for `time`, as [`measured`] does.
+fn measured_for(time: &str, url: &str, flags: &[&str]) -> Result<Result<Value, String>, String> {
     let json = write_file(&unique("data.json"), b"")?;
-    let mut arguments = vec!["bench", "data", url, "--time", "2s", "--interval", "250ms"];
+    let mut arguments = vec!["bench", "data", url, "--time", time, "--interval", "250ms"];
     arguments.extend(["--json", &json]);
     arguments.extend(flags);
     let mut running = Running::start("bench data", glassline(&arguments))?;
@@ -109,6 +119,25 @@ fn two_processes_tell_the_same_run_as_json_rows_and_a_chart() -> Result<(), Fail
     )?;
     let chart = std::fs::read_to_string(&svg)?;
     ensure(chart.starts_with("<svg"), "a chart", &report)
+}
+
+/// The goodput of each of six spells of five seconds is at least half of the median's.
+fn half_a_minute_of_messages_keeps_its_goodput() -> Result<(), Failed> {
+    let serving = Serving::start()?;
+    for direction in ["down", "up"] {
+        let report = measured_for("30s", &serving.url, &["--direction", direction])??;
+        let goodput = |it: &Value| it["goodput_mbps"].as_f64().unwrap_or(0.0);
+        let intervals = report["intervals"].as_array().map_or(&[][..], |it| it);
+        ensure(intervals.len() >= 110, "half a minute", &report)?;
+        let spells = intervals.chunks(intervals.len().div_ceil(6));
+        let mut spells: Vec<f64> = spells
+            .map(|it| it.iter().map(goodput).sum::<f64>() / it.len() as f64)
+            .collect();
+        spells.sort_by(f64::total_cmp);
+        println!("{direction}: {spells:.0?} Mbit/s in spells of five seconds");
+        ensure(spells[0] > spells[3] / 2.0, "the least spell", &report)?;
+    }
+    Ok(())
 }
 
 fn chromium_runs_the_test_in_the_page() -> Result<(), Failed> {

@@ -95,7 +95,10 @@ fn chosen<'a>(
         if !name.contains(&request.package) {
             continue;
         }
-        let tests = program::list(program, &[&request.test])?;
+        let mut tests = program::list(program, &[&request.test])?;
+        // An ignored test would be counted as a run that did not fail.
+        let ignored = program::list(program, &[&request.test, "--ignored"])?;
+        tests.retain(|it| !ignored.contains(it));
         if !tests.is_empty() {
             println!("{name}: {}", Vec::from_iter(tests).join(", "));
             chosen.push(program);

@@ -1,7 +1,6 @@
 //! Long calls over bad paths, and the state that remains when the path is good again.
 //!
-//! The lengths here suit every day; the environment variable `VOICE_MINUTES` sets others. A
-//! thorough run takes 2,880 without a codec and 60 for the whole chain.
+//! The tests take a round or two of trouble, their long forms hours.
 
 use std::time::Duration;
 
@@ -160,30 +159,52 @@ fn recover<E: Encoder, D: Decoder>(
     call.encoded_peak.take()
 }
 
-/// Length in minutes: `usual`, unless `VOICE_MINUTES` sets another.
-fn minutes(usual: u64) -> u64 {
-    let configured = std::env::var("VOICE_MINUTES").ok();
-    configured.and_then(|it| it.parse().ok()).unwrap_or(usual)
+/// A call without codec and pre-processing for `minutes` minutes, whose clocks differ by 2 × `ppm`.
+fn without_a_codec(ppm: f64, minutes: u64) {
+    let mut speaker = speaker::Config::new(mono(16_000));
+    speaker.preprocess = preprocess::Config::OFF;
+    let listener = listener::Config::new(mono(16_000));
+    let codec = L16::new(mono(opus::RATE));
+    let make = |format, _| Ok(L16::new(format));
+    let periods = (160, 40);
+    let mut call = Call::with(speaker, codec, listener, make, periods, (ppm, -ppm));
+    endure(&mut call, minutes, Duration::from_millis(10));
+}
+
+/// A call of the whole chain for `minutes` minutes.
+fn of_the_whole_chain(minutes: u64) {
+    let speaker = speaker::Config::new(mono(48_000));
+    let listener = listener::Config::new(mono(48_000));
+    let mut call = Call::new(speaker, listener, (120, 120), (200.0, 0.0));
+    endure(&mut call, minutes, opus::Frame::Ms10.duration());
 }
 
 #[test]
-fn hours_without_a_codec_end_like_the_first_minute() {
+fn minutes_without_a_codec_end_like_the_first_seconds() {
     for ppm in [200.0, -200.0] {
-        let mut speaker = speaker::Config::new(mono(16_000));
-        speaker.preprocess = preprocess::Config::OFF;
-        let listener = listener::Config::new(mono(16_000));
-        let codec = L16::new(mono(opus::RATE));
-        let make = |format, _| Ok(L16::new(format));
-        let periods = (160, 40);
-        let mut call = Call::with(speaker, codec, listener, make, periods, (ppm, -ppm));
-        endure(&mut call, minutes(8) / 2, Duration::from_millis(10));
+        without_a_codec(ppm, 4);
     }
 }
 
 #[test]
-fn an_hour_of_the_whole_chain_ends_like_the_first_minute() {
-    let speaker = speaker::Config::new(mono(48_000));
-    let listener = listener::Config::new(mono(48_000));
-    let mut call = Call::new(speaker, listener, (120, 120), (200.0, 0.0));
-    endure(&mut call, minutes(2), opus::Frame::Ms10.duration());
+fn a_round_of_trouble_for_the_whole_chain_ends_as_it_began() {
+    of_the_whole_chain(2);
+}
+
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "takes minutes; `cargo xtask soak` runs it"]
+    fn hours_without_a_codec_end_like_the_first_minute() {
+        for ppm in [200.0, -200.0] {
+            without_a_codec(ppm, 4 * 60);
+        }
+    }
+
+    #[test]
+    #[ignore = "takes minutes; `cargo xtask soak` runs it"]
+    fn an_hour_of_the_whole_chain_ends_like_the_first_minute() {
+        of_the_whole_chain(60);
+    }
 }
