@@ -4,11 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 use glassline_media::TrackIndex;
-use glassline_net::Options;
+use glassline_net::{BindError, Options};
+use glassline_rtsp::transport::Transport;
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
-/// Attempts to find an even port whose neighbor is free, too.
+use super::senders::{Senders, Stranger};
+use crate::ingest::{Reach, UdpPorts};
+
+/// Attempts to find an even port whose neighbor is free, too, among all ports.
 const ATTEMPTS: usize = 64;
 
 /// Longest datagram that is read, in bytes.
@@ -22,8 +26,26 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// RTCP (RFC 3550 §11). There are none if packets come within the connection.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    tracks: Vec<(TrackIndex, [UdpSocket; 2])>,
+    /// The ports that may be taken; `None` for any.
+    range: Option<UdpPorts>,
+    /// Where datagrams may be sent to.
+    reach: Reach,
+    tracks: Vec<TrackPorts>,
     buffer: Vec<u8>,
+}
+
+/// The ports of one track.
+#[derive(Debug)]
+struct TrackPorts {
+    /// Index of the track in the camera's description.
+    track: TrackIndex,
+    payload_types: Vec<u8>,
+    media: UdpSocket,
+    control: UdpSocket,
+    /// Who sends; `None` before the response to SETUP, and nothing is taken before.
+    senders: Option<Senders>,
+    /// The camera's ports, as far as it names them.
+    server: Option<(u16, u16)>,
 }
 
 /// Where a datagram arrived.
@@ -35,66 +57,95 @@ pub(super) struct Datagram {
 }
 
 impl Ports {
-    /// Binds the ports of a track at `local`, and returns their numbers.
-    pub(super) fn bind(&mut self, track: TrackIndex, local: IpAddr) -> io::Result<(u16, u16)> {
-        self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
-        let mut failure = None;
-        for _ in 0..ATTEMPTS {
-            let first = open(local, 0)?;
-            let port = first.local_addr()?.port();
-            // The neighbor below an odd port makes a pair as well.
-            let second = match open(local, port ^ 1) {
-                Ok(second) => second,
-                Err(error) => {
-                    failure = Some(error);
-                    continue;
-                }
-            };
-            let pair = match port.is_multiple_of(2) {
-                true => [first, second],
-                false => [second, first],
-            };
-            let [media, control] = pair;
-            let numbers = (media.local_addr()?.port(), control.local_addr()?.port());
-            self.tracks
-                .push((track, [into_tokio(media)?, into_tokio(control)?]));
-            return Ok(numbers);
+    /// Creates the ports of a session; none is open yet.
+    pub(super) fn new(range: Option<UdpPorts>, reach: Reach) -> Self {
+        Self {
+            range,
+            reach,
+            ..Self::default()
         }
-        Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
     }
 
-    /// Sends a datagram to each of the camera's ports of a track, so that firewalls and NATs on the
-    /// way let the answers pass.
-    pub(super) fn open_path(&self, track: TrackIndex, camera: IpAddr, server: (u16, u16)) {
-        let of_track = self.tracks.iter().find(|(of, _)| *of == track);
-        let Some((_, [media, control])) = of_track else {
+    /// Binds the ports of a track with these payload types at `local`, and returns their numbers.
+    pub(super) fn bind(
+        &mut self,
+        track: TrackIndex,
+        local: IpAddr,
+        payload_types: Vec<u8>,
+    ) -> io::Result<(u16, u16)> {
+        self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
+        let [media, control] = match self.range {
+            Some(range) => pair_within(range, local)?,
+            None => any_pair(local)?,
+        };
+        let numbers = (media.local_addr()?.port(), control.local_addr()?.port());
+        self.tracks.push(TrackPorts {
+            track,
+            payload_types,
+            media: into_tokio(media)?,
+            control: into_tokio(control)?,
+            senders: None,
+            server: None,
+        });
+        Ok(numbers)
+    }
+
+    /// Closes all ports.
+    pub(super) fn close(&mut self) {
+        self.tracks.clear();
+    }
+
+    /// Begins to take what `camera` sends for a track, whose `transport` is in the response to SETUP.
+    /// Sends a datagram to each of the ports that it names, so that firewalls and NATs on the way let the
+    /// packets pass.
+    pub(super) fn expect(&mut self, track: TrackIndex, camera: IpAddr, transport: &Transport) {
+        let Some(ports) = self.tracks.iter_mut().find(|it| it.track == track) else {
+            return;
+        };
+        let source = transport.source.as_deref();
+        let named = source.and_then(|source| source.parse().ok());
+        let payload_types = std::mem::take(&mut ports.payload_types);
+        let senders = Senders::new(camera, named, transport.ssrc, payload_types);
+        ports.senders = Some(senders);
+        ports.server = transport.server_port;
+        let Some((media, control)) = transport.server_port else {
             return;
         };
         // An empty RTP packet and an empty receiver report. Losing them does no harm where nothing
         // stands in the way.
         let rtp = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let report = [0x80, 201, 0, 1, 0, 0, 0, 0];
-        let _ = media.try_send_to(&rtp, SocketAddr::new(camera, server.0));
-        let _ = control.try_send_to(&report, SocketAddr::new(camera, server.1));
+        let named = named.filter(|ip| *ip != camera && self.reach.allows(*ip));
+        for host in [Some(camera), named].into_iter().flatten() {
+            let _ = ports.media.try_send_to(&rtp, SocketAddr::new(host, media));
+            let to = SocketAddr::new(host, control);
+            let _ = ports.control.try_send_to(&report, to);
+        }
     }
 
-    /// Waits for a datagram from `camera`; returns its length, too. Never returns without ports.
-    pub(super) async fn receive(&mut self, camera: IpAddr) -> (Datagram, usize) {
-        let Self { tracks, buffer } = self;
+    /// Waits for a datagram of the camera; returns its length, too. Never returns without ports.
+    pub(super) async fn receive(&mut self) -> (Datagram, usize) {
+        let Self { tracks, buffer, .. } = self;
         poll_fn(|context| {
-            for (track, sockets) in tracks.iter() {
-                for (is_control, socket) in [false, true].into_iter().zip(sockets) {
+            for ports in tracks.iter_mut() {
+                let sockets = [(false, &ports.media), (true, &ports.control)];
+                for (is_control, socket) in sockets {
                     loop {
                         let mut space = ReadBuf::new(buffer);
-                        match socket.poll_recv_from(context, &mut space) {
-                            Poll::Ready(Ok(from)) if from.ip() == camera => {
-                                let track = *track;
-                                let length = space.filled().len();
-                                return Poll::Ready((Datagram { track, is_control }, length));
-                            }
-                            // A stranger's datagram, or word of a port that is closed.
-                            Poll::Ready(_) => {}
+                        let from = match socket.poll_recv_from(context, &mut space) {
+                            Poll::Ready(Ok(from)) => from,
+                            // Word of a port that is closed.
+                            Poll::Ready(Err(_)) => continue,
                             Poll::Pending => break,
+                        };
+                        let bytes = space.filled();
+                        let is_taken = ports.senders.as_mut().is_some_and(|it| match is_control {
+                            true => it.takes_control(from, bytes),
+                            false => it.takes_media(from, bytes),
+                        });
+                        if is_taken {
+                            let track = ports.track;
+                            return Poll::Ready((Datagram { track, is_control }, bytes.len()));
                         }
                     }
                 }
@@ -108,18 +159,75 @@ impl Ports {
     pub(super) fn buffer(&self) -> &[u8] {
         &self.buffer
     }
+
+    /// Sends an RTCP packet to the sender of a track, unless no address of it is known.
+    pub(super) fn report(&self, track: TrackIndex, packet: &[u8]) {
+        let ports = self.tracks.iter().find(|it| it.track == track);
+        let Some((ports, senders)) = ports.and_then(|it| Some((it, it.senders.as_ref()?))) else {
+            return;
+        };
+        let to = senders.report_to(ports.server);
+        if let Some(to) = to.filter(|to| self.reach.allows(to.ip())) {
+            let _ = ports.control.try_send_to(packet, to);
+        }
+    }
+
+    /// Returns the latest sender of media that was not taken.
+    pub(super) fn stranger(&self) -> Option<Stranger> {
+        let senders = self.tracks.iter().filter_map(|it| it.senders.as_ref());
+        senders.filter_map(Senders::stranger).next()
+    }
+}
+
+/// Opens an even port and the next one, among all ports.
+fn any_pair(local: IpAddr) -> io::Result<[std::net::UdpSocket; 2]> {
+    let mut failure = None;
+    for _ in 0..ATTEMPTS {
+        let first = open(local, 0).map_err(named)?;
+        let port = first.local_addr()?.port();
+        // The neighbor below an odd port makes a pair as well.
+        match open(local, port ^ 1) {
+            Ok(second) if port.is_multiple_of(2) => return Ok([first, second]),
+            Ok(second) => return Ok([second, first]),
+            Err(error) => failure = Some(named(error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
+}
+
+/// Opens a pair of ports within `range`. The search begins anywhere, because late packets of an earlier
+/// session may still come to its ports.
+fn pair_within(range: UdpPorts, local: IpAddr) -> io::Result<[std::net::UdpSocket; 2]> {
+    let mut pairs: Vec<_> = range.pairs().collect();
+    let start = rand::random_range(0..pairs.len().max(1));
+    pairs.rotate_left(start);
+    for (media, control) in pairs {
+        let pair = open(local, media).and_then(|it| Ok([it, open(local, control)?]));
+        match pair {
+            Ok(pair) => return Ok(pair),
+            Err(BindError::InUse(_)) => {}
+            Err(error) => return Err(named(error)),
+        }
+    }
+    Err(io::Error::other(format!(
+        "all pairs of ports of {range} are in use: make the range larger (`udp_ports` of the source, or \
+         `rtsp.camera_udp_ports`)"
+    )))
 }
 
 /// Opens a port; any free one if `port` is 0. It is not known yet whether it will be one for media.
-fn open(local: IpAddr, port: u16) -> io::Result<std::net::UdpSocket> {
+fn open(local: IpAddr, port: u16) -> Result<std::net::UdpSocket, BindError> {
     let options = Options {
         receive_buffer: Some(RECEIVE_BUFFER_BYTES),
         segmentation: false,
         ..Options::default()
     };
-    let socket = glassline_net::UdpSocket::bind(SocketAddr::new(local, port), &options);
-    let socket = socket.map_err(|error| io::Error::other(error.to_string()))?;
+    let socket = glassline_net::UdpSocket::bind(SocketAddr::new(local, port), &options)?;
     Ok(socket.into_std())
+}
+
+fn named(error: BindError) -> io::Error {
+    io::Error::other(error.to_string())
 }
 
 fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {

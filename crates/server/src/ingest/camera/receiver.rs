@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
-use glassline_media::{MediaUnit, Track, TrackIndex};
+use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
 
 use crate::ingest::Assembler;
+use crate::ingest::feedback::Feedback;
 use crate::ingest::oversized::OversizedFrames;
 
 /// Publishes the packets of a playing camera.
@@ -18,6 +19,7 @@ pub(super) struct Receiver<'a> {
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
+    feedback: Feedback,
     assembler: Assembler,
     oversized: OversizedFrames,
     media_units: Vec<MediaUnit>,
@@ -34,6 +36,7 @@ impl<'a> Receiver<'a> {
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
         (stream, note): (&'a Arc<Stream>, SourceNote),
+        feedback: Feedback,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
@@ -48,12 +51,51 @@ impl<'a> Receiver<'a> {
             note,
             described,
             packets,
+            feedback,
             assembler: Assembler::new(tracks)?,
             oversized: OversizedFrames::default(),
             media_units: Vec::new(),
             publisher: None,
             last_received: now,
         })
+    }
+
+    /// Begins to receive and to report, because the camera granted PLAY.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.last_received = now;
+        self.feedback.start(now);
+    }
+
+    /// Returns the RTCP packets by which the server leaves, each with the index of the described track.
+    pub(super) fn goodbyes(&self) -> Vec<(TrackIndex, Vec<u8>)> {
+        let tracks = self.described.iter();
+        tracks
+            .map(|track| (*track, self.feedback.goodbye()))
+            .collect()
+    }
+
+    /// Returns the RTCP packets that are due now, each with the index of the described track. `spread` is
+    /// that of [`Feedback::poll`].
+    pub(super) fn poll_feedback(
+        &mut self,
+        now: Instant,
+        spread: f64,
+    ) -> Vec<(TrackIndex, Vec<u8>)> {
+        let is_wanted = self.feedback.asks_for_keyframes() && {
+            let is_damaged = self.assembler.take_damage();
+            let publisher = self.publisher.as_ref();
+            is_damaged || publisher.is_none_or(Publisher::keyframe_wanted)
+        };
+        if is_wanted {
+            self.feedback.set_keyframe_wanted(true);
+        }
+        let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
+        let due = self
+            .feedback
+            .poll(&mut self.packets, has_video, now, spread);
+        due.into_iter()
+            .map(|it| (self.described[it.track.get()], it.bytes))
+            .collect()
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -96,9 +138,11 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Returns when [`Self::publish`] must be called because a missing packet is overdue.
+    /// Returns when [`Self::publish`] must be called because a missing packet is overdue, or
+    /// [`Self::poll_feedback`] because reports are due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.packets.deadline()
+        let deadlines = [self.packets.deadline(), self.feedback.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Gives up missing packets that are overdue, and publishes the units that are complete.
@@ -128,6 +172,11 @@ impl<'a> Receiver<'a> {
                 }
                 None => continue,
             };
+            if media_unit.track == TrackIndex(0) && media_unit.keyframe {
+                // The keyframe answers a pending request.
+                self.feedback.set_keyframe_wanted(false);
+                let _ = publisher.keyframe_wanted();
+            }
             publisher.push(media_unit, now)?;
             if live_since.is_none() {
                 let (stream, tracks) = (self.stream.name(), self.assembler.tracks().len());

@@ -76,8 +76,11 @@ impl Running {
         let sources = spawn(
             &hub,
             parsed.collect(),
-            &codes,
-            &supervisor,
+            Surroundings {
+                codes: codes.clone(),
+                supervisor: Arc::clone(&supervisor),
+                udp_ports: None,
+            },
             stopped,
             Permit::default(),
         );
