@@ -259,14 +259,17 @@ mod tests {
         // packets have room.
         const PACKETS: usize = 150;
         let mut ports = Ports::default();
-        let (port, _) = ports.bind(TrackIndex(0), LOCAL).expect("a pair");
+        let (port, _) = ports.bind(TrackIndex(0), LOCAL, vec![7]).expect("a pair");
+        ports.expect(TrackIndex(0), LOCAL, &Transport::udp((0, 0)));
         let (camera, _) = socket();
+        let mut packet = [7; 1200];
+        packet[0] = 0x80;
         for _ in 0..PACKETS {
-            let sent = camera.send_to(&[7; 1200], (LOCAL, port));
+            let sent = camera.send_to(&packet, (LOCAL, port));
             assert_eq!(sent.expect("there is room"), 1200);
         }
         for number in 0..PACKETS {
-            let next = tokio::time::timeout(Duration::from_secs(5), ports.receive(LOCAL)).await;
+            let next = tokio::time::timeout(Duration::from_secs(5), ports.receive()).await;
             assert!(next.is_ok(), "only {number} packets of {PACKETS} were kept");
         }
     }
@@ -275,19 +278,24 @@ mod tests {
     async fn each_track_has_a_pair_of_ports_that_open_their_own_path() {
         let mut ports = Ports::default();
         let tracks = [TrackIndex(2), TrackIndex(5)];
-        let bound = tracks.map(|track| ports.bind(track, LOCAL).expect("a pair"));
+        let bound = tracks.map(|track| ports.bind(track, LOCAL, vec![96]).expect("a pair"));
         for (media, control) in bound {
             assert!(media.is_multiple_of(2));
             assert_eq!(control, media + 1);
         }
-        for socket in ports.tracks.iter().flat_map(|(_, pair)| pair) {
+        let sockets = ports.tracks.iter().flat_map(|it| [&it.media, &it.control]);
+        for socket in sockets {
             // The runtime learns that a socket is writable when it first waits.
             socket.writable().await.expect("a socket");
         }
         let ((media, media_port), (control, control_port)) = (socket(), socket());
-        ports.open_path(TrackIndex(3), LOCAL, (media_port, control_port));
+        let transport = Transport {
+            server_port: Some((media_port, control_port)),
+            ..Transport::udp((0, 0))
+        };
+        ports.expect(TrackIndex(3), LOCAL, &transport);
         for (track, numbers) in tracks.into_iter().zip(bound) {
-            ports.open_path(track, LOCAL, (media_port, control_port));
+            ports.expect(track, LOCAL, &transport);
             let opened = [&media, &control].map(|socket| {
                 let mut buffer = [0; 64];
                 let (count, from) = socket.recv_from(&mut buffer).expect("it was sent");
@@ -301,21 +309,31 @@ mod tests {
     async fn datagrams_of_the_camera_are_known_by_their_port_and_strangers_are_ignored() {
         let mut ports = Ports::default();
         let track = TrackIndex(1);
-        ports.bind(TrackIndex(0), LOCAL).expect("a pair");
-        let (media, control) = ports.bind(track, LOCAL).expect("a pair");
+        ports.bind(TrackIndex(0), LOCAL, vec![96]).expect("a pair");
+        let (media, control) = ports.bind(track, LOCAL, vec![96]).expect("a pair");
         let (camera, _) = socket();
+        let (report, packet) = (
+            [0x80, 200, 0, 1, 0, 0, 0, 7],
+            [&[0x80, 96][..], &[0; 10]].concat(),
+        );
+        let early = camera.send_to(&packet, (LOCAL, media));
+        early.expect("loopback takes it");
+        let nothing = tokio::time::timeout(Duration::from_millis(50), ports.receive()).await;
+        assert!(nothing.is_err(), "SETUP is not answered");
+        ports.expect(track, LOCAL, &Transport::udp((0, 0)));
         // Linux has all of 127.0.0.0/8 on loopback.
         if let Ok(stranger) = std::net::UdpSocket::bind(("127.0.0.2", 0)) {
             let _ = stranger.send_to(b"stranger", (LOCAL, media));
         }
-        for (port, text) in [(control, &b"report"[..]), (media, b"media")] {
+        for (port, bytes) in [(control, &report[..]), (media, &packet)] {
             camera
-                .send_to(text, (LOCAL, port))
+                .send_to(bytes, (LOCAL, port))
                 .expect("loopback takes it");
-            let (datagram, length) = ports.receive(LOCAL).await;
+            let (datagram, length) = ports.receive().await;
             assert_eq!(datagram.track, track);
             assert_eq!(datagram.is_control, port == control);
-            assert_eq!(&ports.buffer()[..length], text);
+            assert_eq!(&ports.buffer()[..length], bytes);
         }
+        assert_eq!(ports.stranger(), None, "the camera is heard");
     }
 }

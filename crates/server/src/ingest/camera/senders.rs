@@ -160,13 +160,13 @@ mod tests {
         packet
     }
 
-    fn senders(named: Option<IpAddr>, ssrc: Option<u32>) -> Senders {
+    fn make(named: Option<IpAddr>, ssrc: Option<u32>) -> Senders {
         Senders::new(ip(1), named, ssrc.map(Ssrc), vec![96, 97])
     }
 
     #[test]
     fn media_of_another_address_is_taken_from_the_first_sender_only() {
-        let mut senders = senders(None, None);
+        let mut senders = make(None, None);
         assert!(
             !senders.takes_media(at(3, 9), &packet(8, 7)),
             "not its type"
@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn an_announced_ssrc_keeps_others_out() {
-        let mut senders = senders(None, Some(7));
+        let mut senders = make(None, Some(7));
         assert!(!senders.takes_media(at(3, 9), &packet(96, 8)));
         let refused = Some(Stranger::OtherFormat { from: ip(3) });
         assert_eq!(senders.stranger(), refused);
         assert!(senders.takes_media(at(2, 9), &packet(97, 7)));
         assert_eq!(senders.stranger(), None);
-        let mut of_camera = super::tests::senders(None, Some(7));
+        let mut of_camera = make(None, Some(7));
         assert!(
             of_camera.takes_media(at(1, 9), &packet(96, 8)),
             "it is wrong"
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_named_source_is_the_only_other_address() {
-        let mut senders = senders(Some(ip(2)), None);
+        let mut senders = make(Some(ip(2)), None);
         assert!(!senders.takes_media(at(3, 9), &packet(96, 7)));
         let (from, named) = (ip(3), ip(2));
         let refused = Some(Stranger::Unnamed { from, named });
@@ -217,7 +217,7 @@ mod tests {
         assert!(!senders.takes_control(at(2, 8), &REPORT));
         assert!(senders.takes_control(at(1, 8), &REPORT));
         let any = IpAddr::from([0, 0, 0, 0]);
-        let mut anywhere = super::tests::senders(Some(any), None);
+        let mut anywhere = make(Some(any), None);
         assert!(anywhere.takes_media(at(3, 9), &packet(96, 7)));
     }
 
@@ -228,7 +228,7 @@ mod tests {
             datagrams in prop::collection::vec((1u8..4, 1u16..3, prop::collection::vec(any::<u8>(), 0..16)), 0..60),
             named in prop::option::of(1u8..4),
         ) {
-            let mut senders = senders(named.map(ip), None);
+            let mut senders = make(named.map(ip), None);
             let mut heard = std::collections::BTreeSet::new();
             for (host, port, mut bytes) in datagrams {
                 // Half of them look like RTP.

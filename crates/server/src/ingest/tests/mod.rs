@@ -1,4 +1,6 @@
+mod camera;
 mod pipe;
+mod scripted_camera;
 
 use std::path::PathBuf;
 use std::sync::Arc;
