@@ -211,7 +211,11 @@ impl fmt::Debug for SourceKeys {
 /// The form of an entry in the JSON schema.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "only its schema is used"
+)]
 pub(super) enum SourceSchema {
     Text(String),
     Keys(SourceKeys),

@@ -53,6 +53,12 @@ pub(crate) enum Failure {
     /// A redirection of the camera is not followed.
     #[error("{0}")]
     Redirection(String),
+    /// The URL that the camera redirected to asks for credentials, which are not for it.
+    #[error(
+        "it asks for a user and a password, and those of the source go neither to another host nor from \
+         rtsps:// to rtsp://; give the source {target}"
+    )]
+    Withheld { target: String },
     /// The URL that the camera redirected to fails.
     #[error("redirected to {target}: {failure}")]
     Redirected { target: String, failure: Box<Self> },
@@ -93,11 +99,8 @@ impl Failure {
     /// Returns the failure as that of `target`, to which the camera redirected.
     pub(super) fn at_target(self, target: String) -> Self {
         match self {
-            // The circle has its URLs in it.
-            Self::Redirection(why) if why.starts_with("the camera redirects") => {
-                Self::Redirection(why)
-            }
-            Self::Redirected { .. } => self,
+            // A redirection that is not followed has its URLs in it.
+            Self::Redirection(_) | Self::Redirected { .. } => self,
             other => Self::Redirected {
                 target,
                 failure: Box::new(other),

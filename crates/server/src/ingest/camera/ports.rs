@@ -183,13 +183,13 @@ impl Ports {
 fn any_pair(local: IpAddr) -> io::Result<[std::net::UdpSocket; 2]> {
     let mut failure = None;
     for _ in 0..ATTEMPTS {
-        let first = open(local, 0).map_err(named)?;
+        let first = open(local, 0).map_err(|error| named(&error))?;
         let port = first.local_addr()?.port();
         // The neighbor below an odd port makes a pair as well.
         match open(local, port ^ 1) {
             Ok(second) if port.is_multiple_of(2) => return Ok([first, second]),
             Ok(second) => return Ok([second, first]),
-            Err(error) => failure = Some(named(error)),
+            Err(error) => failure = Some(named(&error)),
         }
     }
     Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
@@ -206,7 +206,7 @@ fn pair_within(range: UdpPorts, local: IpAddr) -> io::Result<[std::net::UdpSocke
         match pair {
             Ok(pair) => return Ok(pair),
             Err(BindError::InUse(_)) => {}
-            Err(error) => return Err(named(error)),
+            Err(error) => return Err(named(&error)),
         }
     }
     Err(io::Error::other(format!(
@@ -226,7 +226,7 @@ fn open(local: IpAddr, port: u16) -> Result<std::net::UdpSocket, BindError> {
     Ok(socket.into_std())
 }
 
-fn named(error: BindError) -> io::Error {
+fn named(error: &BindError) -> io::Error {
     io::Error::other(error.to_string())
 }
 

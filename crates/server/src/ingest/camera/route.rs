@@ -49,12 +49,8 @@ impl Route {
 
     /// Returns why a camera that asks for credentials gets none.
     pub(super) fn withheld(&self) -> Option<Failure> {
-        let why = format!(
-            "it asks for a user and a password, and those of the source go neither to another host nor \
-             from rtsps:// to rtsp://; give the source {}",
-            self.target()
-        );
-        self.is_withheld.then_some(Failure::Redirection(why))
+        let target = self.target();
+        self.is_withheld.then_some(Failure::Withheld { target })
     }
 
     /// Returns the way on to `location`, an absolute URL to which the camera redirects.

@@ -8,8 +8,8 @@ use glassline_rtp::Header;
 /// The sender of a track's RTP and RTCP.
 ///
 /// Media comes from the address that the camera named as its source, or from the camera itself. Where no
-/// source was named, it may come from anywhere: the first datagram with a payload type of the track, and
-/// with the SSRC that was announced, says from where. From then on nobody else is heard.
+/// source was named, it may come from anywhere. The first datagram with a payload type of the track, and
+/// with the SSRC that was announced, says from where; from then on nobody else is heard.
 #[derive(Debug)]
 pub(super) struct Senders {
     camera: IpAddr,
@@ -69,19 +69,22 @@ impl Senders {
             self.stranger = Some(Stranger::Unnamed { from, named });
             return false;
         }
-        let is_of_track = Header::parse(bytes).is_ok_and(|header| {
-            // What the camera says of its own SSRC is often wrong.
-            let is_ssrc = self.ssrc.is_none_or(|ssrc| ssrc == header.ssrc);
-            self.payload_types.contains(&header.payload_type) && (is_known || is_ssrc)
-        });
-        if is_of_track {
+        let Ok(header) = Header::parse(bytes) else {
+            return false;
+        };
+        // What a camera says of its own SSRC is often wrong.
+        let is_ssrc = is_known || self.ssrc.is_none_or(|ssrc| ssrc == header.ssrc);
+        if is_ssrc && self.payload_types.contains(&header.payload_type) {
             self.media = Some(from);
             self.stranger = None;
-        } else {
+            return true;
+        }
+        if !is_known {
             let from = from.ip();
             self.stranger = Some(Stranger::OtherFormat { from });
         }
-        is_of_track
+        // What else comes from a known address is judged like packets within the connection.
+        is_known
     }
 
     /// Returns whether a datagram on the port of RTCP is the track's: it comes from the host of the
@@ -172,6 +175,11 @@ mod tests {
             "not its type"
         );
         assert!(!senders.takes_media(at(3, 9), b"noise"));
+        assert!(
+            senders.takes_media(at(1, 8), &packet(8, 7)),
+            "of the camera"
+        );
+        assert!(!senders.takes_media(at(1, 8), b"noise"));
         assert!(!senders.takes_control(at(2, 9), &REPORT), "unknown so far");
         assert!(senders.takes_media(at(2, 9), &packet(96, 7)));
         for stranger in [at(3, 9), at(1, 9), at(2, 10)] {
@@ -222,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes from wherever, there is one sender of media at most.
+        /// Whatever comes from wherever, a track has one sender of its format at most.
         #[test]
         fn one_sender_is_heard(
             datagrams in prop::collection::vec((1u8..4, 1u16..3, prop::collection::vec(any::<u8>(), 0..16)), 0..60),
@@ -236,7 +244,8 @@ mod tests {
                     bytes[0] = 0x80;
                     bytes[1] = 96;
                 }
-                if senders.takes_media(at(host, port), &bytes) {
+                let is_format = bytes.get(1) == Some(&96);
+                if senders.takes_media(at(host, port), &bytes) && is_format {
                     heard.insert((host, port));
                 }
                 senders.takes_control(at(host, port), &bytes);

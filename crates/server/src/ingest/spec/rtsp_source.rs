@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_quic::Trust;
@@ -22,7 +23,7 @@ pub struct RtspSource {
     /// UDP ports that the camera's packets may come to; `None` leaves the choice to the server.
     pub udp_ports: Option<UdpPorts>,
     /// Certificates of the camera that are accepted, for `rtsps://`.
-    pub trust: Trust,
+    pub trust: Arc<Trust>,
     /// Time without packets after which the camera counts as gone.
     pub timeout: Duration,
     /// Time without receivers after which the camera is left until somebody needs its stream;
@@ -129,7 +130,7 @@ impl RtspSource {
             password,
             transport: Transport::Tcp,
             udp_ports: None,
-            trust: Trust::System,
+            trust: Arc::default(),
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
@@ -191,15 +192,15 @@ impl RtspSource {
                     value: value.to_owned(),
                     wanted: "the SHA-256 of the camera's certificate, 64 hexadecimal digits",
                 })?;
-                self.trust = Trust::Pinned(pin);
+                self.trust = Arc::new(Trust::Pinned(pin));
             }
             ("insecure", value) => {
                 let is_insecure = switch("insecure", value, ON_OR_OFF)?;
-                match (is_insecure, &self.trust) {
+                match (is_insecure, &*self.trust) {
                     // A pin is stricter, and named on purpose.
                     (_, Trust::Pinned(_)) => {}
-                    (true, _) => self.trust = Trust::Anyone,
-                    (false, _) => self.trust = Trust::System,
+                    (true, _) => self.trust = Arc::new(Trust::Anyone),
+                    (false, _) => self.trust = Arc::default(),
                 }
             }
             ("timeout_s", value) => self.timeout = seconds("timeout_s", value)?,
@@ -236,7 +237,7 @@ impl fmt::Display for RtspSource {
             write!(f, "{separator}udp_ports={ports}")?;
             separator = '&';
         }
-        let trust = match &self.trust {
+        let trust = match &*self.trust {
             Trust::Pinned(pin) => Some(format!("sha256={pin}")),
             Trust::Anyone => Some("insecure".to_owned()),
             _ => None,

@@ -387,7 +387,7 @@ async fn receiver_reports_and_requests_for_keyframes_reach_the_camera() {
             for packet in rtcp::parse(&bytes) {
                 match packet.expect("well made") {
                     rtcp::Packet::ReceiverReport(it) => {
-                        has[0] |= it.reports.iter().any(|it| it.ssrc.0 == 0x2222)
+                        has[0] |= it.reports.iter().any(|it| it.ssrc.0 == 0x2222);
                     }
                     rtcp::Packet::SourceDescription(it) => has[1] |= !it.chunks[0].cname.is_empty(),
                     rtcp::Packet::PictureLossIndication(it) => has[2] |= it.media.0 == 0x2222,
