@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 use glassline_media::TrackIndex;
 
 use super::exchange::Exchange;
-use super::{Closed, Config, Event, RequestedTransport};
+use super::redirection;
+use super::{Closed, Config, Event, RequestedTransport, TEARDOWN_TIMEOUT};
 use crate::auth::{Authorizer, Challenge, User};
 use crate::message::{Message, Method, Request, Response, Status};
 use crate::output::Output;
@@ -45,6 +46,8 @@ pub(super) struct Core {
     pub(super) keeps_alive_by_parameter: bool,
     pub(super) keep_alive_at: Option<Instant>,
     pub(super) stray_frames: u64,
+    /// Whether the server still has the session of a client that has closed.
+    pub(super) owes_teardown: bool,
 }
 
 /// A track that the owner wants to play.
@@ -229,9 +232,8 @@ impl Core {
             Method::Teardown => self.close(Closed::ByServer),
             Method::Redirect => {
                 let location = request.headers.get("Location").unwrap_or_default();
-                self.close(Closed::Redirected {
-                    location: location.to_owned(),
-                });
+                let location = redirection::absolute(location, &self.url);
+                self.close(Closed::Redirected { location });
             }
             _ => {}
         }
@@ -244,19 +246,17 @@ impl Core {
         let Some(request) = self.exchange.complete(response.headers.cseq()) else {
             return;
         };
-        if self.state == State::Leaving {
-            return self.close(Closed::Left);
-        }
         let status = response.status;
+        if self.state == State::Leaving && status != Status::UNAUTHORIZED {
+            return self.part(now, &request, response);
+        }
         if status == Status::UNAUTHORIZED {
             return self.authenticate(now, request, response);
         }
         self.exchange.note_repeat(false);
         if status.is_redirect() {
-            let location = response.headers.get("Location").unwrap_or_default();
-            return self.close(Closed::Redirected {
-                location: location.to_owned(),
-            });
+            let location = redirection::target(&request, response, &self.url);
+            return self.close(Closed::Redirected { location });
         }
         let result = match (self.state, &request.method) {
             (State::Asking, Method::Options) => {
@@ -361,9 +361,7 @@ impl Core {
             });
         }
         check_status(&Method::Setup, response)?;
-        if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
-            self.session = Some(session);
-        }
+        self.learn_session(response);
         let transport = answered_transport(&wanted, response)?;
         if let (RequestedTransport::Interleaved, Some(channels)) =
             (wanted.transport, transport.interleaved)
@@ -403,8 +401,34 @@ impl Core {
         Ok(())
     }
 
+    fn learn_session(&mut self, response: &Response) {
+        if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
+            self.session = Some(session);
+        }
+    }
+
+    /// Handles a response that comes while the client leaves: that to TEARDOWN ends it, and a session
+    /// that a late response to SETUP begins is torn down.
+    fn part(&mut self, now: Instant, request: &Request, response: &Response) {
+        if request.method == Method::Setup && response.status.is_success() {
+            self.learn_session(response);
+            return self.tear_down(now);
+        }
+        self.close(Closed::Left);
+    }
+
+    /// Sends TEARDOWN, whose response ends the client.
+    pub(super) fn tear_down(&mut self, now: Instant) {
+        self.state = State::Leaving;
+        self.keep_alive_at = None;
+        self.exchange.abandon(TEARDOWN_TIMEOUT);
+        let url = self.control.clone();
+        self.send(now, Method::Teardown, &url, |_| {});
+    }
+
     pub(super) fn close(&mut self, reason: Closed) {
         if self.state != State::Closed {
+            self.owes_teardown = self.session.is_some() && reason.leaves_session();
             self.state = State::Closed;
             self.keep_alive_at = None;
             self.exchange.abandon(Duration::ZERO);

@@ -37,6 +37,7 @@ mod announcement;
 mod closed;
 mod core;
 mod exchange;
+mod redirection;
 
 pub use announcement::Announcement;
 pub use closed::Closed;
@@ -212,6 +213,7 @@ impl Client {
                 keeps_alive_by_parameter: true,
                 keep_alive_at: None,
                 stray_frames: 0,
+                owes_teardown: false,
             },
         }
     }
@@ -358,19 +360,20 @@ impl Client {
         channels.is_some_and(|(rtp, _)| self.core.output.push_frame(rtp, packet))
     }
 
-    /// Leaves: sends TEARDOWN if there is a session. [`Event::Closed`] follows after the
-    /// response, at the end of the connection, or after one second.
+    /// Leaves: sends TEARDOWN if there is a session, also one that this end gave up before
+    /// ([`Event::Closed`] then comes a second time). [`Event::Closed`] follows after the response, at the
+    /// end of the connection, or after one second.
     pub fn leave(&mut self, now: Instant) {
         let core = &mut self.core;
         match core.state {
-            State::Leaving | State::Closed => {}
-            State::SettingUp(_) | State::Starting | State::Playing => {
+            // The response names the session.
+            State::SettingUp(_) if core.session.is_none() => {
                 core.state = State::Leaving;
-                core.keep_alive_at = None;
-                core.exchange.abandon(TEARDOWN_TIMEOUT);
-                let url = core.control.clone();
-                core.send(now, Method::Teardown, &url, |_| {});
+                core.exchange.hasten(now + TEARDOWN_TIMEOUT);
             }
+            State::SettingUp(_) | State::Starting | State::Playing => core.tear_down(now),
+            State::Closed if core.owes_teardown => core.tear_down(now),
+            State::Leaving | State::Closed => {}
             State::Idle | State::Asking | State::Described => core.close(Closed::Left),
         }
     }
@@ -386,8 +389,8 @@ impl Client {
     }
 }
 
-/// Returns the name and password in a URL, percent-decoded.
-fn user_of(url: &Url) -> Option<User> {
+/// Returns the name and password in a URL, percent-decoded; `None` if it has no name.
+pub fn user_of(url: &Url) -> Option<User> {
     (!url.username().is_empty()).then(|| User {
         name: percent_decoded(url.username()),
         password: percent_decoded(url.password().unwrap_or_default()),

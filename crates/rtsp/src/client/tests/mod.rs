@@ -2,6 +2,7 @@
 //! gst-rtsp-server and MediaMTX.
 
 mod credentials;
+mod leaving;
 mod operations;
 mod publishing;
 

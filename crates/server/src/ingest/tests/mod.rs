@@ -1,4 +1,6 @@
+mod camera;
 mod pipe;
+mod scripted_camera;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,8 +78,11 @@ impl Running {
         let sources = spawn(
             &hub,
             parsed.collect(),
-            &codes,
-            &supervisor,
+            Surroundings {
+                codes: codes.clone(),
+                supervisor: Arc::clone(&supervisor),
+                udp_ports: None,
+            },
             stopped,
             Permit::default(),
         );
