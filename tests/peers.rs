@@ -90,11 +90,7 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 
 fn trial(test: &Test, announce: bool) -> Trial {
     let test = *test;
-    let missing = test
-        .needs
-        .iter()
-        .find_map(|peer| Some((peer.absence()?, peer.may_be_missing() || is_skip())));
-    match missing {
+    match missing(test.needs) {
         None => {
             let run = move || sharing::run(test).map_err(|failed| point_to_logs(&failed));
             Trial::test(test.name, run).with_ignored_flag(test.name.starts_with("soak::"))
@@ -109,7 +105,13 @@ fn trial(test: &Test, announce: bool) -> Trial {
     }
 }
 
-fn point_to_logs(failed: &Failed) -> Failed {
+/// Returns why one of `peers` is not available, and whether its tests are skipped for that.
+pub(crate) fn missing(peers: &[Peer]) -> Option<(String, bool)> {
+    let mut peers = peers.iter();
+    peers.find_map(|peer| Some((peer.absence()?, peer.may_be_missing() || is_skip())))
+}
+
+pub(crate) fn point_to_logs(failed: &Failed) -> Failed {
     let reason = failed.message().unwrap_or("no reason given");
     let folder = process::output_folder();
     format!(
