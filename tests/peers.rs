@@ -90,7 +90,11 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 
 fn trial(test: &Test, announce: bool) -> Trial {
     let test = *test;
-    match missing(test.needs) {
+    let missing = test
+        .needs
+        .iter()
+        .find_map(|peer| Some((peer.absence()?, peer.may_be_missing() || is_skip())));
+    match missing {
         None => {
             let run = move || sharing::run(test).map_err(|failed| point_to_logs(&failed));
             Trial::test(test.name, run).with_ignored_flag(test.name.starts_with("soak::"))
@@ -105,12 +109,6 @@ fn trial(test: &Test, announce: bool) -> Trial {
     }
 }
 
-/// Returns why one of `peers` is not available, and whether its tests are skipped for that.
-pub(crate) fn missing(peers: &[Peer]) -> Option<(String, bool)> {
-    let mut peers = peers.iter();
-    peers.find_map(|peer| Some((peer.absence()?, peer.may_be_missing() || is_skip())))
-}
-
 pub(crate) fn point_to_logs(failed: &Failed) -> Failed {
     let reason = failed.message().unwrap_or("no reason given");
     let folder = process::output_folder();
@@ -122,7 +120,7 @@ pub(crate) fn point_to_logs(failed: &Failed) -> Failed {
 }
 
 /// Whether `cargo xtask test --no-peers` asks for skips even on a build server.
-fn is_skip() -> bool {
+pub(crate) fn is_skip() -> bool {
     std::env::var_os(NO_PEERS).is_some()
         || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -149,7 +147,7 @@ impl Peer {
     }
 
     /// Reason why this peer is not available, if it is not.
-    fn absence(self) -> Option<String> {
+    pub(crate) fn absence(self) -> Option<String> {
         if std::env::var_os(NO_PEERS).is_some() {
             return Some("run without peers".to_owned());
         }

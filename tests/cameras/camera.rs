@@ -15,8 +15,8 @@ use glassline_rtsp::transport::Transport;
 
 use super::description::description;
 use super::device::Device;
-use super::feed::{Feed, Wire};
 use super::lock::Lock;
+use super::packet_source::{PacketSource, Wire};
 use super::quirk::{Answer, Quirk, Target};
 
 /// Something that the connection sends.
@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     lock: Lock,
     /// Where the packets of each track go.
     destinations: BTreeMap<usize, Destination>,
-    feed: Option<Feed>,
+    packets: Option<PacketSource>,
     playing_since: Option<Instant>,
     last_report: Instant,
     last_request: Instant,
@@ -50,14 +50,14 @@ pub(crate) struct Connection {
     output: VecDeque<Output>,
 }
 
-/// The place of a track's RTP; its RTCP goes to the next one.
+/// The server of a track's RTP; its RTCP goes to the next one.
 #[derive(Clone, Copy)]
 enum Destination {
     Channel(u8),
     Port(u16),
 }
 
-/// Session identifier.
+/// The identifier of every session.
 const SESSION: &str = "1234abcd";
 
 /// Time without a request after which a session ends, unless a quirk says otherwise. The packets of
@@ -75,7 +75,7 @@ impl Connection {
             device,
             reader: Reader::new(Demultiplexer::new(Limits::default(), 1 << 20)),
             destinations: BTreeMap::new(),
-            feed: None,
+            packets: None,
             playing_since: None,
             last_report: now,
             last_request: now,
@@ -126,7 +126,7 @@ impl Connection {
     /// Returns when [`Self::turn`] must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let since = self.playing_since?;
-        let due = self.feed.as_ref().map(|feed| since + feed.due());
+        let due = self.packets.as_ref().map(|packets| since + packets.due());
         due.into_iter().chain(self.end_due()).min()
     }
 
@@ -152,8 +152,12 @@ impl Connection {
             self.playing_since = None;
             return self.output.push_back(Output::Close);
         }
-        while let Some(feed) = self.feed.as_mut().filter(|feed| since + feed.due() <= now) {
-            for wire in feed.next() {
+        while let Some(packets) = self
+            .packets
+            .as_mut()
+            .filter(|packets| since + packets.due() <= now)
+        {
+            for wire in packets.next() {
                 self.send(wire);
             }
         }
@@ -222,7 +226,7 @@ impl Connection {
                     b"",
                 );
                 self.playing_since = Some(now);
-                (self.last_report, self.feed) = (now, Some(device.feed()));
+                (self.last_report, self.packets) = (now, Some(device.packets()));
             }
             Method::Teardown => {
                 self.has_session = false;
@@ -298,7 +302,10 @@ impl Connection {
     }
 
     fn set_up(&mut self, request: &Request, ports: Ports) {
-        let track = usize::from(request.uri.trim_end_matches('/').ends_with("trackID=1"));
+        let number = request.uri.trim_end_matches('/').rsplit_once("trackID=");
+        let Some(track) = number.and_then(|(_, number)| number.parse().ok()) else {
+            return self.reply(request, 404, &[], b"");
+        };
         let asked = request.headers.get("Transport").unwrap_or_default();
         let Some(transport) = Transport::parse_list(asked).into_iter().next() else {
             return self.reply(request, 461, &[], b"");
@@ -366,7 +373,11 @@ impl Connection {
         body: &[u8],
     ) {
         let number = i64::from(to.headers.cseq().unwrap_or_default()) + moved;
-        let mut head = format!("RTSP/1.0 {status} Answer\r\nCSeq: {number}\r\n");
+        let mut head = format!("RTSP/1.0 {status} Answer\r\n");
+        let is_redirect = (300..400).contains(&status);
+        if !(is_redirect && self.device.row.has(Quirk::RedirectUnnumbered)) {
+            head += &format!("CSeq: {number}\r\n");
+        }
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }

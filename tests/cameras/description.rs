@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::feed::{VIDEO_TYPE, sound_of};
 use super::media::Media;
-use super::quirk::Quirk;
+use super::packet_source::{VIDEO_TYPE, sound_of};
+use super::quirk::{Quirk, Sound};
 use super::row::{Row, Video};
 
 /// Returns the description of `row`'s tracks in Latin-1, in which a letter is one byte.
@@ -20,7 +20,7 @@ pub(crate) fn description(row: &Row, media: &Media) -> Vec<u8> {
          a=rtpmap:{number} {coding}\r\n{}a=control:trackID=0\r\n",
         parameters(row, media),
     );
-    text += &sound_of(row).map(|it| it.described()).unwrap_or_default();
+    text += &sound_of(row).map(Sound::described).unwrap_or_default();
     for quirk in row.quirks {
         match quirk {
             Quirk::AlsoDescribed(lines) => text += lines,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::feed::{Feed, sound_of};
 use super::media::Media;
+use super::packet_source::{PacketSource, sound_of};
 use super::row::{Row, Video};
 use super::sound::SoundTrack;
 
@@ -48,7 +48,7 @@ impl Device {
     }
 
     /// A stream from its beginning.
-    pub(crate) fn feed(&self) -> Feed {
-        Feed::new(self.row, Arc::clone(&self.media), self.sound.clone())
+    pub(crate) fn packets(&self) -> PacketSource {
+        PacketSource::new(self.row, Arc::clone(&self.media), self.sound.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! The pictures that the fake camera films, made by FFmpeg when a row first needs them.
+//! The frames that the fake camera films, made by FFmpeg when a row first needs them.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -8,22 +8,22 @@ use glassline_media::annexb;
 
 use super::row::{Film, Video};
 
-/// Pictures of a film, which the camera repeats without an end.
+/// Frames of a film, which the camera repeats without an end.
 pub(crate) struct Media {
     pub(crate) video: Video,
-    pub(crate) pictures: Vec<Picture>,
-    pub(crate) pictures_per_second: u32,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames_per_second: u32,
 }
 
-/// A coded picture.
+/// A coded frame.
 #[derive(Clone)]
-pub(crate) struct Picture {
+pub(crate) struct Frame {
     /// NAL units in the order of the stream, without delimiters.
     pub(crate) nals: Vec<Vec<u8>>,
     pub(crate) is_keyframe: bool,
 }
 
-/// Pictures a second of all films but one.
+/// Frames a second of all films but one.
 const RATE: u32 = 15;
 
 type Films = HashMap<(Film, Video), Arc<Media>>;
@@ -45,7 +45,7 @@ impl Media {
         let stream = match film {
             Film::BFramesAtFirst => {
                 // Both parts announce B-frames by their parameter sets; the second one has none,
-                // because each of its pictures is compared with the one before only.
+                // because each of its frames is compared with the one before only.
                 let first = encoded(video, 60, 1, "bframes=2:b-pyramid=none:b-adapt=0:keyint=60")?;
                 let second = encoded(
                     video,
@@ -60,44 +60,44 @@ impl Media {
             Film::LongGroups => encoded(video, RATE, 30, "bframes=0:keyint=450:min-keyint=450")?,
             Film::IntraRefresh => encoded(video, RATE, 20, "bframes=0:keyint=30:intra-refresh=1")?,
         };
-        let mut pictures = pictures(&stream, video);
+        let mut frames = frames(&stream, video);
         if film == Film::IntraRefresh {
-            cut_first_keyframe(&mut pictures, video);
+            cut_first_keyframe(&mut frames, video);
         }
-        let pictures_per_second = match film {
+        let frames_per_second = match film {
             Film::BFramesAtFirst => 60,
             _ => RATE,
         };
-        match pictures.is_empty() {
-            true => Err(format!("FFmpeg made no pictures of {film:?} in {video:?}")),
+        match frames.is_empty() {
+            true => Err(format!("FFmpeg made no frames of {film:?} in {video:?}")),
             false => Ok(Media {
                 video,
-                pictures,
-                pictures_per_second,
+                frames,
+                frames_per_second,
             }),
         }
     }
 
-    /// The number of the picture of index `at` in the order of presentation, from any beginning. Here
-    /// all B-frames are of H.264 and follow the picture that they are shown before.
+    /// The number of the frame of index `at` in the order of presentation, from any beginning. Here
+    /// all B-frames are of H.264 and follow the frame that they are shown before.
     pub(crate) fn shown_at(&self, at: usize) -> i64 {
-        let is_b = |picture: &Picture| {
-            let mut slices = picture.nals.iter().filter(|nal| self.video.is_slice(nal));
+        let is_b = |frame: &Frame| {
+            let mut slices = frame.nals.iter().filter(|nal| self.video.is_slice(nal));
             slices.all(|nal| self.video == Video::H264 && nal[0] & 0x60 == 0)
         };
-        let moved = match is_b(&self.pictures[at]) {
+        let moved = match is_b(&self.frames[at]) {
             true => -1,
             false => {
-                let behind = self.pictures[at + 1..].iter();
+                let behind = self.frames[at + 1..].iter();
                 behind.take_while(|it| is_b(it)).count() as i64
             }
         };
         at as i64 + moved
     }
 
-    /// Parameter sets of the first picture.
+    /// Parameter sets of the first frame.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &[u8]> {
-        let nals = self.pictures[0].nals.iter().map(Vec::as_slice);
+        let nals = self.frames[0].nals.iter().map(Vec::as_slice);
         nals.filter(|nal| self.video.is_set(nal))
     }
 }
@@ -160,13 +160,13 @@ impl Video {
 }
 
 /// A film without its beginning, as somebody sees it who comes later; its parameter sets stay.
-fn cut_first_keyframe(pictures: &mut Vec<Picture>, video: Video) {
-    let sets = pictures[0].nals.iter().filter(|nal| video.is_set(nal));
+fn cut_first_keyframe(frames: &mut Vec<Frame>, video: Video) {
+    let sets = frames[0].nals.iter().filter(|nal| video.is_set(nal));
     let sets: Vec<_> = sets.cloned().collect();
-    pictures.drain(..45);
-    let has_sets = pictures[0].nals.iter().any(|nal| video.is_set(nal));
+    frames.drain(..45);
+    let has_sets = frames[0].nals.iter().any(|nal| video.is_set(nal));
     if !has_sets {
-        pictures[0].nals.splice(0..0, sets);
+        frames[0].nals.splice(0..0, sets);
     }
 }
 
@@ -181,9 +181,9 @@ fn encoded(video: Video, rate: u32, seconds: u32, parameters: &str) -> Result<Ve
             format!("log-level=none:scenecut=0:open-gop=0:repeat-headers=1:{parameters}")
         }
     };
-    let picture = format!("testsrc2=size=320x180:rate={rate}");
+    let frame = format!("testsrc2=size=320x180:rate={rate}");
     let mut command = Command::new("ffmpeg");
-    command.args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", &picture]);
+    command.args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", &frame]);
     command.args(["-t", &seconds.to_string(), "-pix_fmt", "yuv420p"]);
     command.args(["-c:v", coder, "-preset", "veryfast", name, &parameters]);
     output(command.args(["-f", format, "-"]))
@@ -214,23 +214,23 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     }
 }
 
-fn pictures(stream: &[u8], video: Video) -> Vec<Picture> {
-    let mut pictures: Vec<Picture> = Vec::new();
+fn frames(stream: &[u8], video: Video) -> Vec<Frame> {
+    let mut frames: Vec<Frame> = Vec::new();
     let mut has_slice = true;
     for nal in annexb::nals(stream).filter(|nal| !video.is_delimiter(nal)) {
         let begins = !video.is_slice(nal) || video.is_first_slice(nal);
         if has_slice && begins {
             has_slice = false;
-            pictures.push(Picture {
+            frames.push(Frame {
                 nals: Vec::new(),
                 is_keyframe: false,
             });
         }
         has_slice |= video.is_slice(nal);
-        if let Some(picture) = pictures.last_mut() {
-            picture.is_keyframe |= video.begins_keyframe(nal);
-            picture.nals.push(nal.to_vec());
+        if let Some(frame) = frames.last_mut() {
+            frame.is_keyframe |= video.begins_keyframe(nal);
+            frame.nals.push(nal.to_vec());
         }
     }
-    pictures
+    frames
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::description::description;
 use super::device::Device;
-use super::feed::sound_of;
 use super::media::Media;
+use super::packet_source::sound_of;
 use super::row::{Row, Video};
 
 /// A publisher that runs. Dropping it ends its connection.
@@ -80,11 +80,11 @@ fn publish(device: &Device, url: &str, has_ended: &AtomicBool) -> Result<(), Str
         call.ask("SETUP", &format!("{url}/trackID={track}"), &transport, b"")?;
     }
     call.ask("RECORD", url, "Range: npt=0-\r\n", b"")?;
-    let (mut feed, begin) = (device.feed(), Instant::now());
+    let (mut packets, begin) = (device.packets(), Instant::now());
     while !has_ended.load(Ordering::Relaxed) {
-        let due = begin + feed.due();
+        let due = begin + packets.due();
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        for wire in feed.next() {
+        for wire in packets.next() {
             let channel = 2 * wire.track as u8 + u8::from(wire.is_control);
             let mut framed = vec![b'$', channel];
             framed.extend((wire.bytes.len() as u16).to_be_bytes());

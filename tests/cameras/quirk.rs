@@ -17,6 +17,8 @@ pub(crate) enum Quirk {
     ClosesAfterChallenge,
     /// DESCRIBE of any path is redirected with this status.
     Redirect(u16, Target),
+    /// The response that redirects has no CSeq.
+    RedirectUnnumbered,
     /// A second session is refused with 453 until the first one was ended by TEARDOWN.
     OneSession,
     /// TEARDOWN has no response.
@@ -42,29 +44,29 @@ pub(crate) enum Quirk {
     /// A track of this sound is described and sent.
     Sound(Sound),
 
-    /// No parameter sets are sent between the pictures.
+    /// No parameter sets are sent between the frames.
     NoSetsSent,
     /// The last packet of every NAL unit has the marker.
     MarkerAtEveryNal,
     /// A keyframe with its parameter sets is one NAL unit that contains start codes.
     StartCodesWithin,
-    /// Parameter sets have a marker and the timestamp of the picture before.
-    SetsOfPicturesBefore,
+    /// Parameter sets have a marker and the timestamp of the frame before.
+    SetsOfFramesBefore,
     /// These bytes follow each sequence parameter set.
     BehindSets(&'static [u8]),
-    /// The padding bit is set on the last packet of each picture, with a count of zero.
+    /// The padding bit is set on the last packet of each frame, with a count of zero.
     PaddingOfZero,
-    /// A packet of SSRC 0 comes once a second between two pictures.
+    /// A packet of SSRC 0 comes once a second between two frames.
     StrayPacket,
-    /// A packet of another payload type follows each picture.
+    /// A packet of another payload type follows each frame.
     OtherPayloadType,
     /// Sender reports come on the channel or port of RTP.
     ReportsAmongMedia,
     /// Each keyframe begins a new SSRC with new sequence numbers.
     NewSourceAtKeyframes,
-    /// Every 20th picture is stamped 300 ms in the past.
+    /// Every 20th frame is stamped 300 ms in the past.
     StepsBack,
-    /// A picture every two seconds is stamped hours in the past.
+    /// A frame every two seconds is stamped hours in the past.
     StampedHoursOff,
     /// Fragments have at most this many bytes.
     FragmentBytes(usize),

@@ -1,4 +1,4 @@
-//! An RTSP player of the server's stream, which looks at every picture.
+//! An RTSP player of the server's stream, which looks at every frame.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use super::sight::Sight;
 /// Longest wait before the clock is looked at.
 const TURN: Duration = Duration::from_millis(20);
 
-/// The tracks of a playing session, up to the pictures.
+/// The tracks of a playing session, up to the frames.
 pub(crate) struct Playing {
     described: Vec<TrackIndex>,
     tracks: Vec<Track>,
@@ -55,21 +55,51 @@ impl Playing {
         let Some(track) = described.position(|it| *it == track).map(TrackIndex) else {
             return;
         };
-        let (assembler, tracks) = (&mut self.assembler, &self.tracks);
-        let sink = |track, item: Received<'_>| match item {
-            Received::Packet(packet) => {
-                assembler.push(track, packet, |unit| match tracks[track.get()].kind() {
-                    Kind::Video => sight.take(&unit.data, unit.time, now),
-                    _ => sight.sounds += 1,
-                })
-            }
-            Received::Report { ntp, timestamp } => assembler.sender_report(track, ntp, timestamp),
-        };
-        self.receiver.take(track, is_control, bytes, now, sink);
+        let Playing {
+            receiver, tracks, ..
+        } = self;
+        let assembler = &mut self.assembler;
+        receiver.take(track, is_control, bytes, now, |track, item| {
+            show((assembler, tracks), (track, item), now, sight);
+        });
+    }
+
+    /// Returns when [`Self::expire`] must be called.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.receiver.deadline()
+    }
+
+    /// Gives up packets that are missing for too long.
+    pub(crate) fn expire(&mut self, now: Instant, sight: &mut Sight) {
+        let Playing {
+            receiver, tracks, ..
+        } = self;
+        let assembler = &mut self.assembler;
+        receiver.expire(now, |track, item| {
+            show((assembler, tracks), (track, item), now, sight);
+        });
     }
 }
 
-/// Plays `url` and fills `sight` until `time` has passed since the first picture, or until
+/// Shows the frames that an item completes.
+fn show(
+    (assembler, tracks): (&mut UnitAssembler, &[Track]),
+    (track, item): (TrackIndex, Received<'_>),
+    now: Instant,
+    sight: &mut Sight,
+) {
+    match item {
+        Received::Packet(packet) => {
+            assembler.push(track, packet, |unit| match tracks[track.get()].kind() {
+                Kind::Video => sight.take(&unit.data, unit.time, now),
+                _ => sight.sounds += 1,
+            });
+        }
+        Received::Report { ntp, timestamp } => assembler.sender_report(track, ntp, timestamp),
+    }
+}
+
+/// Plays `url` and fills `sight` until `time` has passed since the first frame, or until
 /// `deadline`.
 ///
 /// # Errors

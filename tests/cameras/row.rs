@@ -22,10 +22,12 @@ pub(crate) struct Row {
     pub(crate) viewer: Viewer,
     /// Most connections that the server may make.
     pub(crate) connections: usize,
-    /// Longest time without a picture that a viewer may see, in milliseconds.
+    /// Longest time without a frame that a viewer may see, in milliseconds.
     pub(crate) freeze_ms: u64,
     /// How the session is ended behind the row, and must be ended towards the camera.
     pub(crate) ending: Option<Ending>,
+    /// Whether FFmpeg 5.1 plays the camera.
+    pub(crate) ffmpeg: bool,
     /// Codec in which a browser hears the sound.
     pub(crate) heard: Option<&'static str>,
 }
@@ -33,10 +35,10 @@ pub(crate) struct Row {
 /// What a viewer gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Viewer {
-    /// Every picture, whole and in order, at the camera's rate.
+    /// Every frame, whole and in order, at the camera's rate.
     Plays,
-    /// No picture, and a state of the source whose reason contains these words.
-    Told(&'static str),
+    /// No frame, and a state of the source whose reason contains these words.
+    Reason(&'static str),
 }
 
 /// The way of media from camera to server.
@@ -60,15 +62,15 @@ pub(crate) enum Video {
 /// What a camera films.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Film {
-    /// A keyframe a second, one slice a picture, no B-frames.
+    /// A keyframe a second, one slice a frame, no B-frames.
     Plain,
-    /// Four slices a picture.
+    /// Four slices a frame.
     Sliced,
-    /// Intra refresh with recovery points, joined when the only IDR picture has passed.
+    /// Intra refresh with recovery points, joined when the only IDR frame has passed.
     IntraRefresh,
     /// One keyframe in 30 s.
     LongGroups,
-    /// B-frames in the first second, and none later, at 60 pictures a second.
+    /// B-frames in the first second, and none later, at 60 frames a second.
     BFramesAtFirst,
 }
 
@@ -84,6 +86,9 @@ pub(crate) enum Ending {
     /// The server gets SIGTERM.
     Terminate,
 }
+
+/// Longest time without a frame that a viewer may see, unless a row says otherwise.
+pub(crate) const FREEZE_MS: u64 = 1_000;
 
 /// The server pulls, by either transport.
 pub(crate) const PULLED: &[Way] = &[Way::Tcp, Way::Udp];
@@ -117,8 +122,9 @@ pub(crate) const fn row(name: &'static str, maker: &'static str, reports: &'stat
         seconds: 3,
         viewer: Viewer::Plays,
         connections: 1,
-        freeze_ms: 1_000,
+        freeze_ms: FREEZE_MS,
         ending: None,
+        ffmpeg: true,
         heard: None,
     }
 }
@@ -145,7 +151,7 @@ impl Row {
     }
 
     pub(crate) const fn told(mut self, words: &'static str) -> Self {
-        self.viewer = Viewer::Told(words);
+        self.viewer = Viewer::Reason(words);
         self
     }
 
@@ -161,6 +167,12 @@ impl Row {
 
     pub(crate) const fn ended_by(mut self, ending: Ending) -> Self {
         self.ending = Some(ending);
+        self
+    }
+
+    /// FFmpeg does not play the camera.
+    pub(crate) const fn not_by_ffmpeg(mut self) -> Self {
+        self.ffmpeg = false;
         self
     }
 

@@ -1,17 +1,19 @@
 //! One case of the table, played in real time through the server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::outlet::Outlet;
-use super::place::Place;
+use super::camera_server::CameraServer;
+use super::media::Media;
 use super::publisher::Publisher;
 use super::reader;
-use super::row::{Ending, Row, Video, Viewer, Way};
+use super::row::{Ending, FREEZE_MS, Row, Video, Viewer, Way};
 use super::sight::Sight;
+use super::test_server::TestServer;
 use crate::http;
 use crate::process::eventually;
 
@@ -59,36 +61,36 @@ impl Case {
     /// # Errors
     /// Returns why the case could not be played at all.
     pub(crate) fn play(self) -> Result<Shown, String> {
-        let place = match self.row.ending {
-            Some(Ending::Terminate) => Place::alone()?,
-            _ => Place::shared()?,
+        let server = match self.row.ending {
+            Some(Ending::Terminate) => TestServer::alone()?,
+            _ => TestServer::shared()?,
         };
         match self.way {
-            Way::Record => self.publish(&place),
-            Way::Tcp | Way::Udp => self.pull(place),
+            Way::Record => self.publish(&server),
+            Way::Tcp | Way::Udp => self.pull(server),
         }
     }
 
-    fn publish(self, place: &Place) -> Result<Shown, String> {
+    fn publish(self, server: &TestServer) -> Result<Shown, String> {
         let name = self.stream();
-        let publisher = Publisher::start(self.row, self.video, &place.rtsp_url(&name))?;
-        let mut shown = self.observe(place, &name, publisher.media())?;
+        let publisher = Publisher::start(self.row, self.video, &server.rtsp_url(&name))?;
+        let mut shown = self.observe(server, &name, publisher.media())?;
         shown.connections = 1;
         shown.faults.extend(publisher.refusal());
         Ok(shown)
     }
 
-    fn pull(self, mut place: Place) -> Result<Shown, String> {
+    fn pull(self, mut server: TestServer) -> Result<Shown, String> {
         let name = self.stream();
-        let outlet = Outlet::open(self.row, self.video)?;
+        let camera = CameraServer::open(self.row, self.video)?;
         let way = match self.way {
             Way::Udp => "?transport=udp",
             _ => "",
         };
-        let url = format!("{}{way}", outlet.url());
-        put(&place, &name, &url)?;
-        let mut shown = self.observe(&place, &name, &outlet.device.media)?;
-        let ledger = outlet.device.ledger(|it| *it);
+        let url = format!("{}{way}", camera.url());
+        put(&server, &name, &url)?;
+        let mut shown = self.observe(&server, &name, &camera.device.media)?;
+        let ledger = camera.device.ledger(|it| *it);
         shown.connections = ledger.connections;
         if ledger.connections == 0 || ledger.connections > self.row.connections {
             let (most, were) = (self.row.connections, ledger.connections);
@@ -99,8 +101,8 @@ impl Case {
         if let Some(ending) = self.row.ending {
             shown
                 .faults
-                .extend(end(&mut place, &name, &url, ending).err());
-            let left = || outlet.device.ledger(|it| *it);
+                .extend(end(&mut server, &name, &url, ending).err());
+            let left = || camera.device.ledger(|it| *it);
             let said = eventually(FAREWELL, || match left() {
                 it if it.teardowns > 0 && it.left_behind == 0 && it.refused == 0 => Ok(()),
                 it => Err(format!("the camera was left without TEARDOWN: {it:?}")),
@@ -108,42 +110,37 @@ impl Case {
             shown.faults.extend(said.err());
         }
         if self.row.ending != Some(Ending::Terminate) {
-            let source = place.admin_url(&format!("/api/v1/sources/{name}"));
+            let source = server.admin_url(&format!("/api/v1/sources/{name}"));
             http::request("DELETE", &source, &[], "")?;
         }
         Ok(shown)
     }
 
     /// Watches the stream `name`, once it is live, for the row's time.
-    fn observe(
-        self,
-        place: &Place,
-        name: &str,
-        media: &std::sync::Arc<super::media::Media>,
-    ) -> Result<Shown, String> {
+    fn observe(self, server: &TestServer, name: &str, media: &Arc<Media>) -> Result<Shown, String> {
         let row = self.row;
-        let mut sight = Sight::of(row, std::sync::Arc::clone(media));
+        let mut sight = Sight::of(row, Arc::clone(media));
         let mut faults = Vec::new();
         let begin = Instant::now();
         let time = Duration::from_secs(row.seconds);
         let entry = match row.viewer {
-            Viewer::Told(words) => wait_for_reason(place, name, words),
-            Viewer::Plays => wait_until_live(place, name),
+            Viewer::Reason(words) => wait_for_reason(server, name, words),
+            Viewer::Plays => wait_until_live(server, name),
         };
         if entry.is_ok() && row.viewer == Viewer::Plays {
             let deadline = Instant::now() + time + Duration::from_secs(3);
             let mut wanted = time;
             // A stream whose source begins anew ends no session of a viewer.
-            if let Err(reason) = reader::watch(&place.rtsp_url(name), &mut sight, wanted, deadline)
+            if let Err(reason) = reader::watch(&server.rtsp_url(name), &mut sight, wanted, deadline)
             {
                 wanted = sight.seen_for(Instant::now());
                 faults.push(reason);
             }
             faults.extend(self.judge(&sight, wanted));
-            faults.extend(self.judge_entry(&place.stream(name)?));
+            faults.extend(self.judge_entry(&server.stream(name)?));
         }
         faults.extend(entry.err());
-        let state = place.stream(name).map(|it| state(&it)).unwrap_or_default();
+        let state = server.stream(name).map(|it| state(&it)).unwrap_or_default();
         if faults.is_empty() && begin.elapsed() > PATIENCE + REASON + time {
             faults.push("it took too long".to_owned());
         }
@@ -159,7 +156,7 @@ impl Case {
     fn judge(self, sight: &Sight, time: Duration) -> Vec<String> {
         let row = self.row;
         let mut faults = Vec::new();
-        let may_restart = row.freeze_ms > 1_000;
+        let may_restart = row.freeze_ms > FREEZE_MS;
         faults.extend(sight.fault(may_restart));
         let (rate, wanted) = (sight.rate(time), sight.wanted_rate());
         let least = if may_restart {
@@ -168,7 +165,7 @@ impl Case {
             wanted * 0.9
         };
         if rate < least {
-            faults.push(format!("{rate:.1} pictures a second of {wanted}"));
+            faults.push(format!("{rate:.1} frames a second of {wanted}"));
         }
         if sight.gap > Duration::from_millis(row.freeze_ms) {
             faults.push(format!("a freeze of {:.1} s", sight.gap.as_secs_f64()));
@@ -192,7 +189,7 @@ impl Case {
         };
         let video = has("video");
         if video["browser"]["codec"].is_null() || video["width"] != 320 {
-            faults.push(format!("browsers have no picture of 320 pixels: {video}"));
+            faults.push(format!("browsers have no frame of 320 pixels: {video}"));
         }
         let audio = has("audio");
         let heard = audio["browser"]["codec"].as_str();
@@ -208,8 +205,8 @@ impl Case {
     }
 }
 
-fn put(place: &Place, name: &str, url: &str) -> Result<(), String> {
-    let source = place.admin_url(&format!("/api/v1/sources/{name}"));
+fn put(server: &TestServer, name: &str, url: &str) -> Result<(), String> {
+    let source = server.admin_url(&format!("/api/v1/sources/{name}"));
     let kind = [("Content-Type", "application/json")];
     let answer = http::request("PUT", &source, &kind, json!({"source": url}).to_string())?;
     match answer.status {
@@ -220,27 +217,27 @@ fn put(place: &Place, name: &str, url: &str) -> Result<(), String> {
 
 /// Ends the session with the camera as an operator does, and waits for the next one where there is
 /// one.
-fn end(place: &mut Place, name: &str, url: &str, ending: Ending) -> Result<(), String> {
-    let source = place.admin_url(&format!("/api/v1/sources/{name}"));
+fn end(server: &mut TestServer, name: &str, url: &str, ending: Ending) -> Result<(), String> {
+    let source = server.admin_url(&format!("/api/v1/sources/{name}"));
     match ending {
         Ending::Delete => drop(http::request("DELETE", &source, &[], "")?),
-        Ending::Change => put(place, name, &url.replace("/live", "/other"))?,
+        Ending::Change => put(server, name, &url.replace("/live", "/other"))?,
         Ending::Restart => {
             http::request("POST", &format!("{source}/restart"), &[], "")?;
         }
-        Ending::Terminate => place.terminate(FAREWELL + FAREWELL)?,
+        Ending::Terminate => server.terminate(FAREWELL + FAREWELL)?,
     }
     if matches!(ending, Ending::Change | Ending::Restart) {
         // The session before is over when the next one is there.
         thread::sleep(Duration::from_millis(500));
-        wait_until_live(place, name)?;
+        wait_until_live(server, name)?;
     }
     Ok(())
 }
 
-fn wait_until_live(place: &Place, name: &str) -> Result<(), String> {
+fn wait_until_live(server: &TestServer, name: &str) -> Result<(), String> {
     let last = eventually(PATIENCE, || {
-        let entry = place.stream(name)?;
+        let entry = server.stream(name)?;
         match entry["state"] == "live" {
             true => Ok(()),
             false => Err(state(&entry)),
@@ -249,9 +246,9 @@ fn wait_until_live(place: &Place, name: &str) -> Result<(), String> {
     last.map_err(|reason| format!("no stream {reason}"))
 }
 
-fn wait_for_reason(place: &Place, name: &str, words: &str) -> Result<(), String> {
+fn wait_for_reason(server: &TestServer, name: &str, words: &str) -> Result<(), String> {
     let last = eventually(REASON, || {
-        let entry = place.stream(name)?;
+        let entry = server.stream(name)?;
         let detail = entry["detail"].as_str().unwrap_or_default();
         match entry["state"] != "live" && detail.contains(words) {
             true => Ok(()),

@@ -29,7 +29,13 @@ impl SoundTrack {
             Sound::Alaw8 | Sound::Alaw16 => {
                 let samples = (sound.clock() / G711_RATE) as usize;
                 // A square wave.
-                let wave = |at: usize| if at / 16 % 2 == 0 { 0x85 } else { 0x05 };
+                let wave = |at: usize| {
+                    if (at / 16).is_multiple_of(2) {
+                        0x85
+                    } else {
+                        0x05
+                    }
+                };
                 vec![(0..samples).map(wave).collect()]
             }
             Sound::Aac | Sound::AacOfOtherType | Sound::AacInFours => aac_frames()?,

@@ -7,10 +7,11 @@ use std::thread;
 
 use libtest_mimic::{Arguments, Failed};
 
+use super::row::Row;
 use super::scene::{Case, Shown};
 
 /// Cases that play at a time: each waits for most of its time.
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = 24;
 
 /// The cases that were asked for. They begin together when the first test wants its result.
 pub(crate) struct Stage {
@@ -48,8 +49,8 @@ impl Stage {
         loop {
             match shown.get(&name) {
                 Some(Ok(it)) if it.faults.is_empty() => return Ok(()),
-                Some(Ok(it)) => return Err(it.faults.join("\n").into()),
-                Some(Err(reason)) => return Err(reason.into()),
+                Some(Ok(it)) => return Err(failed(case, &it.faults.join("\n"))),
+                Some(Err(reason)) => return Err(failed(case, reason)),
                 None => {
                     let woken = self.changed.wait(shown);
                     shown = woken.unwrap_or_else(PoisonError::into_inner);
@@ -80,6 +81,17 @@ impl Stage {
     }
 }
 
+/// Returns a failure of `case` that says what its camera does.
+pub(super) fn failed(case: Case, reason: &str) -> Failed {
+    let Row {
+        maker,
+        reports,
+        does,
+        ..
+    } = case.row;
+    format!("{maker} ({reports}): {does}\n{reason}").into()
+}
+
 /// Whether the command line asks for the test `name`.
 fn is_wanted(name: &str, arguments: &Arguments) -> bool {
     let is_of = |filter: &String| match arguments.exact {
@@ -90,7 +102,7 @@ fn is_wanted(name: &str, arguments: &Arguments) -> bool {
 }
 
 fn print(shown: &BTreeMap<String, Result<Shown, String>>) {
-    println!("pictures/s  connections  longest freeze  state");
+    println!("frames/s  connections  longest freeze  state");
     for (name, result) in shown {
         match result {
             Err(reason) => println!("{name}: {reason}"),

@@ -31,7 +31,7 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::KeepAlive(Answer::BehindWith400), Quirk::SessionSeconds(4)],
         )
         .seconds(6),
-    row("keep_alives_are_not_implemented", "Several makers", "retina#133")
+    row("keep_alives_are_not_implemented", "Several makers", "after retina#133")
         .does(
             "The camera answers keep-alives with 501.",
             &[Quirk::KeepAlive(Answer::Status(501)), Quirk::SessionSeconds(4)],
@@ -43,47 +43,58 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::NumbersBehind, SHORT],
         )
         .seconds(4),
-    row("the_number_must_come_first", "Network recorders", "mediamtx#2887, datarhei/restreamer#55")
+    row("the_number_must_come_first", "Recorders", "mediamtx#2887, datarhei/restreamer#55")
         .does(
             "The camera answers 400 where CSeq is not the first header.",
             &[Quirk::NumberFirst],
-        ),
-    row("the_number_must_come_first_of_a_login", "Network recorders", "mediamtx#2887")
+        )
+        .not_by_ffmpeg(),
+    row("the_number_must_come_first_of_a_login", "Recorders", "after mediamtx#2887")
         .does(
             "The camera answers 400 where CSeq is not the first header, and asks for a password.",
             &[Quirk::NumberFirst, Quirk::Password],
-        ),
+        )
+        .not_by_ffmpeg(),
     row("the_connection_is_closed_behind_the_challenge", "VStarcam", "retina#45")
         .does(
             "The camera closes the connection after its 401, and takes the answer in the next one.",
             &[Quirk::ClosesAfterChallenge],
         )
-        .connections(3),
-    row("a_redirect_to_another_url", "Phone apps", "go2rtc#1881, go2rtc#1480")
+        .connections(3)
+        .not_by_ffmpeg(),
+    row("a_redirect_to_another_url", "Video platforms", "go2rtc#1881")
         .does(
             "The camera redirects DESCRIBE with 302 to another URL.",
             &[Quirk::Redirect(302, Target::Absolute)],
         )
         .connections(2),
-    row("a_permanent_redirect", "Printers", "go2rtc#565")
+    row("a_redirect_without_a_number", "Video platforms", "go2rtc#1881")
+        .does(
+            "The platform redirects DESCRIBE, and its response has no CSeq.",
+            &[Quirk::Redirect(302, Target::Absolute), Quirk::RedirectUnnumbered],
+        )
+        .connections(2),
+    row("a_permanent_redirect", "Video platforms", "go2rtc#1480")
         .does(
             "The camera redirects DESCRIBE with 301 to another URL.",
             &[Quirk::Redirect(301, Target::Absolute)],
         )
         .connections(2),
-    row("a_redirect_to_a_path", "Printers", "go2rtc#565")
+    row("a_redirect_to_a_path", "Video platforms", "after go2rtc#1881")
         .does(
             "The camera redirects DESCRIBE to a path without scheme and host.",
             &[Quirk::Redirect(302, Target::Relative)],
         )
-        .connections(2),
-    row("a_redirect_with_a_login", "Phone apps", "go2rtc#1881")
+        .connections(2)
+        .not_by_ffmpeg(),
+    row("a_redirect_with_a_login", "Video platforms", "after go2rtc#1881")
         .does(
             "The camera redirects DESCRIBE within its host, and asks for the password again.",
             &[Quirk::Redirect(302, Target::Absolute), Quirk::Password],
         )
-        .connections(2),
-    row("a_redirect_to_itself", "Printers", "go2rtc#565")
+        .connections(2)
+        .not_by_ffmpeg(),
+    row("a_redirect_to_itself", "Printers", "mediamtx#5236, go2rtc#565")
         .does(
             "The camera redirects DESCRIBE to the URL that was asked for, without an end.",
             &[Quirk::Redirect(302, Target::Itself)],
@@ -111,13 +122,13 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::OneSession],
         )
         .ended_by(Ending::Delete),
-    row("a_session_gets_another_url", "Several makers", "mediamtx#4377")
+    row("a_session_gets_another_url", "Several makers", "after mediamtx#4377")
         .does(
             "The camera takes one client; the source gets another URL.",
             &[Quirk::OneSession],
         )
         .ended_by(Ending::Change),
-    row("a_session_is_restarted", "Several makers", "mediamtx#4377")
+    row("a_session_is_restarted", "Several makers", "after mediamtx#4377")
         .does(
             "The camera takes one client; the source is restarted.",
             &[Quirk::OneSession],
@@ -129,7 +140,7 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::OneSession],
         )
         .ended_by(Ending::Terminate),
-    row("a_goodbye_has_no_answer", "Several makers", "mediamtx#4377")
+    row("a_goodbye_has_no_answer", "Several makers", "after mediamtx#4377")
         .does(
             "The camera takes one client, and never answers TEARDOWN.",
             &[Quirk::OneSession, Quirk::SilentTeardown],
@@ -169,7 +180,8 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera answers SETUP without a Transport header.",
             &[Quirk::Transport("")],
         )
-        .by(PULLED, BOTH),
+        .by(PULLED, BOTH)
+        .not_by_ffmpeg(),
     row("no_ports_of_the_camera_are_answered", "Several makers", "smolrtsp#31")
         .does(
             "The camera does not name its own ports.",

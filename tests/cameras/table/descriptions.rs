@@ -26,7 +26,7 @@ pub(crate) const ROWS: &[Row] = &[
             ],
         )
         .heard("PCMA"),
-    row("all_is_called_sendonly", "D-Link", "go2rtc#771")
+    row("all_is_called_sendonly", "D-Link", "after go2rtc#771")
         .does(
             "The camera calls the whole session `sendonly`.",
             &[Quirk::Described("t=0 0\r\n", "t=0 0\r\na=sendonly\r\n")],
@@ -52,19 +52,46 @@ pub(crate) const ROWS: &[Row] = &[
             ],
         )
         .by(EVERY_WAY, BOTH),
-    row("a_port_beyond_the_range", "Tuya", "go2rtc#2316")
+    row("an_origin_of_five_words", "Phone apps", "mediamtx#75")
+        .does(
+            "The app publishes with `o=-0 0 IN IP4 127.0.0.1`.",
+            &[Quirk::Described("o=- 1 1 IN", "o=-0 0 IN")],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("an_origin_of_negative_number", "Several makers", "mediamtx#231")
+        .does(
+            "The camera has `o=-2208991488 2208991488` in its description.",
+            &[Quirk::Described("o=- 1 1 IN", "o=-2208991488 2208991488 IN")],
+        )
+        .by(EITHER, BOTH),
+    row("a_connection_line_that_ends_early", "Uniview", "mediamtx#5033")
+        .does(
+            "The camera has `c=IN` and a space in its description.",
+            &[Quirk::Described("c=IN IP4 0.0.0.0", "c=IN ")],
+        )
+        .by(EITHER, BOTH),
+    row("a_description_without_origin_and_time", "Recorders", "mediamtx#3583")
+        .does(
+            "The recorder's description has neither `o=` nor `t=`.",
+            &[
+                Quirk::Described("o=- 1 1 IN IP4 127.0.0.1\r\n", ""),
+                Quirk::Described("t=0 0\r\n", ""),
+            ],
+        )
+        .by(EITHER, BOTH),
+    row("a_port_beyond_the_range", "Tuya", "after go2rtc#2316")
         .does(
             "The camera has the port 65536 in its `m=` line.",
             &[Quirk::Described("m=video 0", "m=video 65536")],
         )
         .by(EITHER, BOTH),
-    row("a_port_that_is_no_number", "Tuya", "go2rtc#2316")
+    row("a_port_that_is_no_number", "Tuya", "after go2rtc#2316")
         .does(
             "The camera has a dash for the port in its `m=` line.",
             &[Quirk::Described("m=video 0", "m=video -")],
         )
         .by(EITHER, BOTH),
-    row("a_bad_line_of_another_track", "Tuya", "go2rtc#2316")
+    row("a_bad_line_of_another_track", "Tuya", "after go2rtc#2316")
         .does(
             "The camera describes a further track with a line that cannot be read.",
             &[Quirk::AlsoDescribed("m=application x RTP/AVP 98\r\na=control:trackID=9\r\n")],
@@ -79,7 +106,7 @@ pub(crate) const ROWS: &[Row] = &[
             ],
         )
         .by(EITHER, BOTH),
-    row("a_line_of_media_with_slashes", "Tapo", "androidx/media#1472")
+    row("a_line_of_media_with_slashes", "Tapo", "androidx/media#1472, mediamtx#990")
         .does(
             "The camera describes a further track as `m=application/TP-LINK`.",
             &[Quirk::AlsoDescribed(
@@ -111,7 +138,7 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::NoLastLineEnd],
         )
         .by(EITHER, BOTH),
-    row("the_description_is_out_of_order", "Network recorders", "SharpRTSP#119")
+    row("the_description_is_out_of_order", "Recorders", "SharpRTSP#119")
         .does(
             "The camera has the lines of its description in another order.",
             &[Quirk::Described(
@@ -142,7 +169,7 @@ pub(crate) const ROWS: &[Row] = &[
         ),
     row("sets_are_nowhere", "Several makers", "mediamtx#2348")
         .does(
-            "The camera has parameter sets neither in its description nor between its pictures.",
+            "The camera has parameter sets neither in its description nor between its frames.",
             &[Quirk::NoSetsDescribed, Quirk::NoSetsSent],
         )
         .by(TCP, BOTH)
@@ -154,7 +181,7 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(EVERY_WAY, super::super::row::H264)
         .heard("opus"),
-    row("sound_of_aac", "Several makers", "rtsp-client-android#143")
+    row("sound_of_aac", "Several makers", "after rtsp-client-android#143")
         .does("The camera sends AAC.", &[Quirk::Sound(Sound::Aac)])
         .by(EVERY_WAY, BOTH)
         .heard("opus"),
@@ -165,7 +192,7 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(EVERY_WAY, BOTH)
         .heard("opus"),
-    row("sound_of_g711", "Several makers", "mediamtx#2848")
+    row("sound_of_g711", "Several makers", "after mediamtx#2848")
         .does("The camera sends A-law at 8 kHz.", &[Quirk::Sound(Sound::Alaw8)])
         .by(EVERY_WAY, BOTH)
         .heard("PCMA"),

@@ -14,7 +14,7 @@ const CONTROL: &[Row] = &[row("control", "", "")
     .does("The camera does all as the standards say.", &[])
     .by(EVERY_WAY, BOTH)];
 
-/// All rows.
+/// Returns every row of the table.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let parts = [CONTROL, answers::ROWS, descriptions::ROWS, packets::ROWS];
     parts.into_iter().flatten()

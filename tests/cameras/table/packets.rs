@@ -10,23 +10,23 @@ pub(crate) const ROWS: &[Row] = &[
         "obs-rtspserver#199",
     )
     .does(
-        "The plug-in marks the end of a frame at every NAL unit of pictures in four slices.",
+        "The plug-in marks the end of a frame at every NAL unit of frames in four slices.",
         &[Quirk::MarkerAtEveryNal],
     )
     .films(Film::Sliced)
     .by(EVERY_WAY, BOTH),
     row(
-        "pictures_have_slices",
+        "frames_have_slices",
         "OBS's RTSP plug-in",
-        "obs-rtspserver#199",
+        "after obs-rtspserver#199",
     )
-    .does("The plug-in sends pictures in four slices.", &[])
+    .does("The plug-in sends frames in four slices.", &[])
     .films(Film::Sliced)
     .by(EVERY_WAY, BOTH),
     row(
         "every_set_has_the_marker",
         "OBS's RTSP plug-in",
-        "obs-rtspserver#199",
+        "after obs-rtspserver#199",
     )
     .does(
         "The plug-in marks the end of a frame at every NAL unit, parameter sets included.",
@@ -43,16 +43,12 @@ pub(crate) const ROWS: &[Row] = &[
         &[Quirk::StartCodesWithin],
     )
     .by(EVERY_WAY, BOTH),
-    row(
-        "start_codes_within_a_unit_alone",
-        "V380",
-        "retina#68, gortsplib#199",
-    )
-    .does(
-        "The camera does so, and its description has no parameter sets.",
-        &[Quirk::StartCodesWithin, Quirk::NoSetsDescribed],
-    )
-    .by(EVERY_WAY, BOTH),
+    row("start_codes_within_a_unit_alone", "V380", "after retina#68")
+        .does(
+            "The camera does so, and its description has no parameter sets.",
+            &[Quirk::StartCodesWithin, Quirk::NoSetsDescribed],
+        )
+        .by(EVERY_WAY, BOTH),
     row(
         "stray_packets_of_source_zero",
         "Several makers",
@@ -69,7 +65,7 @@ pub(crate) const ROWS: &[Row] = &[
         "gortsplib#480",
     )
     .does(
-        "The camera sends a packet of private data behind each picture, in the same numbers.",
+        "The camera sends a packet of private data behind each frame, in the same numbers.",
         &[Quirk::OtherPayloadType],
     )
     .by(EVERY_WAY, BOTH),
@@ -86,7 +82,7 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(EVERY_WAY, BOTH),
     row(
-        "pictures_refresh_without_keyframes",
+        "frames_refresh_without_keyframes",
         "Several makers",
         "w3c/webcodecs#650, mediamtx#5943",
     )
@@ -106,7 +102,7 @@ pub(crate) const ROWS: &[Row] = &[
     .by(EVERY_WAY, BOTH),
     row("times_step_back", "Several makers", "retina#64")
         .does(
-            "The camera stamps every 20th picture 300 ms in the past.",
+            "The camera stamps every 20th frame 300 ms in the past.",
             &[Quirk::StepsBack],
         )
         .by(EVERY_WAY, BOTH),
@@ -116,10 +112,10 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::NewSourceAtKeyframes],
         )
         .by(EVERY_WAY, BOTH),
-    row("sets_belong_to_the_picture_before", "Reolink", "retina#13")
+    row("sets_belong_to_the_frame_before", "Reolink", "retina#13")
         .does(
-            "The camera gives parameter sets a marker and the timestamp of the picture before.",
-            &[Quirk::SetsOfPicturesBefore],
+            "The camera gives parameter sets a marker and the timestamp of the frame before.",
+            &[Quirk::SetsOfFramesBefore],
         )
         .by(EVERY_WAY, BOTH),
     row("bytes_behind_the_sets", "Reolink", "retina#102")
@@ -128,16 +124,12 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::BehindSets(&[0x80])],
         )
         .by(EVERY_WAY, BOTH),
-    row(
-        "pictures_are_stamped_hours_off",
-        "Video recorders",
-        "mediamtx#6255",
-    )
-    .does(
-        "The camera stamps a picture every two seconds hours in the past.",
-        &[Quirk::StampedHoursOff],
-    )
-    .by(EVERY_WAY, BOTH),
+    row("frames_are_stamped_hours_off", "Recorders", "mediamtx#6255")
+        .does(
+            "The camera stamps a frame every two seconds hours in the past.",
+            &[Quirk::StampedHoursOff],
+        )
+        .by(EVERY_WAY, BOTH),
     row(
         "b_frames_in_the_first_second",
         "Several makers",

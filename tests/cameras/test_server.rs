@@ -10,23 +10,23 @@ use crate::process::output_folder;
 use crate::server::Server;
 
 /// A server in which sources may be cameras of this machine.
-pub(crate) struct Place(Arc<Server>);
+pub(crate) struct TestServer(Arc<Server>);
 
 /// The server of all cases that run now; the last one of them ends it.
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
-impl Place {
-    pub(crate) fn shared() -> Result<Place, String> {
+impl TestServer {
+    pub(crate) fn shared() -> Result<TestServer, String> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = shared.upgrade() {
-            return Ok(Place(server));
+            return Ok(TestServer(server));
         }
-        let place = Place::alone()?;
-        *shared = Arc::downgrade(&place.0);
-        Ok(place)
+        let server = TestServer::alone()?;
+        *shared = Arc::downgrade(&server.0);
+        Ok(server)
     }
 
-    pub(crate) fn alone() -> Result<Place, String> {
+    pub(crate) fn alone() -> Result<TestServer, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cameras-{}-{number}.json", std::process::id());
@@ -35,7 +35,7 @@ impl Place {
             "admin:\n  sources: {{loopback: true}}\n  state_file: {}\n",
             state.display()
         );
-        Ok(Place(Arc::new(Server::configured(&yaml, &[])?)))
+        Ok(TestServer(Arc::new(Server::configured(&yaml, &[])?)))
     }
 
     pub(crate) fn rtsp_url(&self, stream: &str) -> String {

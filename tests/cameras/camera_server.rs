@@ -14,7 +14,7 @@ use super::quirk::Quirk;
 use super::row::{Row, Video};
 
 /// A camera that listens. Dropping it closes all its connections.
-pub(crate) struct Outlet {
+pub(crate) struct CameraServer {
     pub(crate) device: Arc<Device>,
     address: SocketAddr,
     has_ended: Arc<AtomicBool>,
@@ -26,18 +26,18 @@ const TURN: Duration = Duration::from_millis(10);
 /// Longest time in which a client must take what waits for it.
 const WRITE: Duration = Duration::from_secs(5);
 
-impl Outlet {
-    pub(crate) fn open(row: &'static Row, video: Video) -> Result<Outlet, String> {
+impl CameraServer {
+    pub(crate) fn open(row: &'static Row, video: Video) -> Result<CameraServer, String> {
         let device = Device::new(row, video)?;
         let failed = |error: std::io::Error| format!("the camera's port: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let outlet = Outlet {
+        let camera = CameraServer {
             device: Arc::clone(&device),
             address: listener.local_addr().map_err(failed)?,
             has_ended: Arc::default(),
         };
-        let has_ended = Arc::clone(&outlet.has_ended);
+        let has_ended = Arc::clone(&camera.has_ended);
         thread::spawn(move || {
             while !has_ended.load(Ordering::Relaxed) {
                 match listener.accept() {
@@ -49,7 +49,7 @@ impl Outlet {
                 }
             }
         });
-        Ok(outlet)
+        Ok(camera)
     }
 
     /// The URL of the camera's stream, with user and password where they are needed.
@@ -62,7 +62,7 @@ impl Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for CameraServer {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }

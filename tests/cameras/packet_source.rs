@@ -1,9 +1,9 @@
-//! The RTP and RTCP packets of the fake camera, picture by picture, with the quirks of its row.
+//! The RTP and RTCP packets of the fake camera, frame by frame, with the quirks of its row.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::media::{Media, Picture};
+use super::media::{Frame, Media};
 use super::quirk::{Quirk, Sound};
 use super::row::{Row, Video};
 use super::sound::SoundTrack;
@@ -18,12 +18,12 @@ pub(crate) struct Wire {
 }
 
 /// What a camera sends after PLAY, from its beginning.
-pub(crate) struct Feed {
+pub(crate) struct PacketSource {
     row: &'static Row,
     media: Arc<Media>,
     sound: Option<Arc<SoundTrack>>,
-    /// Number of pictures, and of packets of sound, so far.
-    picture: u64,
+    /// Number of frames, and of packets of sound, so far.
+    frame: u64,
     sounds: u64,
     keyframes: u32,
     ssrc: u32,
@@ -40,8 +40,8 @@ const SOUND_SSRC: u32 = 0x3333_3333;
 /// Payload of a packet, as cameras have it on Ethernet with room for tunnels.
 const PAYLOAD_BYTES: usize = 1_200;
 
-/// Interval of sender reports in pictures.
-const REPORT_PICTURES: u64 = 30;
+/// Interval of sender reports in frames.
+const REPORT_FRAMES: u64 = 30;
 
 /// Seconds from 1900 to a day of 2026.
 const EPOCH_S: u64 = 3_990_000_000;
@@ -54,17 +54,17 @@ struct Stamp {
     padding: bool,
 }
 
-impl Feed {
+impl PacketSource {
     pub(crate) fn new(
         row: &'static Row,
         media: Arc<Media>,
         sound: Option<Arc<SoundTrack>>,
-    ) -> Feed {
-        Feed {
+    ) -> PacketSource {
+        PacketSource {
             row,
             media,
             sound,
-            picture: 0,
+            frame: 0,
             sounds: 0,
             keyframes: 0,
             ssrc: SSRC,
@@ -77,20 +77,20 @@ impl Feed {
     /// Time from the beginning at which the next packet is due.
     pub(crate) fn due(&self) -> Duration {
         let sound = self.sound.as_ref().map(|it| it.due(self.sounds));
-        let picture = self.picture_due();
-        sound.map_or(picture, |sound| sound.min(picture))
+        let frame = self.frame_due();
+        sound.map_or(frame, |sound| sound.min(frame))
     }
 
-    fn picture_due(&self) -> Duration {
-        let rate = u64::from(self.media.pictures_per_second);
-        Duration::from_nanos(self.picture * 1_000_000_000 / rate)
+    fn frame_due(&self) -> Duration {
+        let rate = u64::from(self.media.frames_per_second);
+        Duration::from_nanos(self.frame * 1_000_000_000 / rate)
     }
 
-    /// Returns the packets that are due next, which are those of a picture or one of sound.
+    /// Returns the packets that are due next, which are those of a frame or one of sound.
     pub(crate) fn next(&mut self) -> Vec<Wire> {
         match &self.sound {
-            Some(sound) if sound.due(self.sounds) < self.picture_due() => self.push_sound(),
-            _ => self.push_picture(),
+            Some(sound) if sound.due(self.sounds) < self.frame_due() => self.push_sound(),
+            _ => self.push_frame(),
         }
         std::mem::take(&mut self.wires)
     }
@@ -115,42 +115,39 @@ impl Feed {
         });
     }
 
-    fn push_picture(&mut self) {
-        let number = self.picture;
-        self.picture += 1;
-        let pictures = &self.media.pictures;
-        let (rounds, at) = (
-            number / pictures.len() as u64,
-            number as usize % pictures.len(),
-        );
-        let picture = pictures[at].clone();
-        let shown = (rounds * pictures.len() as u64).wrapping_add_signed(self.media.shown_at(at));
+    fn push_frame(&mut self) {
+        let number = self.frame;
+        self.frame += 1;
+        let frames = &self.media.frames;
+        let (rounds, at) = (number / frames.len() as u64, number as usize % frames.len());
+        let frame = frames[at].clone();
+        let shown = (rounds * frames.len() as u64).wrapping_add_signed(self.media.shown_at(at));
         let true_stamp = self.stamp(shown);
-        if picture.is_keyframe {
+        if frame.is_keyframe {
             self.keyframes += 1;
             if self.row.has(Quirk::NewSourceAtKeyframes) {
                 self.ssrc = self.ssrc.wrapping_add(0x1111);
                 self.sequence = (self.sequence ^ 0x5555).wrapping_mul(31);
             }
         }
-        if number.is_multiple_of(REPORT_PICTURES) {
+        if number.is_multiple_of(REPORT_FRAMES) {
             self.push_report(number, true_stamp);
         }
         let timestamp = self.bent(number, true_stamp);
-        self.push_nals(&picture, timestamp, self.stamp(shown.wrapping_sub(1)));
+        self.push_nals(&frame, timestamp, self.stamp(shown.wrapping_sub(1)));
         self.push_strays(number, timestamp);
     }
 
-    /// The true timestamp of the picture that is shown as number `shown`.
+    /// The true timestamp of the frame that is shown as number `shown`.
     fn stamp(&self, shown: u64) -> u32 {
-        let rate = u64::from(self.media.pictures_per_second);
-        // Pictures before the first one are stamped before its timestamp.
+        let rate = u64::from(self.media.frames_per_second);
+        // Frames before the first one are stamped before its timestamp.
         (10_000_000 + shown.wrapping_add(8) * (VIDEO_CLOCK / rate)) as u32
     }
 
-    /// The timestamp that the camera writes in place of the true one.
+    /// The timestamp that the camera writes in server of the true one.
     fn bent(&self, number: u64, timestamp: u32) -> u32 {
-        let rate = u64::from(self.media.pictures_per_second);
+        let rate = u64::from(self.media.frames_per_second);
         if self.row.has(Quirk::StepsBack) && number % 20 == 19 {
             timestamp.wrapping_sub(27_000)
         } else if self.row.has(Quirk::StampedHoursOff) && number % (2 * rate) == 5 {
@@ -160,22 +157,22 @@ impl Feed {
         }
     }
 
-    fn push_nals(&mut self, picture: &Picture, timestamp: u32, before: u32) {
+    fn push_nals(&mut self, frame: &Frame, timestamp: u32, before: u32) {
         let (row, video) = (self.row, self.media.video);
         let is_sent = |nal: &&Vec<u8>| !(row.has(Quirk::NoSetsSent) && video.is_set(nal));
-        let mut nals: Vec<Vec<u8>> = picture.nals.iter().filter(is_sent).cloned().collect();
+        let mut nals: Vec<Vec<u8>> = frame.nals.iter().filter(is_sent).cloned().collect();
         for quirk in row.quirks {
             if let Quirk::BehindSets(bytes) = quirk {
                 let sets = nals.iter_mut().filter(|nal| video.is_sequence_set(nal));
                 sets.for_each(|set| set.extend_from_slice(bytes));
             }
         }
-        if picture.is_keyframe && row.has(Quirk::StartCodesWithin) {
+        if frame.is_keyframe && row.has(Quirk::StartCodesWithin) {
             nals = vec![nals.join([0, 0, 0, 1].as_slice())];
         }
         let last = nals.len().saturating_sub(1);
         for (index, nal) in nals.iter().enumerate() {
-            let is_early_set = row.has(Quirk::SetsOfPicturesBefore) && video.is_set(nal);
+            let is_early_set = row.has(Quirk::SetsOfFramesBefore) && video.is_set(nal);
             self.push_nal(
                 nal,
                 Stamp {
@@ -203,8 +200,10 @@ impl Feed {
             true => 0x20,
             false => 0,
         };
-        let count = body.chunks(pieces.unwrap_or(PAYLOAD_BYTES)).count();
-        for (index, piece) in body.chunks(pieces.unwrap_or(PAYLOAD_BYTES)).enumerate() {
+        // A fragment is smaller than what fits, so that no unit becomes a single one.
+        let size = pieces.unwrap_or(PAYLOAD_BYTES) - video.header_bytes();
+        let count = body.chunks(size).count();
+        for (index, piece) in body.chunks(size).enumerate() {
             let is_last = index + 1 == count;
             let ends = u8::from(index == 0) << 7 | u8::from(is_last) << 6 | reserved;
             let mut payload = match video {
@@ -244,7 +243,7 @@ impl Feed {
 
     /// Sends what does not belong to the stream.
     fn push_strays(&mut self, number: u64, timestamp: u32) {
-        let rate = u64::from(self.media.pictures_per_second);
+        let rate = u64::from(self.media.frames_per_second);
         let mut header = Header {
             payload_type: VIDEO_TYPE,
             sequence: 7,
@@ -285,11 +284,11 @@ impl Feed {
         });
     }
 
-    /// A sender report (RFC 3550 §6.4.1) of the picture `number`.
+    /// A sender report (RFC 3550 §6.4.1) of the frame `number`.
     fn report(&self, number: u64, timestamp: u32) -> Vec<u8> {
-        let rate = u64::from(self.media.pictures_per_second);
+        let rate = u64::from(self.media.frames_per_second);
         let seconds = (EPOCH_S + number / rate) as u32;
-        let fraction = ((number % rate << 32) / rate) as u32;
+        let fraction = (((number % rate) << 32) / rate) as u32;
         let words = [self.ssrc, seconds, fraction, timestamp, number as u32, 0];
         let mut bytes = vec![0x80, 200, 0, 6];
         bytes.extend(words.into_iter().flat_map(u32::to_be_bytes));
