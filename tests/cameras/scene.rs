@@ -205,7 +205,8 @@ impl Case {
     }
 }
 
-fn put(server: &TestServer, name: &str, url: &str) -> Result<(), String> {
+/// Makes or changes a source over the API.
+pub(super) fn put(server: &TestServer, name: &str, url: &str) -> Result<(), String> {
     let source = server.admin_url(&format!("/api/v1/sources/{name}"));
     let kind = [("Content-Type", "application/json")];
     let answer = http::request("PUT", &source, &kind, json!({"source": url}).to_string())?;
@@ -235,7 +236,8 @@ fn end(server: &mut TestServer, name: &str, url: &str, ending: Ending) -> Result
     Ok(())
 }
 
-fn wait_until_live(server: &TestServer, name: &str) -> Result<(), String> {
+/// Waits until the stream `name` is live.
+pub(super) fn wait_until_live(server: &TestServer, name: &str) -> Result<(), String> {
     let last = eventually(PATIENCE, || {
         let entry = server.stream(name)?;
         match entry["state"] == "live" {

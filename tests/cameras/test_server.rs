@@ -42,6 +42,10 @@ impl TestServer {
         self.0.rtsp_url(stream)
     }
 
+    pub(crate) fn url(&self, path: &str) -> String {
+        self.0.url(path)
+    }
+
     pub(crate) fn admin_url(&self, path: &str) -> String {
         self.0.admin_url(path)
     }
