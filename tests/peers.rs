@@ -109,7 +109,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     }
 }
 
-fn point_to_logs(failed: &Failed) -> Failed {
+pub(crate) fn point_to_logs(failed: &Failed) -> Failed {
     let reason = failed.message().unwrap_or("no reason given");
     let folder = process::output_folder();
     format!(
@@ -120,7 +120,7 @@ fn point_to_logs(failed: &Failed) -> Failed {
 }
 
 /// Whether `cargo xtask test --no-peers` asks for skips even on a build server.
-fn is_skip() -> bool {
+pub(crate) fn is_skip() -> bool {
     std::env::var_os(NO_PEERS).is_some()
         || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -147,7 +147,7 @@ impl Peer {
     }
 
     /// Reason why this peer is not available, if it is not.
-    fn absence(self) -> Option<String> {
+    pub(crate) fn absence(self) -> Option<String> {
         if std::env::var_os(NO_PEERS).is_some() {
             return Some("run without peers".to_owned());
         }

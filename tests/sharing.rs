@@ -29,6 +29,12 @@ pub(crate) fn run(test: Test) -> Result<(), Failed> {
     }
 }
 
+/// Runs a part of a test that shares the machine with others.
+pub(crate) fn beside<T>(run: impl FnOnce() -> T) -> T {
+    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    run()
+}
+
 fn timed(test: Test) -> Result<(), Failed> {
     let begin = Instant::now();
     let result = (test.run)();

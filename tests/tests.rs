@@ -17,6 +17,7 @@ mod api;
 mod bench;
 mod browser;
 mod call;
+mod cameras;
 mod channel_host;
 mod channels;
 mod churn;
@@ -132,6 +133,7 @@ fn main() -> ExitCode {
     ];
     let mut trials = peers::trials(tests.concat(), !arguments.list);
     trials.extend(cluster_figures::trials());
+    trials.extend(cameras::trials(&arguments));
     let conclusion = libtest_mimic::run(&arguments, trials);
     sharing::print_longest();
     conclusion.exit_code()

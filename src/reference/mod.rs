@@ -3,13 +3,15 @@
 //! ```text
 //! clap's definition of the command line ─► command_line  ─┐
 //! the schema of the configuration       ─► configuration ─┼► docs/reference/*.md, between two marks
-//! /metrics of a started server          ─► metrics       ─┘
+//! /metrics of a started server          ─► metrics       ─┤
+//! the table of the fake camera in tests ─► cameras       ─┘
 //! ```
 //!
 //! `dashboards` holds the queries of `contrib/` to the same answer of `/metrics`.
 //!
 //! `cargo xtask reference` renews the pages; the same tests without it compare.
 
+mod cameras;
 mod command_line;
 mod configuration;
 mod dashboards;

@@ -1,0 +1,109 @@
+//! The page of cameras, from the table that the fake camera of the tests follows.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::hold;
+
+use row::{Row, Video, Viewer, Way};
+
+#[path = "../../tests/cameras/quirk.rs"]
+mod quirk;
+#[expect(dead_code, reason = "tests have fields of their own in a row")]
+#[path = "../../tests/cameras/row.rs"]
+mod row;
+#[path = "../../tests/cameras/table/mod.rs"]
+mod table;
+
+/// What public trackers name, in the order of the page.
+const MAKERS: &[&str] = &[
+    "Hikvision",
+    "Dahua",
+    "Reolink",
+    "Tapo",
+    "Uniview",
+    "Axis",
+    "D-Link",
+    "Tuya",
+    "Arlo",
+    "V380",
+    "VStarcam",
+    "Thingino",
+    "Recorders",
+    "Video platforms",
+    "Printers",
+    "Phone apps",
+    "OBS's RTSP plug-in",
+    "Smart codecs",
+    "Several makers",
+];
+
+#[test]
+fn the_page_of_cameras_agrees() {
+    let mut rows: BTreeMap<usize, Vec<&Row>> = BTreeMap::new();
+    for row in table::rows().filter(|row| !row.maker.is_empty()) {
+        let place = MAKERS.iter().position(|maker| *maker == row.maker);
+        let place = place.unwrap_or_else(|| panic!("{} has no place on the page", row.maker));
+        rows.entry(place).or_default().push(row);
+    }
+    let mut text = String::new();
+    for (place, rows) in rows {
+        let _ = writeln!(text, "## {}\n", MAKERS[place]);
+        text += "| what it does | tried by | a viewer gets | FFmpeg 5.1 plays | report |\n";
+        text += "|---|---|---|---|---|\n";
+        for row in rows {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                row.does,
+                ways(row),
+                gets(row),
+                if row.ffmpeg && row.viewer == Viewer::Plays {
+                    "yes"
+                } else {
+                    "no"
+                },
+                row.reports,
+            );
+        }
+        text.push('\n');
+    }
+    hold("cameras.md", &text);
+}
+
+/// The ways and codecs in which a row is tried.
+fn ways(row: &Row) -> String {
+    let ways = row.ways.iter().map(|way| match way {
+        Way::Tcp => "TCP",
+        Way::Udp => "UDP",
+        Way::Record => "publishing",
+    });
+    let codecs = row.codecs.iter().map(|video| match video {
+        Video::H264 => "H.264",
+        Video::H265 => "H.265",
+    });
+    let all: Vec<&str> = ways.chain(codecs).collect();
+    all.join(", ")
+}
+
+/// What a viewer gets of a row.
+fn gets(row: &Row) -> String {
+    if let Viewer::Reason(words) = row.viewer {
+        return format!("the reason, with the words “{words}”");
+    }
+    let mut text = "the picture".to_owned();
+    if let Some(codec) = row.heard {
+        let name = match codec {
+            "opus" => "Opus",
+            other => other,
+        };
+        let _ = write!(text, " and the sound, in browsers as {name}");
+    }
+    if row.freeze_ms > row::FREEZE_MS {
+        text += ", with a pause while it restarts";
+    }
+    if row.ending.is_some() {
+        text += "; the camera gets TEARDOWN";
+    }
+    text
+}

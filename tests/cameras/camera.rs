@@ -1,0 +1,395 @@
+//! The fake camera's end of one RTSP connection, without sockets and clocks.
+//!
+//! ```text
+//! bytes of the client ─► take ─► responses ─┐
+//! time                ─► turn ─► packets  ──┴► poll: bytes, datagrams, the end
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_rtsp::interleaved::{Demultiplexer, Item, Reader};
+use glassline_rtsp::message::{Limits, Message, Method, Request};
+use glassline_rtsp::transport::Transport;
+
+use super::description::description;
+use super::device::Device;
+use super::lock::Lock;
+use super::packet_source::{PacketSource, Wire};
+use super::quirk::{Answer, Quirk, Target};
+
+/// Something that the connection sends.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// Bytes within the connection.
+    Bytes(Vec<u8>),
+    /// A datagram from the camera's port of media or of control, to a port of the client.
+    Datagram {
+        port: u16,
+        is_control: bool,
+        bytes: Vec<u8>,
+    },
+    /// The connection is closed.
+    Close,
+}
+
+/// The camera's end of a connection.
+pub(crate) struct Connection {
+    device: Arc<Device>,
+    reader: Reader,
+    lock: Lock,
+    /// Where the packets of each track go.
+    destinations: BTreeMap<usize, Destination>,
+    packets: Option<PacketSource>,
+    playing_since: Option<Instant>,
+    last_report: Instant,
+    last_request: Instant,
+    keep_alives: u32,
+    has_session: bool,
+    output: VecDeque<Output>,
+}
+
+/// The server of a track's RTP; its RTCP goes to the next one.
+#[derive(Clone, Copy)]
+enum Destination {
+    Channel(u8),
+    Port(u16),
+}
+
+/// The identifier of every session.
+const SESSION: &str = "1234abcd";
+
+/// Time without a request after which a session ends, unless a quirk says otherwise. The packets of
+/// a client within the connection are no sign of life to many cameras.
+const SESSION_SECONDS: u32 = 60;
+
+/// The camera's ports of media and control, as its responses name them.
+pub(crate) type Ports = (u16, u16);
+
+impl Connection {
+    pub(crate) fn open(device: Arc<Device>, now: Instant) -> Connection {
+        device.ledger(|it| it.connections += 1);
+        Connection {
+            lock: Lock::new(&device),
+            device,
+            reader: Reader::new(Demultiplexer::new(Limits::default(), 1 << 20)),
+            destinations: BTreeMap::new(),
+            packets: None,
+            playing_since: None,
+            last_report: now,
+            last_request: now,
+            keep_alives: 0,
+            has_session: false,
+            output: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        self.output.pop_front()
+    }
+
+    /// Takes bytes of the client.
+    pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], ports: Ports) {
+        let mut requests = Vec::new();
+        let mut reports = 0;
+        let read = self.reader.push(bytes, |item| match item {
+            Item::Message(Message::Request(request)) => requests.push(request),
+            Item::Message(Message::Response(_)) => {}
+            Item::Frame { .. } => reports += 1,
+        });
+        if read.is_err() {
+            return self.output.push_back(Output::Close);
+        }
+        if reports > 0 {
+            self.take_report(now);
+        }
+        for request in requests {
+            self.last_request = now;
+            self.answer(now, &request, ports);
+        }
+    }
+
+    /// Notes an RTCP packet of the client.
+    pub(crate) fn take_report(&mut self, now: Instant) {
+        self.last_report = now;
+        self.device.ledger(|it| it.reports += 1);
+    }
+
+    /// Handles the end of the connection.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.has_session) {
+            self.device.ledger(|it| it.left_behind += 1);
+        }
+    }
+
+    /// Returns when [`Self::turn`] must be called.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let since = self.playing_since?;
+        let due = self.packets.as_ref().map(|packets| since + packets.due());
+        due.into_iter().chain(self.end_due()).min()
+    }
+
+    /// Returns when a playing session ends by a quirk or without a sign of life.
+    fn end_due(&self) -> Option<Instant> {
+        let since = self.playing_since?;
+        let quirks = self.device.row.quirks.iter();
+        let ends = quirks.filter_map(|quirk| match quirk {
+            Quirk::NeedsReports(limit) => Some(self.last_report + seconds(*limit)),
+            Quirk::Restarts(after) => Some(since + seconds(*after)),
+            _ => None,
+        });
+        let silent = self.last_request + seconds(self.session_seconds());
+        ends.chain([silent]).min()
+    }
+
+    /// Sends what is due.
+    pub(crate) fn turn(&mut self, now: Instant) {
+        let Some(since) = self.playing_since else {
+            return;
+        };
+        if self.end_due().is_some_and(|at| at <= now) {
+            self.playing_since = None;
+            return self.output.push_back(Output::Close);
+        }
+        while let Some(packets) = self
+            .packets
+            .as_mut()
+            .filter(|packets| since + packets.due() <= now)
+        {
+            for wire in packets.next() {
+                self.send(wire);
+            }
+        }
+    }
+
+    fn send(&mut self, wire: Wire) {
+        let Wire {
+            track,
+            is_control,
+            bytes,
+        } = wire;
+        self.output.push_back(match self.destinations.get(&track) {
+            None => return,
+            Some(Destination::Channel(channel)) => {
+                let mut framed = vec![b'$', channel + u8::from(is_control)];
+                framed.extend((bytes.len() as u16).to_be_bytes());
+                framed.extend(bytes);
+                Output::Bytes(framed)
+            }
+            Some(Destination::Port(port)) => Output::Datagram {
+                port: port + u16::from(is_control),
+                is_control,
+                bytes,
+            },
+        });
+    }
+
+    fn answer(&mut self, now: Instant, request: &Request, ports: Ports) {
+        let device = Arc::clone(&self.device);
+        let row = device.row;
+        let first = request.headers.iter().next().map(|(name, _)| name);
+        if row.has(Quirk::NumberFirst) && !first.is_some_and(|it| it.eq_ignore_ascii_case("CSeq")) {
+            return self.reply(request, 400, &[], b"");
+        }
+        let is_keep_alive = matches!(
+            request.method,
+            Method::Options | Method::GetParameter | Method::SetParameter
+        );
+        if self.playing_since.is_some() && is_keep_alive && self.keep_alive(request) {
+            return;
+        }
+        if request.method != Method::Options && !self.lock.opens(request) {
+            let challenge = self.lock.challenge();
+            self.reply(request, 401, &[("WWW-Authenticate", challenge)], b"");
+            if row.has(Quirk::ClosesAfterChallenge) {
+                self.output.push_back(Output::Close);
+            }
+            return;
+        }
+        let session = ("Session", SESSION.to_owned());
+        match request.method {
+            Method::Options => {
+                let public = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
+                self.reply(request, 200, &[("Public", public.to_owned())], b"");
+            }
+            Method::GetParameter | Method::SetParameter => {
+                self.reply(request, 200, &[session], b"");
+            }
+            Method::Describe => self.describe(request),
+            Method::Setup => self.set_up(request, ports),
+            Method::Play => {
+                self.reply(
+                    request,
+                    200,
+                    &[session, ("Range", "npt=now-".to_owned())],
+                    b"",
+                );
+                self.playing_since = Some(now);
+                (self.last_report, self.packets) = (now, Some(device.packets()));
+            }
+            Method::Teardown => {
+                self.has_session = false;
+                self.playing_since = None;
+                self.device.ledger(|it| {
+                    it.teardowns += 1;
+                    it.busy = false;
+                });
+                if !row.has(Quirk::SilentTeardown) {
+                    self.reply(request, 200, &[], b"");
+                }
+            }
+            _ => self.reply(request, 501, &[], b""),
+        }
+    }
+
+    /// Answers a keep-alive by the row's quirk; returns false without one.
+    fn keep_alive(&mut self, request: &Request) -> bool {
+        let quirks = self.device.row.quirks.iter();
+        let answer = quirks.copied().find_map(|quirk| match quirk {
+            Quirk::KeepAlive(answer) => Some(answer),
+            _ => None,
+        });
+        self.keep_alives += 1;
+        self.device.ledger(|it| it.keep_alives += 1);
+        match answer {
+            None => return false,
+            Some(Answer::None) => {}
+            Some(Answer::Status(status)) => self.reply(request, status, &[], b""),
+            Some(Answer::BehindWith400) => self.reply_numbered(request, -1, 400, &[], b""),
+            Some(Answer::FreshNonce) => {
+                if !(self.lock.opens(request) && self.keep_alives % 2 == 1) {
+                    return false;
+                }
+                self.lock.renew();
+                let challenge = self.lock.challenge();
+                self.reply(request, 401, &[("WWW-Authenticate", challenge)], b"");
+            }
+        }
+        true
+    }
+
+    fn describe(&mut self, request: &Request) {
+        let device = Arc::clone(&self.device);
+        let row = device.row;
+        let redirect = row.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Redirect(status, target) => Some((*status, *target)),
+            _ => None,
+        });
+        let is_moved = request.uri.ends_with("/moved");
+        match redirect {
+            Some((status, target)) if !is_moved || target == Target::Itself => {
+                let root = request.uri.trim_end_matches("/moved");
+                let root = root.rsplit_once('/').map_or(root, |(root, _)| root);
+                let location = match target {
+                    Target::Absolute => format!("{root}/moved"),
+                    Target::Relative => "/moved".to_owned(),
+                    Target::Itself => request.uri.clone(),
+                };
+                self.reply(request, status, &[("Location", location)], b"");
+            }
+            _ if row.has(Quirk::OneSession) && device.ledger(|it| it.busy) => {
+                device.ledger(|it| it.refused += 1);
+                self.reply(request, 453, &[], b"");
+            }
+            _ => {
+                let base = ("Content-Base", format!("{}/", request.uri));
+                let kind = ("Content-Type", "application/sdp".to_owned());
+                let body = description(row, &device.media);
+                self.reply(request, 200, &[base, kind], &body);
+            }
+        }
+    }
+
+    fn set_up(&mut self, request: &Request, ports: Ports) {
+        let number = request.uri.trim_end_matches('/').rsplit_once("trackID=");
+        let Some(track) = number.and_then(|(_, number)| number.parse().ok()) else {
+            return self.reply(request, 404, &[], b"");
+        };
+        let asked = request.headers.get("Transport").unwrap_or_default();
+        let Some(transport) = Transport::parse_list(asked).into_iter().next() else {
+            return self.reply(request, 461, &[], b"");
+        };
+        let destination = match (transport.interleaved, transport.client_port) {
+            (Some((channel, _)), _) => Destination::Channel(channel),
+            (None, Some((port, _))) => Destination::Port(port),
+            (None, None) => return self.reply(request, 461, &[], b""),
+        };
+        self.destinations.insert(track, destination);
+        self.has_session = true;
+        self.device.ledger(|it| it.busy = true);
+        let span = |first: u16| format!("{first}-{}", first + 1);
+        let server = format!("{}-{}", ports.0, ports.1);
+        let (usual, number) = match destination {
+            Destination::Channel(channel) => (
+                "RTP/AVP/TCP;unicast;interleaved={channels}",
+                u16::from(channel),
+            ),
+            Destination::Port(port) => (
+                "RTP/AVP;unicast;client_port={client};server_port={server}",
+                port,
+            ),
+        };
+        let quirks = self.device.row.quirks.iter();
+        let template = quirks.copied().find_map(|quirk| match quirk {
+            Quirk::Transport(text) => Some(text),
+            _ => None,
+        });
+        let answered = template.unwrap_or(usual).replace("{server}", &server);
+        let answered = answered.replace("{channels}", &span(number));
+        let answered = answered.replace("{client}", &span(number));
+        let session = format!("{SESSION};timeout={}", self.session_seconds());
+        let mut headers = vec![("Session", session)];
+        if !answered.is_empty() {
+            headers.push(("Transport", answered));
+        }
+        self.reply(request, 200, &headers, b"");
+    }
+
+    fn session_seconds(&self) -> u32 {
+        let mut quirks = self.device.row.quirks.iter();
+        let named = quirks.find_map(|quirk| match quirk {
+            Quirk::SessionSeconds(seconds) => Some(*seconds),
+            _ => None,
+        });
+        named.unwrap_or(SESSION_SECONDS)
+    }
+
+    fn reply(&mut self, to: &Request, status: u16, headers: &[(&str, String)], body: &[u8]) {
+        let behind = match self.device.row.has(Quirk::NumbersBehind) {
+            true => -1,
+            false => 0,
+        };
+        self.reply_numbered(to, behind, status, headers, body);
+    }
+
+    /// Responds with the request's number plus `moved`.
+    fn reply_numbered(
+        &mut self,
+        to: &Request,
+        moved: i64,
+        status: u16,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) {
+        let number = i64::from(to.headers.cseq().unwrap_or_default()) + moved;
+        let mut head = format!("RTSP/1.0 {status} Answer\r\n");
+        let is_redirect = (300..400).contains(&status);
+        if !(is_redirect && self.device.row.has(Quirk::RedirectUnnumbered)) {
+            head += &format!("CSeq: {number}\r\n");
+        }
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        let mut bytes = format!("{head}\r\n").into_bytes();
+        bytes.extend_from_slice(body);
+        self.output.push_back(Output::Bytes(bytes));
+    }
+}
+
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(number.into())
+}

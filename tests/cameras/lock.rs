@@ -1,0 +1,73 @@
+//! The fake camera's password, asked for by Digest.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use glassline_rtsp::auth::digest::{Algorithm, secret};
+use glassline_rtsp::auth::{Authorization, User};
+use glassline_rtsp::message::Request;
+
+use super::device::Device;
+use super::quirk::{Answer, Quirk};
+
+/// User and password of every camera that has some.
+pub(crate) const USER: &str = "u:p";
+
+const REALM: &str = "camera";
+
+/// What a request must show before it is answered.
+pub(crate) struct Lock {
+    is_needed: bool,
+    nonce: String,
+}
+
+impl Lock {
+    pub(crate) fn new(device: &Device) -> Lock {
+        let mut lock = Lock {
+            is_needed: device.has_password(),
+            nonce: "0".repeat(16),
+        };
+        // A camera that closes the connection after its challenge means it for the next one.
+        if !device.row.has(Quirk::ClosesAfterChallenge) {
+            lock.renew();
+        }
+        lock
+    }
+
+    /// Makes a nonce that was never seen before.
+    pub(crate) fn renew(&mut self) {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        self.nonce = format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed));
+    }
+
+    pub(crate) fn challenge(&self) -> String {
+        format!("Digest realm=\"{REALM}\", nonce=\"{}\"", self.nonce)
+    }
+
+    /// Whether `request` has the credentials for the present nonce, or none are needed.
+    pub(crate) fn opens(&self, request: &Request) -> bool {
+        let shown = request.headers.get("Authorization");
+        let Some(Authorization::Digest(shown)) = shown.and_then(Authorization::parse) else {
+            return !self.is_needed;
+        };
+        let (name, password) = USER.split_once(':').unwrap_or_default();
+        let user = User {
+            name: name.to_owned(),
+            password: password.to_owned(),
+        };
+        let secret = secret(Algorithm::Md5, &user, REALM);
+        shown.nonce == self.nonce && shown.verify(&secret, request.method.as_str(), b"")
+    }
+}
+
+impl Device {
+    pub(crate) fn has_password(&self) -> bool {
+        self.row.quirks.iter().any(|quirk| {
+            matches!(
+                quirk,
+                Quirk::Password
+                    | Quirk::ClosesAfterChallenge
+                    | Quirk::KeepAlive(Answer::FreshNonce)
+            )
+        })
+    }
+}

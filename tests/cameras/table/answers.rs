@@ -1,0 +1,191 @@
+//! Cameras whose RTSP is otherwise: keep-alives, passwords, redirects, transports and ends.
+
+use super::super::quirk::{Answer, Quirk, Target};
+use super::super::row::{BOTH, Ending, PULLED, Row, TCP, UDP, row};
+
+/// A session in which a keep-alive comes after less than a second.
+const SHORT: Quirk = Quirk::SessionSeconds(2);
+
+pub(crate) const ROWS: &[Row] = &[
+    row("keep_alives_are_refused_with_454", "Thingino", "thingino-firmware#490")
+        .does(
+            "The camera answers each keep-alive with 454 (Session Not Found) and sends on.",
+            &[Quirk::KeepAlive(Answer::Status(454)), Quirk::SessionSeconds(4)],
+        )
+        .seconds(6),
+    row("keep_alives_have_no_answer", "Several makers", "ZLMediaKit#642, mediamtx#1739")
+        .does(
+            "The camera offers GET_PARAMETER, and answers no keep-alive.",
+            &[Quirk::KeepAlive(Answer::None), Quirk::SessionSeconds(10)],
+        )
+        .seconds(12),
+    row("keep_alives_need_a_fresh_login", "Axis", "SharpRTSP#126")
+        .does(
+            "The camera answers a keep-alive with 401 and a fresh nonce, which it does not call stale.",
+            &[Quirk::KeepAlive(Answer::FreshNonce), Quirk::SessionSeconds(4)],
+        )
+        .seconds(6),
+    row("keep_alives_are_refused_with_a_number_behind", "Several makers", "retina#133")
+        .does(
+            "The camera answers keep-alives with 400 and the CSeq of the request before.",
+            &[Quirk::KeepAlive(Answer::BehindWith400), Quirk::SessionSeconds(4)],
+        )
+        .seconds(6),
+    row("keep_alives_are_not_implemented", "Several makers", "after retina#133")
+        .does(
+            "The camera answers keep-alives with 501.",
+            &[Quirk::KeepAlive(Answer::Status(501)), Quirk::SessionSeconds(4)],
+        )
+        .seconds(6),
+    row("every_answer_has_a_number_behind", "Several makers", "frigate#1605")
+        .does(
+            "The camera numbers every response one too low.",
+            &[Quirk::NumbersBehind, SHORT],
+        )
+        .seconds(4),
+    row("the_number_must_come_first", "Recorders", "mediamtx#2887, datarhei/restreamer#55")
+        .does(
+            "The camera answers 400 where CSeq is not the first header.",
+            &[Quirk::NumberFirst],
+        )
+        .not_by_ffmpeg(),
+    row("the_number_must_come_first_of_a_login", "Recorders", "after mediamtx#2887")
+        .does(
+            "The camera answers 400 where CSeq is not the first header, and asks for a password.",
+            &[Quirk::NumberFirst, Quirk::Password],
+        )
+        .not_by_ffmpeg(),
+    row("the_connection_is_closed_behind_the_challenge", "VStarcam", "retina#45")
+        .does(
+            "The camera closes the connection after its 401, and takes the answer in the next one.",
+            &[Quirk::ClosesAfterChallenge],
+        )
+        .connections(3)
+        .not_by_ffmpeg(),
+    row("a_redirect_to_another_url", "Video platforms", "go2rtc#1881")
+        .does(
+            "The camera redirects DESCRIBE with 302 to another URL.",
+            &[Quirk::Redirect(302, Target::Absolute)],
+        )
+        .connections(2),
+    row("a_redirect_without_a_number", "Video platforms", "go2rtc#1881")
+        .does(
+            "The platform redirects DESCRIBE, and its response has no CSeq.",
+            &[Quirk::Redirect(302, Target::Absolute), Quirk::RedirectUnnumbered],
+        )
+        .connections(2),
+    row("a_permanent_redirect", "Video platforms", "go2rtc#1480")
+        .does(
+            "The camera redirects DESCRIBE with 301 to another URL.",
+            &[Quirk::Redirect(301, Target::Absolute)],
+        )
+        .connections(2),
+    row("a_redirect_to_a_path", "Video platforms", "after go2rtc#1881")
+        .does(
+            "The camera redirects DESCRIBE to a path without scheme and host.",
+            &[Quirk::Redirect(302, Target::Relative)],
+        )
+        .connections(2)
+        .not_by_ffmpeg(),
+    row("a_redirect_with_a_login", "Video platforms", "after go2rtc#1881")
+        .does(
+            "The camera redirects DESCRIBE within its host, and asks for the password again.",
+            &[Quirk::Redirect(302, Target::Absolute), Quirk::Password],
+        )
+        .connections(2)
+        .not_by_ffmpeg(),
+    row("a_redirect_to_itself", "Printers", "mediamtx#5236, go2rtc#565")
+        .does(
+            "The camera redirects DESCRIBE to the URL that was asked for, without an end.",
+            &[Quirk::Redirect(302, Target::Itself)],
+        )
+        .by(TCP, super::super::row::H264)
+        .told("redirect")
+        .connections(30),
+    row("media_stops_without_reports", "Arlo", "mediamtx#1403")
+        .does(
+            "The camera closes the connection after 10 s without an RTCP packet.",
+            &[Quirk::NeedsReports(10)],
+        )
+        .seconds(13),
+    row("the_camera_begins_anew", "Tapo", "go2rtc#1943")
+        .does(
+            "The camera restarts every three seconds, and its numbers and times begin at zero again.",
+            &[Quirk::Restarts(3)],
+        )
+        .seconds(8)
+        .connections(5)
+        .freezes(4_500),
+    row("a_session_is_deleted", "Several makers", "mediamtx#4377, mediamtx#63")
+        .does(
+            "The camera takes one client, and is not free again before TEARDOWN.",
+            &[Quirk::OneSession],
+        )
+        .ended_by(Ending::Delete),
+    row("a_session_gets_another_url", "Several makers", "after mediamtx#4377")
+        .does(
+            "The camera takes one client; the source gets another URL.",
+            &[Quirk::OneSession],
+        )
+        .ended_by(Ending::Change),
+    row("a_session_is_restarted", "Several makers", "after mediamtx#4377")
+        .does(
+            "The camera takes one client; the source is restarted.",
+            &[Quirk::OneSession],
+        )
+        .ended_by(Ending::Restart),
+    row("a_session_ends_with_the_server", "Several makers", "mediamtx#63")
+        .does(
+            "The camera takes one client; the server ends.",
+            &[Quirk::OneSession],
+        )
+        .ended_by(Ending::Terminate),
+    row("a_goodbye_has_no_answer", "Several makers", "after mediamtx#4377")
+        .does(
+            "The camera takes one client, and never answers TEARDOWN.",
+            &[Quirk::OneSession, Quirk::SilentTeardown],
+        )
+        .ended_by(Ending::Delete),
+    row("media_comes_from_another_address", "Several makers", "mediamtx#4362, mediamtx#691")
+        .does(
+            "The camera sends its datagrams from another address than that of RTSP.",
+            &[Quirk::From("127.0.0.2")],
+        )
+        .by(UDP, BOTH),
+    row("media_comes_from_an_address_that_is_named", "Several makers", "mediamtx#4362")
+        .does(
+            "The camera sends from another address, which its Transport names as source.",
+            &[
+                Quirk::From("127.0.0.2"),
+                Quirk::Transport(
+                    "RTP/AVP;unicast;source=127.0.0.2;client_port={client};server_port={server}",
+                ),
+            ],
+        )
+        .by(UDP, BOTH),
+    row("the_source_number_comes_before_the_channels", "Several makers", "retina#120")
+        .does(
+            "The camera names the SSRC before the channels, and does not say unicast.",
+            &[Quirk::Transport("RTP/AVP/TCP;ssrc=22222222;interleaved={channels}")],
+        )
+        .by(TCP, BOTH),
+    row("the_source_number_has_a_prefix", "Several makers", "retina#138")
+        .does(
+            "The camera writes the SSRC as `0x6f7c`.",
+            &[Quirk::Transport("RTP/AVP/TCP;unicast;ssrc=0x6f7c;interleaved={channels}")],
+        )
+        .by(TCP, BOTH),
+    row("no_transport_is_answered", "Several makers", "gortsplib#456")
+        .does(
+            "The camera answers SETUP without a Transport header.",
+            &[Quirk::Transport("")],
+        )
+        .by(PULLED, BOTH)
+        .not_by_ffmpeg(),
+    row("no_ports_of_the_camera_are_answered", "Several makers", "smolrtsp#31")
+        .does(
+            "The camera does not name its own ports.",
+            &[Quirk::Transport("RTP/AVP;unicast;client_port={client}")],
+        )
+        .by(UDP, BOTH),
+];

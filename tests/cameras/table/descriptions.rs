@@ -1,0 +1,213 @@
+//! Cameras whose session description is otherwise.
+
+use super::super::quirk::{Quirk, Sound};
+use super::super::row::{BOTH, EVERY_WAY, Row, TCP, Way, row};
+
+/// Part of every description, behind which more lines of the video stand.
+const VIDEO: &str = "m=video 0 RTP/AVP 96\r\n";
+
+/// The way of cameras whose description alone matters.
+const EITHER: &[Way] = &[Way::Tcp, Way::Record];
+
+pub(crate) const ROWS: &[Row] = &[
+    row("video_is_called_sendonly", "D-Link", "go2rtc#771")
+        .does(
+            "The camera calls the video that it sends `sendonly`.",
+            &[Quirk::Described(VIDEO, "m=video 0 RTP/AVP 96\r\na=sendonly\r\n")],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("video_is_called_sendonly_beside_sound", "D-Link", "go2rtc#771")
+        .does(
+            "The camera calls its video `sendonly` and its sound `recvonly`.",
+            &[
+                Quirk::Sound(Sound::Alaw8),
+                Quirk::Described(VIDEO, "m=video 0 RTP/AVP 96\r\na=sendonly\r\n"),
+                Quirk::Described("m=audio 0 RTP/AVP 8\r\n", "m=audio 0 RTP/AVP 8\r\na=recvonly\r\n"),
+            ],
+        )
+        .heard("PCMA"),
+    row("all_is_called_sendonly", "D-Link", "after go2rtc#771")
+        .does(
+            "The camera calls the whole session `sendonly`.",
+            &[Quirk::Described("t=0 0\r\n", "t=0 0\r\na=sendonly\r\n")],
+        )
+        .by(TCP, BOTH),
+    row("the_back_channel_has_many_formats", "Dahua", "gortsplib#479")
+        .does(
+            "The camera offers a back channel with formats that have no parameters.",
+            &[Quirk::AlsoDescribed(
+                "m=audio 0 RTP/AVP 116 115 97 0 8\r\na=control:trackID=5\r\n\
+                 a=rtpmap:116 MPEG4-GENERIC/64000\r\na=rtpmap:115 MPEG4-GENERIC/48000\r\n\
+                 a=rtpmap:97 MPEG4-GENERIC/16000\r\na=rtpmap:0 PCMU/8000\r\n\
+                 a=rtpmap:8 PCMA/8000\r\na=sendonly\r\n",
+            )],
+        )
+        .by(TCP, BOTH),
+    row("a_negative_port", "Tuya", "go2rtc#2316")
+        .does(
+            "The camera has a negative port in its `m=` line and binary bytes in its `c=` line.",
+            &[
+                Quirk::Described("m=video 0", "m=video -1353744643"),
+                Quirk::Described("c=IN IP4 0.0.0.0", "c=IN IP4 '&\u{ff}\u{fe}"),
+            ],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("an_origin_of_five_words", "Phone apps", "mediamtx#75")
+        .does(
+            "The app publishes with `o=-0 0 IN IP4 127.0.0.1`.",
+            &[Quirk::Described("o=- 1 1 IN", "o=-0 0 IN")],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("an_origin_of_negative_number", "Several makers", "mediamtx#231")
+        .does(
+            "The camera has `o=-2208991488 2208991488` in its description.",
+            &[Quirk::Described("o=- 1 1 IN", "o=-2208991488 2208991488 IN")],
+        )
+        .by(EITHER, BOTH),
+    row("a_connection_line_that_ends_early", "Uniview", "mediamtx#5033")
+        .does(
+            "The camera has `c=IN` and a space in its description.",
+            &[Quirk::Described("c=IN IP4 0.0.0.0", "c=IN ")],
+        )
+        .by(EITHER, BOTH),
+    row("a_description_without_origin_and_time", "Recorders", "mediamtx#3583")
+        .does(
+            "The recorder's description has neither `o=` nor `t=`.",
+            &[
+                Quirk::Described("o=- 1 1 IN IP4 127.0.0.1\r\n", ""),
+                Quirk::Described("t=0 0\r\n", ""),
+            ],
+        )
+        .by(EITHER, BOTH),
+    row("a_port_beyond_the_range", "Tuya", "after go2rtc#2316")
+        .does(
+            "The camera has the port 65536 in its `m=` line.",
+            &[Quirk::Described("m=video 0", "m=video 65536")],
+        )
+        .by(EITHER, BOTH),
+    row("a_port_that_is_no_number", "Tuya", "after go2rtc#2316")
+        .does(
+            "The camera has a dash for the port in its `m=` line.",
+            &[Quirk::Described("m=video 0", "m=video -")],
+        )
+        .by(EITHER, BOTH),
+    row("a_bad_line_of_another_track", "Tuya", "after go2rtc#2316")
+        .does(
+            "The camera describes a further track with a line that cannot be read.",
+            &[Quirk::AlsoDescribed("m=application x RTP/AVP 98\r\na=control:trackID=9\r\n")],
+        )
+        .by(EITHER, BOTH),
+    row("a_connection_line_without_address", "Several makers", "go2rtc#1663")
+        .does(
+            "The camera has `c=IN` alone and an `o=` line of three words.",
+            &[
+                Quirk::Described("c=IN IP4 0.0.0.0", "c=IN"),
+                Quirk::Described("o=- 1 1 IN IP4 127.0.0.1", "o=- 1 1"),
+            ],
+        )
+        .by(EITHER, BOTH),
+    row("a_line_of_media_with_slashes", "Tapo", "androidx/media#1472, mediamtx#990")
+        .does(
+            "The camera describes a further track as `m=application/TP-LINK`.",
+            &[Quirk::AlsoDescribed(
+                "m=application/TP-LINK 0 RTP/AVP smart/1/90000\r\na=control:trackID=2\r\n",
+            )],
+        )
+        .by(EITHER, BOTH),
+    row("a_format_that_is_no_number", "Several makers", "rtsp-client-android#90")
+        .does(
+            "The camera describes sound as `RTP/AVP (null)` with an empty `a=rtpmap`.",
+            &[Quirk::AlsoDescribed(
+                "m=audio 0 RTP/AVP (null)\r\na=rtpmap\r\na=control:trackID=3\r\n",
+            )],
+        )
+        .by(EITHER, BOTH),
+    row("the_description_begins_with_media", "Several makers", "go2rtc#2245")
+        .does(
+            "The camera's description begins with `m=`.",
+            &[Quirk::Described(
+                "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
+                 a=control:*\r\na=range:npt=now-\r\n",
+                "",
+            )],
+        )
+        .by(TCP, BOTH),
+    row("the_description_has_no_last_line_end", "Thingino", "thingino-firmware#1621")
+        .does(
+            "The camera's description ends without a line end.",
+            &[Quirk::NoLastLineEnd],
+        )
+        .by(EITHER, BOTH),
+    row("the_description_is_out_of_order", "Recorders", "SharpRTSP#119")
+        .does(
+            "The camera has the lines of its description in another order.",
+            &[Quirk::Described(
+                "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n",
+                "v=0\r\ni=camera\r\nt=0 0\r\nc=IN IP4 0.0.0.0\r\ns=camera\r\no=- 1 1 IN IP4 127.0.0.1\r\n",
+            )],
+        )
+        .by(EITHER, BOTH),
+    row("sets_are_not_described", "Hikvision", "SharpRTSPtoWebRTC#17, mediamtx#2348")
+        .does(
+            "The camera's description has no parameter sets.",
+            &[Quirk::NoSetsDescribed],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("sets_are_described_only", "Several makers", "mediamtx#5861, Savant#709")
+        .does(
+            "The camera has parameter sets in its description only.",
+            &[Quirk::NoSetsSent],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("sets_are_described_in_vain", "Several makers", "kerberos-io/agent#105")
+        .does(
+            "The camera has an empty list of parameter sets in its description.",
+            &[
+                Quirk::NoSetsDescribed,
+                Quirk::Described("packetization-mode=1", "packetization-mode=1;sprop-parameter-sets="),
+            ],
+        ),
+    row("sets_are_nowhere", "Several makers", "mediamtx#2348")
+        .does(
+            "The camera has parameter sets neither in its description nor between its frames.",
+            &[Quirk::NoSetsDescribed, Quirk::NoSetsSent],
+        )
+        .by(TCP, BOTH)
+        .told("parameter sets"),
+    row("parameters_of_another_payload_type", "Hikvision", "gortsplib#658, gortsplib#479")
+        .does(
+            "The camera sends AAC as payload type 104, and its parameters are of 97.",
+            &[Quirk::Sound(Sound::AacOfOtherType)],
+        )
+        .by(EVERY_WAY, super::super::row::H264)
+        .heard("opus"),
+    row("sound_of_aac", "Several makers", "after rtsp-client-android#143")
+        .does("The camera sends AAC.", &[Quirk::Sound(Sound::Aac)])
+        .by(EVERY_WAY, BOTH)
+        .heard("opus"),
+    row("sound_of_several_units_a_packet", "Several makers", "rtsp-client-android#143")
+        .does(
+            "The camera sends four access units of AAC in each packet.",
+            &[Quirk::Sound(Sound::AacInFours)],
+        )
+        .by(EVERY_WAY, BOTH)
+        .heard("opus"),
+    row("sound_of_g711", "Several makers", "after mediamtx#2848")
+        .does("The camera sends A-law at 8 kHz.", &[Quirk::Sound(Sound::Alaw8)])
+        .by(EVERY_WAY, BOTH)
+        .heard("PCMA"),
+    row("sound_of_g711_at_16_khz", "Several makers", "mediamtx#2848")
+        .does("The camera sends A-law at 16 kHz.", &[Quirk::Sound(Sound::Alaw16)])
+        .by(EVERY_WAY, BOTH)
+        .heard("opus"),
+    row("sound_in_latm", "Several makers", "mediamtx#3590")
+        .does(
+            "The camera offers AAC as `MP4A-LATM` and calls the track `sendonly`.",
+            &[Quirk::AlsoDescribed(
+                "m=audio 0 RTP/AVP 40\r\na=rtpmap:40 MP4A-LATM/16000/1\r\n\
+                 a=fmtp:40 profile-level-id=1;cpresent=0;config=400028103fc0\r\na=sendonly\r\n\
+                 a=control:trackID=1\r\n",
+            )],
+        )
+        .by(TCP, BOTH),
+];

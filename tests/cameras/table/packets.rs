@@ -1,0 +1,171 @@
+//! Cameras whose packets are otherwise.
+
+use super::super::quirk::Quirk;
+use super::super::row::{BOTH, EVERY_WAY, Film, Row, row};
+
+pub(crate) const ROWS: &[Row] = &[
+    row(
+        "every_slice_has_the_marker",
+        "OBS's RTSP plug-in",
+        "obs-rtspserver#199",
+    )
+    .does(
+        "The plug-in marks the end of a frame at every NAL unit of frames in four slices.",
+        &[Quirk::MarkerAtEveryNal],
+    )
+    .films(Film::Sliced)
+    .by(EVERY_WAY, BOTH),
+    row(
+        "frames_have_slices",
+        "OBS's RTSP plug-in",
+        "after obs-rtspserver#199",
+    )
+    .does("The plug-in sends frames in four slices.", &[])
+    .films(Film::Sliced)
+    .by(EVERY_WAY, BOTH),
+    row(
+        "every_set_has_the_marker",
+        "OBS's RTSP plug-in",
+        "after obs-rtspserver#199",
+    )
+    .does(
+        "The plug-in marks the end of a frame at every NAL unit, parameter sets included.",
+        &[Quirk::MarkerAtEveryNal],
+    )
+    .by(EVERY_WAY, BOTH),
+    row(
+        "start_codes_within_a_unit",
+        "V380",
+        "retina#68, gortsplib#199",
+    )
+    .does(
+        "The camera puts parameter sets and keyframe into one NAL unit, with start codes.",
+        &[Quirk::StartCodesWithin],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("start_codes_within_a_unit_alone", "V380", "after retina#68")
+        .does(
+            "The camera does so, and its description has no parameter sets.",
+            &[Quirk::StartCodesWithin, Quirk::NoSetsDescribed],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "stray_packets_of_source_zero",
+        "Several makers",
+        "gortsplib#480, retina#79",
+    )
+    .does(
+        "The camera sends packets of SSRC 0 between those of its stream.",
+        &[Quirk::StrayPacket],
+    )
+    .by(EVERY_WAY, BOTH),
+    row(
+        "packets_of_another_payload_type",
+        "Several makers",
+        "gortsplib#480",
+    )
+    .does(
+        "The camera sends a packet of private data behind each frame, in the same numbers.",
+        &[Quirk::OtherPayloadType],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("reports_among_media", "Several makers", "gortsplib#480")
+        .does(
+            "The camera sends its sender reports where RTP belongs.",
+            &[Quirk::ReportsAmongMedia],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("padding_of_zero_bytes", "Several makers", "pion/rtp#274")
+        .does(
+            "The camera sets the padding bit with a count of zero.",
+            &[Quirk::PaddingOfZero],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "frames_refresh_without_keyframes",
+        "Several makers",
+        "w3c/webcodecs#650, mediamtx#5943",
+    )
+    .does("The camera has recovery points in place of keyframes.", &[])
+    .films(Film::IntraRefresh)
+    .by(EVERY_WAY, super::super::row::H264),
+    row(
+        "keyframes_are_half_a_minute_apart",
+        "Smart codecs",
+        "mediamtx#1763",
+    )
+    .does(
+        "The camera sends a keyframe in 30 s while little moves.",
+        &[],
+    )
+    .films(Film::LongGroups)
+    .by(EVERY_WAY, BOTH),
+    row("times_step_back", "Several makers", "retina#64")
+        .does(
+            "The camera stamps every 20th frame 300 ms in the past.",
+            &[Quirk::StepsBack],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("a_new_source_at_each_keyframe", "Uniview", "gortsplib#687")
+        .does(
+            "The camera begins a new SSRC with new sequence numbers at each keyframe.",
+            &[Quirk::NewSourceAtKeyframes],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("sets_belong_to_the_frame_before", "Reolink", "retina#13")
+        .does(
+            "The camera gives parameter sets a marker and the timestamp of the frame before.",
+            &[Quirk::SetsOfFramesBefore],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("bytes_behind_the_sets", "Reolink", "retina#102")
+        .does(
+            "The camera's sequence parameter set has further bytes behind its end.",
+            &[Quirk::BehindSets(&[0x80])],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("frames_are_stamped_hours_off", "Recorders", "mediamtx#6255")
+        .does(
+            "The camera stamps a frame every two seconds hours in the past.",
+            &[Quirk::StampedHoursOff],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "b_frames_in_the_first_second",
+        "Several makers",
+        "mediamtx#5808, mediamtx#3091",
+    )
+    .does(
+        "The camera sends B-frames for a second, and none later.",
+        &[],
+    )
+    .films(Film::BFramesAtFirst)
+    .by(EVERY_WAY, super::super::row::H264)
+    .seconds(7),
+    row(
+        "fragments_are_whole",
+        "Several makers",
+        "retina#131, gortsplib#649",
+    )
+    .does(
+        "The camera sets start and end bit in one fragmentation unit.",
+        &[Quirk::WholeFragments],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("the_reserved_bit_is_set", "Several makers", "retina#109")
+        .does(
+            "The camera sets the reserved bit of its fragmentation units.",
+            &[Quirk::ReservedBit],
+        )
+        .by(EVERY_WAY, super::super::row::H264),
+    row(
+        "fragments_are_tiny",
+        "Several makers",
+        "OvenMediaEngine#2032",
+    )
+    .does(
+        "The camera sends even its parameter sets in fragments of 20 bytes.",
+        &[Quirk::FragmentBytes(20)],
+    )
+    .by(EVERY_WAY, BOTH),
+];
