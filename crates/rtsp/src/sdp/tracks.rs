@@ -5,7 +5,7 @@ use glassline_rtp::payload::{
     Depacketizer, UnsupportedFormat, latm_parameters, parameter, parameter_set,
 };
 
-use super::{Description, Format};
+use super::{Description, Format, Media};
 
 /// Encoding name of AAC in LATM (RFC 6416 §7.1), the other of the two payload formats of AAC.
 const LATM: &str = "MP4A-LATM";
@@ -23,46 +23,69 @@ pub struct ChosenTracks {
 impl Description {
     /// Chooses the first video track and the first audio track whose format can be received and
     /// whose codec the client `carries`.
+    ///
+    /// A track that may be a [back channel](Description::is_back_channel) comes last: a description
+    /// that was asked for without one has none, but cameras mark what they send as if it were.
     pub fn choose(&self, carries: impl Fn(Codec) -> bool) -> ChosenTracks {
-        let (mut video, mut audio, mut left_out) = (None, None, Vec::new());
-        for (index, media) in TrackIndex::enumerate(&self.tracks) {
-            let name = &media.name;
-            let Some(format) = media.format().filter(|_| !media.back_channel) else {
-                let why = match media.back_channel {
-                    true => "a back channel, which the source would receive",
-                    false => "without a format",
-                };
-                left_out.push(format!("{name}: {why}"));
-                continue;
-            };
-            let track = match format.track() {
-                Ok(track) => track,
-                Err(unusable) => {
-                    left_out.push(format!("{name} {unusable}"));
-                    continue;
-                }
-            };
-            let place = match track.kind() {
-                Kind::Video => &mut video,
-                Kind::Audio => &mut audio,
-                Kind::Text => {
-                    left_out.push(format!("{name} {}: text is not published", track.codec));
-                    continue;
-                }
-            };
-            if !carries(track.codec) {
-                left_out.push(format!("{name} {}, which is not carried here", track.codec));
-            } else if place.is_none() {
-                *place = Some((index, track));
-            } else {
-                let second = format!("second {name} {}", track.codec);
-                left_out.push(format!("{second}: one track of each kind is published"));
+        let tracks = TrackIndex::enumerate(&self.tracks);
+        let (doubtful, likely): (Vec<_>, Vec<_>) =
+            tracks.partition(|(_, media)| self.is_back_channel(media));
+        let mut chosen = ChosenTracks::default();
+        for (index, media) in likely {
+            if let Err(why) = chosen.add(index, media, &carries) {
+                chosen.left_out.push(why);
             }
         }
-        ChosenTracks {
-            tracks: video.into_iter().chain(audio).collect(),
-            left_out,
+        for (index, media) in doubtful {
+            if chosen.has(Kind::Audio) {
+                let why = format!(
+                    "{}: a back channel, which the source would receive",
+                    media.name
+                );
+                chosen.left_out.push(why);
+            } else if let Err(why) = chosen.add(index, media, &carries) {
+                chosen.left_out.push(why);
+            }
         }
+        chosen
+            .tracks
+            .sort_by_key(|(_, track)| track.kind() != Kind::Video);
+        chosen
+    }
+}
+
+impl ChosenTracks {
+    fn has(&self, kind: Kind) -> bool {
+        self.tracks.iter().any(|(_, track)| track.kind() == kind)
+    }
+
+    /// Adds a track, unless there is one of its kind. The error names the track, and says why it is
+    /// left out.
+    fn add(
+        &mut self,
+        index: TrackIndex,
+        media: &Media,
+        carries: impl Fn(Codec) -> bool,
+    ) -> Result<(), String> {
+        let name = &media.name;
+        let format = media.format();
+        let format = format.ok_or_else(|| format!("{name}: without a format"))?;
+        let track = format
+            .track()
+            .map_err(|unusable| format!("{name} {unusable}"))?;
+        let codec = track.codec;
+        if track.kind() == Kind::Text {
+            return Err(format!("{name} {codec}: text is not published"));
+        }
+        if !carries(codec) {
+            return Err(format!("{name} {codec}, which is not carried here"));
+        }
+        if self.has(track.kind()) {
+            let second = format!("second {name} {codec}");
+            return Err(format!("{second}: one track of each kind is published"));
+        }
+        self.tracks.push((index, track));
+        Ok(())
     }
 }
 
@@ -136,7 +159,7 @@ pub enum Unusable {
     Format(#[from] UnsupportedFormat),
 }
 
-/// Returns the clock rate, for codecs whose clock is their sample rate. A missing rate, or one
+/// Returns the clock rate. For codecs whose clock is their sample rate, a missing rate, or one
 /// faster than any converter, is refused.
 fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
     let free = matches!(
@@ -146,6 +169,8 @@ fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
     match rate {
         1_000..=384_000 if free => Ok(rate),
         _ if rate == codec.clock_rate() => Ok(rate),
+        // The line is missing or cannot be read, and there is no other rate.
+        0 if !free => Ok(codec.clock_rate()),
         _ => Err(Unusable::ClockRate { codec, rate }),
     }
 }
