@@ -59,7 +59,7 @@ pub enum Closed {
     /// The server redirects the client to another URL.
     #[error("the server redirected to `{location}`")]
     Redirected {
-        /// The URL; empty if the server gave none.
+        /// The absolute URL, which may have credentials in it; empty if the server gave none.
         location: String,
     },
     /// The server asks for credentials, and the client has none.
@@ -92,6 +92,21 @@ pub enum Closed {
     /// The server sends requests but does not read the responses, so that too many bytes wait.
     #[error("the server does not read the responses to its requests")]
     ResponsesNotRead,
+}
+
+impl Closed {
+    /// Returns whether the server may still have the session, and would read TEARDOWN.
+    pub(super) const fn leaves_session(&self) -> bool {
+        !matches!(
+            self,
+            Self::Left
+                | Self::ByServer
+                | Self::ConnectionEnded { .. }
+                | Self::SessionLost
+                | Self::Stream(_)
+                | Self::ResponsesNotRead
+        )
+    }
 }
 
 fn waiting(method: Option<&Method>) -> String {

@@ -6,6 +6,7 @@ use glassline_media::TrackIndex;
 use super::exchange::Exchange;
 use super::keep_alive::KeepAlives;
 use super::login::Attempt;
+use super::redirection;
 use super::{Closed, Config, Event, RequestedTransport, TEARDOWN_TIMEOUT};
 use crate::auth::{Authorizer, User};
 use crate::message::{Message, Method, Request, Response, Status};
@@ -47,6 +48,8 @@ pub(super) struct Core {
     /// after its 401.
     pub(super) is_reopened: bool,
     pub(super) stray_frames: u64,
+    /// Whether the server still has the session of a client that has closed.
+    pub(super) owes_teardown: bool,
 }
 
 /// A track that the owner wants to play.
@@ -212,9 +215,8 @@ impl Core {
             Method::Teardown => self.close(Closed::ByServer),
             Method::Redirect => {
                 let location = request.headers.get("Location").unwrap_or_default();
-                self.close(Closed::Redirected {
-                    location: location.to_owned(),
-                });
+                let location = redirection::absolute(location, &self.url);
+                self.close(Closed::Redirected { location });
             }
             _ => {}
         }
@@ -232,10 +234,8 @@ impl Core {
         let result = if status == Status::UNAUTHORIZED {
             self.log_in(now, answered, response)
         } else if status.is_redirect() {
-            let location = response.headers.get("Location").unwrap_or_default();
-            Err(Closed::Redirected {
-                location: location.to_owned(),
-            })
+            let location = redirection::target(&answered.request, response, &self.url);
+            Err(Closed::Redirected { location })
         } else {
             self.proceed(now, &method, response)
         };
@@ -275,6 +275,12 @@ impl Core {
             (State::Starting, Method::Record) => self.recording(now, response),
             (State::Playing, method) => {
                 self.kept_alive(now, method.clone(), response);
+                Ok(())
+            }
+            // The session that a late response begins is torn down, too.
+            (State::Leaving, Method::Setup) if response.status.is_success() => {
+                self.learn_session(response);
+                self.tear_down(now);
                 Ok(())
             }
             (State::Leaving, _) => Err(Closed::Left),
@@ -324,9 +330,7 @@ impl Core {
             });
         }
         check_status(&Method::Setup, response)?;
-        if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
-            self.session = Some(session);
-        }
+        self.learn_session(response);
         let transport = answered_transport(&wanted, response)?;
         if let (RequestedTransport::Interleaved, Some(channels)) =
             (wanted.transport, transport.interleaved)
@@ -356,8 +360,24 @@ impl Core {
         Ok(())
     }
 
+    fn learn_session(&mut self, response: &Response) {
+        if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
+            self.session = Some(session);
+        }
+    }
+
+    /// Sends TEARDOWN, whose response ends the client.
+    pub(super) fn tear_down(&mut self, now: Instant) {
+        self.state = State::Leaving;
+        self.keep_alives.due = None;
+        self.exchange.give_up();
+        let url = self.control.clone();
+        self.send(now, Method::Teardown, &url, |_| {});
+    }
+
     pub(super) fn close(&mut self, reason: Closed) {
         if self.state != State::Closed {
+            self.owes_teardown = self.session.is_some() && reason.leaves_session();
             self.state = State::Closed;
             self.keep_alives.due = None;
             self.exchange.give_up();

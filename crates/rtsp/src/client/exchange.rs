@@ -90,6 +90,13 @@ impl Exchange {
         Some(pending.request.method)
     }
 
+    /// Waits for the pending response no longer than until `end`.
+    pub(super) fn hasten(&mut self, end: Instant) {
+        if let Some(pending) = &mut self.pending {
+            pending.deadline = pending.deadline.min(end);
+        }
+    }
+
     /// Returns the method of the pending request.
     pub(super) fn method(&self) -> Option<&Method> {
         self.pending.as_ref().map(|pending| &pending.request.method)

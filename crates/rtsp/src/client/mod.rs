@@ -41,6 +41,7 @@ mod core;
 mod exchange;
 mod keep_alive;
 mod login;
+mod redirection;
 
 pub use announcement::Announcement;
 pub use closed::Closed;
@@ -218,6 +219,7 @@ impl Client {
                 keep_alives: KeepAlives::new(),
                 is_reopened: false,
                 stray_frames: 0,
+                owes_teardown: false,
             },
         }
     }
@@ -395,19 +397,20 @@ impl Client {
         channels.is_some_and(|(rtp, _)| self.core.output.push_frame(rtp, packet))
     }
 
-    /// Leaves: sends TEARDOWN if there is a session. [`Event::Closed`] follows after the
-    /// response, at the end of the connection, or after one second.
+    /// Leaves: sends TEARDOWN if there is a session, also one that this end gave up before
+    /// ([`Event::Closed`] then comes a second time). [`Event::Closed`] follows after the response, at the
+    /// end of the connection, or after one second.
     pub fn leave(&mut self, now: Instant) {
         let core = &mut self.core;
         match core.state {
-            State::Leaving | State::Closed => {}
-            State::SettingUp(_) | State::Starting | State::Playing => {
+            // The response names the session.
+            State::SettingUp(_) if core.session.is_none() => {
                 core.state = State::Leaving;
-                core.keep_alives.due = None;
-                core.exchange.give_up();
-                let url = core.control.clone();
-                core.send(now, Method::Teardown, &url, |_| {});
+                core.exchange.hasten(now + TEARDOWN_TIMEOUT);
             }
+            State::SettingUp(_) | State::Starting | State::Playing => core.tear_down(now),
+            State::Closed if core.owes_teardown => core.tear_down(now),
+            State::Leaving | State::Closed => {}
             State::Idle | State::Asking | State::Described => core.close(Closed::Left),
         }
     }

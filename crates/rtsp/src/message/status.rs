@@ -69,9 +69,9 @@ impl Status {
     }
 
     /// Returns whether the response names another URL to ask: 301, 302, 303 and 305 (RFC 2326
-    /// §11.3).
+    /// §11.3), and those of HTTP that servers send as well (RFC 9110 §15.4).
     pub(crate) const fn is_redirect(self) -> bool {
-        matches!(self.0, 301..=303 | 305)
+        matches!(self.0, 301..=303 | 305 | 307 | 308)
     }
 }
 

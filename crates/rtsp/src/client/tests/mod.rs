@@ -3,6 +3,7 @@
 
 mod credentials;
 mod keep_alives;
+mod leaving;
 mod operations;
 mod publishing;
 
