@@ -148,7 +148,7 @@ impl Codec {
         }
     }
 
-    /// Returns the usual RTP clock rate, in Hz. It is the only rate of most codecs; L16, AAC,
+    /// Returns the usual RTP clock rate, in Hz. It is the only rate of most codecs; G.711, L16, AAC,
     /// AC-3 and Vorbis have others as well, which [`Track::clock_rate`] states.
     pub const fn clock_rate(self) -> u32 {
         CODECS[self as usize].2
@@ -332,6 +332,14 @@ impl Track {
                 || self.format_parameters == next.format_parameters)
     }
 
+    /// Returns whether at least some browsers play the track over WebRTC. They play G.711 of one
+    /// channel at 8 kHz alone (RFC 7874 §3).
+    pub fn is_played_by_browsers(&self) -> bool {
+        let is_g711 = matches!(self.codec, Codec::Pcmu | Codec::Pcma);
+        let is_common = self.static_payload_type().is_some();
+        self.codec.is_played_by_browsers() && (!is_g711 || is_common)
+    }
+
     /// Returns the payload type that RFC 3551 §6 assigns to this codec, clock rate and number
     /// of channels; `None` if the payload type is dynamic.
     pub fn static_payload_type(&self) -> Option<u8> {
@@ -487,6 +495,9 @@ mod tests {
             assert_eq!(Track::new(codec).static_payload_type(), Some(number));
         }
         let wide = Track::new(Codec::Pcmu).with_clock_rate(16_000);
+        assert!(!wide.is_played_by_browsers());
+        assert!(!Track::audio(Codec::Pcma, 2).is_played_by_browsers());
+        assert!(Track::new(Codec::Pcma).is_played_by_browsers());
         assert_eq!(wide.static_payload_type(), None);
     }
 

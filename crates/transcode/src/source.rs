@@ -160,6 +160,7 @@ impl AudioSource {
         match codec {
             Codec::Aac => Self::of_aac(track, plain)?.checked(),
             Codec::L16 => plain.checked(),
+            Codec::Pcmu | Codec::Pcma if !track.is_played_by_browsers() => plain.checked(),
             Codec::MultiOpus => {
                 let streams = opus::streams(track).ok_or(Untranscodable::Streams)?;
                 Self {
@@ -331,6 +332,8 @@ mod tests {
         assert!(short.contains("960 samples"), "{short}");
         let fast = refused(&Track::audio(Codec::L16, 2).with_clock_rate(192_000));
         assert!(fast.contains("192000 Hz"), "{fast}");
+        let wide = refused(&Track::audio(Codec::Pcma, 4));
+        assert!(wide.contains("4 channels"), "{wide}");
         for playable in [Codec::Opus, Codec::Pcmu, Codec::H264] {
             let refused = AudioSource::of(&Track::new(playable));
             assert_eq!(refused, Err(Untranscodable::NotNeeded { codec: playable }));
@@ -339,7 +342,13 @@ mod tests {
 
     #[test]
     fn every_codec_is_transcoded_or_named() {
-        let transcoded = [Codec::Aac, Codec::L16, Codec::MpegAudio];
+        let transcoded = [
+            Codec::Aac,
+            Codec::L16,
+            Codec::MpegAudio,
+            Codec::Pcmu,
+            Codec::Pcma,
+        ];
         let unknown = [Codec::Ac3, Codec::Amr, Codec::AmrWb, Codec::Vorbis];
         for codec in Codec::all() {
             let source = AudioSource::of(&Track::audio(codec, 2).with_clock_rate(48_000));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use glassline_media::{Bitrate, Codec};
+use glassline_media::{Bitrate, Track};
 use url::Url;
 
 /// Source of the stream's frames.
@@ -99,8 +99,8 @@ pub struct Spec {
     pub rungs: Vec<Rung>,
     /// Bitrate at the beginning.
     pub start: Bitrate,
-    /// Whether the destination carries a codec.
-    pub carries: fn(Codec) -> bool,
+    /// Whether the destination carries a track.
+    pub carries: fn(&Track) -> bool,
 }
 
 /// Default size of the test pattern, in pixels.

@@ -73,6 +73,19 @@ impl Challenge {
         known.take(CHALLENGES_MAX).collect()
     }
 
+    /// Returns whether these credentials were made for another challenge, so that their refusal does
+    /// not mean that the password is wrong.
+    pub(crate) fn is_new_to(&self, shown: &Authorization) -> bool {
+        match (self, shown) {
+            (Self::Basic { .. }, Authorization::Basic(_)) => false,
+            (Self::Digest(asked), Authorization::Digest(shown)) => {
+                let made_for = (&shown.nonce, &shown.realm, shown.algorithm);
+                asked.stale || (&asked.nonce, &asked.realm, asked.algorithm) != made_for
+            }
+            _ => true,
+        }
+    }
+
     /// Returns the challenge to answer: digest with SHA-256 before digest with MD5 before
     /// basic.
     pub(crate) fn strongest(challenges: Vec<Self>) -> Option<Self> {

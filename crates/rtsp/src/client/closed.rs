@@ -83,7 +83,7 @@ pub enum Closed {
     /// The description holds no track, or the owner chose none.
     #[error("the presentation has no track to play")]
     NothingToPlay,
-    /// The server no longer knows the session (454).
+    /// The server that takes the client's media no longer knows the session (454).
     #[error("the server no longer knows the session (454)")]
     SessionLost,
     /// The byte stream cannot be parsed any further.

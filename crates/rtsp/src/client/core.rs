@@ -1,12 +1,14 @@
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_media::TrackIndex;
 
 use super::exchange::Exchange;
+use super::keep_alive::KeepAlives;
+use super::login::Attempt;
 use super::redirection;
 use super::{Closed, Config, Event, RequestedTransport, TEARDOWN_TIMEOUT};
-use crate::auth::{Authorizer, Challenge, User};
+use crate::auth::{Authorizer, User};
 use crate::message::{Message, Method, Request, Response, Status};
 use crate::output::Output;
 use crate::range::Range;
@@ -41,10 +43,10 @@ pub(super) struct Core {
     /// The stream that the client publishes; `None` for one that plays.
     pub(super) announcement: Option<Presentation>,
     pub(super) wanted: Vec<RequestedTrack>,
-    /// Whether keep-alives are GET_PARAMETER requests: true until the server shows that it does
-    /// not support them.
-    pub(super) keeps_alive_by_parameter: bool,
-    pub(super) keep_alive_at: Option<Instant>,
+    pub(super) keep_alives: KeepAlives,
+    /// Whether a second connection carries the session, since the server ended the first one
+    /// after its 401.
+    pub(super) is_reopened: bool,
     pub(super) stray_frames: u64,
     /// Whether the server still has the session of a client that has closed.
     pub(super) owes_teardown: bool,
@@ -100,16 +102,22 @@ impl Core {
             request.headers.push("Require", BACK_CHANNEL);
         }
         add(&mut request);
-        self.transmit(now, request);
+        self.transmit(now, request, Attempt::First);
     }
 
-    /// Sends a request with its sequence number and, after a challenge, with credentials.
-    fn transmit(&mut self, now: Instant, mut request: Request) {
+    /// Sends a request with its sequence number and, after a challenge, with credentials. The
+    /// number comes first and the credentials last: some cameras refuse another order.
+    pub(super) fn transmit(&mut self, now: Instant, mut request: Request, attempt: Attempt) {
         if let Some(authorizer) = &mut self.authorizer {
             let answer = authorizer.answer(&request.method, &request.uri, &request.body);
             request.headers.set("Authorization", &answer.to_string());
         }
-        let request = self.exchange.begin(now, request);
+        let patience = match self.state {
+            State::Playing => self.keep_alive_patience(),
+            State::Leaving => TEARDOWN_TIMEOUT,
+            _ => self.config.response_timeout,
+        };
+        let request = self.exchange.begin(request, attempt, now + patience);
         if !self.output.push(|out| request.write(out)) {
             self.close(Closed::ResponsesNotRead);
         }
@@ -155,31 +163,6 @@ impl Core {
         self.send(now, Method::Play, &url, |request| {
             request.headers.push("Range", &range.to_string());
         });
-    }
-
-    pub(super) fn keep_alive(&mut self, now: Instant) {
-        self.arm_keep_alive(now);
-        if self.exchange.method().is_some() {
-            return;
-        }
-        let method = if self.keeps_alive_by_parameter {
-            Method::GetParameter
-        } else {
-            Method::Options
-        };
-        let url = self.control.clone();
-        self.send(now, method, &url, |_| {});
-    }
-
-    /// Schedules the next keep-alive: at two fifths of the session's timeout, at least 500 ms
-    /// ahead.
-    pub(super) fn arm_keep_alive(&mut self, now: Instant) {
-        let timeout = self
-            .session
-            .as_ref()
-            .map_or(Session::TIMEOUT, |session| session.timeout);
-        let interval = (timeout * 2 / 5).max(Duration::from_millis(500));
-        self.keep_alive_at = Some(now + interval);
     }
 
     /// Returns the channels of an interleaved track, for RTP and for RTCP.
@@ -243,27 +226,41 @@ impl Core {
         if response.status == Status::CONTINUE {
             return;
         }
-        let Some(request) = self.exchange.complete(response.headers.cseq()) else {
+        let Some(answered) = self.exchange.complete(response.headers.cseq()) else {
             return;
         };
+        let method = answered.request.method.clone();
         let status = response.status;
-        if self.state == State::Leaving && status != Status::UNAUTHORIZED {
-            return self.part(now, &request, response);
+        let result = if status == Status::UNAUTHORIZED {
+            self.log_in(now, answered, response)
+        } else if status.is_redirect() {
+            let location = redirection::target(&answered.request, response, &self.url);
+            Err(Closed::Redirected { location })
+        } else {
+            self.proceed(now, &method, response)
+        };
+        match (self.state, result) {
+            (_, Ok(())) => {}
+            // While media flows, no answer to a keep-alive ends the session.
+            (State::Playing, Err(_)) => self.kept_alive(now, method, response),
+            (State::Leaving, Err(_)) => self.close(Closed::Left),
+            (_, Err(reason)) => self.close(reason),
         }
-        if status == Status::UNAUTHORIZED {
-            return self.authenticate(now, request, response);
-        }
-        self.exchange.note_repeat(false);
-        if status.is_redirect() {
-            let location = redirection::target(&request, response, &self.url);
-            return self.close(Closed::Redirected { location });
-        }
-        let result = match (self.state, &request.method) {
+    }
+
+    /// Takes the next step of the session after a response.
+    fn proceed(
+        &mut self,
+        now: Instant,
+        method: &Method,
+        response: &Response,
+    ) -> Result<(), Closed> {
+        match (self.state, method) {
             (State::Asking, Method::Options) => {
-                self.learn_methods(response);
+                self.keep_alives.learn(response);
                 if self.announcement.is_some() {
                     self.announce(now);
-                    return;
+                    return Ok(());
                 }
                 let url = self.url.clone();
                 self.send(now, Method::Describe, &url, |request| {
@@ -276,46 +273,18 @@ impl Core {
             (State::SettingUp(index), Method::Setup) => self.was_set_up(now, index, response),
             (State::Starting, Method::Play) => self.playing(now, response),
             (State::Starting, Method::Record) => self.recording(now, response),
-            (State::Playing, _) => self.kept_alive(&request, response),
+            (State::Playing, method) => {
+                self.kept_alive(now, method.clone(), response);
+                Ok(())
+            }
+            // The session that a late response begins is torn down, too.
+            (State::Leaving, Method::Setup) if response.status.is_success() => {
+                self.learn_session(response);
+                self.tear_down(now);
+                Ok(())
+            }
+            (State::Leaving, _) => Err(Closed::Left),
             _ => Ok(()),
-        };
-        if let Err(reason) = result {
-            self.close(reason);
-        }
-    }
-
-    /// Answers a 401: once for each request, and a second time if only the nonce was too old.
-    fn authenticate(&mut self, now: Instant, request: Request, response: &Response) {
-        let challenges = Challenge::parse_all(&response.headers);
-        let shown = request.headers.get("Authorization").is_some();
-        let Some(user) = self.user.clone() else {
-            return self.close(Closed::CredentialsMissing);
-        };
-        let Some(challenge) = Challenge::strongest(challenges) else {
-            let offered = response
-                .headers
-                .get("WWW-Authenticate")
-                .unwrap_or("nothing");
-            return self.close(Closed::UnknownAuthentication {
-                offered: offered.to_owned(),
-            });
-        };
-        let stale = matches!(&challenge, Challenge::Digest(digest) if digest.stale);
-        if shown && !(stale && self.exchange.may_repeat()) {
-            return self.close(Closed::CredentialsRefused { user: user.name });
-        }
-        self.authorizer = Some(Authorizer::new(user, challenge, self.config.secret));
-        self.exchange.note_repeat(shown);
-        self.transmit(now, request);
-    }
-
-    /// Reads the methods in the response to OPTIONS. Its status does not matter: a server
-    /// without OPTIONS may well support DESCRIBE.
-    fn learn_methods(&mut self, response: &Response) {
-        if let Some(public) = response.headers.get("Public") {
-            let mut methods = public.split(',').map(str::trim);
-            let name = Method::GetParameter.as_str();
-            self.keeps_alive_by_parameter = methods.any(|method| method == name);
         }
     }
 
@@ -391,37 +360,17 @@ impl Core {
         Ok(())
     }
 
-    fn kept_alive(&mut self, request: &Request, response: &Response) -> Result<(), Closed> {
-        if response.status == Status::SESSION_NOT_FOUND {
-            return Err(Closed::SessionLost);
-        }
-        if request.method == Method::GetParameter && !response.status.is_success() {
-            self.keeps_alive_by_parameter = false;
-        }
-        Ok(())
-    }
-
     fn learn_session(&mut self, response: &Response) {
         if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
             self.session = Some(session);
         }
     }
 
-    /// Handles a response that comes while the client leaves: that to TEARDOWN ends it, and a session
-    /// that a late response to SETUP begins is torn down.
-    fn part(&mut self, now: Instant, request: &Request, response: &Response) {
-        if request.method == Method::Setup && response.status.is_success() {
-            self.learn_session(response);
-            return self.tear_down(now);
-        }
-        self.close(Closed::Left);
-    }
-
     /// Sends TEARDOWN, whose response ends the client.
     pub(super) fn tear_down(&mut self, now: Instant) {
         self.state = State::Leaving;
-        self.keep_alive_at = None;
-        self.exchange.abandon(TEARDOWN_TIMEOUT);
+        self.keep_alives.due = None;
+        self.exchange.give_up();
         let url = self.control.clone();
         self.send(now, Method::Teardown, &url, |_| {});
     }
@@ -430,8 +379,8 @@ impl Core {
         if self.state != State::Closed {
             self.owes_teardown = self.session.is_some() && reason.leaves_session();
             self.state = State::Closed;
-            self.keep_alive_at = None;
-            self.exchange.abandon(Duration::ZERO);
+            self.keep_alives.due = None;
+            self.exchange.give_up();
             self.events.push_back(Event::Closed(reason));
         }
     }
@@ -458,7 +407,14 @@ fn answered_transport(wanted: &RequestedTrack, response: &Response) -> Result<Tr
     let Some(text) = response.headers.get("Transport") else {
         return Ok(asked);
     };
-    let answer = Transport::parse_list(text).into_iter().next();
+    let mut answer = Transport::parse_list(text).into_iter().next();
+    // Interleaving means TCP, also where the server leaves the word out.
+    if let Some(answer) = &mut answer
+        && asked.lower == Lower::Tcp
+        && answer.interleaved.is_some()
+    {
+        answer.lower = Lower::Tcp;
+    }
     let other = |answer: &Transport| {
         answer.lower != asked.lower
             || answer.profile != asked.profile

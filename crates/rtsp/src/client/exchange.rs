@@ -1,5 +1,7 @@
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Instant;
 
+use super::login::Attempt;
 use crate::message::{Method, Request};
 
 /// The one request that waits for its response. There is never more than one, since many
@@ -7,10 +9,10 @@ use crate::message::{Method, Request};
 #[derive(Debug)]
 pub(super) struct Exchange {
     next_cseq: u32,
-    timeout: Duration,
     pending: Option<Pending>,
-    /// Whether the pending request was repeated because its nonce was stale.
-    repeated: bool,
+    /// Numbers of the latest requests that nobody waits for any more, and whose responses may
+    /// still come.
+    unanswered: VecDeque<u32>,
 }
 
 #[derive(Debug)]
@@ -18,58 +20,74 @@ struct Pending {
     cseq: u32,
     request: Request,
     deadline: Instant,
+    attempt: Attempt,
 }
 
+/// A request that was answered.
+#[derive(Debug)]
+pub(super) struct AnsweredRequest {
+    pub(super) request: Request,
+    pub(super) attempt: Attempt,
+}
+
+/// Most numbers of unanswered requests that are remembered. A response that is later than as many
+/// keep-alives is not told from that of the pending one.
+const UNANSWERED_MAX: usize = 8;
+
 impl Exchange {
-    pub(super) const fn new(timeout: Duration) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             next_cseq: 1,
-            timeout,
             pending: None,
-            repeated: false,
+            unanswered: VecDeque::new(),
         }
     }
 
-    /// Numbers `request`, and starts to wait for its response.
-    pub(super) fn begin(&mut self, now: Instant, mut request: Request) -> Request {
+    /// Numbers `request`, and starts to wait for its response until `deadline`.
+    pub(super) fn begin(
+        &mut self,
+        mut request: Request,
+        attempt: Attempt,
+        deadline: Instant,
+    ) -> Request {
         let cseq = self.next_cseq;
         self.next_cseq = self.next_cseq.wrapping_add(1);
         request.headers.set("CSeq", &cseq.to_string());
         self.pending = Some(Pending {
             cseq,
             request: request.clone(),
-            deadline: now + self.timeout,
+            deadline,
+            attempt,
         });
         request
     }
 
     /// Returns the request that a response with this `CSeq` answers.
     ///
-    /// A response without a number answers the pending request. A response with another number
-    /// is late and answers nothing.
-    pub(super) fn complete(&mut self, cseq: Option<u32>) -> Option<Request> {
+    /// Servers number responses wrongly or not at all. As one request is under way, the response
+    /// is its own, unless its number is that of a request that was given up: that one is late.
+    pub(super) fn complete(&mut self, cseq: Option<u32>) -> Option<AnsweredRequest> {
         let pending = self.pending.as_ref()?;
-        if cseq.is_some_and(|cseq| cseq != pending.cseq) {
+        let is_own = cseq.is_none_or(|cseq| cseq == pending.cseq);
+        let late = self.unanswered.iter().position(|it| Some(*it) == cseq);
+        if let Some(at) = late.filter(|_| !is_own) {
+            self.unanswered.remove(at);
             return None;
         }
-        self.pending.take().map(|pending| pending.request)
+        self.pending.take().map(|pending| AnsweredRequest {
+            request: pending.request,
+            attempt: pending.attempt,
+        })
     }
 
-    /// Returns whether the current request may be sent once more with a fresh nonce.
-    pub(super) const fn may_repeat(&self) -> bool {
-        !self.repeated
-    }
-
-    /// Notes whether the next request repeats one that had credentials (`true`), or is a new
-    /// one.
-    pub(super) const fn note_repeat(&mut self, repeated: bool) {
-        self.repeated = repeated;
-    }
-
-    /// Stops waiting for a response. Later requests have `timeout` for theirs.
-    pub(super) fn abandon(&mut self, timeout: Duration) {
-        self.pending = None;
-        self.timeout = timeout;
+    /// Stops waiting for the response to the pending request. Returns its method.
+    pub(super) fn give_up(&mut self) -> Option<Method> {
+        let pending = self.pending.take()?;
+        if self.unanswered.len() == UNANSWERED_MAX {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(pending.cseq);
+        Some(pending.request.method)
     }
 
     /// Waits for the pending response no longer than until `end`.
@@ -82,6 +100,11 @@ impl Exchange {
     /// Returns the method of the pending request.
     pub(super) fn method(&self) -> Option<&Method> {
         self.pending.as_ref().map(|pending| &pending.request.method)
+    }
+
+    /// Returns why the pending request was sent.
+    pub(super) fn attempt(&self) -> Option<Attempt> {
+        self.pending.as_ref().map(|pending| pending.attempt)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -11,9 +11,11 @@
 //! ```
 //!
 //! The owner connects the socket, moves bytes both ways and calls back at the deadline.
-//! Interleaved frames go to the owner's sink, each with its track. The client answers a 401
-//! once and answers the server's requests. Every end of the session has one reason, a
-//! [`Closed`].
+//! Interleaved frames go to the owner's sink, each with its track. The client answers a 401,
+//! and answers the server's requests. Every end of the session has one reason, a [`Closed`].
+//!
+//! While the server sends media, no answer to a keep-alive ends the session, nor does its absence:
+//! the owner gives a server up when its media stops.
 //!
 //! This module opens no socket, chooses no tracks and reads no RTP.
 //!
@@ -37,13 +39,17 @@ mod announcement;
 mod closed;
 mod core;
 mod exchange;
+mod keep_alive;
+mod login;
 mod redirection;
 
 pub use announcement::Announcement;
 pub use closed::Closed;
+pub use keep_alive::RefusedKeepAlive;
 
 use self::core::{Core, RequestedTrack, State};
 use exchange::Exchange;
+use keep_alive::KeepAlives;
 
 /// Configuration of an RTSP client.
 #[derive(Clone, Debug)]
@@ -196,7 +202,7 @@ impl Client {
         Self {
             reader: Reader::new(demultiplexer),
             core: Core {
-                exchange: Exchange::new(config.response_timeout),
+                exchange: Exchange::new(),
                 config,
                 control: url.to_string(),
                 url: url.to_string(),
@@ -210,8 +216,8 @@ impl Client {
                 is_live: false,
                 announcement: None,
                 wanted: Vec::new(),
-                keeps_alive_by_parameter: true,
-                keep_alive_at: None,
+                keep_alives: KeepAlives::new(),
+                is_reopened: false,
                 stray_frames: 0,
                 owes_teardown: false,
             },
@@ -292,37 +298,68 @@ impl Client {
     /// Handles the end of the connection, whether the server closed it or it broke.
     pub fn handle_end(&mut self) {
         let core = &mut self.core;
-        let reason = match core.state {
-            State::Leaving => Closed::Left,
-            _ => Closed::ConnectionEnded {
-                waiting_for: core.exchange.method().cloned(),
-            },
-        };
+        let reason = core.ended();
         core.close(reason);
+    }
+
+    /// Returns whether the end of the connection is not that of the session.
+    ///
+    /// Some cameras close the connection after their 401, and take the credentials in the first
+    /// request of the next one. In that case connect again and call [`Client::reopen`] in place of
+    /// [`Client::handle_end`]. This happens once in a session at most.
+    pub fn may_reopen(&self) -> bool {
+        self.core.may_reopen()
+    }
+
+    /// Begins again on a new connection, with credentials for the known challenge.
+    pub fn reopen(&mut self, now: Instant) {
+        let core = &mut self.core;
+        if !core.may_reopen() {
+            return;
+        }
+        let Config {
+            limits,
+            garbage_bytes_max,
+            ..
+        } = core.config;
+        self.reader = Reader::new(Demultiplexer::new(limits, garbage_bytes_max));
+        core.output = Output::default();
+        core.exchange.give_up();
+        core.is_reopened = true;
+        core.state = State::Idle;
+        self.start(now);
     }
 
     /// Handles the deadline. Call this at [`Client::poll_timeout`] or later.
     pub fn handle_timeout(&mut self, now: Instant) {
         let core = &mut self.core;
-        if core.exchange.is_overdue(now) {
-            let reason = match (core.state, core.exchange.method().cloned()) {
-                (State::Leaving, _) | (_, None) => Closed::Left,
-                (_, Some(method)) => Closed::NoResponse {
+        match (core.state, core.exchange.method().cloned()) {
+            (State::Playing, _) => {
+                if core.deadline().is_some_and(|due| due <= now) {
+                    core.keep_alive(now);
+                }
+            }
+            (state, Some(method)) if core.exchange.is_overdue(now) => core.close(match state {
+                State::Leaving => Closed::Left,
+                _ => Closed::NoResponse {
                     method,
                     after: core.config.response_timeout,
                 },
-            };
-            core.close(reason);
-        } else if core.keep_alive_at.is_some_and(|at| at <= now) {
-            core.keep_alive(now);
+            }),
+            _ => {}
         }
     }
 
     /// Returns when to call [`Client::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let core = &self.core;
-        let deadlines = [core.exchange.deadline(), core.keep_alive_at];
-        deadlines.into_iter().flatten().min()
+        self.core.deadline()
+    }
+
+    /// Returns the latest keep-alive, if the server has not granted it.
+    ///
+    /// The session goes on nevertheless. If its media stops, this is what led to it.
+    pub const fn refused_keep_alive(&self) -> Option<&RefusedKeepAlive> {
+        self.core.keep_alives.latest_refused.as_ref()
     }
 
     /// Returns the next event; poll until `None`.

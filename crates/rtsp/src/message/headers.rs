@@ -21,11 +21,16 @@ impl Headers {
         }
     }
 
-    /// Replaces all fields of this name by one.
+    /// Replaces all fields of this name by one, in the place of the first.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.fields
-            .retain(|(old, _)| !old.eq_ignore_ascii_case(name));
+        let mut fields = self.fields.iter();
+        let Some(at) = fields.position(|(old, _)| old.eq_ignore_ascii_case(name)) else {
+            return self.push(name, value);
+        };
+        let mut rest = self.fields.split_off(at);
+        rest.retain(|(old, _)| !old.eq_ignore_ascii_case(name));
         self.push(name, value);
+        self.fields.append(&mut rest);
     }
 
     /// Returns the value of the first field of this name, without spaces around it.

@@ -25,7 +25,7 @@ pub enum Method {
     Other(String),
 }
 
-/// Methods and their names on the wire, which are case-sensitive (RFC 2326 §6.1).
+/// Methods and their names on the wire (RFC 2326 §6.1).
 const NAMES: [(Method, &str); 13] = [
     (Method::Options, "OPTIONS"),
     (Method::Describe, "DESCRIBE"),
@@ -46,9 +46,11 @@ impl Method {
     /// Number of known methods, those of HTTP included.
     pub const KNOWN: usize = NAMES.len();
 
-    /// Returns the method of this name; `None` if the name is not a token.
+    /// Returns the method of this name; `None` if the name is not a token. Names are case-sensitive
+    /// by the RFC, but some clients write `play`.
     pub fn parse(name: &str) -> Option<Self> {
-        if let Some((method, _)) = NAMES.iter().find(|(_, known)| *known == name) {
+        let mut names = NAMES.iter();
+        if let Some((method, _)) = names.find(|(_, known)| known.eq_ignore_ascii_case(name)) {
             return Some(method.clone());
         }
         let token = !name.is_empty() && name.chars().all(is_token);

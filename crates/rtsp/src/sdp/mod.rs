@@ -2,16 +2,18 @@
 //!
 //! [`Description`] reads what a player needs and ignores the rest: cameras leave lines out,
 //! order them freely, write malformed origins, and send names that are not UTF-8. For this
-//! reason it is not a general SDP parser. [`Presentation`] writes the description that a player
-//! receives.
+//! reason it is not a general SDP parser. A line that cannot be read costs what the line says, at
+//! most its own track. [`Presentation`] writes the description that a player receives.
 
 use glassline_media::Kind;
 use thiserror::Error;
 
+mod direction;
 mod formats;
 mod presentation;
 mod tracks;
 
+pub use direction::Direction;
 pub use formats::Format;
 pub use presentation::{Presentation, Section, control, payload_type};
 pub use tracks::{ChosenTracks, Unusable};
@@ -25,6 +27,8 @@ pub struct Description {
     pub control: Option<String>,
     /// Range from `a=range:`, as written.
     pub range: Option<String>,
+    /// Direction of the tracks that state none.
+    pub direction: Option<Direction>,
     /// The tracks in order; at most [`TRACKS_MAX`].
     pub tracks: Vec<Media>,
 }
@@ -34,9 +38,9 @@ pub struct Description {
 pub struct Media {
     /// Media type: the first word of `m=`, such as `video`.
     pub name: String,
-    /// Port of `m=`: 0 unless the server fixes it, as for multicast.
+    /// Port of `m=`: 0 unless the server fixes it, as for multicast, and where it is no port.
     pub port: u16,
-    /// Transport protocol of `m=`, such as `RTP/AVP`.
+    /// Transport protocol of `m=`, such as `RTP/AVP`; empty if there is none.
     pub protocol: String,
     /// Encodings that the track may have; at most 32.
     pub formats: Vec<Format>,
@@ -46,9 +50,8 @@ pub struct Media {
     pub frame_rate: Option<f64>,
     /// MIKEY message from `a=key-mgmt:`, whose keys protect the packets.
     pub key_management: Option<String>,
-    /// Whether the section is ONVIF's back channel (`a=sendonly`), which a player does not set
-    /// up.
-    pub back_channel: bool,
+    /// Direction of the track, or that of the whole description; `None` if neither is stated.
+    pub direction: Option<Direction>,
     /// Requests for keyframes that the sender says it answers.
     pub feedback: Feedback,
 }
@@ -93,36 +96,31 @@ pub enum Error {
         /// Length of the body in bytes.
         bytes: usize,
     },
-    /// A `m=` line cannot be read.
-    #[error("line {line} of the session description is not a valid media line: `{text}`")]
-    Media {
-        /// Number of the line, from 1.
-        line: usize,
-        /// Beginning of the line's value.
-        text: String,
-    },
 }
 
 impl Description {
-    /// Parses a body. Bytes that are not UTF-8 become replacement characters.
+    /// Parses a body. Bytes that are not UTF-8 become replacement characters. Of a `m=` line with
+    /// errors what can be read is taken, so that later lines belong to the right track.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotSdp`] for a body that is something else.
     pub fn parse(body: &[u8]) -> Result<Self, Error> {
         let text = String::from_utf8_lossy(body);
         let mut description = Self::default();
         let mut known = false;
-        for (index, line) in text.split(['\n', '\r']).enumerate() {
+        for line in text.split(['\n', '\r']) {
             let line = line.trim_matches(['\0', ' ', '\t']);
             let Some((key, value)) = line.split_once('=') else {
                 continue;
             };
+            let key = key.trim();
             known |= matches!(key, "v" | "s" | "m");
             match key {
                 "s" => value.trim().clone_into(&mut description.name),
                 "m" if description.tracks.len() == TRACKS_MAX => break,
                 "m" => {
-                    let media = Media::parse(value).ok_or_else(|| Error::Media {
-                        line: index + 1,
-                        text: value.chars().take(60).collect(),
-                    })?;
+                    let mut media = Media::parse(value);
+                    media.direction = description.direction;
                     description.tracks.push(media);
                 }
                 "a" => description.attribute(value),
@@ -159,8 +157,11 @@ impl Description {
 
     fn attribute(&mut self, text: &str) {
         let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let value = value.trim();
-        match (self.tracks.last_mut(), name.trim()) {
+        let (name, value) = (name.trim(), value.trim());
+        let direction = Direction::parse(name);
+        match (self.tracks.last_mut(), name) {
+            (Some(media), _) if direction.is_some() => media.direction = direction,
+            (None, _) if direction.is_some() => self.direction = direction,
             (None, "control") => self.control = Some(value.to_owned()),
             (None, "range") => self.range = Some(value.to_owned()),
             (Some(media), name) => media.attribute(name, value),
@@ -170,26 +171,31 @@ impl Description {
 }
 
 impl Media {
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_ascii_whitespace();
-        let name = words.next()?.to_owned();
-        let port = words.next()?.split('/').next()?.parse().ok()?;
-        let protocol = words.next()?.to_owned();
-        let formats = words.filter_map(|word| word.parse().ok());
-        let formats = formats.map(Format::with_payload_type).take(FORMATS_MAX);
-        Some(Self {
+    /// Reads a `m=` line. Some cameras write a port that is none, such as `-` or a number beyond
+    /// 65535, or leave the port out.
+    fn parse(text: &str) -> Self {
+        let mut words = text.split_ascii_whitespace().peekable();
+        let name = words.next().unwrap_or_default().to_owned();
+        let is_protocol = |word: &str| {
+            word.contains('/') && word.starts_with(|first: char| first.is_ascii_alphabetic())
+        };
+        let port = words.next_if(|word| !is_protocol(word));
+        let port = port.and_then(|port| port.split('/').next()?.parse().ok());
+        let protocol = words.next().unwrap_or_default().to_owned();
+        let numbers = words.filter_map(payload_type_of);
+        let formats = numbers.map(Format::with_payload_type).take(FORMATS_MAX);
+        Self {
             name,
-            port,
+            port: port.unwrap_or(0),
             protocol,
             formats: formats.collect(),
             ..Self::default()
-        })
+        }
     }
 
     fn attribute(&mut self, name: &str, value: &str) {
         match name {
             "control" => self.control = Some(value.to_owned()),
-            "sendonly" => self.back_channel = true,
             "rtcp-fb" => {
                 let mut words = value.split_ascii_whitespace().skip(1);
                 let words = (words.next(), words.next());
@@ -205,22 +211,57 @@ impl Media {
                 let rate = value.parse().ok();
                 self.frame_rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
             }
-            "rtpmap" | "fmtp" => {
-                let (number, value) = value.split_once([' ', '\t']).unwrap_or((value, ""));
-                let number = number.parse().ok();
-                let mut formats = self.formats.iter_mut();
-                let Some(format) = formats.find(|format| Some(format.payload_type) == number)
-                else {
-                    return;
-                };
-                if name == "rtpmap" {
-                    format.set_map(value.trim());
-                } else {
-                    value.trim().clone_into(&mut format.parameters);
+            "rtpmap" => {
+                let (number, map) = numbered(value);
+                let is_nameless = |format: &Format| format.encoding_name.is_empty();
+                if self.formats.is_empty() {
+                    // The `m=` line names no format that can be read.
+                    let named = number.map(Format::with_payload_type);
+                    self.formats.extend(named);
+                }
+                if let Some(format) = self.format_of(number, is_nameless) {
+                    format.set_map(map);
+                }
+            }
+            "fmtp" => {
+                let (number, parameters) = numbered(value);
+                let is_plain = |format: &Format| format.parameters.is_empty();
+                if let Some(format) = self.format_of(number, is_plain) {
+                    parameters.clone_into(&mut format.parameters);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Returns the format that an attribute with this payload type is about.
+    ///
+    /// Some cameras write another number there, or none. With one format alone in the section, the
+    /// attribute is about that one, if it still `lacks` what the attribute says.
+    fn format_of(
+        &mut self,
+        number: Option<u8>,
+        lacks: impl Fn(&Format) -> bool,
+    ) -> Option<&mut Format> {
+        let mut formats = self.formats.iter();
+        let at = formats.position(|format| Some(format.payload_type) == number);
+        let alone = || matches!(&self.formats[..], [format] if lacks(format)).then_some(0);
+        let at = at.or_else(alone)?;
+        self.formats.get_mut(at)
+    }
+}
+
+/// Reads a payload type, 0–127.
+fn payload_type_of(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|number| *number < 128)
+}
+
+/// Splits the payload type off an attribute's value; `None` if the value begins with none.
+fn numbered(value: &str) -> (Option<u8>, &str) {
+    let (number, rest) = value.split_once([' ', '\t']).unwrap_or((value, ""));
+    match payload_type_of(number) {
+        Some(number) => (Some(number), rest.trim()),
+        None => (None, value),
     }
 }
 

@@ -1,3 +1,5 @@
+use glassline_media::TrackIndex;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -77,7 +79,8 @@ fn a_camera_may_write_what_it_likes_around_what_matters() {
             Some(Kind::Audio)
         ]
     );
-    assert!(description.tracks[2].back_channel && !description.tracks[3].back_channel);
+    let back_channels = description.back_channels().map(|(track, _)| track);
+    assert_eq!(back_channels.collect::<Vec<_>>(), [TrackIndex(2)]);
     let jpeg = description.tracks[0].format().expect("a format");
     assert_eq!(
         (jpeg.encoding_name.as_str(), jpeg.clock_rate),
@@ -122,8 +125,6 @@ fn what_is_no_description_is_said_to_be_none() {
         Description::parse(page),
         Err(Error::NotSdp { bytes: page.len() })
     );
-    let error = Description::parse(b"v=0\r\nm=video x RTP/AVP 96\r\n").expect_err("no port");
-    assert!(error.to_string().contains("video x RTP/AVP 96"), "{error}");
     assert_eq!(
         Description::parse(&b"m=video 0 RTP/AVP 96\n".repeat(100))
             .expect("many")
@@ -131,6 +132,49 @@ fn what_is_no_description_is_said_to_be_none() {
             .len(),
         TRACKS_MAX
     );
+}
+
+/// A video as cameras describe it, to which one bad line is added.
+const VIDEO: &str = "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:trackID=0\r\n";
+
+/// Values that a line may have in a description with errors.
+fn any_value() -> impl Strategy<Value = Vec<u8>> {
+    let words = prop::sample::select(vec![
+        "video",
+        "audio",
+        "application",
+        "0",
+        "-",
+        "-1353744643",
+        "65536",
+        "x",
+        "RTP/AVP",
+        "RTP/SAVP",
+        "96",
+        "8",
+        "256",
+        "(null)",
+        "IN",
+        "IP4",
+        "rtpmap:96",
+        "rtpmap:",
+        "fmtp:96",
+        "H264/90000",
+        "H264/x",
+        "sendonly",
+        "recvonly",
+        "control:*",
+        "smart/1/90000",
+        "/",
+        ":",
+        "=",
+        ";",
+    ]);
+    let word = prop_oneof![
+        4 => words.prop_map(|word| word.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>().prop_filter("a line's end", |it| !b"\r\n".contains(it)), 0..6),
+    ];
+    prop::collection::vec(word, 0..6).prop_map(|words| words.join(&b' '))
 }
 
 proptest! {
@@ -141,6 +185,191 @@ proptest! {
             description.resolve("rtsp://h/x");
             prop_assert!(description.tracks.iter().all(|media| media.control.is_some()));
         }
+    }
+
+    /// Whatever a line of the session or of another track says, the video stays what it is, and
+    /// each `m=` line counts as one track, since clients name tracks by their place.
+    #[test]
+    fn a_bad_line_costs_its_own_track_at_most(
+        session in prop::collection::vec(("[a-lo-z]", any_value()), 0..4),
+        media in any_value(), attributes in prop::collection::vec(("[a-ln-z]", any_value()), 0..4),
+        video_first: bool,
+    ) {
+        let line = |key: &str, value: &[u8]| [key.as_bytes(), b"=", value, b"\r\n"].concat();
+        let mut other = line("m", &media);
+        other.extend(attributes.iter().flat_map(|(key, value)| line(key, value)));
+        let mut body = b"v=0\r\n".to_vec();
+        body.extend(session.iter().flat_map(|(key, value)| line(key, value)));
+        let sections = match video_first {
+            true => [VIDEO.as_bytes(), &other],
+            false => [&other, VIDEO.as_bytes()],
+        };
+        body.extend(sections.concat());
+        let description = Description::parse(&body).expect("a description");
+        prop_assert_eq!(description.tracks.len(), 2);
+        let read = &description.tracks[usize::from(!video_first)];
+        let alone = parse(&format!("v=0\r\n{VIDEO}"));
+        let expected = Media { direction: read.direction, ..alone.tracks[0].clone() };
+        prop_assert_eq!(read, &expected);
+        let chosen = description.choose(|_| true);
+        prop_assert!(chosen.tracks.iter().any(|(_, track)| track.kind() == Kind::Video));
+    }
+}
+
+#[test]
+fn a_port_that_is_none_costs_nothing() {
+    for line in [
+        "video -1353744643 RTP/AVP 96",
+        "video 65536 RTP/AVP 96",
+        "video - RTP/AVP 96",
+        "video x RTP/AVP 96",
+        "video RTP/AVP 96",
+        "video 0 RTP/AVP",
+        "video 0 RTP/AVP (null)",
+        "video 0/2 RTP/AVP 96 300",
+    ] {
+        let text = format!("v=0\r\nm={line}\r\na=rtpmap:96 H264/90000");
+        let description = parse(&text);
+        assert_eq!(description.tracks[0].port, 0, "{line}");
+        let chosen = description.choose(|_| true);
+        assert_eq!(chosen.tracks.len(), 1, "{line}: {chosen:?}");
+    }
+}
+
+#[test]
+fn attributes_with_another_number_are_about_the_only_format() {
+    let aac = "m=audio 0 RTP/AVP 104\r\na=rtpmap:104 MPEG4-GENERIC/16000\r\n\
+        a=fmtp:97 mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3;config=1408\r\n";
+    let format = parse(aac).tracks[0].formats[0].clone();
+    assert_eq!(format.parameter("config"), Some("1408"));
+    let unnumbered =
+        "m=video 0 RTP/AVP 96\r\na=rtpmap:H264/90000\r\na=fmtp:packetization-mode=1\r\n";
+    let format = parse(unnumbered).tracks[0].formats[0].clone();
+    assert_eq!(
+        (format.encoding_name.as_str(), format.payload_type),
+        ("H264", 96)
+    );
+    assert_eq!(format.parameter("packetization-mode"), Some("1"));
+    let own = "m=audio 0 RTP/AVP 96\r\na=fmtp:96 a=1\r\na=fmtp:97 a=2\r\n";
+    assert_eq!(
+        parse(own).tracks[0].formats[0].parameters,
+        "a=1",
+        "its own counts"
+    );
+    let several = "m=audio 0 RTP/AVP 96 97\r\na=rtpmap:98 opus/48000/2\r\n";
+    let formats = &parse(several).tracks[0].formats;
+    assert!(
+        formats.iter().all(|it| it.encoding_name.is_empty()),
+        "which one is meant?"
+    );
+}
+
+/// Codecs that are chosen, and indices of the back channels, of a description whose sections have
+/// these directions. The empty one is none.
+fn directed(session: &str, sections: &[(&str, &str)]) -> (Vec<usize>, Vec<usize>) {
+    let line = |direction: &str| match direction {
+        "" => String::new(),
+        some => format!("a={some}\r\n"),
+    };
+    let mut text = format!("v=0\r\n{}", line(session));
+    for (kind, direction) in sections {
+        let number = if *kind == "video" { 26 } else { 8 };
+        text.push_str(&format!(
+            "m={kind} 0 RTP/AVP {number}\r\n{}",
+            line(direction)
+        ));
+    }
+    let description = parse(&text);
+    let chosen = description.choose(|_| true).tracks;
+    let back_channels = description.back_channels();
+    (
+        chosen.iter().map(|(track, _)| track.get()).collect(),
+        back_channels.map(|(track, _)| track.get()).collect(),
+    )
+}
+
+#[test]
+fn sendonly_video_is_what_the_camera_sends() {
+    let (video, audio) = ("video", "audio");
+    let cases = [
+        // The client's view, as ONVIF has it.
+        (
+            "",
+            vec![
+                (video, "recvonly"),
+                (audio, "recvonly"),
+                (audio, "sendonly"),
+            ],
+            [0, 1].as_slice(),
+            [2].as_slice(),
+        ),
+        (
+            "recvonly",
+            vec![(video, ""), (audio, "sendonly"), (audio, "")],
+            &[0, 2],
+            &[1],
+        ),
+        ("", vec![(video, ""), (audio, "sendonly")], &[0, 1], &[1]),
+        // The camera's view.
+        ("", vec![(video, "sendonly")], &[0], &[]),
+        (
+            "",
+            vec![(video, "sendonly"), (audio, "sendonly")],
+            &[0, 1],
+            &[],
+        ),
+        ("sendonly", vec![(video, ""), (audio, "")], &[0, 1], &[]),
+        (
+            "sendonly",
+            vec![(video, ""), (audio, "recvonly"), (audio, "")],
+            &[0, 2],
+            &[1],
+        ),
+        (
+            "",
+            vec![(video, "sendonly"), (audio, "recvonly")],
+            &[0, 1],
+            &[1],
+        ),
+        // Nothing is said.
+        (
+            "",
+            vec![(audio, ""), (video, "sendrecv"), (audio, "inactive")],
+            &[1, 0],
+            &[],
+        ),
+        ("", vec![(audio, "sendonly")], &[0], &[0]),
+    ];
+    for (session, sections, chosen, back_channels) in cases {
+        let (are_chosen, are_back_channels) = directed(session, &sections);
+        assert_eq!(are_chosen, chosen, "{session} {sections:?}");
+        assert_eq!(are_back_channels, back_channels, "{session} {sections:?}");
+    }
+}
+
+/// Descriptions of go2rtc#1663, androidx/media#1472, rtsp-client-android#90, go2rtc#2245 and
+/// go2rtc#2316.
+#[test]
+fn odd_lines_of_cameras_leave_the_video() {
+    let cases: [&[u8]; 6] = [
+        b"v=0\r\no=- 1 1\r\ns=x\r\nc=IN\r\nt=\r\nm=video 0 RTP/AVP 26\r\n",
+        b"v=0\r\nm=application/TP-LINK 0 RTP/AVP smart/1/90000\r\na=rtpmap:95 TP-LINK/90000\r\nm=video 0 RTP/AVP 26\r\n",
+        b"v=0\r\nm=audio 0 RTP/AVP (null)\r\na=rtpmap\r\nm=video 0 RTP/AVP 26\r\n",
+        b"m=video 0 RTP/AVP 26",
+        b"v=0\r\nm=video -1353744643 RTP/AVP 26\r\nc=IN IP4 '&\xff\xfe\r\n",
+        b"v=0\nm=\nm=application x RTP/AVP 98\nm=video 0 RTP/AVP 26",
+    ];
+    for body in cases {
+        let chosen = Description::parse(body)
+            .expect("a description")
+            .choose(|_| true);
+        let codecs: Vec<_> = chosen.tracks.iter().map(|(_, track)| track.codec).collect();
+        assert_eq!(
+            codecs,
+            [glassline_media::Codec::Jpeg],
+            "{}",
+            String::from_utf8_lossy(body)
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use glassline_rtp::payload::{
     Depacketizer, UnsupportedFormat, latm_parameters, parameter, parameter_set,
 };
 
-use super::{Description, Format};
+use super::{Description, Format, Media};
 
 /// Encoding name of AAC in LATM (RFC 6416 §7.1), the other of the two payload formats of AAC.
 const LATM: &str = "MP4A-LATM";
@@ -22,47 +22,70 @@ pub struct ChosenTracks {
 
 impl Description {
     /// Chooses the first video track and the first audio track whose format can be received and
-    /// whose codec the client `carries`.
-    pub fn choose(&self, carries: impl Fn(Codec) -> bool) -> ChosenTracks {
-        let (mut video, mut audio, mut left_out) = (None, None, Vec::new());
-        for (index, media) in TrackIndex::enumerate(&self.tracks) {
-            let name = &media.name;
-            let Some(format) = media.format().filter(|_| !media.back_channel) else {
-                let why = match media.back_channel {
-                    true => "a back channel, which the source would receive",
-                    false => "without a format",
-                };
-                left_out.push(format!("{name}: {why}"));
-                continue;
-            };
-            let track = match format.track() {
-                Ok(track) => track,
-                Err(unusable) => {
-                    left_out.push(format!("{name} {unusable}"));
-                    continue;
-                }
-            };
-            let place = match track.kind() {
-                Kind::Video => &mut video,
-                Kind::Audio => &mut audio,
-                Kind::Text => {
-                    left_out.push(format!("{name} {}: text is not published", track.codec));
-                    continue;
-                }
-            };
-            if !carries(track.codec) {
-                left_out.push(format!("{name} {}, which is not carried here", track.codec));
-            } else if place.is_none() {
-                *place = Some((index, track));
-            } else {
-                let second = format!("second {name} {}", track.codec);
-                left_out.push(format!("{second}: one track of each kind is published"));
+    /// which the client `carries`.
+    ///
+    /// A track that may be a [back channel](Description::is_back_channel) comes last: a description
+    /// that was asked for without one has none, but cameras mark what they send as if it were.
+    pub fn choose(&self, carries: impl Fn(&Track) -> bool) -> ChosenTracks {
+        let tracks = TrackIndex::enumerate(&self.tracks);
+        let (doubtful, likely): (Vec<_>, Vec<_>) =
+            tracks.partition(|(_, media)| self.is_back_channel(media));
+        let mut chosen = ChosenTracks::default();
+        for (index, media) in likely {
+            if let Err(why) = chosen.add(index, media, &carries) {
+                chosen.left_out.push(why);
             }
         }
-        ChosenTracks {
-            tracks: video.into_iter().chain(audio).collect(),
-            left_out,
+        for (index, media) in doubtful {
+            if chosen.has(Kind::Audio) {
+                let why = format!(
+                    "{}: a back channel, which the source would receive",
+                    media.name
+                );
+                chosen.left_out.push(why);
+            } else if let Err(why) = chosen.add(index, media, &carries) {
+                chosen.left_out.push(why);
+            }
         }
+        chosen
+            .tracks
+            .sort_by_key(|(_, track)| track.kind() != Kind::Video);
+        chosen
+    }
+}
+
+impl ChosenTracks {
+    fn has(&self, kind: Kind) -> bool {
+        self.tracks.iter().any(|(_, track)| track.kind() == kind)
+    }
+
+    /// Adds a track, unless there is one of its kind. The error names the track, and says why it is
+    /// left out.
+    fn add(
+        &mut self,
+        index: TrackIndex,
+        media: &Media,
+        carries: impl Fn(&Track) -> bool,
+    ) -> Result<(), String> {
+        let name = &media.name;
+        let format = media.format();
+        let format = format.ok_or_else(|| format!("{name}: without a format"))?;
+        let track = format
+            .track()
+            .map_err(|unusable| format!("{name} {unusable}"))?;
+        let codec = track.codec;
+        if track.kind() == Kind::Text {
+            return Err(format!("{name} {codec}: text is not published"));
+        }
+        if !carries(&track) {
+            return Err(format!("{name} {codec}, which is not carried here"));
+        }
+        if self.has(track.kind()) {
+            let second = format!("second {name} {codec}");
+            return Err(format!("{second}: one track of each kind is published"));
+        }
+        self.tracks.push((index, track));
+        Ok(())
     }
 }
 
@@ -90,9 +113,6 @@ impl Format {
             Codec::Opus => 2,
             _ => self.channels.max(1),
         };
-        if matches!(codec, Codec::Pcmu | Codec::Pcma) && channels > 1 {
-            return Err(Unusable::Channels { codec, channels });
-        }
         let mut track = Track::audio(codec, channels)
             .with_clock_rate(clock_rate)
             .with_format_parameters(self.parameters.clone());
@@ -123,29 +143,30 @@ pub enum Unusable {
         /// Clock rate of the format, in Hz.
         rate: u32,
     },
-    /// The format has more audio channels than can be carried for this codec.
-    #[error("{codec} of {channels} channels")]
-    Channels {
-        /// Codec of the format.
-        codec: Codec,
-        /// Number of channels of the format.
-        channels: u8,
-    },
     /// The mode of the payload format is not supported.
     #[error(transparent)]
     Format(#[from] UnsupportedFormat),
 }
 
-/// Returns the clock rate, for codecs whose clock is their sample rate. A missing rate, or one
+/// Returns the clock rate. For codecs whose clock is their sample rate, a missing rate, or one
 /// faster than any converter, is refused.
 fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
     let free = matches!(
         codec,
-        Codec::L16 | Codec::Aac | Codec::Ac3 | Codec::Vorbis | Codec::T140
+        Codec::L16
+            | Codec::Aac
+            | Codec::Ac3
+            | Codec::Vorbis
+            | Codec::Pcmu
+            | Codec::Pcma
+            | Codec::T140
     );
+    let is_g711 = matches!(codec, Codec::Pcmu | Codec::Pcma);
     match rate {
         1_000..=384_000 if free => Ok(rate),
         _ if rate == codec.clock_rate() => Ok(rate),
+        // The line is missing or cannot be read, and there is no other rate.
+        0 if !free || is_g711 => Ok(codec.clock_rate()),
         _ => Err(Unusable::ClockRate { codec, rate }),
     }
 }
@@ -222,7 +243,7 @@ mod tests {
             m=video 0 RTP/AVP 98\r\na=rtpmap:98 VP8/90000\r\n\
             m=text 0 RTP/AVP 100\r\na=rtpmap:100 t140/1000\r\n";
         let description = Description::parse(text.as_bytes()).expect("a description");
-        let chosen = description.choose(|codec| codec != Codec::H265);
+        let chosen = description.choose(|track| track.codec != Codec::H265);
         let tracks = chosen.tracks.iter().map(|(index, it)| (*index, it.codec));
         let tracks: Vec<_> = tracks.collect();
         let wanted = [(TrackIndex(4), Codec::H264), (TrackIndex(1), Codec::Pcmu)];
@@ -253,6 +274,24 @@ mod tests {
         }
     }
 
+    /// bluenviron/mediamtx#2848.
+    #[test]
+    fn g711_has_the_rate_and_channels_of_the_description() {
+        for (map, clock_rate, channels) in [
+            ("PCMA/16000", 16_000, 1),
+            ("PCMU/8000/2", 8_000, 2),
+            ("pcmu/48000/2", 48_000, 2),
+            ("PCMA", 8_000, 1),
+            ("PCMA/x", 8_000, 1),
+        ] {
+            let lines = format!("m=audio 0 RTP/AVP 97\r\na=rtpmap:97 {map}");
+            let track = track(&lines).expect(map);
+            assert_eq!((track.clock_rate, track.channels), (clock_rate, channels));
+            let is_plain = (clock_rate, channels) == (8_000, 1);
+            assert_eq!(track.is_played_by_browsers(), is_plain, "{map}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_taken_is_named() {
         for (lines, text) in [
@@ -265,10 +304,6 @@ mod tests {
             (
                 "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 AMR/8000",
                 "octet-align=1",
-            ),
-            (
-                "m=audio 0 RTP/AVP 96\r\na=rtpmap:96 PCMU/8000/2",
-                "2 channels",
             ),
         ] {
             let refused = track(lines).expect_err(lines).to_string();

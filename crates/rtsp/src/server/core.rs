@@ -173,6 +173,7 @@ impl Core {
         self.answered.push_back(Answered {
             method: None,
             status,
+            why: None,
         });
     }
 
@@ -197,12 +198,14 @@ impl Core {
             response.headers.push("Session", &text);
         }
         add(&mut response);
+        let why = (response.reason != status.reason()).then(|| response.reason.clone());
         if !self.output.push(|out| response.write(out)) {
             return self.close(Closed::ResponsesNotRead);
         }
         self.answered.push_back(Answered {
             method: Some(request.method.clone()),
             status,
+            why,
         });
         let connection = request.headers.get("Connection").unwrap_or_default();
         if connection.eq_ignore_ascii_case("close") {

@@ -62,13 +62,16 @@ pub struct SetUp {
     pub transport: SelectedTransport,
 }
 
-/// A request that was answered, and the status of the response.
+/// A request that was answered, and what the response says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Method of the request; `None` where the input was not a whole request.
     pub method: Option<Method>,
     /// Status of the response.
     pub status: Status,
+    /// What is wrong with this request, as a sentence for people, where the status alone does not
+    /// say it. It is the reason phrase of the response, too.
+    pub why: Option<String>,
 }
 
 /// State of a connection's session (RFC 2326 appendix A).

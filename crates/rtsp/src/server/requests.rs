@@ -24,6 +24,26 @@ const TRACKS_MAX: usize = crate::sdp::TRACKS_MAX;
 /// A request that is answered without the owner: the status, and a header with details.
 struct Rejected(Status, Option<(&'static str, String)>);
 
+/// A request that the owner is not asked about: the status, and what is wrong, where the status does
+/// not say it.
+struct Unfit {
+    status: Status,
+    why: Option<String>,
+}
+
+impl From<Status> for Unfit {
+    fn from(status: Status) -> Self {
+        Self { status, why: None }
+    }
+}
+
+impl Unfit {
+    fn because(status: Status, why: impl ToString) -> Self {
+        let why = Some(why.to_string());
+        Self { status, why }
+    }
+}
+
 impl From<Status> for Rejected {
     fn from(status: Status) -> Self {
         Self(status, None)
@@ -195,22 +215,31 @@ impl Core {
                 self.wait(id, request, target, stage);
                 self.events.push_back(event);
             }
-            Err(status) => self.respond(&request, status, |_| {}),
+            Err(Unfit { status, why }) => self.respond(&request, status, |response| {
+                if let Some(why) = why {
+                    response.reason = why;
+                }
+            }),
         }
     }
 
     fn announce(&self, id: RequestId, request: &Request, target: &Target) -> DispatchResult {
         if self.session.is_some() {
-            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE.into());
         }
         let kind = request.headers.get("Content-Type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case("application/sdp") {
-            return Err(Status::UNSUPPORTED_MEDIA_TYPE);
+            let status = Status::UNSUPPORTED_MEDIA_TYPE;
+            let why = format!("the Content-Type of ANNOUNCE is `{kind}`, not application/sdp");
+            return Err(Unfit::because(status, why));
         }
-        let mut description = Description::parse(&request.body).map_err(|_| Status::BAD_REQUEST)?;
+        let description = Description::parse(&request.body);
+        let mut description =
+            description.map_err(|error| Unfit::because(Status::BAD_REQUEST, error))?;
         if description.tracks.is_empty() {
-            return Err(Status::BAD_REQUEST);
+            let why = "the session description (SDP) has no media line (m=)";
+            return Err(Unfit::because(Status::BAD_REQUEST, why));
         }
         // Publishers write their own address as an absolute aggregate control. The tracks that
         // they set up next are below the URL of ANNOUNCE.
@@ -234,10 +263,10 @@ impl Core {
     fn set_up(&self, id: RequestId, request: &Request, target: &Target) -> DispatchResult {
         if let Some(session) = &self.session {
             if !matches!(session.state, State::Init | State::Ready) {
-                return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+                return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE.into());
             }
             if session.path != target.path {
-                return Err(Status::AGGREGATE_NOT_ALLOWED);
+                return Err(Status::AGGREGATE_NOT_ALLOWED.into());
             }
         }
         let announced = self.announced.as_deref();
@@ -249,7 +278,7 @@ impl Core {
         let number = target.track.unwrap_or_default();
         let known = announced.is_none_or(|announced| announced.has(number));
         if !known || number.get() >= TRACKS_MAX {
-            return Err(Status::NOT_FOUND);
+            return Err(Status::NOT_FOUND.into());
         }
         let transports: Vec<_> = request.headers.get_all("Transport").collect();
         let offered = transports.join(",");
@@ -257,7 +286,7 @@ impl Core {
             .iter()
             .any(|transport| transport.mode == Some(Mode::Record));
         if wants_record && access == Access::Read {
-            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE.into());
         }
         let others = self.tracks().iter().copied();
         let others: Vec<SetUp> = others.filter(|other| other.track != number).collect();
@@ -294,7 +323,8 @@ impl Core {
     }
 
     /// Checks a request for the session as a whole (PLAY, PAUSE, RECORD), and returns the
-    /// session's state.
+    /// session's state. Some players send PLAY for each track in turn; the first one begins all that
+    /// are set up.
     fn aggregate(&self, target: &Target, access: Access) -> Result<State, Status> {
         let session = self.session.as_deref().ok_or(Status::SESSION_NOT_FOUND)?;
         if session.path != target.path {
@@ -307,7 +337,6 @@ impl Core {
             Some(track) if !session.tracks.iter().any(|other| other.track == track) => {
                 Err(Status::NOT_FOUND)
             }
-            Some(_) if session.tracks.len() > 1 => Err(Status::ONLY_AGGREGATE_ALLOWED),
             _ => Ok(session.state),
         }
     }
@@ -329,7 +358,7 @@ impl Core {
         };
         let (scale, speed) = (number("Scale")?, number("Speed")?);
         if speed.is_some_and(|speed| speed < 0.0) {
-            return Err(Status::BAD_REQUEST);
+            return Err(Status::BAD_REQUEST.into());
         }
         Ok((
             Stage::Play,
@@ -348,6 +377,10 @@ impl Core {
             .as_deref()
             .map_or(Access::Read, |session| session.access);
         self.aggregate(target, access)?;
+        // Who pauses one track does not ask for a pause of the others.
+        if target.track.is_some() && self.tracks().len() > 1 {
+            return Err(Status::ONLY_AGGREGATE_ALLOWED.into());
+        }
         Ok((Stage::Pause, Event::Pause { id }))
     }
 
@@ -425,7 +458,7 @@ fn describe(id: RequestId, request: &Request, target: &Target) -> DispatchResult
             .any(|known| kind.eq_ignore_ascii_case(known))
     };
     if accepted.peek().is_some() && !accepted.flat_map(|list| list.split(',')).any(is_sdp) {
-        return Err(Status::NOT_ACCEPTABLE);
+        return Err(Status::NOT_ACCEPTABLE.into());
     }
     let (path, query) = (target.path.clone(), target.query.clone());
     Ok((Stage::Describe, Event::Describe { id, path, query }))
@@ -439,6 +472,5 @@ fn keys(request: &Request) -> Result<Srtp, Status> {
     Ok(Srtp { keys })
 }
 
-/// Next stage of a request with the event for the owner, or the status that refuses the
-/// request.
-type DispatchResult = Result<(Stage, Event), Status>;
+/// Next stage of a request with the event for the owner, or what refuses the request.
+type DispatchResult = Result<(Stage, Event), Unfit>;

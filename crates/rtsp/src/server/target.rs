@@ -37,6 +37,9 @@ impl Target {
         };
         let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(path_at);
+        // Some players put a slash between a host and a path that begins with one.
+        let slashes = rest.len() - rest.trim_start_matches('/').len();
+        let rest = &rest[slashes.saturating_sub(1)..];
         let host = match authority.rsplit_once('@') {
             Some((_, host)) => host.to_owned(),
             None if authority.is_empty() => local.to_string(),
@@ -184,6 +187,14 @@ mod tests {
                 "rtsp://h/K%C3%BCche",
             ),
             ("rtsp://h?///", "", Some(""), None, "rtsp://h?"),
+            ("rtsp://h//cam", "cam", None, None, "rtsp://h/cam"),
+            (
+                "rtsp://h///cam/trackID=1",
+                "cam",
+                None,
+                Some(1),
+                "rtsp://h/cam",
+            ),
             ("rtsp://h", "", None, None, "rtsp://h"),
             ("rtsp://h/", "", None, None, "rtsp://h"),
             (
@@ -214,7 +225,6 @@ mod tests {
             "rtsp://h/a%2f..%2fb",
             "rtsp://h/a/./b",
             "rtsp://h/a//b",
-            "rtsp://h//etc/passwd",
             "rtsp://h/a%00.mkv",
             "rtsp://h/a\\b",
             "rtsp://h/a%5cb",

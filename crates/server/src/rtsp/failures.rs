@@ -130,6 +130,7 @@ impl RequestedStream {
             ),
             _ => {
                 let (why, remedy) = explain(status);
+                let why = answered.why.as_deref().unwrap_or(why);
                 (Stage::of_status(status), why, remedy)
             }
         };
@@ -370,9 +371,16 @@ const fn explain(status: u16) -> (&'static str, Option<&'static str>) {
             "the stream has no source yet, or the server is busy",
             Some("GET /api/v1/streams has the state of the source"),
         ),
-        _ => (
+        454 | 455 | 459 | 460 => (
             "the server cannot take this request in the state of the session",
             None,
         ),
+        457 => ("the range is not within the stream", None),
+        500 => ("the server failed", Some("the server's log has the reason")),
+        501 | 505 | 551 => (
+            "the client requires something of RTSP that the server does not have",
+            None,
+        ),
+        _ => ("the request is malformed", None),
     }
 }

@@ -232,10 +232,7 @@ async fn exchange(
 /// first one of AAC.
 fn choose(description: &Description, stream: &StreamName) -> Result<Choice, TalkError> {
     let (mut chosen, mut others) = (None, Vec::new());
-    for (track, media) in TrackIndex::enumerate(&description.tracks) {
-        if !media.back_channel {
-            continue;
-        }
+    for (track, media) in description.back_channels() {
         for offered in &media.formats {
             let format = match VoiceFormat::of(offered) {
                 Ok(format) => format,

@@ -179,7 +179,7 @@ fn oversized_keyframe(stream: &Stream, track: TrackIndex) -> Option<String> {
 /// Returns how browsers receive a track that is not transcoded.
 fn view_of(track: &Track) -> BrowserView {
     let codec = track.codec;
-    let plays = codec.is_played_by_browsers();
+    let plays = track.is_played_by_browsers();
     BrowserView {
         codec: plays.then(|| codec.encoding_name()),
         note: (!plays).then(|| format!("browsers do not play {codec}")),
@@ -192,7 +192,7 @@ fn needing(tracks: &[Track]) -> impl Iterator<Item = (TrackIndex, &Track)> {
     let has_playable = tracks
         .iter()
         .filter(audio)
-        .any(|track| track.codec.is_played_by_browsers());
+        .any(Track::is_played_by_browsers);
     TrackIndex::enumerate(tracks)
         .filter(move |(_, track)| !has_playable && track.kind() == Kind::Audio)
 }

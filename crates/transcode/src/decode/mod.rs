@@ -22,9 +22,10 @@ use thiserror::Error;
 
 use self::aac::SurroundDecoder;
 use self::multistream::MultistreamDecoder;
+use crate::g711::Companding;
 use crate::source::{AudioSource, Layout};
 
-/// Longest decoded frame in samples of each channel, which keeps memory bounded: L16 has as many
+/// Longest decoded frame in samples of each channel, which keeps memory bounded: PCM has as many
 /// as a packet holds, Opus at most 5760, the other codecs at most 1152.
 const SAMPLES_MAX: usize = 1 << 14;
 
@@ -60,6 +61,7 @@ enum Inner {
     /// The decoder of the layer of the latest frame; `None` before the first frame.
     MpegAudio(Option<(u8, Box<MpaDecoder>)>),
     Linear(Format),
+    G711(Companding, Format),
 }
 
 impl Decoder {
@@ -84,6 +86,8 @@ impl Decoder {
                 Inner::Multistream(Box::new(MultistreamDecoder::new(layout)?))
             }
             (Codec::L16, _) => Inner::Linear(format),
+            (Codec::Pcmu, _) => Inner::G711(Companding::Mu, format),
+            (Codec::Pcma, _) => Inner::G711(Companding::A, format),
             _ => Inner::MpegAudio(None),
         };
         Ok(Self { inner })
@@ -104,6 +108,7 @@ impl Decoder {
             }
             Inner::MpegAudio(current) => run(mpeg_audio(current, frame)?, frame, samples)?,
             Inner::Linear(format) => linear(frame, *format, samples)?,
+            Inner::G711(law, format) => g711(frame, *law, *format, samples)?,
         };
         if samples.len() > SAMPLES_MAX * format.channels {
             return Err(Undecodable(format!("a frame of {} samples", samples.len())));
@@ -138,6 +143,7 @@ impl fmt::Debug for Decoder {
             Inner::Multistream(_) => "Decoder(Opus of several streams)",
             Inner::MpegAudio(_) => "Decoder(MPEG audio)",
             Inner::Linear(_) => "Decoder(L16)",
+            Inner::G711(..) => "Decoder(G.711)",
         })
     }
 }
@@ -225,17 +231,35 @@ fn run(
 
 /// Reads 16-bit samples in network order (RFC 3551 §4.5.11).
 fn linear(frame: &[u8], format: Format, samples: &mut Vec<f32>) -> Result<Format, Undecodable> {
-    let (values, rest) = frame.as_chunks::<2>();
-    if !rest.is_empty() || !values.len().is_multiple_of(format.channels) {
-        return Err(Undecodable(format!(
-            "{} bytes are no whole samples of {} channels",
-            frame.len(),
-            format.channels
-        )));
-    }
+    check_whole(frame, 2 * format.channels, format)?;
+    let (values, _) = frame.as_chunks::<2>();
     let values = values.iter().map(|bytes| i16::from_be_bytes(*bytes));
     samples.extend(values.map(|value| f32::from(value) / 32_768.0));
     Ok(format)
+}
+
+/// Reads samples of one byte each (RFC 3551 §4.5.14).
+fn g711(
+    frame: &[u8],
+    law: Companding,
+    format: Format,
+    samples: &mut Vec<f32>,
+) -> Result<Format, Undecodable> {
+    check_whole(frame, format.channels, format)?;
+    samples.extend(frame.iter().map(|byte| law.decode(*byte)));
+    Ok(format)
+}
+
+/// Checks that a frame of uncoded audio holds whole samples, of `bytes` for all channels.
+fn check_whole(frame: &[u8], bytes: usize, format: Format) -> Result<(), Undecodable> {
+    if frame.len().is_multiple_of(bytes) {
+        return Ok(());
+    }
+    Err(Undecodable(format!(
+        "{} bytes are no whole samples of {} channels",
+        frame.len(),
+        format.channels
+    )))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
@@ -287,6 +311,23 @@ mod tests {
             let decoded = linear_decoder(channels).decode(&vec![0; bytes], &mut samples);
             assert_eq!(decoded.is_ok(), is_decoded, "{channels} channels, {bytes}");
         }
+    }
+
+    #[test]
+    fn g711_of_two_channels_is_one_byte_for_each_sample() {
+        let track = Track::audio(Codec::Pcma, 2).with_clock_rate(16_000);
+        let mut decoder = Decoder::new(&AudioSource::of(&track).expect("G.711")).expect("it");
+        let mut samples = Vec::new();
+        let format = decoder.decode(&[0xd5, 0x55, 0xaa, 0x2a], &mut samples);
+        let expected = Format {
+            rate: 16_000,
+            channels: 2,
+        };
+        assert_eq!(format, Ok(expected));
+        // The smallest and the largest magnitudes of A-law, of both signs.
+        let values = [8.0, -8.0, 32_256.0, -32_256.0_f32];
+        assert_eq!(samples, values.map(|value| value / 32_768.0));
+        assert!(decoder.decode(&[0; 3], &mut samples).is_err());
     }
 
     #[test]

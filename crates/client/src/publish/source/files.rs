@@ -53,7 +53,7 @@ pub(super) fn play(
     mut source: Demuxer,
     context: &SourceContext,
     first: usize,
-    carries: fn(Codec) -> bool,
+    carries: fn(&Track) -> bool,
 ) -> Result<Vec<Track>, Error> {
     let (tracks, numbers) = choose(source.tracks(), first, carries)?;
     let role = if first == 0 {
@@ -78,13 +78,13 @@ pub(super) fn play(
 pub(super) fn choose(
     tracks: &[Track],
     first: usize,
-    carries: fn(Codec) -> bool,
+    carries: fn(&Track) -> bool,
 ) -> Result<(Vec<Track>, Vec<Option<TrackIndex>>), Error> {
     let mut chosen = Vec::new();
     let mut numbers = Vec::new();
     let mut refused = None;
     for track in tracks {
-        if carries(track.codec) {
+        if carries(track) {
             numbers.push(Some(TrackIndex(first + chosen.len())));
             chosen.push(track.clone());
         } else {

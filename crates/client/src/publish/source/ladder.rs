@@ -268,7 +268,7 @@ mod tests {
                 rate: Some(Bitrate::from_bps(300_000)),
             }],
             start: Bitrate::from_bps(300_000),
-            carries: |codec| codec == Codec::H264,
+            carries: |track| track.codec == Codec::H264,
         }
     }
 

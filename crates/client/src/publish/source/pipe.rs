@@ -199,7 +199,7 @@ fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<
         splitter.finish()?;
     }
     let track = splitter.track().cloned().ok_or(Error::NothingPiped)?;
-    if !(spec.carries)(track.codec) {
+    if !(spec.carries)(&track) {
         return Err(Error::Codec { codec: track.codec });
     }
     let mut clock = Clock::new(rate(spec, splitter.frame_rate()), spec);
@@ -274,7 +274,7 @@ mod tests {
             audio: None,
             rungs: Vec::new(),
             start: Bitrate::from_bps(500_000),
-            carries: |codec| codec == Codec::H264,
+            carries: |track| track.codec == Codec::H264,
         }
     }
 

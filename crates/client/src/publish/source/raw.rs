@@ -138,7 +138,7 @@ pub(super) fn start(
     spec: &Spec,
     context: &SourceContext,
 ) -> Result<(Track, RawFrameSender), Error> {
-    if !(spec.carries)(Codec::H264) {
+    if !(spec.carries)(&Track::new(Codec::H264)) {
         return Err(Error::Codec { codec: Codec::H264 });
     }
     let config = Config {

@@ -212,10 +212,10 @@ impl Destination {
         matches!(self, Self::Rtsp(_))
     }
 
-    /// Function that says whether the destination carries a codec.
-    pub const fn carries(&self) -> fn(Codec) -> bool {
+    /// Function that says whether the destination carries a track.
+    pub const fn carries(&self) -> fn(&Track) -> bool {
         match self {
-            Self::Moq { .. } => glassline_quic::moq::is_carried,
+            Self::Moq { .. } => |track| glassline_quic::moq::is_carried(track.codec),
             Self::Whip(_) => Endpoint::carries,
             Self::Rtsp(_) => RtspEndpoint::carries,
         }
@@ -385,7 +385,8 @@ mod tests {
         let parse = |text: &str| Destination::parse(text, Trust::System);
         let cam = parse("moq://media.example/cam?token=secret").expect("a destination");
         assert_eq!(cam.to_string(), "moq://media.example:4443/cam");
-        assert!(cam.carries()(Codec::Opus) && !cam.carries()(Codec::Jpeg));
+        let carries = |to: &Destination, codec| to.carries()(&Track::new(codec));
+        assert!(carries(&cam, Codec::Opus) && !carries(&cam, Codec::Jpeg));
         assert!(parse("https://media.example/cam").is_ok());
         for (text, shown) in [
             ("http://host:8889/cam/whip", "http://host:8889/cam/whip"),
@@ -396,7 +397,9 @@ mod tests {
             let whip = parse(text).expect(text);
             assert!(matches!(whip, Destination::Whip(_)), "{text}");
             assert_eq!(whip.to_string(), shown);
-            assert!(whip.carries()(Codec::Pcma) && !whip.carries()(Codec::Aac));
+            assert!(carries(&whip, Codec::Pcma) && !carries(&whip, Codec::Aac));
+            let wide = Track::new(Codec::Pcma).with_clock_rate(16_000);
+            assert!(!whip.carries()(&wide));
         }
         let refused = |text: &str| parse(text).expect_err(text);
         let password = refused("http://ann:secret@host/cam/whip");
@@ -407,7 +410,7 @@ mod tests {
         let rtsp = parse("rtsp://ann:secret@host/live/cam?token=secret").expect("a destination");
         assert_eq!(rtsp.to_string(), "rtsp://host/live/cam");
         assert!(!format!("{rtsp:?}").contains("secret"));
-        assert!(rtsp.carries()(Codec::Aac) && !rtsp.carries()(Codec::T140));
+        assert!(carries(&rtsp, Codec::Aac) && !carries(&rtsp, Codec::T140));
         let by_udp = rtsp.over_udp().expect("plain RTSP");
         assert!(format!("{by_udp:?}").contains("by UDP"));
         for tcp_only in ["rtsps://host/cam", "moq://host/cam"] {

@@ -46,7 +46,7 @@ impl Media {
                 glassline_media::Kind::Audio => kinds.audio,
                 glassline_media::Kind::Text => false,
             };
-            if !wanted || media.back_channel {
+            if !wanted || description.is_back_channel(media) {
                 continue;
             }
             let codec = Codec::from_encoding_name(&format.encoding_name);

@@ -76,3 +76,116 @@ fn wrong_or_missing_credentials_end_it() {
     }
     assert!(matches!(line.closed(), Closed::CredentialsRefused { .. }));
 }
+
+/// SharpRTSP#126: an Axis gives a fresh nonce in a 401 to a keep-alive, without `stale`.
+#[test]
+fn a_fresh_nonce_is_used_once_for_any_request() {
+    let challenge =
+        |nonce: usize| format!("401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"{nonce}\"");
+    let nonce_of = |request: &Request| {
+        let shown = request.headers.get("Authorization").expect("credentials");
+        let at = shown.find("nonce=\"").expect("a nonce") + 7;
+        shown[at..].split('"').next().expect("a nonce").to_owned()
+    };
+    let mut line = Line::open("rtsp://u:p@127.0.0.1:8554/cam");
+    line.exchange(&Method::Options, URL, &challenge(0), "");
+    line.exchange(&Method::Options, URL, PUBLIC, "");
+    let bodies = [
+        (Method::Describe, SDP),
+        (Method::Setup, ""),
+        (Method::Play, ""),
+    ];
+    for (nonce, (method, body)) in (1..).zip(bodies) {
+        let request = line.request();
+        assert_eq!(
+            (&request.method, nonce_of(&request)),
+            (&method, (nonce - 1).to_string())
+        );
+        line.answer(&request, &challenge(nonce), "");
+        let again = line.request();
+        assert_eq!(
+            (&again.method, nonce_of(&again)),
+            (&method, nonce.to_string())
+        );
+        line.answer(&again, "200 OK\r\nSession: s", body);
+        if method == Method::Describe {
+            let tracks = [(TrackIndex(0), RequestedTransport::Interleaved)];
+            line.client.set_up(line.now, &tracks);
+        }
+    }
+    // Each keep-alive asks for another nonce, and one refuses every nonce.
+    for nonce in 10..20 {
+        line.wait();
+        let request = line.request();
+        line.answer(&request, &challenge(nonce), "");
+        let again = line.request();
+        assert_eq!(nonce_of(&again), nonce.to_string());
+        let head = if nonce == 15 {
+            challenge(99)
+        } else {
+            "200 OK".to_owned()
+        };
+        line.answer(&again, &head, "");
+        if let Some(next) = line.try_request() {
+            assert_eq!(
+                (nonce, &next.method),
+                (15, &Method::Options),
+                "the other method"
+            );
+            line.answer(&next, "200 OK", "");
+        }
+    }
+    line.client.leave(line.now);
+    let teardown = line.request();
+    line.answer(&teardown, &challenge(30), "");
+    let again = line.request();
+    assert_eq!(
+        (&again.method, nonce_of(&again)),
+        (&Method::Teardown, "30".to_owned())
+    );
+    line.answer(&again, "200 OK", "");
+    assert_eq!(line.closed(), &Closed::Left);
+}
+
+/// scottlamb/retina#45: a camera that closes each connection behind its 401.
+#[test]
+fn a_connection_that_ends_after_its_401_is_opened_again() {
+    let refuse = "401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\"";
+    let mut line = Line::open("rtsp://u:p@127.0.0.1:8554/cam");
+    line.exchange(&Method::Options, URL, PUBLIC, "");
+    assert!(
+        !line.client.may_reopen(),
+        "it has not asked for credentials"
+    );
+    line.exchange(&Method::Describe, URL, refuse, "");
+    assert!(line.client.may_reopen());
+    line.feed(b"RTSP/1.0 200 half a mess");
+    line.client.reopen(line.now);
+    assert!(!line.client.may_reopen(), "once");
+    let options = line.exchange(&Method::Options, URL, PUBLIC, "");
+    assert!(options.headers.get("Authorization").is_some());
+    line.exchange(&Method::Describe, URL, "200 OK", SDP);
+    assert!(
+        matches!(line.events[..], [Event::Described(_)]),
+        "{:?}",
+        line.events
+    );
+
+    // The password is wrong: the camera says so on the second connection, whether or not with a
+    // fresh nonce.
+    for nonce in ["n", "m"] {
+        let mut line = Line::open("rtsp://u:p@127.0.0.1:8554/cam");
+        line.exchange(&Method::Options, URL, refuse, "");
+        line.client.reopen(line.now);
+        line.exchange(
+            &Method::Options,
+            URL,
+            &refuse.replace("\"n\"", &format!("\"{nonce}\"")),
+            "",
+        );
+        line.client.handle_end();
+        line.feed(b"");
+        let user = "u".to_owned();
+        assert_eq!(line.closed(), &Closed::CredentialsRefused { user });
+    }
+}

@@ -109,3 +109,35 @@ fn a_stream_without_tracks_is_not_recorded() {
     line.exchange(&Method::Announce, NEW, "200 OK", "");
     assert_eq!(line.closed(), &Closed::NothingToPlay);
 }
+
+/// A server that takes media sends none, so that its answers alone show whether it lives.
+#[test]
+fn a_publisher_gives_up_a_server_that_grants_no_keep_alive() {
+    for (head, expected) in [
+        (None, "the server did not answer OPTIONS within 10s"),
+        (
+            Some("454 No"),
+            "the server no longer knows the session (454)",
+        ),
+        (Some("501 No"), ""),
+    ] {
+        let mut line = publish(&[RequestedTransport::Interleaved; 2]);
+        for head in ["", "\r\nSession: s", "", ""] {
+            let request = line.request();
+            line.answer(&request, &format!("200 OK{head}"), "");
+        }
+        assert_eq!(line.events.last(), Some(&Event::Recording));
+        line.wait();
+        for _ in 0..2 {
+            let request = line.request();
+            match head {
+                Some(head) => line.answer(&request, head, ""),
+                None => line.wait(),
+            }
+        }
+        match expected {
+            "" => assert!(!line.client.is_closed(), "it answered"),
+            text => assert_eq!(line.closed().to_string(), text),
+        }
+    }
+}

@@ -113,8 +113,21 @@ fn what_cannot_be_published_is_said() {
     assert_eq!(line.ask_with(&uri, "", FFMPEG).status.0, 415);
     let other = "Content-Type: application/xml";
     assert_eq!(line.ask_with(&uri, other, "<x/>").status.0, 415);
-    assert_eq!(announce(&mut line, "hello"), 400);
-    assert_eq!(announce(&mut line, "v=0\r\n"), 400, "no tracks");
+    for (body, why) in [
+        (
+            "hello",
+            "the body of 5 bytes is not a session description (SDP)",
+        ),
+        (
+            "v=0\r\n",
+            "the session description (SDP) has no media line (m=)",
+        ),
+    ] {
+        let response = line.ask_with(&uri, "Content-Type: application/sdp", body);
+        assert_eq!((response.status.0, response.reason.as_str()), (400, why));
+        let answered = std::iter::from_fn(|| line.connection.poll_answered());
+        assert_eq!(answered.last().and_then(|it| it.why).as_deref(), Some(why));
+    }
     line.owner.next = Some(Answer::Refused(Refusal::Busy));
     assert_eq!(announce(&mut line, FFMPEG), 409);
     let record = "RTP/AVP/TCP;mode=record";

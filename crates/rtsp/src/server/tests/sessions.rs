@@ -158,12 +158,10 @@ fn pause_rests_and_position_tells_where() {
 }
 
 #[test]
-fn one_track_of_two_cannot_be_played_alone_but_ended() {
+fn one_track_of_two_cannot_be_paused_alone_but_ended() {
     let mut line = Line::playing();
-    for method in ["PLAY", "PAUSE"] {
-        let response = line.ask_session(&format!("{method} {CAM}/trackID=0"), "");
-        assert_eq!(response.status.0, 460, "{method}");
-    }
+    let response = line.ask_session(&format!("PAUSE {CAM}/trackID=0"), "");
+    assert_eq!(response.status.0, 460);
     let first = format!("TEARDOWN {CAM}/trackID=0");
     assert_eq!(line.ask_session(&first, "").status.0, 200);
     assert!(matches!(
@@ -182,6 +180,19 @@ fn one_track_of_two_cannot_be_played_alone_but_ended() {
         Some(Event::TearDown { track: None })
     ));
     assert_eq!(line.connection.session(), None);
+}
+
+/// ireader/media-server#369.
+#[test]
+fn players_may_name_each_track_in_turn_to_play() {
+    let mut line = Line::playing();
+    for track in [0, 1, 0] {
+        let response = line.ask_session(&format!("PLAY {CAM}/trackID={track}"), "");
+        assert_eq!(response.status.0, 200, "{track}");
+        assert_eq!(line.connection.state(), State::Playing);
+    }
+    let response = line.ask_session(&format!("PLAY {CAM}/trackID=2"), "");
+    assert_eq!(response.status.0, 404, "it is not set up");
 }
 
 /// The owner has sent half a frame when TEARDOWN comes: the rest of the frame goes first, then

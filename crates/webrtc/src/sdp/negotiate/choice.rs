@@ -56,7 +56,7 @@ pub(super) fn offered_lines(offer: &SessionDescription) -> Vec<String> {
 }
 
 fn is_playable(track: &Track) -> bool {
-    track.codec.is_played_by_browsers() && !track.video.reordered
+    track.is_played_by_browsers() && !track.video.reordered
 }
 
 fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), NegotiationError> {

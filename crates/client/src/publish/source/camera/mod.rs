@@ -9,7 +9,7 @@ mod session;
 
 use std::time::Duration;
 
-use glassline_media::{Codec, Track};
+use glassline_media::Track;
 use glassline_rtsp::client::Closed;
 
 use super::{Error, Event, SourceContext};
@@ -28,7 +28,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub(super) async fn play(
     camera: &Camera,
     context: &SourceContext,
-    carries: fn(Codec) -> bool,
+    carries: fn(&Track) -> bool,
 ) -> Result<Vec<Track>, Error> {
     let session = Session::connect(camera, carries, PATIENCE).await?;
     let tracks = session.tracks().to_vec();

@@ -89,7 +89,7 @@ impl Receiver {
 }
 
 /// Chooses the first video track and the first audio track that the destination `carries`.
-pub(super) fn choose(description: &Description, carries: fn(Codec) -> bool) -> ChosenTracks {
+pub(super) fn choose(description: &Description, carries: fn(&Track) -> bool) -> ChosenTracks {
     let mut chosen = description.choose(carries);
     let is_described = |track: &Track| {
         let config = parameter(&track.format_parameters, "config");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Track};
+use glassline_media::Track;
 use glassline_rtsp::auth::User;
 use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 use glassline_rtsp::message::Limits;
@@ -27,7 +27,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// A session that plays, or is about to.
 pub(super) struct Session {
     camera: Camera,
-    carries: fn(Codec) -> bool,
+    carries: fn(&Track) -> bool,
     /// Longest wait for the next packet or for room in the connection.
     patience: Duration,
     socket: TcpStream,
@@ -44,7 +44,7 @@ impl Session {
     /// each response and each packet may take `patience`.
     pub(super) async fn connect(
         camera: &Camera,
-        carries: fn(Codec) -> bool,
+        carries: fn(&Track) -> bool,
         patience: Duration,
     ) -> Result<Self, Error> {
         let host = camera.url.host_str().unwrap_or_default();

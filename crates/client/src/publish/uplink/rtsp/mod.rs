@@ -65,9 +65,9 @@ impl Endpoint {
         (self.url.scheme() == "rtsp").then_some(self)
     }
 
-    /// Returns whether RTP carries a codec.
-    pub(super) const fn carries(codec: Codec) -> bool {
-        !matches!(codec, Codec::T140)
+    /// Returns whether RTP carries a track.
+    pub(super) fn carries(track: &Track) -> bool {
+        track.codec != Codec::T140
     }
 }
 

@@ -75,19 +75,9 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether WebRTC carries a codec.
-    pub(super) const fn carries(codec: Codec) -> bool {
-        matches!(
-            codec,
-            Codec::H264
-                | Codec::H265
-                | Codec::Vp8
-                | Codec::Vp9
-                | Codec::Av1
-                | Codec::Opus
-                | Codec::Pcmu
-                | Codec::Pcma
-        )
+    /// Returns whether WebRTC carries a track.
+    pub(super) fn carries(track: &Track) -> bool {
+        track.is_played_by_browsers()
     }
 }
 
