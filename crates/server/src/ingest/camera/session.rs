@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 use glassline_rtp::payload::h265;
 use glassline_rtsp::client::{Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
@@ -215,7 +215,10 @@ impl<'a> CameraSession<'a> {
             protocol: "camera",
             left_out,
         };
-        let receiver = Receiver::new(chosen, by_datagrams, (self.stream, note), now)?;
+        let mut receiver = Receiver::new(chosen, by_datagrams, (self.stream, note), now)?;
+        for (track, media) in TrackIndex::enumerate(&description.tracks) {
+            receiver.expect_payload_types(track, media.payload_types());
+        }
         self.receiver = Some(receiver);
         self.connection.client.set_up(now, &wanted);
         Ok(())
@@ -249,7 +252,9 @@ impl<'a> CameraSession<'a> {
         }
         if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
             return Err(match receiver.oversized() {
-                0 => Failure::NoKeyframe,
+                0 => Failure::NoKeyframe {
+                    lack: receiver.lack(),
+                },
                 dropped => Failure::FramesTooLarge { dropped },
             });
         }
