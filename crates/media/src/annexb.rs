@@ -57,6 +57,14 @@ pub fn find_start_code(bytes: &[u8]) -> Option<usize> {
     None
 }
 
+/// Returns `bytes` without the start code of three or four bytes in front of them, if there is one.
+pub fn without_start_code(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [0, 0, 1, rest @ ..] | [0, 0, 0, 1, rest @ ..] => rest,
+        _ => bytes,
+    }
+}
+
 /// Removes the zero bytes at the end, which belong to no NAL unit (B.1.1).
 pub fn trim_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
@@ -93,5 +101,20 @@ mod tests {
         assert_eq!(nals(&[]).count(), 0);
         assert_eq!(trim_zeros(&[0, 4, 0, 0]), [0, 4]);
         assert_eq!(trim_zeros(&[0, 0]), [0; 0]);
+    }
+
+    #[test]
+    fn only_a_start_code_in_front_is_removed() {
+        assert_eq!(without_start_code(&[0, 0, 1, 7]), [7]);
+        assert_eq!(without_start_code(&[0, 0, 0, 1, 7]), [7]);
+        for other in [
+            &[][..],
+            &[0, 0],
+            &[0, 1, 7],
+            &[7, 0, 0, 1],
+            &[0, 0, 0, 0, 1],
+        ] {
+            assert_eq!(without_start_code(other), other);
+        }
     }
 }

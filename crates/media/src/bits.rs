@@ -36,6 +36,20 @@ impl<'a> Bits<'a> {
         (0..count).try_fold(0, |sum, _| Some(sum << 1 | u32::from(self.bit()?)))
     }
 
+    /// Reads an Exp-Golomb code (H.264 §9.1), an unsigned number below 2³² - 1; `None` if the code is
+    /// longer or cut off.
+    pub fn exp_golomb(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while !self.bit()? {
+            zeros += 1;
+        }
+        if zeros > 31 {
+            return None;
+        }
+        let rest = self.take(zeros)?;
+        Some((1 << zeros) - 1 + rest)
+    }
+
     /// Skips `count` bits. Skipping beyond the end is allowed: later reads return `None`.
     pub fn skip(&mut self, count: usize) {
         self.at = self.at.saturating_add(count);

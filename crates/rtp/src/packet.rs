@@ -57,7 +57,7 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Parses a decrypted packet without allocating.
     ///
-    /// Padding is removed. For a packet that is still encrypted use [`Header::parse`] and
+    /// Padding is removed, if its length is possible. For a packet that is still encrypted use [`Header::parse`] and
     /// [`Packet::header_len`] instead: its padding cannot be read yet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let header = Header::parse(bytes)?;
@@ -71,7 +71,7 @@ impl<'a> Packet<'a> {
         };
         let mut payload = &bytes[start..];
         if bytes[0] & PADDING_BIT != 0 {
-            payload = without_padding(payload, bytes.len())?;
+            payload = without_padding(payload);
         }
         Ok(Self {
             header,
@@ -141,17 +141,12 @@ fn csrc_end(bytes: &[u8]) -> Result<usize, ParseError> {
     Ok(HEADER_BYTES + csrcs)
 }
 
-/// Removes the padding; its last byte is its length, itself included (RFC 3550 §5.1).
-fn without_padding(payload: &[u8], packet_len: usize) -> Result<&[u8], ParseError> {
+/// Removes the padding; its last byte is its length, itself included (RFC 3550 §5.1). A length of 0, or
+/// beyond the payload, means that there is none: many devices set the bit without padding.
+fn without_padding(payload: &[u8]) -> &[u8] {
     let count = payload.last().copied().unwrap_or(0);
-    match payload.len().checked_sub(usize::from(count)) {
-        Some(end) if count > 0 => Ok(&payload[..end]),
-        _ => Err(ParseError::Value {
-            what: "padding count",
-            offset: packet_len.saturating_sub(1),
-            value: u32::from(count),
-        }),
-    }
+    let end = payload.len().checked_sub(usize::from(count));
+    end.map_or(payload, |end| &payload[..end])
 }
 
 #[cfg(test)]
@@ -216,14 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn padding_may_not_exceed_the_payload_or_be_zero() {
+    fn a_padding_bit_without_padding_costs_no_packet() {
         let mut bytes = written(&HEADER, &[], &[1, 2, 3]);
         bytes[0] |= 0x20;
         assert_eq!(Packet::parse(&bytes).expect("padding only").payload, b"");
         for count in [0, 4, 255] {
             bytes[14] = count;
-            assert!(Packet::parse(&bytes).is_err(), "{count}");
+            let packet = Packet::parse(&bytes).expect("pion/rtp#274");
+            assert_eq!(packet.payload, &[1, 2, count]);
         }
+        bytes[14] = 1;
+        assert_eq!(Packet::parse(&bytes).expect("one byte").payload, &[1, 2]);
+        let empty = Packet::parse(&bytes[..12]).expect("nothing to remove");
+        assert_eq!(empty.payload, b"");
     }
 
     #[test]

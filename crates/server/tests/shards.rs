@@ -79,7 +79,7 @@ fn everyone_serves(running: &Running, shards: usize) -> bool {
 /// every frame from there on can be taken apart.
 fn caught_up(peer: &Peer<'_>) {
     let frames = start::frames(&peer.in_order(Kind::Video));
-    assert!(frames[0].keyframe && frames[0].has_parameter_sets());
+    assert!(frames[0].begins());
     assert!(frames.len() > 60, "{} frames only", frames.len());
     let after_loss = frames.iter().filter(|it| it.after_loss).count();
     assert_eq!(after_loss, 0, "of {} frames", frames.len());

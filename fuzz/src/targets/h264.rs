@@ -1,8 +1,10 @@
 //! H.264 payloads: any sequence of packets goes into the depacketizer, whose units stay
 //! complete and bounded; then the input goes as NAL units through packets and back.
 
-use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
-use glassline_rtp::h264::{Depacketizer, packetize, payload_begins_keyframe};
+use glassline_media::annexb::nals;
+use glassline_media::{MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters};
+use glassline_rtp::h264::{nal, nal_type, packetize, payload_begins_keyframe};
+use glassline_rtp::payload::Depacketizer;
 
 const UNIT_BYTES_MAX: usize = 4096;
 
@@ -14,7 +16,7 @@ pub(crate) fn run(bytes: &[u8]) {
 /// Each packet in the input has a byte of control (marker, new timestamp, skipped numbers), a
 /// byte of length, and the payload.
 fn any_packets(mut bytes: &[u8]) {
-    let mut depacketizer = Depacketizer::new(UNIT_BYTES_MAX);
+    let mut depacketizer = depacketizer();
     let (mut sequence, mut timestamp) = (0, 0u32);
     while let [control, len, rest @ ..] = bytes {
         let (payload, rest) = rest.split_at(rest.len().min(usize::from(*len)));
@@ -25,14 +27,17 @@ fn any_packets(mut bytes: &[u8]) {
         depacketizer.push(sequence, timestamp, control & 1 == 1, payload);
         while let Some(unit) = depacketizer.poll() {
             assert!(unit.data.len() <= UNIT_BYTES_MAX);
-            assert!(unit.nals().count() > 0);
-            let framed: usize = unit.nals().map(|unit| unit.len() + 4).sum();
-            assert_eq!(framed, unit.data.len());
+            assert!(nals(&unit.data).count() > 0);
         }
     }
 }
 
-/// Splits the input at zero bytes into NAL units of types that are carried.
+fn depacketizer() -> Depacketizer {
+    let track = Track::h264(VideoParameters::default());
+    Depacketizer::bounded(&track, UNIT_BYTES_MAX).expect("H.264 is received")
+}
+
+/// Splits the input at zero bytes into NAL units of types that are carried, slices last.
 fn there_and_back(bytes: &[u8]) {
     let Some((&size, bytes)) = bytes.split_first() else {
         return;
@@ -43,17 +48,19 @@ fn there_and_back(bytes: &[u8]) {
         let kind = body.first().map_or(1, |first| first % 8 + 1);
         [&[0x60 | kind], body].concat()
     }));
+    units.sort_by_key(|unit| nal_type(unit[0]) < nal::SEI);
+    units.push(vec![0x41, 0x9a]);
     let mut builder = UnitBuilder::default();
     packetize(units.iter().map(Vec::as_slice), payload_max, &mut builder);
     let stamps = Stamps::arrived(std::time::Instant::now());
     let unit = builder
         .build(TrackIndex(0), MediaTime::ZERO, false, stamps)
         .expect("at least the parameter set");
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     for (index, payload) in unit.payloads().enumerate() {
         assert!(payload.len() <= payload_max);
         depacketizer.push(index as u64, 0, unit.marker(index), payload);
     }
     let unit = depacketizer.poll().expect("nothing was lost");
-    assert!(unit.nals().eq(units.iter().map(Vec::as_slice)));
+    assert!(nals(&unit.data).eq(units.iter().map(Vec::as_slice)));
 }

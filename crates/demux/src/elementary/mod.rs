@@ -38,6 +38,9 @@ mod tests {
     fn sizes_are_read_from_sequence_parameter_sets_only() {
         let sps = synthetic::sps(Sequence::default());
         assert_eq!(frame_size(Codec::H264, &sps), Some((64, 48)));
+        // scottlamb/retina#102.
+        let junk = [&sps[..], &[0x80, 0, 0x41, 0x9a]].concat();
+        assert_eq!(frame_size(Codec::H264, &junk), Some((64, 48)));
         assert_eq!(frame_size(Codec::Vp8, &sps), None);
         assert_eq!(frame_size(Codec::H264, &sps[..3]), None);
         assert_eq!(frame_size(Codec::H264, &[]), None);

@@ -1,17 +1,16 @@
 //! H.264 payloads (RFC 6184), `packetization-mode=1`: single NAL unit packets, STAP-A and FU-A, in
 //! decoding order.
 //!
-//! NAL units have no start code here, except in [`AccessUnit::data`]. The other packet types belong
-//! to interleaved mode, which our answers never accept; such packets are counted, and the units to
-//! which they belong are dropped.
+//! NAL units have no start code here. The other packet types belong to interleaved mode, which our
+//! answers never accept; such packets are counted, and the units to which they belong are dropped.
 
-mod access_unit;
-mod depacketizer;
 mod packetizer;
+mod syntax;
 
-pub use access_unit::AccessUnit;
-pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX};
 pub use packetizer::packetize;
+pub(crate) use syntax::H264;
+
+use crate::payload::nal_units::aggregated;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {
@@ -59,11 +58,33 @@ pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
             indicator & FU_START != 0 && begins(nal_type(*indicator))
         }
         [first, rest @ ..] if nal_type(*first) == nal::STAP_A => {
-            Aggregated { rest }.any(|unit| unit.is_ok_and(|unit| begins(nal_type(unit[0]))))
+            aggregated(rest, 1).any(|unit| unit.is_some_and(|unit| begins(nal_type(unit[0]))))
         }
         [first, ..] => begins(nal_type(*first)),
         [] => false,
     }
+}
+
+/// Returns whether the RTP payloads of an access unit contain slices, and none of them of an IDR
+/// picture. If a decoder can start there, then at a recovery point, which WebRTC receivers do not.
+pub fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut has_slices = false;
+    for payload in payloads {
+        let (single, aggregate) = match payload {
+            [first, header, ..] if nal_type(*first) == nal::FU_A => (Some(*header), &[][..]),
+            [first, rest @ ..] if nal_type(*first) == nal::STAP_A => (None, rest),
+            _ => (payload.first().copied(), &[][..]),
+        };
+        let units = aggregated(aggregate, 1).flatten().map(|unit| unit[0]);
+        for first in single.into_iter().chain(units) {
+            match nal_type(first) {
+                nal::IDR => return false,
+                nal::SLICE => has_slices = true,
+                _ => {}
+            }
+        }
+    }
+    has_slices
 }
 
 /// Start bit of an FU header (RFC 6184 §5.8).
@@ -74,42 +95,6 @@ const FU_END: u8 = 0x40;
 const FU_HEADER_BYTES: usize = 2;
 /// Forbidden bit and `nal_ref_idc` of a NAL unit header.
 const F_NRI_BITS: u8 = 0xe0;
-
-/// Iterator over the NAL units of a STAP-A, without its own header (RFC 6184 §5.7.1).
-#[derive(Clone, Debug)]
-struct Aggregated<'a> {
-    rest: &'a [u8],
-}
-
-/// A size field of a STAP-A is zero or points past its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BadSize;
-
-impl<'a> Iterator for Aggregated<'a> {
-    /// A NAL unit, not empty. An error ends the iteration.
-    type Item = Result<&'a [u8], BadSize>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let unit = self
-            .rest
-            .split_first_chunk()
-            .and_then(|(size, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*size))))
-            .filter(|(unit, _)| !unit.is_empty());
-        match unit {
-            Some((unit, rest)) => {
-                self.rest = rest;
-                Some(Ok(unit))
-            }
-            None => {
-                self.rest = &[];
-                Some(Err(BadSize))
-            }
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

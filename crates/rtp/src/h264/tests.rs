@@ -1,9 +1,14 @@
 use std::time::Instant;
 
-use glassline_media::{MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, TrackIndex, UnitBuilder};
+use glassline_media::annexb::nals;
+use glassline_media::{
+    MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+    VideoParameters,
+};
 use proptest::prelude::*;
 
 use super::*;
+use crate::payload::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
 
 const SPS_UNIT: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS_UNIT: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
@@ -13,8 +18,18 @@ const AUD_UNIT: &[u8] = &[0x09, 0x10];
 /// Builds a slice whose `first_mb_in_slice` is zero.
 fn slice(header: u8, len: usize) -> Vec<u8> {
     let mut unit = vec![header, 0x88];
-    unit.extend((2..len).map(|i| i as u8));
+    // Zeros at the end belong to no NAL unit.
+    unit.extend((2..len).map(|i| 1 + (i % 255) as u8));
     unit
+}
+
+fn depacketizer() -> Depacketizer {
+    bounded(UNIT_BYTES_MAX)
+}
+
+fn bounded(unit_bytes_max: usize) -> Depacketizer {
+    let track = Track::h264(VideoParameters::default());
+    Depacketizer::bounded(&track, unit_bytes_max).expect("known")
 }
 
 fn idr(len: usize) -> Vec<u8> {
@@ -37,8 +52,8 @@ fn media_unit(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
 /// Pushes access units into a depacketizer, except for the packets in `lost`. Sequence numbers
 /// are consecutive from 100, timestamps rise by 3000 per unit, and the last packet of a unit
 /// has the marker.
-fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<AccessUnit>, Counters) {
-    let mut depacketizer = Depacketizer::default();
+fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<Unit>, Counters) {
+    let mut depacketizer = depacketizer();
     let mut out = Vec::new();
     let mut sequence = 100;
     for (unit, timestamp) in units.iter().zip((0..).step_by(3000)) {
@@ -85,11 +100,25 @@ fn a_fragment_has_indicator_and_header_of_rfc_6184_5_8() {
     assert_eq!(
         packets,
         [
-            vec![0x5c, 0x81, 0x88, 2, 3],
-            vec![0x5c, 0x01, 4, 5, 6],
-            vec![0x5c, 0x41, 7],
+            vec![0x5c, 0x81, 0x88, 3, 4],
+            vec![0x5c, 0x01, 5, 6, 7],
+            vec![0x5c, 0x41, 8],
         ]
     );
+}
+
+#[test]
+fn a_unit_without_a_slice_of_an_idr_picture_is_known_by_its_payloads() {
+    let is_without = |units: &[&[u8]], max| {
+        let payloads = packets(units, max);
+        is_without_idr(payloads.iter().map(Vec::as_slice))
+    };
+    for len in [20, 3000] {
+        let (idr, delta) = (idr(len), slice(0x41, len));
+        assert!(!is_without(&[SPS_UNIT, PPS_UNIT, &idr], 1150), "{len}");
+        assert!(is_without(&[SPS_UNIT, PPS_UNIT, &delta], 1150), "{len}");
+    }
+    assert!(!is_without(&[SPS_UNIT, PPS_UNIT], 1150), "no slices");
 }
 
 #[test]
@@ -132,17 +161,12 @@ fn whole_units_come_back_with_their_keyframes() {
     assert_eq!(units.len(), 5);
     assert_eq!(counters.delivered, 5);
     assert_eq!(
-        units.iter().map(|unit| unit.keyframe).collect::<Vec<_>>(),
+        units.iter().map(Unit::is_keyframe).collect::<Vec<_>>(),
         [true, false, false, false, true]
     );
     assert!(units.iter().all(|unit| !unit.after_loss));
-    assert!(units[0].has_parameter_sets());
-    assert_eq!(units[0].find(nal::SPS), Some(SPS_UNIT));
-    assert_eq!(units[0].nals().last(), Some(idr(3000).as_slice()));
-    assert_eq!(
-        (units[0].first_sequence, units[0].last_sequence),
-        (100, 103)
-    );
+    let first: Vec<&[u8]> = nals(&units[0].data).collect();
+    assert_eq!(first, [SPS_UNIT, PPS_UNIT, &idr(3000)]);
     assert_eq!(units[1].timestamp, 3000);
     assert_eq!(units[2].data[..5], [0, 0, 0, 1, 0x41]);
 }
@@ -203,7 +227,7 @@ fn joining_in_the_middle_of_a_unit_waits_for_the_next() {
 
 #[test]
 fn a_unit_without_marker_ends_with_its_timestamp() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     depacketizer.push(1, 0, false, &idr(20));
     assert_eq!(depacketizer.poll(), None);
     depacketizer.push(2, 3000, true, &slice(0x41, 20));
@@ -213,7 +237,7 @@ fn a_unit_without_marker_ends_with_its_timestamp() {
 
 #[test]
 fn padding_only_and_late_packets_change_nothing() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     let fragments = packets(&[&idr(2000)], 1150);
     depacketizer.push(1, 0, false, &fragments[0]);
     depacketizer.push(2, 9999, false, &[]);
@@ -225,7 +249,7 @@ fn padding_only_and_late_packets_change_nothing() {
 
 #[test]
 fn a_loss_seen_by_padding_still_damages_the_unit_behind_it() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     let fragments = packets(&[&idr(3000)], 1150);
     depacketizer.push(1, 0, true, &idr(20));
     // Packet 2, the first fragment, is lost; packet 3 is padding.
@@ -240,7 +264,7 @@ fn a_loss_seen_by_padding_still_damages_the_unit_behind_it() {
 #[test]
 fn kinds_of_interleaved_mode_are_counted_and_drop_their_unit() {
     for kind in [25, 26, 27, 29] {
-        let mut depacketizer = Depacketizer::default();
+        let mut depacketizer = depacketizer();
         depacketizer.push(1, 0, false, &idr(20));
         depacketizer.push(2, 0, true, &[kind, 0, 0, 0, 1, 0x65]);
         depacketizer.push(3, 1, true, &idr(20));
@@ -252,11 +276,11 @@ fn kinds_of_interleaved_mode_are_counted_and_drop_their_unit() {
 
 #[test]
 fn reserved_kinds_are_ignored() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     depacketizer.push(1, 0, false, &idr(20));
     depacketizer.push(2, 0, true, &[31, 1]);
-    assert_eq!(depacketizer.poll().expect("whole").nals().count(), 1);
-    assert_eq!(depacketizer.counters().unsupported, 1);
+    assert_eq!(depacketizer.poll().expect("whole").data.len(), 24);
+    assert_eq!(depacketizer.counters().unsupported, 0);
 }
 
 #[test]
@@ -271,7 +295,7 @@ fn malformed_payloads_drop_their_unit() {
         &[&[0x7c, 0x85, 0x88], &[0x7c, 0x85, 0x88]],
     ];
     for packets in malformed {
-        let mut depacketizer = Depacketizer::default();
+        let mut depacketizer = depacketizer();
         depacketizer.push(0, 0, false, SPS_UNIT);
         for (packet, sequence) in packets.iter().zip(1..) {
             depacketizer.push(sequence, 0, false, packet);
@@ -285,15 +309,20 @@ fn malformed_payloads_drop_their_unit() {
 
 #[test]
 fn a_fragmented_unit_cut_short_by_its_sender_is_malformed() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     depacketizer.push(1, 0, true, &[0x7c, 0x85, 0x88]);
-    assert_eq!(depacketizer.poll(), None);
+    depacketizer.push(2, 1, true, &idr(20));
+    assert_eq!(
+        depacketizer.poll(),
+        None,
+        "its marker was within a NAL unit"
+    );
     assert_eq!(depacketizer.counters().malformed, 1);
 }
 
 #[test]
 fn a_unit_beyond_the_bound_is_dropped_and_its_memory_freed() {
-    let mut depacketizer = Depacketizer::new(10_000);
+    let mut depacketizer = bounded(10_000);
     let fragments = packets(&[&idr(30_000)], 1150);
     for (fragment, sequence) in fragments.iter().zip(0..) {
         depacketizer.push(
@@ -310,7 +339,7 @@ fn a_unit_beyond_the_bound_is_dropped_and_its_memory_freed() {
 
 #[test]
 fn units_nobody_polls_for_are_bounded() {
-    let mut depacketizer = Depacketizer::default();
+    let mut depacketizer = depacketizer();
     for sequence in 0..20u32 {
         depacketizer.push(u64::from(sequence), sequence, true, &idr(10));
     }
@@ -322,13 +351,11 @@ fn units_nobody_polls_for_are_bounded() {
 
 fn unit() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop::sample::select(vec![1u8, 5, 6, 7, 8]);
-    (kind, 0u8..4, prop::collection::vec(any::<u8>(), 0..5000)).prop_map(
-        |(kind, importance, body)| {
-            let mut unit = vec![importance << 5 | kind, 0x80];
-            unit.extend(body);
-            unit
-        },
-    )
+    (kind, 0u8..4, prop::collection::vec(1u8.., 0..5000)).prop_map(|(kind, importance, body)| {
+        let mut unit = vec![importance << 5 | kind, 0x80];
+        unit.extend(body);
+        unit
+    })
 }
 
 proptest! {
@@ -339,10 +366,14 @@ proptest! {
         units in prop::collection::vec(unit(), 1..8),
         payload_max in 40usize..1500,
     ) {
-        let units: Vec<&[u8]> = units.iter().map(Vec::as_slice).collect();
+        let mut units: Vec<&[u8]> = units.iter().map(Vec::as_slice).collect();
+        // Behind a slice, the others would begin the next unit. One slice is the last at least.
+        units.sort_by_key(|unit| nal_type(unit[0]) < nal::SEI);
+        let slice = slice(0x41, 30);
+        units.push(&slice);
         let packets = packets(&units, payload_max);
         prop_assert!(packets.iter().all(|packet| packet.len() <= payload_max));
-        let mut depacketizer = Depacketizer::default();
+        let mut depacketizer = depacketizer();
         for (packet, sequence) in packets.iter().zip(0u64..) {
             let marker = sequence + 1 == packets.len() as u64;
             // The first packet may begin with a PPS, which does not certainly begin a unit.
@@ -353,7 +384,7 @@ proptest! {
             depacketizer.push(sequence + 1, 0, marker, packet);
         }
         let whole = depacketizer.poll().expect("a whole unit");
-        prop_assert_eq!(whole.nals().collect::<Vec<_>>(), units);
+        prop_assert_eq!(nals(&whole.data).collect::<Vec<_>>(), units);
     }
 
     #[test]
@@ -379,7 +410,7 @@ proptest! {
         let (units, counters) = receive(&packets, &lost);
         for unit in &units {
             let index = unit.timestamp as usize / 3000;
-            prop_assert!(unit.nals().eq(sent[index].iter().map(Vec::as_slice)), "unit {}", index);
+            prop_assert!(nals(&unit.data).eq(sent[index].iter().map(Vec::as_slice)), "unit {}", index);
         }
         let whole = units.len() as u64;
         prop_assert_eq!(counters.delivered, whole);
@@ -392,14 +423,14 @@ proptest! {
         packets in prop::collection::vec(
             (0u64..3, 0u32..2, any::<bool>(), prop::collection::vec(any::<u8>(), 0..20)), 0..50),
     ) {
-        let mut depacketizer = Depacketizer::new(100);
+        let mut depacketizer = bounded(100);
         let mut sequence = 0;
         for (step, timestamp, marker, payload) in packets {
             sequence += step;
             payload_begins_keyframe(&payload);
             depacketizer.push(sequence, timestamp, marker, &payload);
             if let Some(unit) = depacketizer.poll() {
-                prop_assert!(unit.data.len() <= 100 && unit.nals().count() > 0);
+                prop_assert!(unit.data.len() <= 100 && nals(&unit.data).count() > 0);
             }
         }
     }

@@ -49,10 +49,9 @@ pub(super) struct Assembly {
     open: Option<Open>,
 }
 
-/// A fragmented unit: its timestamp, its full size, and the bytes so far.
+/// A fragmented unit: its full size, and the bytes so far.
 #[derive(Debug)]
 struct Open {
-    timestamp: u32,
     size: usize,
     data: Vec<u8>,
 }
@@ -132,16 +131,13 @@ impl Assembly {
     fn fragment(
         &mut self,
         size: usize,
-        timestamp: u32,
-        marker: bool,
         bytes: &[u8],
         units: &mut Vec<(u32, Vec<u8>)>,
     ) -> Result<(), DropReason> {
         let mut open = match self.open.take() {
-            Some(open) if open.timestamp == timestamp && open.size == size => open,
+            Some(open) if open.size == size => open,
             Some(_) => return Err(DropReason::Malformed),
             None => Open {
-                timestamp,
                 size,
                 data: Vec::new(),
             },
@@ -149,26 +145,20 @@ impl Assembly {
         open.data.extend_from_slice(bytes);
         match open.data.len().cmp(&size) {
             std::cmp::Ordering::Equal => units.push((0, open.data)),
-            std::cmp::Ordering::Less if !marker => self.open = Some(open),
-            _ => return Err(DropReason::Malformed),
+            std::cmp::Ordering::Less => self.open = Some(open),
+            std::cmp::Ordering::Greater => return Err(DropReason::Malformed),
         }
         Ok(())
     }
 }
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        marker: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         let (sizes, mut rest) = self.sizes(payload)?;
         if let [size] = sizes[..]
             && (size > rest.len() || self.open.is_some())
         {
-            return self.fragment(size, timestamp, marker, rest, units);
+            return self.fragment(size, rest, units);
         }
         if self.open.take().is_some() || sizes.is_empty() {
             return Err(DropReason::Malformed);

@@ -81,17 +81,10 @@ pub(super) struct Assembly {
     open: Vec<u8>,
     /// Number of fragments of the current frame that are still to come.
     missing: u8,
-    timestamp: u32,
 }
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         let [kind, number, bytes @ ..] = payload else {
             return Err(DropReason::Malformed);
         };
@@ -101,12 +94,9 @@ impl AudioFormat for Assembly {
         }
         match kind & 3 {
             WHOLE => split(bytes, *number, units),
-            kind => {
-                if kind == OTHER && timestamp != self.timestamp {
-                    return Err(DropReason::Malformed);
-                }
+            _ => {
                 if first {
-                    (self.missing, self.timestamp) = (*number, timestamp);
+                    self.missing = *number;
                     self.open.clear();
                 }
                 self.open.extend_from_slice(bytes);

@@ -113,13 +113,7 @@ impl Assembly {
 }
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        _: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         let entries = payload.get(1..).ok_or(DropReason::Malformed)?;
         let last = entries.iter().position(|entry| entry & F == 0);
         let (entries, mut speech) = entries.split_at(last.ok_or(DropReason::Malformed)? + 1);

@@ -9,6 +9,30 @@ pub(super) trait FrameFormat: fmt::Debug + Send {
     /// Returns whether this payload certainly begins a frame. Asked after a gap.
     fn begins(&self, payload: &[u8]) -> bool;
 
+    /// Returns whether this payload continues the frame that the packet before seemed to end. Both
+    /// have the same timestamp, so that the marker between them is wrong then.
+    fn continues(&self, payload: &[u8]) -> bool {
+        !self.begins(payload)
+    }
+
+    /// Returns whether this payload certainly belongs to the frame behind the one under way, which
+    /// has a picture, although both have the same timestamp.
+    fn separates(&self, payload: &[u8]) -> bool {
+        self.begins(payload)
+    }
+
+    /// Returns whether the last payload ends within a part of the frame, so that the frame cannot
+    /// end there.
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// Returns whether `frame` has a coded picture. Headers alone are no frame: they belong to the
+    /// picture behind them, whose timestamp may be another one.
+    fn has_picture(&self, frame: &[u8]) -> bool {
+        !frame.is_empty()
+    }
+
     /// Prepares for a new frame and forgets the previous one.
     fn reset(&mut self) {}
 
@@ -16,9 +40,9 @@ pub(super) trait FrameFormat: fmt::Debug + Send {
     /// previous one without a gap.
     fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason>;
 
-    /// Completes `frame`, which is not empty. Returns whether a decoder can start with it.
+    /// Completes `frame`, which is not empty. Returns how a decoder can start with it.
     /// `after_gap`: packets before its first one are missing.
-    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, DropReason>;
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<Entry, DropReason>;
 
     /// Number of bytes of the frame that are kept outside of `frame`.
     fn pending_bytes(&self) -> usize {
@@ -26,17 +50,35 @@ pub(super) trait FrameFormat: fmt::Debug + Send {
     }
 }
 
+/// How a decoder can start with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The unit needs earlier ones.
+    None,
+    /// The unit needs earlier ones, but the pictures of a decoder that starts here are right after
+    /// some frames: H.264 or H.265 with a recovery point, and with intra refresh usually.
+    Gradual,
+    /// The unit needs no earlier one. It is no IDR picture, so that later ones may need them.
+    Intra,
+    /// A keyframe, or a unit of audio.
+    Keyframe,
+}
+
+impl From<bool> for Entry {
+    fn from(is_keyframe: bool) -> Self {
+        match is_keyframe {
+            true => Self::Keyframe,
+            false => Self::None,
+        }
+    }
+}
+
 /// Splits payloads into units, in one payload format.
 pub(super) trait AudioFormat: fmt::Debug + Send {
-    /// Takes a payload, which is never empty. Appends the units that it completes to `units`,
-    /// each with its distance from `timestamp` in ticks.
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        marker: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason>;
+    /// Takes a payload, which is never empty and has the same timestamp as an incomplete unit.
+    /// Appends the units that it completes to `units`, each with its distance in ticks from the
+    /// timestamp.
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason>;
 
     /// Returns whether a decoder can start at this unit.
     fn is_keyframe(&self, unit: &[u8]) -> bool {
@@ -44,7 +86,7 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
         true
     }
 
-    /// Drops an incomplete unit, since packets are missing. Returns whether there was one.
+    /// Drops an incomplete unit, whose other packets do not come. Returns whether there was one.
     fn on_loss(&mut self) -> bool {
         false
     }
@@ -60,13 +102,7 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
 pub(super) struct OneUnitPerPacket;
 
 impl AudioFormat for OneUnitPerPacket {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        _: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         units.push((0, payload.to_vec()));
         Ok(())
     }

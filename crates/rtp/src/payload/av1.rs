@@ -7,7 +7,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::PacketizeError;
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 
 /// Aggregation header (§4.4): the first element continues the last element of the previous
 /// packet.
@@ -33,6 +33,8 @@ const SEQUENCE_HEADER: u8 = 1;
 const TEMPORAL_DELIMITER: u8 = 2;
 const FRAME_HEADER: u8 = 3;
 const FRAME: u8 = 6;
+/// Last of the types of frames and of their parts.
+const REDUNDANT_FRAME_HEADER: u8 = 7;
 const TILE_LIST: u8 = 8;
 const PADDING: u8 = 15;
 
@@ -324,6 +326,20 @@ impl FrameFormat for Assembly {
         begins_keyframe(payload)
     }
 
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn has_picture(&self, mut frame: &[u8]) -> bool {
+        while let Some((obu, rest)) = split_obu(frame) {
+            if matches!(obu_type(obu.header), FRAME_HEADER..=REDUNDANT_FRAME_HEADER) {
+                return true;
+            }
+            frame = rest;
+        }
+        false
+    }
+
     fn reset(&mut self) {
         self.open.clear();
         self.is_open = false;
@@ -358,11 +374,11 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
         if self.is_open {
             return Err(DropReason::Malformed);
         }
-        Ok(is_keyframe(frame))
+        Ok(is_keyframe(frame).into())
     }
 
     fn pending_bytes(&self) -> usize {

@@ -3,7 +3,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::PacketizeError;
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 
 /// Length of a DIF block in bytes (IEC 61834-2).
 const BLOCK_BYTES: usize = 80;
@@ -48,7 +48,7 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
-        Ok(true)
+    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
+        Ok(Entry::Keyframe)
     }
 }

@@ -3,10 +3,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use glassline_media::annexb::{self, LONG_START_CODE};
+use glassline_media::annexb::LONG_START_CODE;
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{DropReason, FrameFormat};
+use super::nal_units::{Assembly, Fragment, Packet, Role, Syntax};
 use super::{UnsupportedFormat, equal_pieces, parameter, parameter_set, push_parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
@@ -175,142 +175,81 @@ fn fragment(unit: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     }
 }
 
-/// Iterates over the NAL units of an aggregation packet without its payload header. `None`
-/// marks a size that is too small or points past the end.
-fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let unit = rest
-            .split_first_chunk()
-            .and_then(|(size, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*size))))
-            .filter(|(unit, _)| unit.len() > HEADER_BYTES);
-        rest = unit.map_or(&[], |(_, rest)| rest);
-        Some(unit.map(|(unit, _)| unit))
-    })
-}
+/// The NAL units and payloads of H.265.
+#[derive(Debug)]
+pub(super) struct H265;
 
-/// Joins payloads into Annex B bytes.
-#[derive(Debug, Default)]
-pub(super) struct Assembly {
-    /// Whether a fragmented NAL unit has begun and not ended.
-    fragmented: bool,
-    /// Whether this source sends parameter sets in band, even if only in frames that were lost.
-    /// Then every keyframe has them.
-    sets_in_band: bool,
-}
+/// Supplemental enhancement information behind the coded picture.
+const SUFFIX_SEI: u8 = 40;
 
-impl Assembly {
-    /// Creates the format for `track`.
-    ///
-    /// # Errors
-    /// [`UnsupportedFormat::Mode`] if packets are sent in another order than they are decoded in.
-    pub(super) fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
-        let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
-        match differs.filter(|value| *value != "0") {
-            None => Ok(Self::default()),
-            Some(value) => Err(UnsupportedFormat::Mode {
-                codec: Codec::H265,
-                parameter: format!("sprop-max-don-diff={value}"),
-                advice: "send NAL units in decoding order",
+impl Syntax for H265 {
+    const HEADER_BYTES: usize = HEADER_BYTES;
+    const SPS: u8 = nal::SPS;
+    const SEI: u8 = nal::PREFIX_SEI;
+
+    fn kind(first: u8) -> u8 {
+        nal_type(first)
+    }
+
+    fn is_unit(kind: u8) -> bool {
+        kind < nal::AP
+    }
+
+    fn packet(payload: &[u8]) -> Packet<'_> {
+        let [first, second, rest @ ..] = payload else {
+            return Packet::Malformed;
+        };
+        match (nal_type(*first), rest) {
+            (_, []) | (nal::FU, [_]) => Packet::Malformed,
+            (0..nal::AP, _) => Packet::Single,
+            (nal::AP, units) => Packet::Aggregate(units),
+            (nal::FU, [header, body @ ..]) => Packet::Fragment(Fragment {
+                header: [first & 0x81 | (header & FU_TYPE) << 1, *second],
+                begins: header & FU_START != 0,
+                ends: header & FU_END != 0,
+                body,
             }),
+            (nal::PACI, _) => Packet::Unsupported,
+            // Reserved types are ignored (RFC 7798 §4.4).
+            _ => Packet::Reserved,
         }
     }
 
-    fn take_fragment(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
-        let [first, second, header, fragment @ ..] = payload else {
-            return Err(DropReason::Malformed);
-        };
-        let starts = header & FU_START != 0;
-        let kind = header & FU_TYPE;
-        if starts == self.fragmented || kind >= nal::AP {
-            return Err(DropReason::Malformed);
+    /// An SPS or a PPS does not certainly begin a unit: the set before it may be lost.
+    fn role(first: u8, body: Option<u8>) -> Role {
+        match nal_type(first) {
+            nal::AUD | nal::VPS | nal::PREFIX_SEI => Role::Lead,
+            nal::SPS | nal::PPS => Role::Set,
+            kind @ 0..=nal::SLICE_LAST => Role::Slice {
+                // `first_slice_segment_in_pic_flag` (H.265 §7.3.6.1).
+                first: body.is_some_and(|byte| byte & 0x80 != 0),
+                keyframe: (nal::IRAP_FIRST..=nal::IRAP_LAST).contains(&kind),
+            },
+            36..=nal::FILLER | SUFFIX_SEI => Role::Trail,
+            _ => Role::Other,
         }
-        if starts {
-            self.sets_in_band |= kind == nal::SPS;
-            frame.extend_from_slice(&LONG_START_CODE);
-            frame.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
-        }
-        frame.extend_from_slice(fragment);
-        self.fragmented = header & FU_END == 0;
-        Ok(())
+    }
+
+    /// The place of `slice_type` depends on the PPS. Intra pictures without other pictures behind them
+    /// that need earlier ones are IRAP pictures anyway.
+    fn is_intra(_: &[u8]) -> bool {
+        false
     }
 }
 
-impl FrameFormat for Assembly {
-    fn begins(&self, payload: &[u8]) -> bool {
-        // `first_slice_segment_in_pic_flag` is the first bit behind the header (H.265
-        // §7.3.6.1). A PPS does not certainly begin a unit: the SPS before it may be lost.
-        let begins = |kind: u8, body: Option<&u8>| match kind {
-            nal::AUD | nal::VPS | nal::PREFIX_SEI => true,
-            0..=nal::SLICE_LAST => body.is_some_and(|byte| byte & 0x80 != 0),
-            _ => false,
-        };
-        match payload {
-            [first, _, header, rest @ ..] if nal_type(*first) == nal::FU => {
-                header & FU_START != 0 && begins(header & FU_TYPE, rest.first())
-            }
-            [first, _, rest @ ..] if nal_type(*first) == nal::AP => aggregated(rest)
-                .next()
-                .flatten()
-                .is_some_and(|unit| begins(nal_type(unit[0]), unit.get(HEADER_BYTES))),
-            [first, _, rest @ ..] => begins(nal_type(*first), rest.first()),
-            _ => false,
-        }
-    }
-
-    fn reset(&mut self) {
-        self.fragmented = false;
-    }
-
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
-        let kind = nal_type(payload[0]);
-        if payload.len() <= HEADER_BYTES || self.fragmented && kind != nal::FU {
-            return Err(DropReason::Malformed);
-        }
-        match kind {
-            0..nal::AP => {
-                self.sets_in_band |= kind == nal::SPS;
-                frame.extend_from_slice(&LONG_START_CODE);
-                frame.extend_from_slice(payload);
-                Ok(())
-            }
-            nal::AP => {
-                for unit in aggregated(&payload[HEADER_BYTES..]) {
-                    let unit = unit.ok_or(DropReason::Malformed)?;
-                    if nal_type(unit[0]) >= nal::AP {
-                        return Err(DropReason::Malformed);
-                    }
-                    self.sets_in_band |= nal_type(unit[0]) == nal::SPS;
-                    frame.extend_from_slice(&LONG_START_CODE);
-                    frame.extend_from_slice(unit);
-                }
-                Ok(())
-            }
-            nal::FU => self.take_fragment(payload, frame),
-            nal::PACI => Err(DropReason::Unsupported),
-            // Reserved types are ignored (RFC 7798 §4.4).
-            _ => Ok(()),
-        }
-    }
-
-    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, DropReason> {
-        if self.fragmented {
-            return Err(DropReason::Malformed);
-        }
-        let (mut keyframe, mut sets) = (false, false);
-        for unit in annexb::nals(frame) {
-            match nal_type(unit[0]) {
-                nal::IRAP_FIRST..=nal::IRAP_LAST => keyframe = true,
-                nal::SPS => sets = true,
-                _ => {}
-            }
-        }
-        if after_gap && keyframe && self.sets_in_band && !sets {
-            return Err(DropReason::Loss);
-        }
-        Ok(keyframe)
+/// Creates the format for `track`.
+///
+/// # Errors
+/// [`UnsupportedFormat::Mode`] if packets are sent in another order than they are decoded in.
+pub(super) fn assembly(track: &Track) -> Result<Assembly<H265>, UnsupportedFormat> {
+    let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
+    match differs.filter(|value| *value != "0") {
+        None => Ok(Assembly::default()),
+        Some(value) => Err(UnsupportedFormat::Mode {
+            codec: Codec::H265,
+            parameter: format!("sprop-max-don-diff={value}"),
+            advice: "send NAL units in decoding order",
+        }),
     }
 }
 

@@ -99,35 +99,24 @@ pub(super) struct Assembly {
     /// A unit of which fragments are missing; empty if there is none.
     open: Vec<u8>,
     size: usize,
-    timestamp: u32,
 }
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        marker: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         if self.open.is_empty() {
             let (size, bytes) = unit_size(payload).ok_or(DropReason::Malformed)?;
+            if size == 0 {
+                return Err(DropReason::Malformed);
+            }
             self.size = size;
-            self.timestamp = timestamp;
             self.open.extend_from_slice(bytes);
-        } else if self.timestamp == timestamp {
-            self.open.extend_from_slice(payload);
         } else {
-            self.open.clear();
-            return Err(DropReason::Malformed);
+            self.open.extend_from_slice(payload);
         }
-        if self.open.len() < self.size && !marker {
+        if self.open.len() < self.size {
             return Ok(());
         }
         let mut unit = std::mem::take(&mut self.open);
-        if unit.len() < self.size || self.size == 0 {
-            return Err(DropReason::Malformed);
-        }
         // Other data may follow the unit.
         unit.truncate(self.size);
         units.push((0, unit));
@@ -197,9 +186,9 @@ mod tests {
         }
     }
 
-    fn take(assembly: &mut Assembly, payload: &[u8], marker: bool) -> (bool, Vec<Vec<u8>>) {
+    fn take(assembly: &mut Assembly, payload: &[u8]) -> (bool, Vec<Vec<u8>>) {
         let mut units = Vec::new();
-        let taken = assembly.take(payload, 7, marker, &mut units);
+        let taken = assembly.take(payload, &mut units);
         (
             taken.is_ok(),
             units.into_iter().map(|(_, unit)| unit).collect(),
@@ -210,42 +199,33 @@ mod tests {
     fn units_are_cut_out_and_fragments_joined() {
         let mut assembly = Assembly::default();
         assert_eq!(
-            take(&mut assembly, b"\x03abc", true),
+            take(&mut assembly, b"\x03abc"),
             (true, vec![b"abc".to_vec()])
         );
         assert_eq!(
-            take(&mut assembly, b"\x03abc?", true),
+            take(&mut assembly, b"\x03abc?"),
             (true, vec![b"abc".to_vec()])
         );
-        assert_eq!(take(&mut assembly, b"\x05ab", false), (true, Vec::new()));
+        assert_eq!(take(&mut assembly, b"\x05ab"), (true, Vec::new()));
         assert_eq!(assembly.pending_bytes(), 2);
-        assert_eq!(
-            take(&mut assembly, b"cde", true),
-            (true, vec![b"abcde".to_vec()])
-        );
+        assert_eq!(take(&mut assembly, b"cde"), (true, vec![b"abcde".to_vec()]));
         let long = [&[255, 255, 2][..], &[b'x'; 512]].concat();
-        assert_eq!(
-            take(&mut assembly, &long, true),
-            (true, vec![vec![b'x'; 512]])
-        );
+        assert_eq!(take(&mut assembly, &long), (true, vec![vec![b'x'; 512]]));
     }
 
     #[test]
     fn damaged_elements_are_dropped_and_the_next_one_is_whole() {
         let mut assembly = Assembly::default();
-        for damaged in [&b""[..], b"\x00", b"\xff\xff", b"\x05ab", &[255; 40]] {
+        for damaged in [&b""[..], b"\x00", b"\xff\xff", &[255; 40]] {
             assert_eq!(
-                take(&mut assembly, damaged, true),
+                take(&mut assembly, damaged),
                 (false, Vec::new()),
                 "{damaged:?}"
             );
         }
-        take(&mut assembly, b"\x05ab", false);
+        take(&mut assembly, b"\x05ab");
         assert!(assembly.on_loss());
         assert!(!assembly.on_loss(), "nothing was open");
-        assert_eq!(
-            take(&mut assembly, b"\x01a", true),
-            (true, vec![b"a".to_vec()])
-        );
+        assert_eq!(take(&mut assembly, b"\x01a"), (true, vec![b"a".to_vec()]));
     }
 }

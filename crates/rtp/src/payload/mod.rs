@@ -30,18 +30,18 @@ mod mpeg_audio;
 mod mpeg_ts;
 mod mpeg_video;
 mod multiopus;
+pub(crate) mod nal_units;
 mod parameter_sets;
 mod picture_id;
 mod vp8;
 mod vp9;
 mod xiph;
 
-pub use crate::h264::{Counters, UNIT_BYTES_MAX};
 use picture_id::PictureId;
 use xiph::Identifier;
 
-pub use assembly::UnsupportedFormat;
-pub use depacketizer::{Depacketizer, Unit};
+pub use assembly::{Entry, UnsupportedFormat};
+pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
 pub use latm::latm_parameters;
 pub use parameter_sets::ParameterSets;
 

@@ -2,7 +2,7 @@
 
 use glassline_media::{UnitBuilder, annexb};
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::equal_pieces;
 
 /// Start code (ISO/IEC 14496-2 table 6-3) of a video object plane, that is a frame.
@@ -34,23 +34,36 @@ impl FrameFormat for Assembly {
         }
     }
 
+    fn separates(&self, payload: &[u8]) -> bool {
+        self.begins(payload) && !matches!(payload, [0, 0, 1, VOP, ..])
+    }
+
+    fn has_picture(&self, frame: &[u8]) -> bool {
+        first_plane(frame).is_some()
+    }
+
     fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         frame.extend_from_slice(payload);
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
-        Ok(is_keyframe(frame))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
+        Ok(is_keyframe(frame).into())
     }
 }
 
 /// Returns whether the first plane is intra coded: `vop_coding_type` is 0 (§6.2.5).
-fn is_keyframe(mut bytes: &[u8]) -> bool {
-    while let Some(at) = annexb::find_start_code(bytes) {
+fn is_keyframe(frame: &[u8]) -> bool {
+    matches!(first_plane(frame), Some([plane, ..]) if plane & 0xc0 == 0)
+}
+
+/// Returns what follows the start code of the first plane.
+fn first_plane(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let at = annexb::find_start_code(bytes)?;
         bytes = &bytes[at + annexb::START_CODE.len()..];
-        if let [VOP, plane, ..] = bytes {
-            return plane & 0xc0 == 0;
+        if let [VOP, plane @ ..] = bytes {
+            return Some(plane);
         }
     }
-    false
 }

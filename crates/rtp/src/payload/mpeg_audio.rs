@@ -108,26 +108,19 @@ impl Frame {
 pub(super) struct Assembly {
     /// The beginning of a fragmented frame.
     open: Vec<u8>,
-    timestamp: u32,
 }
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         let [_, _, high, low, bytes @ ..] = payload else {
             return Err(DropReason::Malformed);
         };
         let offset = usize::from(u16::from_be_bytes([*high, *low]));
-        if offset != self.open.len() || offset != 0 && timestamp != self.timestamp {
+        if offset != self.open.len() {
             return Err(DropReason::Malformed);
         }
         if offset == 0 {
-            return self.frames(bytes, timestamp, units);
+            return self.frames(bytes, units);
         }
         self.open.extend_from_slice(bytes);
         let whole = Frame::parse(&self.open).map_or(0, |frame| frame.bytes);
@@ -154,7 +147,6 @@ impl Assembly {
     fn frames(
         &mut self,
         mut bytes: &[u8],
-        timestamp: u32,
         units: &mut Vec<(u32, Vec<u8>)>,
     ) -> Result<(), DropReason> {
         let mut nanos = 0u64;
@@ -166,7 +158,6 @@ impl Assembly {
                     return Err(DropReason::Malformed);
                 }
                 self.open.extend_from_slice(bytes);
-                self.timestamp = timestamp;
                 return Ok(());
             };
             let ticks = nanos * 90_000 / 1_000_000_000;

@@ -51,13 +51,7 @@ fn has_program_table(packets: &[u8]) -> bool {
 pub(super) struct Assembly;
 
 impl AudioFormat for Assembly {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        _: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), DropReason> {
+    fn take(&mut self, payload: &[u8], units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
         if !is_whole(payload) {
             return Err(DropReason::Malformed);
         }

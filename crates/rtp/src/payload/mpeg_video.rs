@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder, annexb};
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::{PacketizeError, equal_pieces};
 
 /// Start codes (ISO/IEC 13818-2 table 6-1).
@@ -150,13 +150,25 @@ impl FrameFormat for Assembly {
         matches!(body, [0, 0, 1, PICTURE | SEQUENCE | GROUP, ..])
     }
 
+    fn separates(&self, payload: &[u8]) -> bool {
+        let body = strip(payload).unwrap_or_default();
+        matches!(body, [0, 0, 1, SEQUENCE | GROUP, ..])
+    }
+
+    fn has_picture(&self, frame: &[u8]) -> bool {
+        PictureStart::of(frame).is_some()
+    }
+
     fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         frame.extend_from_slice(strip(payload).ok_or(DropReason::Malformed)?);
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
-        Ok(is_keyframe(frame))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
+        let start = PictureStart::of(frame);
+        Ok(start
+            .is_some_and(|it| it.has_sequence && it.is_intra)
+            .into())
     }
 }
 
@@ -165,16 +177,29 @@ fn strip(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if extended { 2 } else { 1 } * HEADER_BYTES..)
 }
 
-/// Returns whether there is a sequence header and the first picture behind it is intra coded.
-fn is_keyframe(mut bytes: &[u8]) -> bool {
-    let mut sequence = false;
-    while let Some(at) = annexb::find_start_code(bytes) {
-        bytes = &bytes[at + annexb::START_CODE.len()..];
-        match bytes {
-            [SEQUENCE, ..] => sequence = true,
-            [PICTURE, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
-            _ => {}
+/// The beginning of the first picture.
+struct PictureStart {
+    /// Whether a sequence header is in front.
+    has_sequence: bool,
+    is_intra: bool,
+}
+
+impl PictureStart {
+    fn of(mut bytes: &[u8]) -> Option<Self> {
+        let mut has_sequence = false;
+        loop {
+            let at = annexb::find_start_code(bytes)?;
+            bytes = &bytes[at + annexb::START_CODE.len()..];
+            match bytes {
+                [SEQUENCE, ..] => has_sequence = true,
+                [PICTURE, _, b, ..] => {
+                    return Some(Self {
+                        has_sequence,
+                        is_intra: b >> 3 & 7 == INTRA,
+                    });
+                }
+                _ => {}
+            }
         }
     }
-    false
 }

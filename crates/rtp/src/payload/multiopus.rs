@@ -6,7 +6,7 @@
 
 use glassline_media::UnitBuilder;
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::equal_pieces;
 
 /// Splits a packet into payloads of equal size except for a shorter last one.
@@ -38,7 +38,7 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
-        Ok(true)
+    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
+        Ok(Entry::Keyframe)
     }
 }

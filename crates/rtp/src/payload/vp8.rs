@@ -3,7 +3,7 @@
 
 use glassline_media::UnitBuilder;
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::equal_pieces;
 use super::picture_id::{self, PictureId};
 
@@ -91,8 +91,8 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
-        Ok(is_keyframe(frame))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
+        Ok(is_keyframe(frame).into())
     }
 }
 

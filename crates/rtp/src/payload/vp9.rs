@@ -3,7 +3,7 @@
 
 use glassline_media::{Bits, UnitBuilder};
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::picture_id::{self, PictureId};
 
 /// First byte of the descriptor (RFC 9628 §4.2): a picture ID follows.
@@ -222,6 +222,15 @@ impl FrameFormat for Assembly {
         Descriptor::parse(payload).is_some_and(|it| it.begins_frame())
     }
 
+    /// Frames that are not shown have the timestamp of the frame behind them.
+    fn separates(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn is_open(&self) -> bool {
+        !self.ended
+    }
+
     fn reset(&mut self) {
         self.ended = true;
     }
@@ -237,11 +246,11 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
         if !self.ended {
             return Err(DropReason::Malformed);
         }
-        Ok(FrameHeader::parse(frame).key)
+        Ok(FrameHeader::parse(frame).key.into())
     }
 }
 

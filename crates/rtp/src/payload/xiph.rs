@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{Track, UnitBuilder};
 
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::{equal_pieces, parameter};
 
 /// Length of the payload header in bytes: identifier; fragment type, data type and number of
@@ -83,6 +83,10 @@ impl FrameFormat for Assembly {
             .is_some_and(|kind| matches!(kind >> FRAGMENT_SHIFT, UNCUT | FIRST))
     }
 
+    fn is_open(&self) -> bool {
+        self.fragmented
+    }
+
     fn reset(&mut self) {
         self.fragmented = false;
     }
@@ -113,10 +117,10 @@ impl FrameFormat for Assembly {
 
     /// Reads the first bits of a packet (Theora specification §7.1): 0 for data, then 0 for
     /// intra.
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
         if self.fragmented {
             return Err(DropReason::Malformed);
         }
-        Ok(frame.first().is_some_and(|first| first & 0xc0 == 0))
+        Ok(frame.first().is_some_and(|first| first & 0xc0 == 0).into())
     }
 }

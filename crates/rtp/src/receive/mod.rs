@@ -1,6 +1,7 @@
 //! Receiving: statistics of one stream (RFC 3550 §6.4.1, A.1, A.3, A.8), and the packets of a
 //! source's tracks in order.
 
+mod payload_types;
 mod source_receiver;
 mod track_pipeline;
 

@@ -1,9 +1,10 @@
 use std::time::{Duration, Instant};
 
 use super::ReceiveStatistics;
+use super::payload_types::PayloadTypes;
 use crate::reorder::{self, ReceivedPacket, ReorderBuffer};
 use crate::rtcp::{ReportBlock, SenderReport};
-use crate::{Packet, SequenceExtender};
+use crate::{Header, Packet, SequenceExtender};
 use glassline_media::Ssrc;
 
 /// Bounds of reordering for packets by UDP. Networks of several links and radio networks reorder
@@ -29,22 +30,50 @@ const BY_CONNECTION: reorder::Config = reorder::Config {
     bytes_max: 0,
 };
 
-/// Distance of sequence numbers from which on a packet is a stray. Two consecutive strays mean that
-/// the source began anew (`MAX_DROPOUT` of RFC 3550 A.1).
+/// Distance of sequence numbers from which on a packet is a stray (`MAX_DROPOUT` of RFC 3550 A.1).
 const JUMP_MAX: u64 = 3000;
 
+/// Largest distance of the first two sequence numbers of a new source: packets overtake each other.
+const FIRST_TWO_MAX: u16 = 16;
+
 /// Receives one track of a source: puts its packets in order and keeps statistics for reports.
+///
+/// A packet of another SSRC, or of a far sequence number, is a stray. Two of them in a row mean that
+/// the source began anew, and the first one counts (RFC 3550 A.1).
 #[derive(Debug)]
 pub struct TrackPipeline {
     clock_rate: u32,
+    payload_types: PayloadTypes,
     sequences: SequenceExtender,
+    /// What makes numbers of the present source, added to its extended sequence numbers, continue
+    /// those of the sources before.
+    offset: u64,
+    /// The number that the first packet of a new source gets.
+    next_number: Option<u64>,
     reorder: ReorderBuffer,
     /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
-    /// The sequence number that would follow the latest stray packet.
-    stray: Option<u64>,
+    /// The latest stray packet, if no other came since.
+    stray: Option<Stray>,
     /// Number of late packets that [`Self::take_late`] has returned.
     late_told: u64,
+}
+
+/// A packet that is not of the present source.
+#[derive(Debug)]
+struct Stray {
+    header: Header,
+    payload: Vec<u8>,
+    received: Instant,
+}
+
+impl Stray {
+    /// Returns whether `next` seems to be of the same source.
+    fn is_near(&self, next: &Header) -> bool {
+        let ahead = next.sequence.wrapping_sub(self.header.sequence);
+        let distance = ahead.min(ahead.wrapping_neg());
+        self.header.ssrc == next.ssrc && (1..=FIRST_TWO_MAX).contains(&distance)
+    }
 }
 
 impl TrackPipeline {
@@ -53,12 +82,25 @@ impl TrackPipeline {
     pub fn new(clock_rate: u32) -> Self {
         Self {
             clock_rate,
+            payload_types: PayloadTypes::default(),
             sequences: SequenceExtender::new(),
+            offset: 0,
+            next_number: None,
             reorder: ReorderBuffer::new(BY_CONNECTION),
             statistics: None,
             stray: None,
             late_told: 0,
         }
+    }
+
+    /// Notes the payload types that the track's description has.
+    pub(super) fn expect_payload_types(&mut self, types: impl IntoIterator<Item = u8>) {
+        self.payload_types = PayloadTypes::of(types);
+    }
+
+    /// Returns whether the description has this payload type, or none.
+    pub(super) const fn describes(&self, payload_type: u8) -> bool {
+        self.payload_types.is_described(payload_type)
     }
 
     /// Notes that the track's packets come by UDP.
@@ -74,37 +116,94 @@ impl TrackPipeline {
         self.reorder = ReorderBuffer::new(BY_DATAGRAMS_REPAIRED);
     }
 
-    /// Takes a packet, and hands `sink` the packets that are in order now.
+    /// Takes a packet, and hands `sink` the packets that are in order now. Returns whether the packet
+    /// is media of the track.
+    ///
+    /// A packet of the source with a foreign payload type becomes an empty one, since its sequence
+    /// number is among those of the media.
     pub fn take(
         &mut self,
         packet: &Packet<'_>,
         now: Instant,
         mut sink: impl FnMut(ReceivedPacket<'_>),
-    ) {
+    ) -> bool {
         let header = &packet.header;
-        let source = self.statistics.as_ref().map(ReceiveStatistics::ssrc);
-        if source.is_some_and(|source| source != header.ssrc) {
-            self.begin_anew(&mut sink);
-        }
-        let expected = self.sequences.peek(header.sequence);
-        if self.is_far(expected) {
-            if self.stray != Some(expected) {
-                self.stray = Some(expected + 1);
-                return;
+        let is_media = self.payload_types.accept(header.payload_type);
+        let payload = if is_media { packet.payload } else { &[] };
+        if self.is_stray(header) {
+            if is_media {
+                self.take_stray(header, payload, now, sink);
             }
-            self.begin_anew(&mut sink);
+            return is_media;
         }
-        self.stray = None;
+        if is_media || self.statistics.is_some() {
+            // What comes late is no sign that the source goes on.
+            let is_ahead = |highest| self.sequences.peek(header.sequence) > highest;
+            if self.stray.is_some() && self.sequences.highest().is_some_and(is_ahead) {
+                self.stray = None;
+            }
+            self.accept(header, payload, now, &mut sink);
+        }
+        is_media
+    }
+
+    /// Returns whether a packet is of another source, or from far away.
+    fn is_stray(&self, header: &Header) -> bool {
+        let (Some(source), Some(highest)) = (&self.statistics, self.sequences.highest()) else {
+            return false;
+        };
+        let distance = highest.abs_diff(self.sequences.peek(header.sequence));
+        source.ssrc() != header.ssrc || distance > JUMP_MAX
+    }
+
+    /// Keeps a stray packet, or begins anew with it and the one before.
+    fn take_stray(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        received: Instant,
+        mut sink: impl FnMut(ReceivedPacket<'_>),
+    ) {
+        let stray = Stray {
+            header: *header,
+            payload: payload.to_vec(),
+            received,
+        };
+        let Some(first) = self.stray.take().filter(|first| first.is_near(header)) else {
+            self.stray = Some(stray);
+            return;
+        };
+        let is_in_order = header.sequence.wrapping_sub(first.header.sequence) <= FIRST_TWO_MAX;
+        self.begin_anew(&mut sink);
+        let both = match is_in_order {
+            true => [first, stray],
+            false => [stray, first],
+        };
+        for packet in both {
+            self.accept(&packet.header, &packet.payload, packet.received, &mut sink);
+        }
+    }
+
+    fn accept(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        received: Instant,
+        sink: &mut impl FnMut(ReceivedPacket<'_>),
+    ) {
         let sequence = self.sequences.extend(header.sequence);
+        if let Some(next) = self.next_number.take() {
+            self.offset = next.wrapping_sub(sequence);
+        }
         self.statistics
             .get_or_insert_with(|| ReceiveStatistics::new(header.ssrc, self.clock_rate))
-            .on_packet(sequence, header.timestamp, packet.payload.len(), now);
+            .on_packet(sequence, header.timestamp, payload.len(), received);
         let packet = ReceivedPacket {
-            sequence,
+            sequence: sequence.wrapping_add(self.offset),
             timestamp: header.timestamp,
             marker: header.marker,
-            payload: packet.payload,
-            received: now,
+            payload,
+            received,
         };
         self.reorder.push(packet, sink);
     }
@@ -144,17 +243,16 @@ impl TrackPipeline {
         self.statistics.as_mut()?.report_block(now)
     }
 
-    fn is_far(&self, sequence: u64) -> bool {
-        let highest = self.sequences.highest();
-        highest.is_some_and(|highest| highest.abs_diff(sequence) > JUMP_MAX)
-    }
-
-    /// Makes the next packet the first of a new source, with extended numbers above all before.
+    /// Makes the next packet the first of a new source. Its number leaves out one, since nobody knows
+    /// what was lost between the sources.
     fn begin_anew(&mut self, sink: &mut impl FnMut(ReceivedPacket<'_>)) {
         self.reorder.restart(sink);
-        let cycle = self.sequences.highest().map_or(1, |it| (it >> 16) + 2);
-        self.sequences = SequenceExtender::from_cycle(cycle);
+        let highest = self
+            .sequences
+            .highest()
+            .map(|it| it.wrapping_add(self.offset));
+        self.sequences = SequenceExtender::new();
+        self.next_number = highest.map(|it| it + 2);
         self.statistics = None;
-        self.stray = None;
     }
 }

@@ -5,6 +5,7 @@
 //! timestamps, arrivals, sender reports ─► SourceClock ─┘
 //! ```
 
+mod entry_points;
 mod source_clock;
 
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use glassline_media::{Kind, MediaTime, Track, TrackIndex};
 use crate::TimestampExtender;
 use crate::payload::{Depacketizer, Unit, UnsupportedFormat};
 use crate::reorder::ReceivedPacket;
+use entry_points::EntryPoints;
 use source_clock::SourceClock;
 
 /// Most access units of a track whose arrival is remembered: the one being assembled and a few
@@ -28,7 +30,8 @@ pub struct TimedUnit {
     pub track: TrackIndex,
     /// Time on the source's timeline, which all tracks share.
     pub time: MediaTime,
-    /// Whether a decoder can start here, if its parameter sets are known.
+    /// Whether a decoder can start here, if its parameter sets are known. Of a source without IDR
+    /// pictures, that is a recovery point.
     pub keyframe: bool,
     /// Whether data before this unit was lost.
     pub after_loss: bool,
@@ -41,7 +44,8 @@ pub struct TimedUnit {
 
 /// Assembles a source's packets to access units, and gives these their times.
 ///
-/// A frame is complete at its marker, or when the next frame begins for sources that set no marker.
+/// A frame is complete at its marker, or when the next frame begins for sources whose markers are
+/// missing or wrong.
 /// Memory is bounded by one access unit a track.
 #[derive(Debug)]
 pub struct UnitAssembler {
@@ -56,6 +60,7 @@ pub struct UnitAssembler {
 struct TrackState {
     timestamps: TimestampExtender,
     depacketizer: Depacketizer,
+    entry_points: EntryPoints,
     /// Extended RTP timestamp and arrival of the first packet of each access unit.
     arrivals: VecDeque<(i64, Instant)>,
 }
@@ -98,7 +103,7 @@ impl UnitAssembler {
             sink(TimedUnit {
                 track,
                 time: self.clock.time(track, ticks, received),
-                keyframe: unit.keyframe,
+                keyframe: state.entry_points.admit(unit.entry, received),
                 after_loss: unit.after_loss,
                 data: unit.data,
                 received,
@@ -130,12 +135,18 @@ impl TrackState {
         Ok(Self {
             timestamps: TimestampExtender::new(),
             depacketizer: Depacketizer::new(track)?,
+            entry_points: EntryPoints::default(),
             arrivals: VecDeque::new(),
         })
     }
 
-    /// Hands the packet to the depacketizer and returns its extended timestamp.
+    /// Hands the packet to the depacketizer and returns its extended timestamp. That of an empty one
+    /// means nothing.
     fn push(&mut self, packet: ReceivedPacket<'_>) -> i64 {
+        if packet.payload.is_empty() {
+            packet.push_to(&mut self.depacketizer);
+            return self.timestamps.highest().unwrap_or_default();
+        }
         let ticks = self.timestamps.extend(packet.timestamp);
         let latest = self.arrivals.back();
         if latest.is_none_or(|(timestamp, _)| *timestamp != ticks) {

@@ -80,6 +80,16 @@ impl Media {
     pub fn format(&self) -> Option<&Format> {
         self.formats.first()
     }
+
+    /// Returns the payload types of the first format, and of those of the same encoding.
+    pub fn payload_types(&self) -> impl Iterator<Item = u8> {
+        let alike = self.formats.iter().filter(|it| {
+            let first = &self.formats[0];
+            first.encoding_name.eq_ignore_ascii_case(&it.encoding_name)
+                && first.clock_rate == it.clock_rate
+        });
+        alike.map(|it| it.payload_type)
+    }
 }
 
 /// Most tracks of a description that are read.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, StreamName};
 use glassline_media::Track;
 
+use super::lack::Lack;
 use super::oversized::FRAME_MIB_MAX;
 
 /// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
@@ -26,8 +27,11 @@ pub(crate) enum Ended {
         time: Duration,
     },
     /// No keyframe came that viewers could begin with.
-    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
-    NoKeyframe,
+    #[error("no keyframe with parameter sets within {} s{lack}", KEYFRAME.as_secs())]
+    NoKeyframe {
+        /// What the publisher lacks.
+        lack: Lack,
+    },
     /// No keyframe came that viewers could begin with, and frames were too large to be received.
     #[error(
         "no keyframe of at most {FRAME_MIB_MAX} MiB within {} s: {dropped} larger frames were \
@@ -48,9 +52,9 @@ pub(crate) enum Ended {
 
 impl Ended {
     /// Returns why a publisher of which `dropped` frames were too large never began.
-    pub(super) const fn without_keyframe(dropped: u64) -> Self {
+    pub(super) const fn without_keyframe(dropped: u64, lack: Lack) -> Self {
         match dropped {
-            0 => Self::NoKeyframe,
+            0 => Self::NoKeyframe { lack },
             dropped => Self::FramesTooLarge { dropped },
         }
     }

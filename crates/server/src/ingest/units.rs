@@ -6,10 +6,12 @@
 //! ```
 
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex, annexb};
+use glassline_media::{Codec, Kind, MediaTime, MediaUnit, Track, TrackIndex, annexb};
 use glassline_rtp::payload::{ParameterSets, h265};
 use glassline_rtp::units::TimedUnit;
 
+use super::lack::Lack;
+use super::time_order::TimeOrder;
 use super::tracks;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 
@@ -23,6 +25,8 @@ pub(crate) struct Units {
     tracks: Vec<Track>,
     states: Vec<TrackState>,
     redescribed: bool,
+    /// What the video lacks to begin with, before its first keyframe.
+    lack: Lack,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,22 @@ struct TrackState {
     reordering: Option<Reordering>,
     packetizer: UnitPacketizer,
     video: bool,
+    order: TimeOrder,
+}
+
+impl TrackState {
+    /// Returns the time of the next unit, given the one that the source states. Only with B-frames do
+    /// times go back; some cameras step back without.
+    fn time(&mut self, codec: Codec, stated: MediaTime) -> MediaTime {
+        let goes_back = match &self.reordering {
+            Some(reordering) => reordering.is_reordered(),
+            None => matches!(codec, Codec::Mpeg4Visual | Codec::MpegVideo),
+        };
+        match goes_back {
+            true => stated,
+            false => self.order.time(stated),
+        }
+    }
 }
 
 impl Units {
@@ -41,11 +61,13 @@ impl Units {
             reordering: reordering(track),
             packetizer: UnitPacketizer::new(track),
             video: track.kind() == Kind::Video,
+            order: TimeOrder::default(),
         };
         Self {
             states: tracks.iter().map(state).collect(),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             redescribed: false,
+            lack: Lack::default(),
         }
     }
 
@@ -59,6 +81,11 @@ impl Units {
     pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         let video = self.states.iter().position(|state| state.video);
         video.is_none_or(|video| media_unit.track == TrackIndex(video) && media_unit.keyframe)
+    }
+
+    /// Returns what the source lacks, if it has sent no unit to begin with.
+    pub(crate) const fn lack(&self) -> Lack {
+        self.lack
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
@@ -75,9 +102,15 @@ impl Units {
         }
         let timing = UnitTiming {
             track: unit.track,
-            time: unit.time,
+            time: state.time(track.codec, unit.time),
             origin: unit.received,
         };
+        if state.video {
+            self.lack = match unit.keyframe || self.lack == Lack::Sets(track.codec) {
+                true => Lack::Sets(track.codec),
+                false => Lack::Keyframes(track.codec),
+            };
+        }
         let (keyframe, data) = match &mut state.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
             None => (unit.keyframe || !state.video, unit.data),
@@ -201,6 +234,37 @@ mod tests {
         assert_eq!(is_reordered(described), (true, true));
         let plain = Track::new(Codec::H264);
         assert_eq!(is_reordered(plain), (false, false), "nobody can know");
+    }
+
+    #[test]
+    fn times_go_back_with_b_frames_only() {
+        let steps = [0, 40, 80, -220, 160, 200, 200, 240];
+        let times = |codec, sets: Option<[Vec<u8>; 2]>| {
+            let mut track = Track::new(codec);
+            if let Some([sps, pps]) = sets {
+                (track.video.sps, track.video.pps) = (sps, pps);
+            }
+            let (mut units, mut out) = (Units::new(vec![track]), Vec::new());
+            let (film, _) = film();
+            for ms in steps {
+                let unit = TimedUnit {
+                    time: MediaTime::from_nanos(ms * 1_000_000),
+                    ..film[0].clone()
+                };
+                units.push(unit, &mut out);
+            }
+            let ms = out.iter().map(|it| it.time.nanos() / 1_000_000);
+            ms.collect::<Vec<_>>()
+        };
+        let forwards = [0, 40, 80, 120, 160, 200, 201, 240];
+        assert_eq!(times(Codec::Vp8, None), forwards, "scottlamb/retina#64");
+        assert_eq!(times(Codec::Mpeg4Visual, None), steps, "nobody knows");
+        let (_, sets) = film();
+        assert_eq!(
+            times(Codec::H264, Some(sets)),
+            steps,
+            "a film with B-frames"
+        );
     }
 
     #[test]

@@ -292,7 +292,7 @@ pub(super) fn unpublished(stream: &str, why: &Ended, from: IpAddr) -> Connection
             Stage::Media,
             Some("see whether the encoder sends; by UDP a firewall may block it, so use TCP"),
         ),
-        Ended::NoKeyframe => (
+        Ended::NoKeyframe { .. } => (
             Stage::Media,
             Some(
                 "set the encoder's keyframe interval to 2 s (ffmpeg: -g 60 at 30 frames a second)",

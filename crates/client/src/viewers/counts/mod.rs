@@ -171,7 +171,7 @@ impl Counts {
         while let Some(unit) = self.receivers[index].poll() {
             self.frames.whole += 1;
             self.gaps.on_frame(now);
-            if unit.keyframe {
+            if unit.is_keyframe() {
                 self.frames.keyframes += 1;
                 self.first_keyframe.get_or_insert(now);
             } else if unit.after_loss {

@@ -3,6 +3,7 @@
 
 pub(crate) mod parameter_sets;
 mod picture_order;
+mod unended;
 
 use glassline_media::{Track, VideoParameters};
 use h264_reader::nal::NalHeader;

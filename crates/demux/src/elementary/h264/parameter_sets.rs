@@ -5,6 +5,7 @@ use h264_reader::nal::pps::{PicParamSetId, PicParameterSet};
 use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
 use h264_reader::rbsp::{BitReader, ByteReader};
 
+use super::unended::Unended;
 use crate::elementary::annexb::{PARAMETER_SET_BYTES_MAX, nal_type};
 use crate::error::Reason;
 
@@ -26,7 +27,7 @@ pub(crate) struct ParameterSets {
 /// in pixels, too.
 pub(crate) fn sequence(nal: &[u8]) -> Result<(SeqParameterSet, (u32, u32)), String> {
     let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
-    let set = SeqParameterSet::from_bits(bits).map_err(|e| format!("{e:?}"))?;
+    let set = SeqParameterSet::from_bits(Unended(bits)).map_err(|e| format!("{e:?}"))?;
     let (width, height) = set.pixel_dimensions().map_err(|e| format!("{e:?}"))?;
     // The uncropped size is checked, too, since the parser multiplies it without a check.
     let sides = [set.pic_width_in_mbs(), set.pic_height_in_map_units()];
@@ -99,8 +100,10 @@ impl ParameterSets {
     }
 
     fn put_picture(&mut self, nal: &[u8]) -> Result<(), String> {
-        let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
-        let set = PicParameterSet::from_bits(&self.parsed, bits).map_err(|e| format!("{e:?}"))?;
+        let bits = || BitReader::new(ByteReader::skipping_h264_header(nal));
+        let set = PicParameterSet::from_bits(&self.parsed, bits())
+            .or_else(|_| PicParameterSet::from_bits(&self.parsed, Unended(bits())))
+            .map_err(|e| format!("{e:?}"))?;
         self.picture
             .insert(set.pic_parameter_set_id.id(), nal.to_vec());
         self.parsed.put_pic_param_set(set);

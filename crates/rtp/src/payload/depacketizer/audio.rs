@@ -1,13 +1,15 @@
 use super::super::assembly::{AudioFormat, DropReason};
 use super::{Output, SequenceStep};
 
-/// Depacketizer of formats with one or more units per packet, or more packets per unit, which
-/// do not depend on markers.
+/// Depacketizer of formats with one or more units per packet, or more packets of one timestamp per
+/// unit. The units say where they end, and markers nothing.
 #[derive(Debug)]
 pub(super) struct AudioUnits {
     format: Box<dyn AudioFormat>,
     unit_bytes_max: usize,
     units: Vec<(u32, Vec<u8>)>,
+    /// Timestamp of the latest payload, which an incomplete unit has.
+    timestamp: Option<u32>,
     pub(super) out: Output,
 }
 
@@ -20,11 +22,12 @@ impl AudioUnits {
             format,
             unit_bytes_max,
             units: Vec::new(),
+            timestamp: None,
             out: Output::new(READY_MAX),
         }
     }
 
-    pub(super) fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
+    pub(super) fn push(&mut self, sequence: u64, timestamp: u32, payload: &[u8]) {
         match self.out.step(sequence) {
             SequenceStep::Late => return,
             SequenceStep::Gap if self.format.on_loss() => self.out.count(DropReason::Loss),
@@ -33,15 +36,18 @@ impl AudioUnits {
         if payload.is_empty() {
             return;
         }
+        if self.timestamp.replace(timestamp) != Some(timestamp) && self.format.on_loss() {
+            self.out.count(DropReason::Malformed);
+        }
         let mut units = std::mem::take(&mut self.units);
-        let taken = self.format.take(payload, timestamp, marker, &mut units);
+        let taken = self.format.take(payload, &mut units);
         for (distance, data) in units.drain(..) {
             if data.len() > self.unit_bytes_max {
                 self.out.count(DropReason::Oversized);
             } else {
                 let timestamp = timestamp.wrapping_add(distance);
                 let keyframe = self.format.is_keyframe(&data);
-                self.out.deliver(timestamp, keyframe, data);
+                self.out.deliver(timestamp, keyframe.into(), data);
             }
         }
         self.units = units;

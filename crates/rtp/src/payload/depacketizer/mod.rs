@@ -10,6 +10,7 @@
 
 mod audio;
 mod frames;
+mod markers;
 
 use std::collections::VecDeque;
 
@@ -19,9 +20,12 @@ use super::{
     aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual,
     multiopus, vp8, vp9, xiph,
 };
-use crate::h264::{self, Counters, UNIT_BYTES_MAX};
+use crate::h264::H264;
 
-use super::assembly::{AudioFormat, DropReason, FrameFormat, OneUnitPerPacket, UnsupportedFormat};
+use super::assembly::{
+    AudioFormat, DropReason, Entry, FrameFormat, OneUnitPerPacket, UnsupportedFormat,
+};
+use super::nal_units;
 use audio::AudioUnits;
 use frames::Frames;
 
@@ -31,14 +35,47 @@ pub struct Unit {
     /// RTP timestamp of the unit, wrapping. It is the timestamp of the packet, except for
     /// further units of one packet, whose timestamps follow from the durations of those before.
     pub timestamp: u32,
-    /// True if a decoder can start here; always true for audio. Parameter sets may be missing
-    /// if the session description has them.
-    pub keyframe: bool,
+    /// How a decoder can start here. Parameter sets may be missing if the session description
+    /// has them.
+    pub entry: Entry,
     /// True if something was lost between the unit delivered before and this one.
     pub after_loss: bool,
     /// The bytes in the form that [`Packetizer::packetize`](super::Packetizer::packetize)
     /// takes.
     pub data: Vec<u8>,
+}
+
+impl Unit {
+    /// Returns whether the unit is a keyframe; always true for audio.
+    pub fn is_keyframe(&self) -> bool {
+        self.entry == Entry::Keyframe
+    }
+}
+
+/// Default size limit of an access unit that is received, in bytes. Frames of 8 MiB at 30 frames/s
+/// are 2 Gbit/s, which no camera sends, but an attacker may.
+pub const UNIT_BYTES_MAX: usize = 8 << 20;
+
+/// Counts of packets and access units in a depacketizer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Units that were delivered.
+    pub delivered: u64,
+    /// Units dropped because packets were lost.
+    pub damaged: u64,
+    /// Units dropped because a payload was malformed or of an unsupported type, or because their
+    /// markers were wrong.
+    pub malformed: u64,
+    /// Units dropped because they exceeded the size limit.
+    pub oversized: u64,
+    /// Packets of types that are specified, but not implemented.
+    pub unsupported: u64,
+    /// Packets with a sequence number that is not above the last one: duplicates, or too late.
+    pub late: u64,
+    /// Packets that never arrived.
+    pub lost: u64,
+    /// Units dropped because they were not polled.
+    pub overrun: u64,
 }
 
 /// Reassembles the units of one track from packets in sequence order.
@@ -55,8 +92,9 @@ pub struct Depacketizer {
 /// Depacketizer of the track's format.
 #[derive(Debug)]
 enum Format {
-    H264(Box<h264::Depacketizer>),
-    Frames(Box<Frames>),
+    // Nearly all cameras send H.264, which is worth a copy of the code without indirect calls.
+    H264(Box<Frames<nal_units::Assembly<H264>>>),
+    Frames(Box<Frames<dyn FrameFormat>>),
     Audio(Box<AudioUnits>),
 }
 
@@ -75,30 +113,28 @@ impl Depacketizer {
     /// # Errors
     /// As for [`Self::new`].
     pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, UnsupportedFormat> {
-        let frames = |format: Box<dyn FrameFormat>| {
-            Format::Frames(Box::new(Frames::new(format, unit_bytes_max)))
-        };
+        let max = unit_bytes_max;
         let audio = |format: Box<dyn AudioFormat>| {
             Format::Audio(Box::new(AudioUnits::new(format, unit_bytes_max)))
         };
         let format = match track.codec {
-            Codec::H264 => Format::H264(Box::new(h264::Depacketizer::new(unit_bytes_max))),
-            Codec::H265 => frames(Box::new(h265::Assembly::new(track)?)),
-            Codec::Vp8 => frames(Box::new(vp8::Assembly)),
-            Codec::Vp9 => frames(Box::<vp9::Assembly>::default()),
-            Codec::Av1 => frames(Box::<av1::Assembly>::default()),
-            Codec::Mpeg4Visual => frames(Box::new(mpeg4_visual::Assembly)),
-            Codec::MpegVideo => frames(Box::new(mpeg_video::Assembly)),
-            Codec::Jpeg => frames(Box::<jpeg::Assembly>::default()),
-            Codec::Dv => frames(Box::new(dv::Assembly)),
-            Codec::Theora => frames(Box::<xiph::Assembly>::default()),
+            Codec::H264 => Format::H264(Box::new(Frames::new(nal_units::Assembly::default(), max))),
+            Codec::H265 => frames(h265::assembly(track)?, max),
+            Codec::Vp8 => frames(vp8::Assembly, max),
+            Codec::Vp9 => frames(vp9::Assembly::default(), max),
+            Codec::Av1 => frames(av1::Assembly::default(), max),
+            Codec::Mpeg4Visual => frames(mpeg4_visual::Assembly, max),
+            Codec::MpegVideo => frames(mpeg_video::Assembly, max),
+            Codec::Jpeg => frames(jpeg::Assembly::default(), max),
+            Codec::Dv => frames(dv::Assembly, max),
+            Codec::Theora => frames(xiph::Assembly::default(), max),
             Codec::MpegTs => audio(Box::new(mpeg_ts::Assembly)),
             Codec::Aac if latm::is_mode_of(track) => audio(Box::<latm::Assembly>::default()),
             Codec::Aac => audio(Box::new(aac::Assembly::new(track)?)),
             Codec::Ac3 => audio(Box::<ac3::Assembly>::default()),
             Codec::Amr | Codec::AmrWb => audio(Box::new(amr::Assembly::new(track)?)),
             Codec::MpegAudio => audio(Box::<mpeg_audio::Assembly>::default()),
-            Codec::MultiOpus => frames(Box::<multiopus::Assembly>::default()),
+            Codec::MultiOpus => frames(multiopus::Assembly::default(), max),
             Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => {
                 audio(Box::new(OneUnitPerPacket))
             }
@@ -116,19 +152,14 @@ impl Depacketizer {
         match &mut self.format {
             Format::H264(h264) => h264.push(sequence, timestamp, marker, payload),
             Format::Frames(frames) => frames.push(sequence, timestamp, marker, payload),
-            Format::Audio(audio) => audio.push(sequence, timestamp, marker, payload),
+            Format::Audio(audio) => audio.push(sequence, timestamp, payload),
         }
     }
 
     /// Returns the next complete unit. Call until `None` after each push.
     pub fn poll(&mut self) -> Option<Unit> {
         match &mut self.format {
-            Format::H264(h264) => h264.poll().map(|unit| Unit {
-                timestamp: unit.timestamp,
-                keyframe: unit.keyframe,
-                after_loss: unit.after_loss,
-                data: unit.data,
-            }),
+            Format::H264(frames) => frames.out.poll(),
             Format::Frames(frames) => frames.out.poll(),
             Format::Audio(audio) => audio.out.poll(),
         }
@@ -137,11 +168,15 @@ impl Depacketizer {
     /// Returns the counts of packets and units so far.
     pub fn counters(&self) -> Counters {
         match &self.format {
-            Format::H264(h264) => h264.counters(),
+            Format::H264(frames) => frames.out.counters,
             Format::Frames(frames) => frames.out.counters,
             Format::Audio(audio) => audio.out.counters,
         }
     }
+}
+
+fn frames(format: impl FrameFormat + 'static, unit_bytes_max: usize) -> Format {
+    Format::Frames(Box::new(Frames::new(format, unit_bytes_max)))
 }
 
 /// Complete units that were not polled yet, and counters.
@@ -196,12 +231,12 @@ impl Output {
         order
     }
 
-    fn deliver(&mut self, timestamp: u32, keyframe: bool, data: Vec<u8>) {
+    fn deliver(&mut self, timestamp: u32, entry: Entry, data: Vec<u8>) {
         let after_loss = std::mem::take(&mut self.loss);
         self.counters.delivered += 1;
         self.ready.push_back(Unit {
             timestamp,
-            keyframe,
+            entry,
             after_loss,
             data,
         });

@@ -13,7 +13,7 @@ mod stacked;
 use glassline_media::UnitBuilder;
 
 use super::PacketizeError;
-use super::assembly::{DropReason, FrameFormat};
+use super::assembly::{DropReason, Entry, FrameFormat};
 use jfif::Parameters;
 use quantization::{TABLE_BYTES, Tables};
 
@@ -184,12 +184,12 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
         // Some senders include the end marker.
         if !frame.ends_with(&jfif::END_OF_IMAGE) {
             frame.extend_from_slice(&jfif::END_OF_IMAGE);
         }
-        Ok(true)
+        Ok(Entry::Keyframe)
     }
 }
 

@@ -44,7 +44,7 @@ fn data(units: &[Unit]) -> Vec<&[u8]> {
 }
 
 fn keyframes(units: &[Unit]) -> Vec<bool> {
-    units.iter().map(|unit| unit.keyframe).collect()
+    units.iter().map(Unit::is_keyframe).collect()
 }
 
 #[test]

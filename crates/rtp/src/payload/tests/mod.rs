@@ -9,6 +9,7 @@ use super::*;
 
 mod audio;
 mod golden;
+mod markers;
 
 /// Codecs that are both packetized and depacketized.
 fn both_ways() -> impl Iterator<Item = Codec> {
@@ -238,7 +239,7 @@ fn keyframes_are_known_from_others() {
             &group(codec, &[2000, 10, 1200, 4000, 9, 50, 60]),
             &[],
         );
-        let keyframes: Vec<bool> = units.iter().map(|unit| unit.keyframe).collect();
+        let keyframes: Vec<bool> = units.iter().map(Unit::is_keyframe).collect();
         let expected = [true, false, false, false, false, true, false];
         assert_eq!(keyframes, expected, "{codec}");
     }
@@ -247,7 +248,7 @@ fn keyframes_are_known_from_others() {
         &[unit(Codec::MpegTs, 0, 188 * 12, true)],
         &[],
     );
-    let keyframes: Vec<bool> = units.iter().map(|unit| unit.keyframe).collect();
+    let keyframes: Vec<bool> = units.iter().map(Unit::is_keyframe).collect();
     assert_eq!(
         keyframes,
         [true, false],

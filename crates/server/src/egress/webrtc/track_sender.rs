@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, MediaTime, MediaUnit, TrackLayer};
+use glassline_media::{Codec, Kind, MediaTime, MediaUnit, TrackLayer};
+use glassline_rtp::h264;
 use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
@@ -60,7 +61,7 @@ pub(crate) struct TrackSender {
     pub(crate) source: TrackLayer,
     /// Index of the sender in the session.
     pub(crate) sender: SenderIndex,
-    kind: Kind,
+    codec: Codec,
     clock_rate: u32,
     /// RTP timestamp of media time zero.
     timestamp_base: u32,
@@ -115,22 +116,28 @@ pub(crate) enum OfferOutcome {
     },
 }
 
+/// Returns whether a decoder can start with the unit, but no browser: their receivers of H.264 wait for
+/// an IDR picture.
+pub(crate) fn is_recovery_point(codec: Codec, unit: &MediaUnit) -> bool {
+    codec == Codec::H264 && unit.keyframe && h264::is_without_idr(unit.payloads())
+}
+
 impl TrackSender {
     pub(crate) fn new(
         source: TrackLayer,
         sender: SenderIndex,
-        kind: Kind,
+        codec: Codec,
         clock_rate: u32,
         timestamp_base: u32,
     ) -> Self {
         Self {
             source,
             sender,
-            kind,
+            codec,
             clock_rate,
             timestamp_base,
             next: None,
-            wants_keyframe: kind == Kind::Video,
+            wants_keyframe: codec.kind() == Kind::Video,
             resumed_at: 0,
             live_from: MediaTime::from_nanos(i64::MIN),
             limits: SendLimits::UNPACED,
@@ -142,7 +149,13 @@ impl TrackSender {
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        self.kind
+        self.codec.kind()
+    }
+
+    /// Returns whether a browser can start with the unit.
+    fn starts_with(&self, unit: &MediaUnit) -> bool {
+        let is_recovery_point = || is_recovery_point(self.codec, unit);
+        unit.keyframe && unit.first && !is_recovery_point()
     }
 
     pub(crate) const fn set_limits(&mut self, limits: SendLimits) {
@@ -153,7 +166,9 @@ impl TrackSender {
     /// viewer has a frame to decode now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
-        let Some(newest) = past.last().filter(|_| bytes <= self.limits.catch_up_bytes) else {
+        let starts = past.first().is_some_and(|it| self.starts_with(it));
+        let is_short = starts && bytes <= self.limits.catch_up_bytes;
+        let Some(newest) = past.last().filter(|_| is_short) else {
             return false;
         };
         self.live_from = newest.time;
@@ -174,8 +189,8 @@ impl TrackSender {
         }
         let gap = self.next.is_some_and(|next| unit.index > next);
         self.next = Some(unit.index + 1);
-        let starts = unit.keyframe && unit.first;
-        if self.kind == Kind::Video && gap && !starts {
+        let starts = self.starts_with(unit);
+        if self.kind() == Kind::Video && gap && !starts {
             self.wants_keyframe = true;
         }
         if self.wants_keyframe && !starts {
@@ -186,7 +201,7 @@ impl TrackSender {
             self.resumed_at = unit.first_packet;
         }
         self.wants_keyframe = false;
-        if skipped > 0 && !starts && self.kind == Kind::Video {
+        if skipped > 0 && !starts && self.kind() == Kind::Video {
             self.wants_keyframe = true;
             return OfferOutcome::Skipped {
                 frames: skipped + 1,
@@ -348,10 +363,32 @@ mod tests {
         TrackSender::new(
             TrackIndex(0).into(),
             SenderIndex(0),
-            Kind::Video,
+            Codec::H264,
             90_000,
             1_000_000,
         )
+    }
+
+    #[test]
+    fn a_viewer_waits_for_an_idr_picture_where_recovery_points_come() {
+        let payloads = |kind: u8| [[0x67, 1], [0x68, 1], [0x60 | kind, 0x88]];
+        let unit = |index, kind| {
+            let mut builder = UnitBuilder::default();
+            payloads(kind).iter().for_each(|it| builder.push(it));
+            let stamps = Stamps::arrived(Instant::now());
+            let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
+            let mut unit = unit.expect("packets");
+            unit.index = index;
+            Arc::new(unit)
+        };
+        let (mut track_sender, now) = (video(), Instant::now());
+        let [point, idr] = [(0, 1), (1, 5)].map(|(index, kind)| unit(index, kind));
+        assert!(is_recovery_point(Codec::H264, &point) && !is_recovery_point(Codec::H264, &idr));
+        assert!(!track_sender.catch_up(vec![Arc::clone(&point)], now));
+        assert_eq!(track_sender.offer(&point, now), OfferOutcome::Passed);
+        assert_eq!(track_sender.offer(&idr, now), OfferOutcome::Queued);
+        let next = unit(2, 1);
+        assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::Received;
 use glassline_rtp::units::UnitAssembler;
 
+use super::lack::Lack;
 use super::units::Units;
 
 /// Assembles a source's packets to access units and packetizes these anew as media units, on one
@@ -50,6 +51,11 @@ impl Assembler {
     /// track, or any unit if there is only audio.
     pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         self.units.starts(media_unit)
+    }
+
+    /// Returns what the source lacks, if it has sent no unit to begin with.
+    pub(crate) const fn lack(&self) -> Lack {
+        self.units.lack()
     }
 
     /// Takes a part of what the source sent and appends the media units that are complete with it

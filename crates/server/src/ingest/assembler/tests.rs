@@ -77,12 +77,8 @@ fn frame(header: u8, bytes: usize) -> Vec<u8> {
 }
 
 fn nals(media_unit: &MediaUnit) -> Vec<Vec<u8>> {
-    let mut depacketizer = h264::Depacketizer::default();
-    for (place, payload) in media_unit.payloads().enumerate() {
-        depacketizer.push(place as u64, 0, media_unit.marker(place), payload);
-    }
-    let unit = depacketizer.poll().expect("a whole unit");
-    unit.nals().map(<[u8]>::to_vec).collect()
+    let frame = media_unit.coded_frame().expect("it was packetized here");
+    annexb::nals(&frame.to_vec()).map(<[u8]>::to_vec).collect()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use glassline_rtsp::client::Closed;
 
 use super::limits::{KEYFRAME, STEP};
 use super::senders::Stranger;
+use crate::ingest::lack::Lack;
 use crate::ingest::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
 
 /// Most characters of an error that a camera's text may take.
@@ -72,8 +73,8 @@ pub(crate) enum Failure {
     #[error("the camera closed the connection")]
     HungUp,
     /// Frames arrive, but none that a decoder can start with.
-    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
-    NoKeyframe,
+    #[error("no keyframe with parameter sets within {} s{lack}", KEYFRAME.as_secs())]
+    NoKeyframe { lack: Lack },
     /// Frames arrive, but those that a decoder could start with are too large to be received.
     #[error(
         "no keyframe of at most {FRAME_MIB_MAX} MiB within {} s, and {dropped} larger frames were \

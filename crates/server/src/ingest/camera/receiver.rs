@@ -8,6 +8,7 @@ use glassline_rtp::receive::{Received, SourceReceiver};
 
 use crate::ingest::Assembler;
 use crate::ingest::feedback::Feedback;
+use crate::ingest::lack::Lack;
 use crate::ingest::oversized::OversizedFrames;
 
 /// Publishes the packets of a playing camera.
@@ -98,6 +99,18 @@ impl<'a> Receiver<'a> {
             .collect()
     }
 
+    /// Notes the payload types of the camera's track `described`.
+    pub(super) fn expect_payload_types(
+        &mut self,
+        described: TrackIndex,
+        types: impl IntoIterator<Item = u8>,
+    ) {
+        let mut used = self.described.iter();
+        if let Some(track) = used.position(|it| *it == described).map(TrackIndex) {
+            self.packets.expect_payload_types(track, types);
+        }
+    }
+
     pub(super) fn is_live(&self) -> bool {
         self.publisher.is_some()
     }
@@ -105,6 +118,11 @@ impl<'a> Receiver<'a> {
     /// Returns the number of frames that were dropped because they are too large.
     pub(super) const fn oversized(&self) -> u64 {
         self.oversized.dropped()
+    }
+
+    /// Returns what the camera lacks, if it has sent no frame to begin with.
+    pub(super) const fn lack(&self) -> Lack {
+        self.assembler.lack()
     }
 
     /// Ends publishing, because nobody needs the stream.

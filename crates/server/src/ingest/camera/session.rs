@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::{Ssrc, Track};
+use glassline_media::{Ssrc, Track, TrackIndex};
 use glassline_rtp::payload::h265;
 use glassline_rtsp::client::{Closed, Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
@@ -219,7 +219,10 @@ impl CameraSession<'_> {
         let offered = description.tracks[chosen[0].0].feedback;
         let feedback = Feedback::new(reporter, REPORTS, KeyframeRequest::offered(offered));
         let published = (self.stream, note);
-        let receiver = Receiver::new(chosen, by_datagrams, published, feedback, now)?;
+        let mut receiver = Receiver::new(chosen, by_datagrams, published, feedback, now)?;
+        for (track, media) in TrackIndex::enumerate(&description.tracks) {
+            receiver.expect_payload_types(track, media.payload_types());
+        }
         self.receiver = Some(receiver);
         self.line.connection.client.set_up(now, &wanted);
         Ok(())
@@ -257,7 +260,9 @@ impl CameraSession<'_> {
         }
         if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
             return Err(match receiver.oversized() {
-                0 => Failure::NoKeyframe,
+                0 => Failure::NoKeyframe {
+                    lack: receiver.lack(),
+                },
                 dropped => Failure::FramesTooLarge { dropped },
             });
         }

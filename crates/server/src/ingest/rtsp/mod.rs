@@ -114,7 +114,12 @@ impl Recording {
         let announced = description.tracks[taken[0].0].feedback;
         let feedback = Feedback::new(reporter, REPORT_INTERVAL, Some(request(announced)));
         let tracks: Vec<_> = taken.into_iter().map(|(_, track)| track).collect();
-        let packets = SourceReceiver::new(&tracks);
+        let mut packets = SourceReceiver::new(&tracks);
+        for (media, used) in description.tracks.iter().zip(&used_indices) {
+            if let Some(used) = used {
+                packets.expect_payload_types(*used, media.payload_types());
+            }
+        }
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.lookup(&name).map_err(|error| {
             tracing::warn!(path = %name, %error, "stream cannot be published");
@@ -301,7 +306,10 @@ impl Recording {
             return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
-            return Err(Ended::without_keyframe(self.oversized.dropped()));
+            return Err(Ended::without_keyframe(
+                self.oversized.dropped(),
+                self.assembler.lack(),
+            ));
         }
         Ok(())
     }

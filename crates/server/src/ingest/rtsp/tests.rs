@@ -304,10 +304,8 @@ fn a_source_that_begins_anew_goes_on() {
         encoder.ssrc = ssrc;
         encoder.sequence = encoder.sequence.wrapping_sub(back);
         encoder.send(5..10);
-        // Without a new SSRC the first packet might be a stray, so its frame is lost.
-        let stray = u64::from(ssrc == Ssrc(7));
         let media_units = encoder.stream().totals().units;
-        assert_eq!(media_units, 10 - stray, "{ssrc:?}, {back} back");
+        assert_eq!(media_units, 10, "{ssrc:?}, {back} back");
     }
 }
 
@@ -324,7 +322,7 @@ fn a_publisher_that_falls_silent_or_sends_no_keyframe_is_disconnected() {
     }
     assert!(check(&encoder, KEYFRAME).is_ok());
     let ended = check(&encoder, KEYFRAME + MS);
-    assert!(matches!(ended, Err(Ended::NoKeyframe)));
+    assert!(matches!(ended, Err(Ended::NoKeyframe { .. })));
     encoder.send(525..526);
     for (at, packet) in encoder.frame(0) {
         encoder.arrives(KEYFRAME + at, &packet);

@@ -399,7 +399,10 @@ impl Contribution {
             return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
-            return Err(Ended::without_keyframe(self.oversized.dropped()));
+            return Err(Ended::without_keyframe(
+                self.oversized.dropped(),
+                self.reception.units.lack(),
+            ));
         }
         let name = self.reservation.name();
         if !self.reservation.is_current() {

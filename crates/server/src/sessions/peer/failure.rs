@@ -3,10 +3,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use glassline_media::TrackIndex;
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
 use super::{Peer, Publisher, Role, Viewer};
+use crate::egress::webrtc::is_recovery_point;
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
@@ -174,16 +176,36 @@ impl Peer {
     fn without_keyframe(&self, waited: Duration) -> Diagnosis {
         let state = self.stream.state();
         let detail = state.detail().map(|it| format!(": {it}"));
+        let detail = detail.unwrap_or_default();
+        let (found, remedy) = match self.begins_at_recovery_points() {
+            true => (
+                "the source sent no IDR picture, with which browsers begin, but recovery points \
+                 (intra refresh)",
+                "switch intra refresh off in the encoder, and set its keyframe interval to 1 or 2 s",
+            ),
+            false => (
+                "the source gave no keyframe to begin with",
+                "set the encoder's keyframe interval to 1 or 2 s, and look at the source",
+            ),
+        };
         Diagnosis::new(
             Stage::Media,
             format!(
-                "connected, but the source gave no keyframe to begin with within {} s; the stream is {}{}",
+                "connected, but {found} within {} s; the stream is {}{detail}",
                 waited.as_secs(),
                 state.as_str(),
-                detail.unwrap_or_default()
             ),
-            "set the encoder's keyframe interval to 1 or 2 s, and look at the source",
+            remedy,
         )
+    }
+
+    /// Returns whether decoders can start with the stream's video, but no browser.
+    fn begins_at_recovery_points(&self) -> bool {
+        let tracks = self.stream.tracks();
+        TrackIndex::enumerate(tracks.iter()).any(|(index, track)| {
+            let keyframe = self.stream.since_keyframe(index).into_iter().next();
+            keyframe.is_some_and(|unit| is_recovery_point(track.codec, &unit))
+        })
     }
 
     /// Returns how a client was lost that never said goodbye; `None` if the session ended otherwise.

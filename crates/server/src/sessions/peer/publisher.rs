@@ -63,7 +63,7 @@ impl Publisher {
         self.contribution.leave(ended.to_string());
         self.ended = Some(ended.to_string().into());
         Some(match ended {
-            Ended::Silent { .. } | Ended::NoKeyframe | Ended::FramesTooLarge { .. } => {
+            Ended::Silent { .. } | Ended::NoKeyframe { .. } | Ended::FramesTooLarge { .. } => {
                 EndReason::NoMedia
             }
             Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,

@@ -28,12 +28,20 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Prepares to receive the `chosen` tracks within the connection.
-    pub(super) fn new(chosen: ChosenTracks) -> Result<Self, UnsupportedFormat> {
+    /// Prepares to receive the `chosen` tracks of `description` within the connection.
+    pub(super) fn new(
+        chosen: ChosenTracks,
+        description: &Description,
+    ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.tracks.into_iter().unzip();
+        let mut packets = SourceReceiver::new(&tracks);
+        for (track, described) in TrackIndex::enumerate(&described) {
+            let media = &description.tracks[*described];
+            packets.expect_payload_types(track, media.payload_types());
+        }
         Ok(Self {
             described,
-            packets: SourceReceiver::new(&tracks),
+            packets,
             assembler: UnitAssembler::new(&tracks)?,
             sets: tracks.iter().map(ParameterSets::of).collect(),
             tracks: tracks.into_iter().map(announced).collect(),

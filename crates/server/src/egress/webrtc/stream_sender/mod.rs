@@ -66,7 +66,7 @@ impl StreamSender {
                 TrackSender::new(
                     layer_of(sender.track, transcoded),
                     SenderIndex(place),
-                    sender.codec.kind(),
+                    sender.codec,
                     sender.clock_rate,
                     sender.timestamp_start,
                 )

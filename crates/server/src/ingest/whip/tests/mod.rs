@@ -168,7 +168,7 @@ fn a_publisher_that_falls_silent_or_sends_no_keyframe_is_disconnected() {
     }
     assert!(silent.serve(&mut session, at(20_000), &counters).is_ok());
     let ended = silent.serve(&mut session, at(21_100), &counters);
-    assert!(matches!(ended, Err(Ended::NoKeyframe)), "{ended:?}");
+    assert!(matches!(ended, Err(Ended::NoKeyframe { .. })), "{ended:?}");
     let (mut live, mut session) = contribution();
     live.start(start);
     take(&mut live, &session, 1, &KEYFRAME, start);

@@ -60,6 +60,14 @@ impl SourceReceiver {
         TrackIndex::enumerate(&mut self.pipelines)
     }
 
+    /// Notes the payload types that a track's description has. Packets of other types are no media,
+    /// unless the source sends none of these.
+    pub fn expect_payload_types(&mut self, track: TrackIndex, types: impl IntoIterator<Item = u8>) {
+        if let Some(pipeline) = self.pipelines.get_mut(track.get()) {
+            pipeline.expect_payload_types(types);
+        }
+    }
+
     /// Notes that the packets of a track come by UDP, where they overtake each other.
     pub fn come_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(pipeline) = self.pipelines.get_mut(track.get()) {
@@ -70,7 +78,7 @@ impl SourceReceiver {
     /// Takes the RTP packet `bytes` of `track`, or an RTCP packet if `control` is set. Hands `sink`
     /// the packets that are in order now, or the sender reports.
     ///
-    /// Returns whether `bytes` is RTP of a known track. Data that is neither RTP nor RTCP is
+    /// Returns whether `bytes` is media of a known track. Data that is neither RTP nor RTCP is
     /// dropped, as on any port.
     pub fn take(
         &mut self,
@@ -83,7 +91,7 @@ impl SourceReceiver {
         let Some(pipeline) = self.pipelines.get_mut(track.get()) else {
             return false;
         };
-        if control {
+        if control || is_control(bytes, pipeline) {
             for packet in rtcp::parse(bytes).flatten() {
                 if let rtcp::Packet::SenderReport(report) = packet {
                     let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
@@ -96,8 +104,7 @@ impl SourceReceiver {
         let Ok(packet) = Packet::parse(bytes) else {
             return false;
         };
-        pipeline.take(&packet, now, |packet| sink(track, Received::Packet(packet)));
-        true
+        pipeline.take(&packet, now, |packet| sink(track, Received::Packet(packet)))
     }
 
     /// Gives up missing packets that are overdue, and hands `sink` those behind them.
@@ -113,3 +120,14 @@ impl SourceReceiver {
         deadlines.min()
     }
 }
+
+/// Returns whether `bytes` is RTCP between RTP packets (RFC 5761 §4), as some cameras send it.
+fn is_control(bytes: &[u8], pipeline: &TrackPipeline) -> bool {
+    const CONTROL_TYPES: std::ops::RangeInclusive<u8> = 192..=223;
+    bytes
+        .get(1)
+        .is_some_and(|kind| CONTROL_TYPES.contains(kind) && !pipeline.describes(kind & 0x7f))
+}
+
+#[cfg(test)]
+mod tests;
