@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use glassline_cluster::{NodeId, Region};
+use glassline_url::WrittenWrong;
 use thiserror::Error;
 use url::Url;
 
@@ -87,6 +88,9 @@ pub enum ServerUrlError {
     /// The text is no URL with a host.
     #[error("'{0}' is no address of a NATS server: write one like nats://192.0.2.1:4222")]
     NoAddress(String),
+    /// The text can be read in two ways.
+    #[error(transparent)]
+    Ambiguous(glassline_url::UrlError),
     /// The scheme is not one of NATS.
     #[error("'{0}' begins with another scheme than nats:// or tls://")]
     Scheme(String),
@@ -122,25 +126,28 @@ impl FromStr for ServerUrl {
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
         let text = text.trim();
-        let no_address = || ServerUrlError::NoAddress(text.to_owned());
+        let no_address = || ServerUrlError::NoAddress(glassline_url::hidden(text));
         let full = match text.contains("://") {
             true => text.to_owned(),
             false => format!("nats://{text}"),
         };
-        let url = Url::parse(&full).map_err(|_| no_address())?;
+        let url = glassline_url::parse(&full).map_err(|error| match error.wrong {
+            WrittenWrong::Ambiguous => ServerUrlError::Ambiguous(error),
+            _ => no_address(),
+        })?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(ServerUrlError::Login);
         }
         let is_tls = match url.scheme() {
             "nats" => false,
             "tls" => true,
-            _ => return Err(ServerUrlError::Scheme(text.to_owned())),
+            _ => return Err(ServerUrlError::Scheme(glassline_url::hidden(text))),
         };
         let host = url.host_str().filter(|host| !host.is_empty());
         let host = host.ok_or_else(no_address)?;
         let is_bare = matches!(url.path(), "" | "/");
         if !is_bare || url.query().is_some() || url.fragment().is_some() {
-            return Err(ServerUrlError::More(text.to_owned()));
+            return Err(ServerUrlError::More(glassline_url::hidden(text)));
         }
         let port = url.port().unwrap_or(PORT);
         let text = format!("{}://{host}:{port}", url.scheme());

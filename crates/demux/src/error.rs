@@ -321,6 +321,12 @@ pub enum WarningReason {
     /// kind.
     #[error("a track is not played: {0}")]
     OtherTrack(String),
+    /// Units have another coding than the track they are in.
+    #[error(
+        "frames are not played, because their coding is not that of their track: {0}; join the parts \
+         with one coding (ffmpeg: -c:v libx264 -bf 0 -c:a aac)"
+    )]
+    OtherEntries(String),
     /// The edit list has more than one edit with media.
     #[error("the file's edit list has several edits, of which only the first is applied")]
     Edits,

@@ -24,20 +24,21 @@ pub(super) const CRATES: &[Row] = &[
     ("congestion", &["media"]),
     ("demux", &["media"]),
     ("net", &[]),
-    ("quic", &["congestion", "media", "net"]),
+    ("url", &[]),
+    ("quic", &["congestion", "media", "net", "url"]),
     ("rtp", &["media"]),
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
     ("cluster", &["sim"]),
-    ("cluster-nats", &["cluster"]),
+    ("cluster-nats", &["cluster", "url"]),
     ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
-    ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "voice", "webrtc"]),
+    ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "url", "voice", "webrtc"]),
     ("lab", &["client", "cluster", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
-    ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
+    ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "url", "webrtc"]),
     ("devices", &["client", "voice"]),
     ("glassline", &["client", "devices", "lab", "media", "net", "server", "sim"]),
 ];
@@ -46,7 +47,7 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 12] = [
+pub(super) const CORES: [&str; 13] = [
     "media",
     "cluster",
     "rtp",
@@ -59,6 +60,7 @@ pub(super) const CORES: [&str; 12] = [
     "transcode",
     "sim",
     "hub",
+    "url",
 ];
 
 /// Crates that would bring a clock, randomness or a socket into a core.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use glassline_media::{Bitrate, Track};
+use glassline_url::Login;
 use url::Url;
 
 /// Source of the stream's frames.
@@ -50,7 +51,9 @@ pub struct Camera {
 
 impl fmt::Debug for Camera {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Camera").field(&self.url.as_str()).finish()
+        f.debug_tuple("Camera")
+            .field(&glassline_url::shown(&self.url))
+            .finish()
     }
 }
 
@@ -58,25 +61,10 @@ impl FromStr for Camera {
     type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, InputError> {
-        let mut url = Url::parse(text).map_err(|error| InputError::Url(error.to_string()))?;
-        if !url.has_host() {
-            return Err(InputError::Url("no host".to_owned()));
-        }
-        let decoded = |text: &str| {
-            // The URL's own escapes are undone; a plus is a plus.
-            let text = text.replace('+', "%2B");
-            let mut pairs = url::form_urlencoded::parse(text.as_bytes());
-            pairs
-                .next()
-                .map_or_else(String::new, |it| it.0.into_owned())
-        };
-        let user = (!url.username().is_empty()).then(|| {
-            let password = url.password().unwrap_or_default();
-            (decoded(url.username()), decoded(password))
-        });
-        // It has a host, so it can have no user.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
+        let mut url =
+            glassline_url::parse(text).map_err(|error| InputError::Url(error.wrong.to_string()))?;
+        let login = Login::take_from(&mut url).filter(|login| !login.user.is_empty());
+        let user = login.map(|login| (login.user, login.password.unwrap_or_default()));
         Ok(Self { url, user })
     }
 }

@@ -69,10 +69,10 @@ impl Endpoint {
     /// [`whep::Error::Url`] for anything else.
     pub fn parse(text: &str) -> Result<Self, whep::Error> {
         let wrong = |reason: String| whep::Error::Url {
-            url: text.to_owned(),
+            url: glassline_url::hidden(text),
             reason,
         };
-        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let url = glassline_url::parse(text).map_err(|error| wrong(error.wrong.to_string()))?;
         match url.scheme() {
             "rtsp" | "rtsps" if url.host_str().is_none_or(str::is_empty) => {
                 Err(wrong("it names no host".to_owned()))
@@ -111,12 +111,7 @@ impl Endpoint {
 /// Shows the URL without its password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut url = self.url().clone();
-        if url.password().is_some() {
-            // Fails only for URLs that cannot have one.
-            let _ = url.set_password(Some("***"));
-        }
-        url.fmt(f)
+        f.write_str(&glassline_url::shown(self.url()))
     }
 }
 
@@ -158,7 +153,7 @@ mod tests {
         );
         assert_eq!(
             parse("rtsp://me:secret@cam/1").expect("good"),
-            "RTSP/TCP rtsp://me:***@cam/1"
+            "RTSP/TCP rtsp://me:…@cam/1"
         );
         let secure = Endpoint::parse("rtsps://cam/1").expect("good");
         assert_eq!(format!("{secure:?}"), "RTSP/TCP rtsps://cam/1");

@@ -182,9 +182,9 @@ fn call(
 /// # Errors
 /// [`Error::Url`] if it is no http or https URL.
 pub fn parse_url(text: &str) -> Result<Url, Error> {
-    let url = Url::parse(text).map_err(|error| Error::Url {
-        url: text.to_owned(),
-        reason: error.to_string(),
+    let url = glassline_url::parse(text).map_err(|error| Error::Url {
+        url: error.shown,
+        reason: error.wrong.to_string(),
     })?;
     checked(&url)
 }
@@ -224,7 +224,7 @@ fn checked(url: &Url) -> Result<Url, Error> {
         return Ok(url.clone());
     }
     Err(Error::Url {
-        url: url.to_string(),
+        url: glassline_url::shown(url),
         reason: format!("scheme {:?}", url.scheme()),
     })
 }

@@ -1,5 +1,7 @@
 //! Conversion of PCM samples in files to the 16 bits of RTP's L16 (RFC 3551 §4.5.11).
 
+use glassline_media::Codec;
+
 /// Format of a sample in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
@@ -27,6 +29,17 @@ impl Sample {
             Self::Signed24 => 3,
             Self::Signed32 | Self::Float32 => 4,
             Self::Float64 => 8,
+        }
+    }
+
+    /// Returns the codec by which RTP sends samples of `rate` in Hz and `channels`. The payload types
+    /// of G.711, which receivers know, are for 8 kHz and one channel (RFC 3551 table 4); by any other
+    /// rate they would be heard at the wrong pitch.
+    pub(crate) fn sent_as(self, rate: u32, channels: u8) -> Codec {
+        match (self, rate, channels) {
+            (Self::ALaw, 8_000, 1) => Codec::Pcma,
+            (Self::MuLaw, 8_000, 1) => Codec::Pcmu,
+            _ => Codec::L16,
         }
     }
 

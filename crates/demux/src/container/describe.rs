@@ -249,8 +249,16 @@ pub(crate) fn amr(wideband: bool) -> Described {
     described
 }
 
-/// Describes PCM samples. `codec` is L16 or one of G.711's laws.
-pub(crate) fn pcm(codec: Codec, format: SampleFormat, rate: u32, channels: u8) -> Described {
+/// Describes PCM samples: they become L16, unless RTP has a payload type of G.711 for them.
+pub(crate) fn pcm(format: SampleFormat, rate: u32, channels: u8) -> Described {
+    let codec = match format {
+        SampleFormat::Little(sample) | SampleFormat::Big(sample) => sample.sent_as(rate, channels),
+        SampleFormat::Signed8 | SampleFormat::Companded => Codec::L16,
+    };
+    let format = match codec {
+        Codec::L16 => format,
+        _ => SampleFormat::Companded,
+    };
     let mut described = audio(codec, channels, rate, Timing::Container);
     described.coding = Coding::Pcm(Pcm { format, channels });
     described

@@ -69,7 +69,7 @@ impl<G: Growing> GrowingReader<G> {
         for (place, kind, entry, decode_ns) in found {
             let bytes = self.container.window().load(entry.offset, entry.length())?;
             let builders = self.container.builders();
-            let coding = &builders[place].coding;
+            let coding = builders[place].coding();
             out.push_back(PipeUnit {
                 track: place,
                 start_ns: entry.start_ns,

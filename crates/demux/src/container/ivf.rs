@@ -190,7 +190,7 @@ impl Reading {
         };
         let start = self.window.peek(offset, START_BYTES.min(length as usize))?;
         let keyframe = is_keyframe(track.builder.track.codec, start);
-        if let Coding::Av1(_) = track.builder.coding
+        if let Coding::Av1(_) = track.builder.coding()
             && track.builder.track.format_parameters.is_empty()
         {
             track.builder.track.format_parameters = Described::av1_parameters(start);

@@ -176,7 +176,7 @@ impl Reader for Container {
         };
         let indexed = &self.index.indexed_tracks[track];
         let bytes = self.fetch.fetch(&entry)?;
-        let data: Bytes = indexed.coding.unit(bytes, entry.bare());
+        let data: Bytes = indexed.codings.of(place).unit(bytes, entry.bare());
         let (end_ns, busy_ns) = indexed.ends_ns(place);
         self.next[track] += 1;
         Ok(Some(Unit {

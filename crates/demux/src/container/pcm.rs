@@ -13,12 +13,12 @@ pub(crate) enum SampleFormat {
     Little(Sample),
     /// Samples stored in big-endian order.
     Big(Sample),
-    /// G.711 of either law, which is sent without conversion.
+    /// G.711 of either law that is sent without conversion; other G.711 is a `Little`.
     Companded,
 }
 
 /// PCM samples of one track.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pcm {
     pub(crate) format: SampleFormat,
     pub(crate) channels: u8,

@@ -130,10 +130,13 @@ impl WavFormat {
         self.sample.bytes() as u64 * u64::from(self.channels)
     }
 
+    fn codec(self) -> Codec {
+        self.sample.sent_as(self.rate, self.channels)
+    }
+
     /// Returns whether RTP has a payload type for the samples as they are.
     fn stays(self) -> bool {
-        matches!(self.sample, Sample::ALaw | Sample::MuLaw)
-            && (self.rate, self.channels) == (8_000, 1)
+        self.codec() != Codec::L16
     }
 
     /// Returns the number of samples of each channel in one unit, which fits a packet; at least
@@ -147,12 +150,7 @@ impl WavFormat {
     }
 
     fn track(self) -> Track {
-        let codec = match self.sample {
-            Sample::ALaw if self.stays() => Codec::Pcma,
-            Sample::MuLaw if self.stays() => Codec::Pcmu,
-            _ => Codec::L16,
-        };
-        Track::audio(codec, self.channels).with_clock_rate(self.rate)
+        Track::audio(self.codec(), self.channels).with_clock_rate(self.rate)
     }
 
     /// Parses a `fmt ` chunk.

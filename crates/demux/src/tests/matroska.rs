@@ -112,6 +112,26 @@ fn g711_stays_as_it_is() {
     }
 }
 
+/// mediamtx#2848: A-law of 16 kHz as PCMA is heard an octave too low.
+#[test]
+fn g711_of_another_rate_or_two_channels_is_expanded() {
+    let private = [&A_LAW.to_le_bytes()[..], &[0; 16]].concat();
+    let expanded = vec![0x7e, 0, 0, 8];
+    let stereo = file("A_MS/ACM", 8, 2, &private, &[0xaa, 0xd5]);
+    assert_eq!(played(&stereo), (Codec::L16, 2, expanded.clone()));
+    let mut fast = file("A_MS/ACM", 8, 1, &private, &[0xaa, 0xd5]);
+    let rate = 8000_f64.to_be_bytes();
+    let at = fast
+        .windows(8)
+        .position(|it| it == rate)
+        .expect("it is there");
+    fast[at..at + 8].copy_from_slice(&16_000_f64.to_be_bytes());
+    let demuxer = opened(Format::Matroska, &fast, &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
+    assert_eq!((track.codec, track.clock_rate), (Codec::L16, 16_000));
+    assert_eq!(all(demuxer)[0].data[..], expanded);
+}
+
 #[test]
 fn samples_of_no_known_form_are_named() {
     for (codec, bits, private) in [

@@ -3,6 +3,7 @@ mod avi;
 mod containers;
 mod damage;
 mod dv;
+mod entries;
 mod files;
 mod flac;
 mod frames;

@@ -178,13 +178,14 @@ impl FromStr for NodeUrl {
     type Err = NodeUrlError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || NodeUrlError(text.chars().take(80).collect());
-        let url = url::Url::parse(text).map_err(|_| refused())?;
+        let refused = || NodeUrlError(glassline_url::hidden(text).chars().take(80).collect());
+        let url = glassline_url::parse(text).map_err(|_| refused())?;
         let host = url.host_str().filter(|host| !host.is_empty());
         let is_bare = matches!(url.path(), "" | "/")
             && url.query().is_none()
             && url.fragment().is_none()
-            && url.username().is_empty();
+            && url.username().is_empty()
+            && url.password().is_none();
         match host {
             Some(host) if url.scheme() == "quic" && is_bare => Ok(Self {
                 host: host.trim_matches(['[', ']']).to_owned(),

@@ -115,10 +115,10 @@ impl TryFrom<String> for IceUrl {
         let schemes = ["stun:", "stuns:", "turn:", "turns:"];
         let host = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
         // OBS splits `Link` headers at commas and semicolons.
-        let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\",;/".contains(&byte);
+        let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\",;/@".contains(&byte);
         match host {
             Some(host) if !host.is_empty() && host.bytes().all(plain) => Ok(Self(text)),
-            _ => Err(IceUrlError(text)),
+            _ => Err(IceUrlError(glassline_url::hidden(&text))),
         }
     }
 }
@@ -131,7 +131,10 @@ impl From<IceUrl> for String {
 
 /// A text is not an [`IceUrl`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not the address of an ICE server; write for example stun:stun.example.org:3478")]
+#[error(
+    "'{0}' is not the address of an ICE server; write for example stun:stun.example.org:3478, and \
+     a user and a password as `username` and `credential`"
+)]
 pub struct IceUrlError(String);
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ fn to_texts<S: Serializer>(servers: &[ServerUrl], to: S) -> Result<S::Ok, S::Err
 }
 
 fn to_text_or_null<S: Serializer>(url: &Option<Url>, to: S) -> Result<S::Ok, S::Error> {
-    url.as_ref().map(Url::as_str).serialize(to)
+    url.as_ref().map(glassline_url::shown).serialize(to)
 }
 
 /// The map of the section as it is written.
@@ -270,7 +270,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ServerUrl>, D::
 
 fn url_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    let url = text.map(|text| Url::parse(&text));
+    let url = text.map(|text| glassline_url::parse(&text));
     url.transpose()
         .map_err(|_| D::Error::custom(NatsError::Monitoring))
 }
@@ -344,6 +344,8 @@ mod tests {
             ("{user: ann}", "servers` is empty"),
             ("http://a", "nats:// or tls://"),
             ("nats://ann:s3cret@a", "as keys"),
+            ("nats://ann:1/s3cret@a", "as %2F"),
+            ("nats://ann:s3#cret@a", "as %2F"),
             ("{servers: a, user: ann}", "belong together"),
             ("{servers: a, token: b, nkey: c}", "two ways"),
             ("{servers: a, token: b, credentials: c}", "two ways"),

@@ -58,10 +58,10 @@ fn over_rtsp<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Er
 /// Returns an address of one of `schemes` without a slash at its end.
 fn base(text: &str, schemes: &[&str], wanted: &'static str) -> Result<String, PublicUrlError> {
     let refused = || PublicUrlError {
-        text: text.chars().take(80).collect(),
+        text: glassline_url::hidden(text).chars().take(80).collect(),
         wanted,
     };
-    let url = url::Url::parse(text).map_err(|_| refused())?;
+    let url = glassline_url::parse(text).map_err(|_| refused())?;
     let is_bare = url.query().is_none()
         && url.fragment().is_none()
         && url.username().is_empty()
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn read(yaml: &str) -> Result<PublicUrls, String> {
-        serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
+        crate::config::text::parse(yaml, "test.yml").map_err(|error| error.to_string())
     }
 
     #[test]
@@ -99,12 +99,14 @@ mod tests {
             "node-1:8443",
             "rtsp://node-1",
             "https://ann:secret@node-1",
+            "https://ann:1/secret@node-1",
             "https://node-1/?a=b",
             "https://node-1/#top",
             "https://",
         ] {
             let told = read_http(bad).expect_err(bad);
             assert!(told.contains("no address for viewers"), "{told}");
+            assert!(!told.contains("secret"), "{told}");
         }
         let rtsp = read("rtsp: 'rtsps://node-1:8322/'").expect("good");
         assert_eq!(rtsp.rtsp.as_deref(), Some("rtsps://node-1:8322"));

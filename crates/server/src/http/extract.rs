@@ -51,7 +51,35 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         resource::expect_type(request.headers(), "application/json")?;
         let body = body::read(request.into_body()).await?;
         serde_json::from_slice(&body).map(Self).map_err(|error| {
-            Problem::bad_request(format!("body: {error}")).with("line", error.line())
+            let told = without_text(error.to_string());
+            Problem::bad_request(format!("body: {told}")).with("line", error.line())
         })
+    }
+}
+
+/// Leaves out the text that serde repeats where another type is expected: it may be a secret.
+fn without_text(mut told: String) -> String {
+    let start = told.find("string \"").map(|at| at + "string \"".len());
+    if let Some((start, end)) = start.zip(told.rfind('"'))
+        && start <= end
+    {
+        told.replace_range(start..end, "…");
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_the_wrong_place_is_not_repeated() {
+        let error = serde_json::from_str::<bool>(r#""rtsp://ann:hunter\"two@cam/""#);
+        let told = without_text(error.expect_err("no switch").to_string());
+        assert!(!told.contains("hunter") && !told.contains("two@"), "{told}");
+        assert!(
+            told.contains(r#"invalid type: string "…", expected a bool"#),
+            "{told}"
+        );
     }
 }

@@ -2,6 +2,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use axum::http::Uri;
+use glassline_url::WrittenWrong;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +10,9 @@ use serde::{Deserialize, Serialize};
 const BYTES_MAX: usize = 2048;
 
 /// The URL of a service that the server calls: `http://` or `https://`, without user and password,
-/// which would stand in logs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// which would stand in logs. It is shown, and written in a configuration, without the values of
+/// fields like `token=`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct WebUrl(String);
@@ -23,6 +25,10 @@ impl WebUrl {
     pub fn parse(text: &str) -> Result<Self, WebUrlError> {
         if text.len() > BYTES_MAX {
             return Err(WebUrlError::Length { bytes: text.len() });
+        }
+        let understood = glassline_url::parse(text);
+        if understood.is_err_and(|it| it.wrong == WrittenWrong::Ambiguous) {
+            return Err(WebUrlError::User);
         }
         let uri = text.parse::<Uri>().map_err(|_| WebUrlError::NoUrl)?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || text.contains('#') {
@@ -63,13 +69,19 @@ impl TryFrom<String> for WebUrl {
 
 impl From<WebUrl> for String {
     fn from(url: WebUrl) -> Self {
-        url.0
+        url.to_string()
     }
 }
 
 impl fmt::Display for WebUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&glassline_url::hidden(&self.0))
+    }
+}
+
+impl fmt::Debug for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WebUrl({self})")
     }
 }
 
@@ -89,7 +101,10 @@ pub enum WebUrlError {
     )]
     NoUrl,
     /// The URL has a user's name or a password.
-    #[error("the URL has a user in front of its host, which logs would show: remove it")]
+    #[error(
+        "the URL has a user in front of its host, which logs would show: remove it (an '@' in a path \
+         is written %40)"
+    )]
     User,
 }
 
@@ -116,9 +131,25 @@ mod tests {
         ] {
             assert_eq!(WebUrl::parse(bad), Err(WebUrlError::NoUrl), "{bad}");
         }
-        assert_eq!(WebUrl::parse("https://ann:pw@a/"), Err(WebUrlError::User));
+        for user in [
+            "https://ann:pw@a/",
+            "https://ann:12/34@a/",
+            "https://ann:12?x#@a/",
+        ] {
+            assert_eq!(WebUrl::parse(user), Err(WebUrlError::User), "{user}");
+        }
         let long = format!("https://a/{}", "x".repeat(BYTES_MAX));
         assert!(WebUrl::parse(&long).is_err());
+    }
+
+    #[test]
+    fn a_token_of_a_query_is_sent_and_never_shown() {
+        let url = WebUrl::parse("https://a/x?token=hunter2&y=1").expect("a URL");
+        assert_eq!(url.as_str(), "https://a/x?token=hunter2&y=1");
+        let written = serde_json::to_string(&url).expect("plain data");
+        for shown in [url.to_string(), format!("{url:?}"), written] {
+            assert!(shown.contains("https://a/x?token=…&y=1"), "{shown}");
+        }
     }
 
     #[test]

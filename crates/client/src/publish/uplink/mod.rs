@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{Bitrate, Codec, Track};
 use glassline_quic::Trust;
 use glassline_quic::moq::Address;
+use glassline_url::WrittenWrong;
 use url::Url;
 
 use crate::publish::dispatch::Path;
@@ -244,11 +245,18 @@ impl Destination {
     }
 }
 
+/// Reads a URL; one that can be read in two ways says how its password is written.
+fn understood(text: &str) -> Result<Url, DestinationError> {
+    glassline_url::parse(text).map_err(|error| match error.wrong {
+        WrittenWrong::Ambiguous => DestinationError::Ambiguous(error),
+        _ => DestinationError::NoScheme,
+    })
+}
+
 /// Parses the URL of a WHIP endpoint.
 fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
     let trust = trust_of(trust)?;
-    let url = Url::parse(text).ok().filter(Url::has_host);
-    let url = url.ok_or(DestinationError::NoScheme)?;
+    let url = understood(text)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(DestinationError::WhipPassword);
     }
@@ -258,9 +266,7 @@ fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
 /// Parses the URL of a stream at an RTSP server.
 fn rtsp(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
     let trust = trust_of(trust)?;
-    let url = Url::parse(text).ok();
-    let url = url.filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
-    let url = url.ok_or(DestinationError::NoScheme)?;
+    let url = understood(text)?;
     if url.path().trim_matches('/').is_empty() {
         return Err(DestinationError::NoName);
     }
@@ -307,6 +313,9 @@ pub enum DestinationError {
     /// The text is no URL.
     #[error("the destination is not a URL: give one such as moq://host:4443/name?token=…")]
     NoScheme,
+    /// The URL can be read in two ways.
+    #[error(transparent)]
+    Ambiguous(glassline_url::UrlError),
     /// The URL has an unsupported scheme.
     #[error(
         "`{0}://` is not supported as a destination: use moq:// (QUIC), https:// (WebTransport), the \

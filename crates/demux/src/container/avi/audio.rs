@@ -1,6 +1,6 @@
 //! The index of a track of audio.
 
-use glassline_media::{Codec, MediaTime};
+use glassline_media::MediaTime;
 
 use super::Chunk;
 use super::headers::Stream;
@@ -67,19 +67,19 @@ pub(super) fn index(
 
 /// Describes PCM; `None` for other codings.
 fn samples(stream: &Stream) -> Option<Described> {
-    let (codec, format) = match (stream.tag(), stream.bits()) {
-        (PCM, 8) => (Codec::L16, SampleFormat::Little(PcmSample::Unsigned8)),
-        (PCM, 16) => (Codec::L16, SampleFormat::Little(PcmSample::Signed16)),
-        (PCM, 24) => (Codec::L16, SampleFormat::Little(PcmSample::Signed24)),
-        (PCM, 32) => (Codec::L16, SampleFormat::Little(PcmSample::Signed32)),
-        (FLOAT, 32) => (Codec::L16, SampleFormat::Little(PcmSample::Float32)),
-        (FLOAT, 64) => (Codec::L16, SampleFormat::Little(PcmSample::Float64)),
-        (A_LAW, _) => (Codec::Pcma, SampleFormat::Companded),
-        (MU_LAW, _) => (Codec::Pcmu, SampleFormat::Companded),
+    let format = match (stream.tag(), stream.bits()) {
+        (PCM, 8) => SampleFormat::Little(PcmSample::Unsigned8),
+        (PCM, 16) => SampleFormat::Little(PcmSample::Signed16),
+        (PCM, 24) => SampleFormat::Little(PcmSample::Signed24),
+        (PCM, 32) => SampleFormat::Little(PcmSample::Signed32),
+        (FLOAT, 32) => SampleFormat::Little(PcmSample::Float32),
+        (FLOAT, 64) => SampleFormat::Little(PcmSample::Float64),
+        (A_LAW, _) => SampleFormat::Little(PcmSample::ALaw),
+        (MU_LAW, _) => SampleFormat::Little(PcmSample::MuLaw),
         _ => return None,
     };
     let (rate, channels) = (stream.sample_rate(), stream.channels());
-    Some(describe::pcm(codec, format, rate, channels))
+    Some(describe::pcm(format, rate, channels))
 }
 
 /// Indexes audio whose chunks have whole frames.

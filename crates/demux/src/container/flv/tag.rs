@@ -208,9 +208,9 @@ impl Payload {
                 let (rate, channels) = header.map_or((rate, channels), |it| (it.rate, it.channels));
                 describe::mpeg_audio(rate, channels)
             }
-            "alaw" => describe::pcm(Codec::Pcma, SampleFormat::Companded, 8_000, 1),
-            "ulaw" => describe::pcm(Codec::Pcmu, SampleFormat::Companded, 8_000, 1),
-            "pcm" => describe::pcm(Codec::L16, SampleFormat::Little(sample), rate, channels),
+            "alaw" => describe::pcm(SampleFormat::Little(pcm::Sample::ALaw), 8_000, channels),
+            "ulaw" => describe::pcm(SampleFormat::Little(pcm::Sample::MuLaw), 8_000, channels),
+            "pcm" => describe::pcm(SampleFormat::Little(sample), rate, channels),
             _ => return Ok(None),
         }))
     }

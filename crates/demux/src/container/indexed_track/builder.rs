@@ -3,6 +3,7 @@
 use glassline_media::{Kind, MediaTime, Track};
 
 use super::clock::Clock;
+use super::codings::Codings;
 use super::units::{BARE, Entry, IndexedTrack, KEYFRAME, LENGTH, UNIT_BYTES_MAX};
 use crate::FrameRate;
 use crate::container::coding::{Coding, Described, Timing, UnitFacts};
@@ -49,7 +50,9 @@ pub(crate) struct Sample {
 /// Builds the index of a track.
 pub(crate) struct IndexedTrackBuilder {
     pub(crate) track: Track,
-    pub(crate) coding: Coding,
+    codings: Codings,
+    /// Whether the next unit is the first one of another coding.
+    has_changed: bool,
     /// Sampling rate in Hz that times of audio are counted in.
     sample_rate: u32,
     timing: Timing,
@@ -77,7 +80,8 @@ impl IndexedTrackBuilder {
     pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
         Self {
             track: described.track,
-            coding: described.coding,
+            codings: Codings::new(vec![described.coding]),
+            has_changed: false,
             sample_rate: described.sample_rate.max(1),
             timing: described.timing,
             tick_ns,
@@ -94,6 +98,22 @@ impl IndexedTrackBuilder {
         }
     }
 
+    /// Adds a coding that units may have, and returns its place; that of the first one is 0.
+    pub(crate) fn add_coding(&mut self, coding: Coding) -> usize {
+        self.codings.add(coding)
+    }
+
+    /// Lets the coding at `place` hold for the units that follow.
+    pub(crate) fn change_coding(&mut self, place: usize) {
+        let unit = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.has_changed |= self.codings.change(place, unit);
+    }
+
+    /// Returns the coding of the units that follow.
+    pub(crate) fn coding(&self) -> &Coding {
+        self.codings.current()
+    }
+
     /// Examines and adds the next unit in decoding order. Returns the end of the unit in ns,
     /// for containers that state the time of the first of several units only.
     pub(crate) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<i64, Fault> {
@@ -104,7 +124,7 @@ impl IndexedTrackBuilder {
         if sample.length == 0 {
             return Ok(sample.start_ns);
         }
-        if let Coding::Pcm(pcm) = self.coding {
+        if let Coding::Pcm(pcm) = *self.codings.current() {
             return self.push_samples(pcm, sample);
         }
         let too_large = || self.too_large("a unit", UNIT_BYTES_MAX.into(), "bytes", sample.offset);
@@ -112,7 +132,7 @@ impl IndexedTrackBuilder {
         let length = length.filter(|&length| length <= UNIT_BYTES_MAX);
         let length = length.ok_or_else(too_large)?;
         let examined = Described::examine(
-            &mut self.coding,
+            self.codings.current_mut(),
             &mut self.timing,
             &mut self.track,
             window,
@@ -162,7 +182,9 @@ impl IndexedTrackBuilder {
             Kind::Text => sample.start_ns,
         };
         let flags = if keyframe { KEYFRAME } else { 0 };
-        let bare = if keyframe && facts.bare { BARE } else { 0 };
+        let is_first_of_coding = std::mem::take(&mut self.has_changed);
+        let needs_headers = keyframe || is_first_of_coding;
+        let bare = if needs_headers && facts.bare { BARE } else { 0 };
         self.add(sample.offset, length | flags | bare, start_ns, duration_ns)?;
         Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
     }
@@ -346,7 +368,7 @@ impl IndexedTrackBuilder {
         }
         Some(IndexedTrack {
             track: self.track,
-            coding: self.coding,
+            codings: self.codings,
             entries: self.entries,
             keyframes,
             last_ns: (played_end, end),

@@ -2,6 +2,7 @@
 
 mod builder;
 mod clock;
+mod codings;
 mod units;
 
 pub(crate) use builder::{IndexedTrackBuilder, Sample};

@@ -2,8 +2,8 @@
 
 use glassline_media::{Kind, Track};
 
+use super::codings::Codings;
 use crate::FrameRate;
-use crate::container::coding::Coding;
 
 /// Longest unit in bytes. H.264 at level 6.2 and its highest bitrate stays below 7 MB.
 pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
@@ -41,8 +41,8 @@ impl Entry {
         self.span_ns.into()
     }
 
-    /// Returns whether the unit is a keyframe without the headers that a decoder needs to
-    /// start.
+    /// Returns whether the unit lacks headers that a decoder needs here: it is a keyframe, or the first
+    /// unit after a change of the coding.
     pub(crate) fn bare(&self) -> bool {
         self.length & BARE != 0
     }
@@ -51,7 +51,7 @@ impl Entry {
 /// A track and the index of its units, in decoding order.
 pub(crate) struct IndexedTrack {
     pub(crate) track: Track,
-    pub(crate) coding: Coding,
+    pub(crate) codings: Codings,
     pub(crate) entries: Vec<Entry>,
     /// Positions of the keyframes of video among the entries.
     pub(super) keyframes: Vec<u32>,

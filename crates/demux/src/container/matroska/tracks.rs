@@ -315,22 +315,20 @@ impl<'a> TrackEntry<'a> {
     fn describe_samples(&self, codec: &str, rate: u32, channels: u8) -> Option<Described> {
         // A WAVEFORMATEX begins with its format tag.
         let tag = self.private.first_chunk().copied().map(u16::from_le_bytes);
-        let (codec, format) = match (codec, self.bits) {
-            ("A_MS/ACM", _) if tag == Some(6) => (Codec::Pcma, SampleFormat::Companded),
-            ("A_MS/ACM", _) if tag == Some(7) => (Codec::Pcmu, SampleFormat::Companded),
-            ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => {
-                (Codec::L16, SampleFormat::Little(Sample::Unsigned8))
-            }
-            ("A_PCM/INT/LIT", 16) => (Codec::L16, SampleFormat::Little(Sample::Signed16)),
-            ("A_PCM/INT/LIT", 24) => (Codec::L16, SampleFormat::Little(Sample::Signed24)),
-            ("A_PCM/INT/LIT", 32) => (Codec::L16, SampleFormat::Little(Sample::Signed32)),
-            ("A_PCM/INT/BIG", 16) => (Codec::L16, SampleFormat::Big(Sample::Signed16)),
-            ("A_PCM/INT/BIG", 24) => (Codec::L16, SampleFormat::Big(Sample::Signed24)),
-            ("A_PCM/INT/BIG", 32) => (Codec::L16, SampleFormat::Big(Sample::Signed32)),
-            ("A_PCM/FLOAT/IEEE", 32) => (Codec::L16, SampleFormat::Little(Sample::Float32)),
-            ("A_PCM/FLOAT/IEEE", 64) => (Codec::L16, SampleFormat::Little(Sample::Float64)),
+        let format = match (codec, self.bits) {
+            ("A_MS/ACM", _) if tag == Some(6) => SampleFormat::Little(Sample::ALaw),
+            ("A_MS/ACM", _) if tag == Some(7) => SampleFormat::Little(Sample::MuLaw),
+            ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => SampleFormat::Little(Sample::Unsigned8),
+            ("A_PCM/INT/LIT", 16) => SampleFormat::Little(Sample::Signed16),
+            ("A_PCM/INT/LIT", 24) => SampleFormat::Little(Sample::Signed24),
+            ("A_PCM/INT/LIT", 32) => SampleFormat::Little(Sample::Signed32),
+            ("A_PCM/INT/BIG", 16) => SampleFormat::Big(Sample::Signed16),
+            ("A_PCM/INT/BIG", 24) => SampleFormat::Big(Sample::Signed24),
+            ("A_PCM/INT/BIG", 32) => SampleFormat::Big(Sample::Signed32),
+            ("A_PCM/FLOAT/IEEE", 32) => SampleFormat::Little(Sample::Float32),
+            ("A_PCM/FLOAT/IEEE", 64) => SampleFormat::Little(Sample::Float64),
             _ => return None,
         };
-        Some(describe::pcm(codec, format, rate, channels))
+        Some(describe::pcm(format, rate, channels))
     }
 }

@@ -144,7 +144,7 @@ fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
             }
         }
         _ => match audio.format(entry.kind)? {
-            Some((codec, format)) => describe::pcm(codec, format, rate, channels),
+            Some(format) => describe::pcm(format, rate, channels),
             None => return Ok(None),
         },
     }))
@@ -203,7 +203,7 @@ impl<'a> Audio<'a> {
         }
     }
 
-    fn format(&self, kind: [u8; 4]) -> Result<Option<(Codec, SampleFormat)>, Fault> {
+    fn format(&self, kind: [u8; 4]) -> Result<Option<SampleFormat>, Fault> {
         let mut little = false;
         if let Some(wave) = find(&self.boxes, b"wave") {
             let order = find(&wave.inside(0)?, b"enda");
@@ -222,11 +222,11 @@ impl<'a> Audio<'a> {
             _ => (false, !little),
         };
         let sample = match (&kind, bits) {
-            (b"ulaw", _) => return Ok(Some((Codec::Pcmu, SampleFormat::Companded))),
-            (b"alaw", _) => return Ok(Some((Codec::Pcma, SampleFormat::Companded))),
+            (b"ulaw", _) => Sample::MuLaw,
+            (b"alaw", _) => Sample::ALaw,
             (b"raw " | b"NONE", 8) => Sample::Unsigned8,
             (b"sowt" | b"twos" | b"lpcm" | b"ipcm", 8) => {
-                return Ok(Some((Codec::L16, SampleFormat::Signed8)));
+                return Ok(Some(SampleFormat::Signed8));
             }
             (b"in24", _) => Sample::Signed24,
             (b"in32", _) => Sample::Signed32,
@@ -239,11 +239,11 @@ impl<'a> Audio<'a> {
             (_, 16) => Sample::Signed16,
             _ => return Ok(None),
         };
-        let linear = match big {
-            true => SampleFormat::Big(sample),
-            false => SampleFormat::Little(sample),
-        };
-        Ok(Some((Codec::L16, linear)))
+        Ok(Some(match big {
+            // A sample of one byte has no order.
+            true if sample.bytes() > 1 => SampleFormat::Big(sample),
+            _ => SampleFormat::Little(sample),
+        }))
     }
 }
 

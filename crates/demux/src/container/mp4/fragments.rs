@@ -38,6 +38,7 @@ impl Movie {
                 let time = fields.wide(version)?;
                 state.next_decode = i64::try_from(time).unwrap_or(i64::MAX);
             }
+            state.enter(header.defaults.entry);
             data_end = header.base;
             for run in parts.iter().filter(|found| found.kind == *b"trun") {
                 data_end = add_run(state, run, &header, data_end, window, warnings)?;
@@ -77,10 +78,8 @@ impl Header {
         if flags & 1 != 0 {
             fields.u64()?;
         }
-        if flags & 2 != 0 {
-            fields.u32()?;
-        }
         for (flag, value) in [
+            (2, &mut defaults.entry),
             (8, &mut defaults.duration),
             (0x10, &mut defaults.size),
             (0x20, &mut defaults.flags),
@@ -134,7 +133,7 @@ fn add_run(
             keyframe: unit_flags & NON_SYNC == 0,
         };
         state.next_decode = state.next_decode.saturating_add(unit.duration.into());
-        state.builder.push(sample, window)?;
+        state.push(sample, window)?;
         offset = end;
     }
     Ok(offset)

@@ -7,6 +7,7 @@
 
 mod boxes;
 mod description;
+mod entries;
 mod fragments;
 mod movie;
 mod samples;
@@ -32,6 +33,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
         let end = window.file_bytes();
         return Err(Fault::at(end, Reason::NothingToPlay(reason.to_owned())));
     };
+    movie.warn(warnings);
     let mut primed = Vec::new();
     for state in movie.tracks {
         if let Some(indexed) = IndexedTrackBuilder::finish(state.builder, true, warnings) {

@@ -2,7 +2,7 @@
 //! that are played.
 
 use super::boxes::{InMemory, find};
-use super::description;
+use super::entries::{Descriptions, SampleEntries};
 use super::samples;
 use super::track::{Budget, Defaults, Scale, TrackState};
 use crate::container::indexed_track::IndexedTrackBuilder;
@@ -38,18 +38,17 @@ impl Movie {
         let mut others = Vec::new();
         for track in boxes.iter().filter(|found| found.kind == *b"trak") {
             let parts = Parts::read(track, movie_scale, warnings)?;
-            let described = match parts.entry {
-                Some(entry) => description::read(&entry, warnings)?,
-                None => continue,
-            };
-            let described = match described {
-                Ok(described) => described,
+            if parts.entries.is_empty() {
+                continue;
+            }
+            let Descriptions { first, all } = match Descriptions::read(&parts.entries, warnings)? {
+                Ok(descriptions) => descriptions,
                 Err(name) => {
                     others.push(format!("track {} ({name})", parts.id));
                     continue;
                 }
             };
-            let kind = described.track.kind();
+            let kind = first.track.kind();
             if tracks
                 .iter()
                 .any(|state| state.builder.track.kind() == kind)
@@ -58,10 +57,11 @@ impl Movie {
                 continue;
             }
             let rate = samples::steady_rate(&parts.table, parts.scale.ticks_a_second)?;
-            let builder = IndexedTrackBuilder::new(described, parts.scale.span_ns(1) + 1, rate);
+            let mut builder = IndexedTrackBuilder::new(first, parts.scale.span_ns(1) + 1, rate);
             let of_track = |defaults: &&Defaults| defaults.track == parts.id;
             let mut state = TrackState {
                 id: parts.id,
+                entries: SampleEntries::new(all, &mut builder),
                 builder,
                 scale: parts.scale,
                 defaults: defaults.iter().find(of_track).copied().unwrap_or_default(),
@@ -84,14 +84,26 @@ impl Movie {
         }
         Ok(Self { tracks })
     }
+
+    /// Warns of units whose sample entry is not played, after all units are known.
+    pub(super) fn warn(&self, warnings: &mut Warnings) {
+        let left = self.tracks.iter().filter_map(|state| {
+            let left = state.entries.left()?;
+            Some(format!("track {}: {left}", state.id))
+        });
+        let left: Vec<String> = left.collect();
+        if !left.is_empty() {
+            warnings.add(None, WarningReason::OtherEntries(left.join("; ")));
+        }
+    }
 }
 
 /// The parts of a trak box that are needed.
 struct Parts<'a> {
     id: u32,
     scale: Scale,
-    /// The first sample entry.
-    entry: Option<InMemory<'a>>,
+    /// The sample entries.
+    entries: Vec<InMemory<'a>>,
     /// The boxes of the sample table.
     table: Vec<InMemory<'a>>,
 }
@@ -121,9 +133,9 @@ impl<'a> Parts<'a> {
         }
         let information = find(&media, b"minf").ok_or_else(missing)?.inside(0)?;
         let table = find(&information, b"stbl").ok_or_else(missing)?.inside(0)?;
-        let entry = match find(&table, b"stsd") {
-            Some(entries) => entries.inside(8)?.first().copied(),
-            None => None,
+        let entries = match find(&table, b"stsd") {
+            Some(entries) => entries.inside(8)?,
+            None => Vec::new(),
         };
         let turn = turn(header.body);
         if turn != 0 {
@@ -133,7 +145,7 @@ impl<'a> Parts<'a> {
         Ok(Self {
             id: track_id(&header)?,
             scale,
-            entry,
+            entries,
             table,
         })
     }

@@ -65,8 +65,9 @@ pub(super) fn read(
     let narrow = narrow.iter().map(|&entry| u32::from_be_bytes(entry).into());
     let wide = wide.iter().map(|&entry| u64::from_be_bytes(entry));
     for (number, offset) in (1..).zip(narrow.chain(wide)) {
-        let count = tables.per_chunk.of(number);
-        let goes_on = match state.builder.coding {
+        let (count, entry) = tables.per_chunk.of(number);
+        state.enter(entry);
+        let goes_on = match *state.builder.coding() {
             Coding::Pcm(pcm) => {
                 let frame_bytes = pcm.frame_bytes();
                 tables.take_samples(state, offset, count, frame_bytes, window, warnings)?
@@ -128,7 +129,7 @@ impl Tables<'_> {
                 keyframe,
             };
             self.decode = self.decode.saturating_add(duration);
-            state.builder.push(sample, window)?;
+            state.push(sample, window)?;
             offset = end;
         }
         Ok(true)
@@ -158,7 +159,7 @@ impl Tables<'_> {
             keyframe: true,
         };
         self.decode = self.decode.saturating_add(count.into());
-        state.builder.push(sample, window)?;
+        state.push(sample, window)?;
         if length < wanted {
             warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
         }
@@ -302,10 +303,11 @@ impl<'a> Keyframes<'a> {
     }
 }
 
-/// Numbers of units in each chunk, which hold from a chunk on.
+/// Numbers of units in each chunk and of their sample entry, which hold from a chunk on.
 struct PerChunk<'a> {
     entries: &'a [[u8; 12]],
     count: u32,
+    entry: u32,
 }
 
 impl<'a> PerChunk<'a> {
@@ -318,19 +320,24 @@ impl<'a> PerChunk<'a> {
             }
             None => &[],
         };
-        Ok(Self { entries, count: 0 })
+        Ok(Self {
+            entries,
+            count: 0,
+            entry: 1,
+        })
     }
 
-    /// Returns the number of units in a chunk. Calls must have ascending numbers, from one.
-    fn of(&mut self, chunk: u32) -> u32 {
-        while let [[a, b, c, d, e, f, g, h, ..], rest @ ..] = self.entries {
+    /// Returns the number of units in a chunk, and that of their sample entry. Calls must have ascending numbers, from one.
+    fn of(&mut self, chunk: u32) -> (u32, u32) {
+        while let [[a, b, c, d, e, f, g, h, entry @ ..], rest @ ..] = self.entries {
             if u32::from_be_bytes([*a, *b, *c, *d]) > chunk {
                 break;
             }
             self.count = u32::from_be_bytes([*e, *f, *g, *h]);
+            self.entry = u32::from_be_bytes(*entry);
             self.entries = rest;
         }
-        self.count
+        (self.count, self.entry)
     }
 }
 
@@ -365,12 +372,14 @@ mod tests {
             [1, 2, 3, 4].map(|it| keyframes.has(it)),
             [true, false, true, false]
         );
-        let entry = |first, count| [0, 0, 0, first, 0, 0, 0, count, 0, 0, 0, 1];
-        let entries = [entry(1, 5), entry(3, 2)];
+        let entry = |first, count, number| [0, 0, 0, first, 0, 0, 0, count, 0, 0, 0, number];
+        let entries = [entry(1, 5, 1), entry(3, 2, 2)];
         let mut per_chunk = PerChunk {
             entries: &entries,
             count: 0,
+            entry: 1,
         };
-        assert_eq!([1, 2, 3, 4].map(|it| per_chunk.of(it)), [5, 5, 2, 2]);
+        let expected = [(5, 1), (5, 1), (2, 2), (2, 2)];
+        assert_eq!([1, 2, 3, 4].map(|it| per_chunk.of(it)), expected);
     }
 }

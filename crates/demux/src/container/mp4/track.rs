@@ -2,6 +2,7 @@
 //! (ISO/IEC 14496-12 §8.6.6 edit lists, §8.8.3 defaults of fragments).
 
 use super::boxes::InMemory;
+use super::entries::SampleEntries;
 use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
@@ -9,6 +10,7 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 pub(super) struct TrackState {
     pub(super) id: u32,
     pub(super) builder: IndexedTrackBuilder,
+    pub(super) entries: SampleEntries,
     pub(super) scale: Scale,
     pub(super) defaults: Defaults,
     /// Decoding time of the next fragment that states none, in ticks.
@@ -131,6 +133,8 @@ impl Scale {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) track: u32,
+    /// Number of the sample entry, from one.
+    pub(super) entry: u32,
     pub(super) duration: u32,
     pub(super) size: u32,
     pub(super) flags: u32,
@@ -142,9 +146,9 @@ impl Defaults {
         let mut fields = extends.fields();
         fields.version()?;
         let track = fields.u32()?;
-        fields.u32()?;
         Ok(Self {
             track,
+            entry: fields.u32()?,
             duration: fields.u32()?,
             size: fields.u32()?,
             flags: fields.u32()?,

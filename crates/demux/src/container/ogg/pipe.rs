@@ -73,7 +73,7 @@ impl OggPipe {
             _ => self.reading.audio.as_ref(),
         };
         match state {
-            Some(state) => state.builder.coding.unit(packet, entry.bare()),
+            Some(state) => state.builder.coding().unit(packet, entry.bare()),
             None => Bytes::from(packet),
         }
     }

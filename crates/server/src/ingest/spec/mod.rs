@@ -45,7 +45,7 @@ impl SourceSpec {
             Some((name, input)) if !name.contains("://") => (name, input),
             _ => {
                 return Err(SpecError::NoName {
-                    input: redact(text),
+                    input: glassline_url::hidden(text),
                 });
             }
         };
@@ -109,6 +109,8 @@ impl Input {
             return if schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
                 RtspSource::parse(text).map(Self::Rtsp)
             } else {
+                // A text that is no URL at all may begin with a user and a password.
+                glassline_url::parse(text)?;
                 Err(SpecError::Scheme {
                     scheme: scheme.to_owned(),
                 })
@@ -121,6 +123,17 @@ impl Input {
         {
             return Err(SpecError::Slashes {
                 scheme: scheme.to_owned(),
+            });
+        }
+        let colon = text.find(':');
+        let is_path = text.starts_with(['.', '/']);
+        if !is_path
+            && colon
+                .zip(text.rfind('@'))
+                .is_some_and(|(colon, at)| colon < at)
+        {
+            return Err(SpecError::Login {
+                shown: glassline_url::hidden(text),
             });
         }
         FileSource::parse(text).map(Self::Files)
@@ -191,7 +204,7 @@ impl FileSource {
         let (list, options) = text.split_once('?').unwrap_or((text, ""));
         if list.split(',').any(str::is_empty) {
             return Err(SpecError::EmptyPath {
-                list: list.to_owned(),
+                list: glassline_url::hidden(list),
             });
         }
         let mut source = Self {
@@ -279,14 +292,18 @@ pub enum SpecError {
         /// Scheme of the URL.
         scheme: String,
     },
-    /// The text is not a valid URL.
-    #[error("'{url}' is not a URL: {reason}")]
-    Url {
+    /// The text has a user and a password, but is no URL.
+    #[error(
+        "'{shown}' has a user and a password, but no scheme: write rtsp://… (a file of this name is \
+         written ./…)"
+    )]
+    Login {
         /// The text with its password hidden.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
+        shown: String,
     },
+    /// The text is not a valid URL, or can be read in two ways.
+    #[error(transparent)]
+    Url(#[from] glassline_url::UrlError),
     /// A path in the list of files is empty.
     #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
     EmptyPath {
@@ -371,23 +388,6 @@ fn switch(option: &'static str, text: &str, wanted: &'static str) -> Result<bool
             value: text.to_owned(),
             wanted,
         }),
-    }
-}
-
-/// Hides the text between the first `:` of a URL's user part and its `@`, even if the rest is
-/// broken.
-fn redact(text: &str) -> String {
-    let Some((before, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let authority = rest.find('/').map_or(rest, |end| &rest[..end]);
-    // A password may contain '/', '@' or ':' in a URL written by hand.
-    let at = rest.rfind('@').filter(|_| rest.contains('@'));
-    match (authority.find(':'), at) {
-        (Some(colon), Some(at)) if colon < at => {
-            format!("{before}://{}:…{}", &rest[..colon], &rest[at..])
-        }
-        _ => text.to_owned(),
     }
 }
 

@@ -3,16 +3,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_quic::Trust;
+use glassline_url::Login;
 use url::Url;
 
-use super::{Away, ON_OR_OFF, SpecError, UdpPorts, redact, seconds, switch};
+use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch};
 use crate::ingest::Reach;
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
 #[derive(Clone, PartialEq)]
 pub struct RtspSource {
-    /// URL without user and password.
+    /// URL without user and password. Its path and query may have secrets, so that it is shown by
+    /// [`glassline_url::shown_with`] alone.
     pub url: Url,
     /// User name from the URL.
     pub user: Option<String>,
@@ -109,21 +111,11 @@ impl RtspSource {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
-        let mut url = Url::parse(text).map_err(|error| SpecError::Url {
-            url: redact(text),
-            reason: error.to_string(),
-        })?;
-        if url.host_str().is_none_or(str::is_empty) {
-            return Err(SpecError::Url {
-                url: redact(text),
-                reason: "no host".to_owned(),
-            });
-        }
-        let user = (!url.username().is_empty()).then(|| decode(url.username()));
-        let password = url.password().map(decode);
-        // Both fail only for URLs that cannot have a user at all.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
+        let mut url = glassline_url::parse(text)?;
+        let (user, password) = match Login::take_from(&mut url) {
+            Some(Login { user, password }) => (Some(user).filter(|it| !it.is_empty()), password),
+            None => (None, None),
+        };
         let mut source = Self {
             url,
             user,
@@ -217,17 +209,12 @@ impl RtspSource {
 
 impl fmt::Display for RtspSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = self.url.as_str();
-        let (scheme, rest) = plain.split_once("://").unwrap_or(("rtsp", plain));
-        write!(f, "{scheme}://")?;
-        if let Some(user) = &self.user {
-            f.write_str(user)?;
-            if self.password.is_some() {
-                f.write_str(":…")?;
-            }
-            f.write_str("@")?;
-        }
-        f.write_str(rest)?;
+        let has_login = self.user.is_some() || self.password.is_some();
+        let login = has_login.then(|| Login {
+            user: self.user.clone().unwrap_or_default(),
+            password: self.password.clone(),
+        });
+        f.write_str(&glassline_url::shown_with(&self.url, login.as_ref()))?;
         let mut separator = if self.url.query().is_some() { '&' } else { '?' };
         if self.transport == Transport::Udp {
             write!(f, "{separator}transport=udp")?;
@@ -266,28 +253,4 @@ impl fmt::Debug for RtspSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RtspSource({self})")
     }
-}
-
-/// Decodes percent-encoding (RFC 3986 §2.1); bytes that are not UTF-8 are replaced.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = |byte: u8| char::from(byte).to_digit(16);
-        let encoded = match (first, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match encoded {
-            Some((high, low)) => {
-                bytes.push(u8::try_from(high * 16 + low).expect("two hex digits are a byte"));
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

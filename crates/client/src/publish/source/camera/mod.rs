@@ -88,7 +88,7 @@ impl Camera {
     }
 
     fn error(&self, why: String, lasting: bool) -> Error {
-        let url = self.url.to_string();
+        let url = glassline_url::shown(&self.url);
         Error::Camera { url, why, lasting }
     }
 
