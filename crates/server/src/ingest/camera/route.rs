@@ -63,8 +63,7 @@ impl Route {
             return refused("the camera redirects, but names no URL (no Location)".to_owned());
         }
         let Ok(mut url) = Url::parse(location) else {
-            let text: String = location.chars().take(URL_CHARS_MAX).collect();
-            let text = text.rsplit('@').next().unwrap_or_default();
+            let text = shortened(glassline_url::hidden(location));
             return refused(format!("the camera redirects to '{text}', which is no URL"));
         };
         let own = own_user(&mut url);
@@ -132,11 +131,15 @@ fn own_user(url: &mut Url) -> Option<User> {
     user
 }
 
+/// Returns `url` for people, without secrets in its query.
 fn shown(url: &Url) -> String {
-    let text = url.as_str();
+    shortened(glassline_url::shown(url))
+}
+
+fn shortened(text: String) -> String {
     match text.char_indices().nth(URL_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text,
     }
 }
 
