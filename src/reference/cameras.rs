@@ -102,6 +102,9 @@ fn gets(row: &Row) -> String {
     if row.freeze_ms > row::FREEZE_MS {
         text += ", with a pause while it restarts";
     }
+    if row.late > 0 {
+        let _ = write!(text, ", also {} s behind the keyframe", row.late);
+    }
     if row.ending.is_some() {
         text += "; the camera gets TEARDOWN";
     }

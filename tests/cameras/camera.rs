@@ -92,17 +92,17 @@ impl Connection {
     /// Takes bytes of the client.
     pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], ports: Ports) {
         let mut requests = Vec::new();
-        let mut reports = 0;
+        let mut reports = Vec::new();
         let read = self.reader.push(bytes, |item| match item {
             Item::Message(Message::Request(request)) => requests.push(request),
             Item::Message(Message::Response(_)) => {}
-            Item::Frame { .. } => reports += 1,
+            Item::Frame { payload, .. } => reports.push(payload.to_vec()),
         });
         if read.is_err() {
             return self.output.push_back(Output::Close);
         }
-        if reports > 0 {
-            self.take_report(now);
+        for report in reports {
+            self.take_report(now, &report);
         }
         for request in requests {
             self.last_request = now;
@@ -111,8 +111,16 @@ impl Connection {
     }
 
     /// Notes an RTCP packet of the client.
-    pub(crate) fn take_report(&mut self, now: Instant) {
+    pub(crate) fn take_report(&mut self, now: Instant, bytes: &[u8]) {
         self.last_report = now;
+        let heeds = self.device.row.has(Quirk::HeedsRequests);
+        if let Some(packets) = self
+            .packets
+            .as_mut()
+            .filter(|_| heeds && asks_for_keyframe(bytes))
+        {
+            packets.begin_film();
+        }
         self.device.ledger(|it| it.reports += 1);
     }
 
@@ -388,6 +396,18 @@ impl Connection {
         bytes.extend_from_slice(body);
         self.output.push_back(Output::Bytes(bytes));
     }
+}
+
+/// Whether a compound RTCP packet has a PLI or FIR (RFC 4585 §6.3.1, RFC 5104 §4.3.1).
+fn asks_for_keyframe(mut bytes: &[u8]) -> bool {
+    while let [first, kind, high, low, ..] = *bytes {
+        if kind == 206 && matches!(first & 0x1f, 1 | 4) {
+            return true;
+        }
+        let length = 4 * (1 + usize::from(u16::from_be_bytes([high, low])));
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    false
 }
 
 fn seconds(number: u32) -> Duration {

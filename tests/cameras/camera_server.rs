@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::camera::{Connection, Output};
 use super::device::Device;
-use super::lock::USER;
 use super::quirk::Quirk;
 use super::row::{Row, Video};
 
@@ -54,10 +53,7 @@ impl CameraServer {
 
     /// The URL of the camera's stream, with user and password where they are needed.
     pub(crate) fn url(&self) -> String {
-        let user = match self.device.has_password() {
-            true => format!("{USER}@"),
-            false => String::new(),
-        };
+        let user = self.device.user_in_url();
         format!("rtsp://{user}{}/live", self.address)
     }
 }
@@ -95,8 +91,8 @@ fn serve(device: Arc<Device>, mut stream: TcpStream, peer: SocketAddr, has_ended
             Err(error) if is_wait(error.kind()) => {}
             Err(_) => break,
         }
-        while pair.control.recv_from(&mut buffer).is_ok() {
-            connection.take_report(Instant::now());
+        while let Ok((count, _)) = pair.control.recv_from(&mut buffer) {
+            connection.take_report(Instant::now(), &buffer[..count]);
         }
         connection.turn(Instant::now());
         if send(&mut connection, &mut stream, &pair, peer).is_none() {

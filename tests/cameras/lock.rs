@@ -9,14 +9,15 @@ use glassline_rtsp::message::Request;
 use super::device::Device;
 use super::quirk::{Answer, Quirk};
 
-/// User and password of every camera that has some.
-pub(crate) const USER: &str = "u:p";
+/// User of every camera that has a password.
+const USER: &str = "u";
 
 const REALM: &str = "camera";
 
 /// What a request must show before it is answered.
 pub(crate) struct Lock {
     is_needed: bool,
+    password: &'static str,
     nonce: String,
 }
 
@@ -24,6 +25,7 @@ impl Lock {
     pub(crate) fn new(device: &Device) -> Lock {
         let mut lock = Lock {
             is_needed: device.has_password(),
+            password: device.password().0,
             nonce: "0".repeat(16),
         };
         // A camera that closes the connection after its challenge means it for the next one.
@@ -49,10 +51,9 @@ impl Lock {
         let Some(Authorization::Digest(shown)) = shown.and_then(Authorization::parse) else {
             return !self.is_needed;
         };
-        let (name, password) = USER.split_once(':').unwrap_or_default();
         let user = User {
-            name: name.to_owned(),
-            password: password.to_owned(),
+            name: USER.to_owned(),
+            password: self.password.to_owned(),
         };
         let secret = secret(Algorithm::Md5, &user, REALM);
         shown.nonce == self.nonce && shown.verify(&secret, request.method.as_str(), b"")
@@ -60,11 +61,28 @@ impl Lock {
 }
 
 impl Device {
+    /// Returns user and password as URLs have them in front of the host; nothing without a password.
+    pub(crate) fn user_in_url(&self) -> String {
+        match self.has_password() {
+            true => format!("{USER}:{}@", self.password().1),
+            false => String::new(),
+        }
+    }
+
+    /// Returns the password, as it is and as URLs have it.
+    fn password(&self) -> (&'static str, &'static str) {
+        match self.row.has(Quirk::PasswordOfSigns) {
+            true => ("p@s#s/1?^%:", "p%40s%23s%2F1%3F%5E%25%3A"),
+            false => ("p", "p"),
+        }
+    }
+
     pub(crate) fn has_password(&self) -> bool {
         self.row.quirks.iter().any(|quirk| {
             matches!(
                 quirk,
                 Quirk::Password
+                    | Quirk::PasswordOfSigns
                     | Quirk::ClosesAfterChallenge
                     | Quirk::KeepAlive(Answer::FreshNonce)
             )

@@ -19,6 +19,7 @@ mod ffmpeg;
 mod lock;
 mod media;
 mod packet_source;
+mod password;
 mod player;
 mod publisher;
 mod quirk;
@@ -65,6 +66,7 @@ pub(crate) fn trials(arguments: &Arguments) -> Vec<Trial> {
         Trial::test(name, move || two_minutes(row)).with_ignored_flag(is_skipped)
     });
     let mut all: Vec<Trial> = trials.chain(sessions).collect();
+    all.push(password::trial());
     all.extend(player::trials(is_skipped));
     all.push(by_ffmpeg.with_ignored_flag(true));
     all

@@ -26,6 +26,8 @@ pub(crate) struct PacketSource {
     frame: u64,
     sounds: u64,
     keyframes: u32,
+    /// Number of the frame with which the film began last.
+    begun_at: u64,
     ssrc: u32,
     sequence: u16,
     sound_sequence: u16,
@@ -67,11 +69,17 @@ impl PacketSource {
             frame: 0,
             sounds: 0,
             keyframes: 0,
+            begun_at: 0,
             ssrc: SSRC,
             sequence: 65_500,
             sound_sequence: 0,
             wires: Vec::new(),
         }
+    }
+
+    /// Begins the film anew with its next frame, which is a keyframe.
+    pub(crate) fn begin_film(&mut self) {
+        self.begun_at = self.frame;
     }
 
     /// Time from the beginning at which the next packet is due.
@@ -119,9 +127,10 @@ impl PacketSource {
         let number = self.frame;
         self.frame += 1;
         let frames = &self.media.frames;
-        let (rounds, at) = (number / frames.len() as u64, number as usize % frames.len());
+        let (length, in_film) = (frames.len() as u64, number - self.begun_at);
+        let at = (in_film % length) as usize;
         let frame = frames[at].clone();
-        let shown = (rounds * frames.len() as u64).wrapping_add_signed(self.media.shown_at(at));
+        let shown = number.wrapping_add_signed(self.media.shown_at(at) - at as i64);
         let true_stamp = self.stamp(shown);
         if frame.is_keyframe {
             self.keyframes += 1;

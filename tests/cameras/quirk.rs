@@ -13,6 +13,8 @@ pub(crate) enum Quirk {
     NumberFirst,
     /// Requests need user `u` and password `p` by Digest.
     Password,
+    /// The password has signs that mean something in URLs.
+    PasswordOfSigns,
     /// The connection is closed after the response 401.
     ClosesAfterChallenge,
     /// DESCRIBE of any path is redirected with this status.
@@ -23,6 +25,8 @@ pub(crate) enum Quirk {
     OneSession,
     /// TEARDOWN has no response.
     SilentTeardown,
+    /// A keyframe is made when the client asks for one (PLI or FIR).
+    HeedsRequests,
     /// The connection is closed after this many seconds without an RTCP packet.
     NeedsReports(u32),
     /// The response to SETUP has this `Transport`, in which `{channels}`, `{client}` and `{server}` stand

@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) codecs: &'static [Video],
     /// Time for which a viewer looks.
     pub(crate) seconds: u64,
+    /// Seconds after which the viewer comes, when the server keeps two of them.
+    pub(crate) late: u64,
     pub(crate) viewer: Viewer,
     /// Most connections that the server may make.
     pub(crate) connections: usize,
@@ -120,6 +122,7 @@ pub(crate) const fn row(name: &'static str, maker: &'static str, reports: &'stat
         ways: PULLED,
         codecs: H264,
         seconds: 3,
+        late: 0,
         viewer: Viewer::Plays,
         connections: 1,
         freeze_ms: FREEZE_MS,
@@ -147,6 +150,12 @@ impl Row {
 
     pub(crate) const fn seconds(mut self, seconds: u64) -> Self {
         self.seconds = seconds;
+        self
+    }
+
+    /// A viewer comes after so many seconds, and the server keeps two of them.
+    pub(crate) const fn seen_after(mut self, seconds: u64) -> Self {
+        self.late = seconds;
         self
     }
 

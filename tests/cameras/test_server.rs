@@ -21,18 +21,19 @@ impl TestServer {
         if let Some(server) = shared.upgrade() {
             return Ok(TestServer(server));
         }
-        let server = TestServer::alone()?;
+        let server = TestServer::alone("")?;
         *shared = Arc::downgrade(&server.0);
         Ok(server)
     }
 
-    pub(crate) fn alone() -> Result<TestServer, String> {
+    /// Starts a server of its own, with more configuration in YAML.
+    pub(crate) fn alone(more: &str) -> Result<TestServer, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cameras-{}-{number}.json", std::process::id());
         let state = output_folder().join(name);
         let yaml = format!(
-            "admin:\n  sources: {{loopback: true}}\n  state_file: {}\n",
+            "{more}admin:\n  sources: {{loopback: true}}\n  state_file: {}\n",
             state.display()
         );
         Ok(TestServer(Arc::new(Server::configured(&yaml, &[])?)))
@@ -48,6 +49,10 @@ impl TestServer {
 
     pub(crate) fn admin_url(&self, path: &str) -> String {
         self.0.admin_url(path)
+    }
+
+    pub(crate) fn printed(&self) -> String {
+        self.0.printed()
     }
 
     pub(crate) fn stream(&self, name: &str) -> Result<Value, String> {

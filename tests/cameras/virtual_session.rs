@@ -9,7 +9,6 @@ use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 
 use super::camera::{Connection, Output};
 use super::device::Device;
-use super::lock::USER;
 use super::quirk::Quirk;
 use super::reader::Playing;
 use super::row::{Row, Viewer, Way};
@@ -47,10 +46,7 @@ pub(crate) fn is_within_a_session(row: &Row) -> bool {
 /// Returns why the session ended, or what is wrong with its frames.
 pub(crate) fn play(case: Case) -> Result<(), String> {
     let device = Device::new(case.row, case.video)?;
-    let user = match device.has_password() {
-        true => format!("{USER}@"),
-        false => String::new(),
-    };
+    let user = device.user_in_url();
     let url = format!("rtsp://{user}camera.example/live");
     let url = url.parse().map_err(|error| format!("{url}: {error}"))?;
     let begin = Instant::now();

@@ -1,7 +1,7 @@
 //! Cameras whose RTSP is otherwise: keep-alives, passwords, redirects, transports and ends.
 
 use super::super::quirk::{Answer, Quirk, Target};
-use super::super::row::{BOTH, Ending, PULLED, Row, TCP, UDP, row};
+use super::super::row::{BOTH, Ending, H264, PULLED, Row, TCP, UDP, row};
 
 /// A session in which a keep-alive comes after less than a second.
 const SHORT: Quirk = Quirk::SessionSeconds(2);
@@ -55,6 +55,11 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::NumberFirst, Quirk::Password],
         )
         .not_by_ffmpeg(),
+    row("a_password_of_signs", "Several makers", "mediamtx#2973, mediamtx#2069")
+        .does(
+            "The camera's password has signs that mean something in a URL; the URL escapes them.",
+            &[Quirk::PasswordOfSigns],
+        ),
     row("the_connection_is_closed_behind_the_challenge", "VStarcam", "retina#45")
         .does(
             "The camera closes the connection after its 401, and takes the answer in the next one.",
@@ -99,7 +104,7 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera redirects DESCRIBE to the URL that was asked for, without an end.",
             &[Quirk::Redirect(302, Target::Itself)],
         )
-        .by(TCP, super::super::row::H264)
+        .by(TCP, H264)
         .told("redirect")
         .connections(30),
     row("media_stops_without_reports", "Arlo", "mediamtx#1403")

@@ -1,7 +1,7 @@
 //! Cameras whose session description is otherwise.
 
 use super::super::quirk::{Quirk, Sound};
-use super::super::row::{BOTH, EVERY_WAY, Row, TCP, Way, row};
+use super::super::row::{BOTH, EVERY_WAY, H264, Row, TCP, Way, row};
 
 /// Part of every description, behind which more lines of the video stand.
 const VIDEO: &str = "m=video 0 RTP/AVP 96\r\n";
@@ -31,7 +31,7 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera calls the whole session `sendonly`.",
             &[Quirk::Described("t=0 0\r\n", "t=0 0\r\na=sendonly\r\n")],
         )
-        .by(TCP, BOTH),
+        .by(TCP, H264),
     row("the_back_channel_has_many_formats", "Dahua", "gortsplib#479")
         .does(
             "The camera offers a back channel with formats that have no parameters.",
@@ -42,7 +42,7 @@ pub(crate) const ROWS: &[Row] = &[
                  a=rtpmap:8 PCMA/8000\r\na=sendonly\r\n",
             )],
         )
-        .by(TCP, BOTH),
+        .by(TCP, H264),
     row("a_negative_port", "Tuya", "go2rtc#2316")
         .does(
             "The camera has a negative port in its `m=` line and binary bytes in its `c=` line.",
@@ -57,19 +57,19 @@ pub(crate) const ROWS: &[Row] = &[
             "The app publishes with `o=-0 0 IN IP4 127.0.0.1`.",
             &[Quirk::Described("o=- 1 1 IN", "o=-0 0 IN")],
         )
-        .by(EVERY_WAY, BOTH),
+        .by(EVERY_WAY, H264),
     row("an_origin_of_negative_number", "Several makers", "mediamtx#231")
         .does(
             "The camera has `o=-2208991488 2208991488` in its description.",
             &[Quirk::Described("o=- 1 1 IN", "o=-2208991488 2208991488 IN")],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_connection_line_that_ends_early", "Uniview", "mediamtx#5033")
         .does(
             "The camera has `c=IN` and a space in its description.",
             &[Quirk::Described("c=IN IP4 0.0.0.0", "c=IN ")],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_description_without_origin_and_time", "Recorders", "mediamtx#3583")
         .does(
             "The recorder's description has neither `o=` nor `t=`.",
@@ -78,25 +78,25 @@ pub(crate) const ROWS: &[Row] = &[
                 Quirk::Described("t=0 0\r\n", ""),
             ],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_port_beyond_the_range", "Tuya", "after go2rtc#2316")
         .does(
             "The camera has the port 65536 in its `m=` line.",
             &[Quirk::Described("m=video 0", "m=video 65536")],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_port_that_is_no_number", "Tuya", "after go2rtc#2316")
         .does(
             "The camera has a dash for the port in its `m=` line.",
             &[Quirk::Described("m=video 0", "m=video -")],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_bad_line_of_another_track", "Tuya", "after go2rtc#2316")
         .does(
             "The camera describes a further track with a line that cannot be read.",
             &[Quirk::AlsoDescribed("m=application x RTP/AVP 98\r\na=control:trackID=9\r\n")],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_connection_line_without_address", "Several makers", "go2rtc#1663")
         .does(
             "The camera has `c=IN` alone and an `o=` line of three words.",
@@ -105,7 +105,7 @@ pub(crate) const ROWS: &[Row] = &[
                 Quirk::Described("o=- 1 1 IN IP4 127.0.0.1", "o=- 1 1"),
             ],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_line_of_media_with_slashes", "Tapo", "androidx/media#1472, mediamtx#990")
         .does(
             "The camera describes a further track as `m=application/TP-LINK`.",
@@ -113,7 +113,7 @@ pub(crate) const ROWS: &[Row] = &[
                 "m=application/TP-LINK 0 RTP/AVP smart/1/90000\r\na=control:trackID=2\r\n",
             )],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("a_format_that_is_no_number", "Several makers", "rtsp-client-android#90")
         .does(
             "The camera describes sound as `RTP/AVP (null)` with an empty `a=rtpmap`.",
@@ -121,7 +121,7 @@ pub(crate) const ROWS: &[Row] = &[
                 "m=audio 0 RTP/AVP (null)\r\na=rtpmap\r\na=control:trackID=3\r\n",
             )],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("the_description_begins_with_media", "Several makers", "go2rtc#2245")
         .does(
             "The camera's description begins with `m=`.",
@@ -131,13 +131,13 @@ pub(crate) const ROWS: &[Row] = &[
                 "",
             )],
         )
-        .by(TCP, BOTH),
+        .by(TCP, H264),
     row("the_description_has_no_last_line_end", "Thingino", "thingino-firmware#1621")
         .does(
             "The camera's description ends without a line end.",
             &[Quirk::NoLastLineEnd],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("the_description_is_out_of_order", "Recorders", "SharpRTSP#119")
         .does(
             "The camera has the lines of its description in another order.",
@@ -146,7 +146,7 @@ pub(crate) const ROWS: &[Row] = &[
                 "v=0\r\ni=camera\r\nt=0 0\r\nc=IN IP4 0.0.0.0\r\ns=camera\r\no=- 1 1 IN IP4 127.0.0.1\r\n",
             )],
         )
-        .by(EITHER, BOTH),
+        .by(EITHER, H264),
     row("sets_are_not_described", "Hikvision", "SharpRTSPtoWebRTC#17, mediamtx#2348")
         .does(
             "The camera's description has no parameter sets.",
@@ -179,26 +179,26 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera sends AAC as payload type 104, and its parameters are of 97.",
             &[Quirk::Sound(Sound::AacOfOtherType)],
         )
-        .by(EVERY_WAY, super::super::row::H264)
+        .by(EVERY_WAY, H264)
         .heard("opus"),
     row("sound_of_aac", "Several makers", "after rtsp-client-android#143")
         .does("The camera sends AAC.", &[Quirk::Sound(Sound::Aac)])
-        .by(EVERY_WAY, BOTH)
+        .by(EVERY_WAY, H264)
         .heard("opus"),
     row("sound_of_several_units_a_packet", "Several makers", "rtsp-client-android#143")
         .does(
             "The camera sends four access units of AAC in each packet.",
             &[Quirk::Sound(Sound::AacInFours)],
         )
-        .by(EVERY_WAY, BOTH)
+        .by(EVERY_WAY, H264)
         .heard("opus"),
     row("sound_of_g711", "Several makers", "after mediamtx#2848")
         .does("The camera sends A-law at 8 kHz.", &[Quirk::Sound(Sound::Alaw8)])
-        .by(EVERY_WAY, BOTH)
+        .by(EVERY_WAY, H264)
         .heard("PCMA"),
     row("sound_of_g711_at_16_khz", "Several makers", "mediamtx#2848")
         .does("The camera sends A-law at 16 kHz.", &[Quirk::Sound(Sound::Alaw16)])
-        .by(EVERY_WAY, BOTH)
+        .by(EVERY_WAY, H264)
         .heard("opus"),
     row("sound_in_latm", "Several makers", "mediamtx#3590")
         .does(
@@ -209,5 +209,5 @@ pub(crate) const ROWS: &[Row] = &[
                  a=control:trackID=1\r\n",
             )],
         )
-        .by(TCP, BOTH),
+        .by(TCP, H264),
 ];

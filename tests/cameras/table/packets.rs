@@ -1,7 +1,7 @@
 //! Cameras whose packets are otherwise.
 
 use super::super::quirk::Quirk;
-use super::super::row::{BOTH, EVERY_WAY, Film, Row, row};
+use super::super::row::{BOTH, EVERY_WAY, Film, H264, PULLED, Row, row};
 
 pub(crate) const ROWS: &[Row] = &[
     row(
@@ -88,7 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .does("The camera has recovery points in place of keyframes.", &[])
     .films(Film::IntraRefresh)
-    .by(EVERY_WAY, super::super::row::H264),
+    .by(EVERY_WAY, H264),
     row(
         "keyframes_are_half_a_minute_apart",
         "Smart codecs",
@@ -100,6 +100,18 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .films(Film::LongGroups)
     .by(EVERY_WAY, BOTH),
+    row(
+        "a_keyframe_is_made_for_who_comes_late",
+        "Smart codecs",
+        "mediamtx#1763",
+    )
+    .does(
+        "The camera sends a keyframe in 30 s, and one more when it is asked.",
+        &[Quirk::HeedsRequests],
+    )
+    .films(Film::LongGroups)
+    .by(PULLED, BOTH)
+    .seen_after(6),
     row("times_step_back", "Several makers", "retina#64")
         .does(
             "The camera stamps every 20th frame 300 ms in the past.",
@@ -140,7 +152,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[],
     )
     .films(Film::BFramesAtFirst)
-    .by(EVERY_WAY, super::super::row::H264)
+    .by(EVERY_WAY, H264)
     .seconds(7),
     row(
         "fragments_are_whole",
@@ -157,7 +169,7 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera sets the reserved bit of its fragmentation units.",
             &[Quirk::ReservedBit],
         )
-        .by(EVERY_WAY, super::super::row::H264),
+        .by(EVERY_WAY, H264),
     row(
         "fragments_are_tiny",
         "Several makers",
