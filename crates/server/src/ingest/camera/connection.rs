@@ -7,7 +7,7 @@ use std::time::Instant;
 use glassline_rtsp::auth::User;
 use glassline_rtsp::client::{Client, Config};
 use glassline_rtsp::message::Limits;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
@@ -30,28 +30,13 @@ pub(crate) struct CameraConnection {
     /// IP address of the camera.
     pub(crate) peer: IpAddr,
     pub(crate) client: Client,
+    camera: RtspSource,
 }
 
 impl CameraConnection {
     /// Connects to `camera` and sends the first request.
     pub(crate) async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
-        let (host, port) = camera.host_and_port();
-        // What was resolved and checked is what is dialled.
-        let connecting = async {
-            let addresses = camera.reach.resolve(host, port).await?;
-            TcpStream::connect(addresses.as_slice()).await
-        };
-        let socket = match tokio::time::timeout(STEP, connecting).await {
-            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(Failure::Forbidden(error));
-            }
-            Ok(connected) => connected.map_err(Failure::Connect)?,
-            Err(_) => {
-                return Err(Failure::NoAnswer {
-                    what: "accept the connection",
-                });
-            }
-        };
+        let socket = connect(camera).await?;
         let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
         let mut config = Config::new(camera.url.clone(), rand::random());
         if camera.user.is_some() || camera.password.is_some() {
@@ -73,7 +58,37 @@ impl CameraConnection {
             socket,
             peer,
             client,
+            camera: camera.clone(),
         })
+    }
+
+    /// Waits for bytes of the camera; there are none at the end of the connection. A camera that ends
+    /// the connection after its 401 is connected to again. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// Returns why the connection broke, or why there is no second one.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match self.socket.read(buffer).await {
+                Ok(count @ 1..) => return Ok(count),
+                ended if !self.client.may_reopen() => return ended.map_err(Failure::Connection),
+                _ => {}
+            }
+            self.socket = connect(&self.camera).await?;
+            self.client.reopen(Instant::now());
+            self.send().await?;
+        }
+    }
+
+    /// Returns `failure` with what the camera answered to keep-alives, if media stopped after that.
+    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+        match self.client.refused_keep_alive() {
+            Some(refused) if failure.is_silence() => Failure::AfterKeepAlive {
+                failure: Box::new(failure),
+                refused: refused.clone(),
+            },
+            _ => failure,
+        }
     }
 
     /// Sends what waits for the camera.
@@ -83,6 +98,8 @@ impl CameraConnection {
             match tokio::time::timeout(STEP, writing).await {
                 Ok(Ok(count)) if count > 0 => self.client.advance(count),
                 Ok(Ok(_)) => return Err(Failure::HungUp),
+                // The end of the connection is read next.
+                Ok(Err(_)) if self.client.may_reopen() => return Ok(()),
                 Ok(Err(error)) => return Err(Failure::Connection(error)),
                 Err(_) => {
                     return Err(Failure::NoAnswer {
@@ -92,5 +109,24 @@ impl CameraConnection {
             }
         }
         Ok(())
+    }
+}
+
+/// Opens a TCP connection to a camera.
+async fn connect(camera: &RtspSource) -> Result<TcpStream, Failure> {
+    let (host, port) = camera.host_and_port();
+    // What was resolved and checked is what is dialled.
+    let connecting = async {
+        let addresses = camera.reach.resolve(host, port).await?;
+        TcpStream::connect(addresses.as_slice()).await
+    };
+    match tokio::time::timeout(STEP, connecting).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Failure::Forbidden(error))
+        }
+        Ok(connected) => connected.map_err(Failure::Connect),
+        Err(_) => Err(Failure::NoAnswer {
+            what: "accept the connection",
+        }),
     }
 }

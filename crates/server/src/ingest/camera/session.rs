@@ -15,7 +15,6 @@ use glassline_media::Track;
 use glassline_rtp::payload::h265;
 use glassline_rtsp::client::{Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
-use tokio::io::AsyncReadExt as _;
 
 use super::SessionEnd;
 use super::connection::{CameraConnection, Purpose};
@@ -81,7 +80,7 @@ impl<'a> CameraSession<'a> {
         loop {
             tokio::select! {
                 turned = self.turn(&mut buffer, live_since) => if let Err(failure) = turned {
-                    return SessionEnd::Failed(failure);
+                    return SessionEnd::Failed(self.connection.explained(failure));
                 },
                 () = &mut unneeded => {
                     self.leave(&mut buffer).await;
@@ -101,7 +100,7 @@ impl<'a> CameraSession<'a> {
         self.connection.client.leave(Instant::now());
         let leaving = async {
             while !self.connection.client.is_closed() && self.connection.send().await.is_ok() {
-                match self.connection.socket.read(buffer).await {
+                match self.connection.read(buffer).await {
                     Ok(count @ 1..) => self.take_bytes(&buffer[..count]),
                     _ => break,
                 }
@@ -124,13 +123,13 @@ impl<'a> CameraSession<'a> {
                 None => std::future::pending().await,
             }
         };
+        let peer = self.connection.peer;
         tokio::select! {
-            read = self.connection.socket.read(buffer) => match read {
-                Ok(0) => self.connection.client.handle_end(),
-                Ok(count) => self.take_bytes(&buffer[..count]),
-                Err(error) => return Err(Failure::Connection(error)),
+            read = self.connection.read(buffer) => match read? {
+                0 => self.connection.client.handle_end(),
+                count => self.take_bytes(&buffer[..count]),
             },
-            (datagram, end) = self.ports.receive(self.connection.peer) => {
+            (datagram, end) = self.ports.receive(peer) => {
                 if let Some(receiver) = &mut self.receiver {
                     let bytes = &self.ports.buffer()[..end];
                     receiver.take(datagram.track, datagram.is_control, bytes, Instant::now());
@@ -168,6 +167,12 @@ impl<'a> CameraSession<'a> {
                 self.playing_since = Some(now);
                 if let Some(receiver) = &mut self.receiver {
                     receiver.last_received = now;
+                }
+            }
+            Event::LeftOut { track, reason } => {
+                tracing::info!(stream = %self.stream.name(), %reason, "track of the camera left out");
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.leave_out(track, &reason)?;
                 }
             }
             // A camera is played, not published to.

@@ -1,4 +1,5 @@
 mod pipe;
+mod scripted_camera;
 
 use std::path::PathBuf;
 use std::sync::Arc;
