@@ -27,4 +27,4 @@ pub use address_validation::{AddressValidationCounters, NewcomerRates};
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
 pub use endpoint::{ClientEndpoint, DialError, ListenError};
 pub use identity::{Fingerprint, FingerprintError, Identity, IdentityError};
-pub use trust::{Trust, TrustError};
+pub use trust::{Trust, TrustError, UntrustedCertificate};

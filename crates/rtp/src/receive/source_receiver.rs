@@ -55,6 +55,11 @@ impl SourceReceiver {
         self.pipelines.get_mut(track.get())
     }
 
+    /// Returns the pipelines of all tracks, to change their state.
+    pub fn pipelines_mut(&mut self) -> impl Iterator<Item = (TrackIndex, &mut TrackPipeline)> {
+        TrackIndex::enumerate(&mut self.pipelines)
+    }
+
     /// Notes that the packets of a track come by UDP, where they overtake each other.
     pub fn come_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(pipeline) = self.pipelines.get_mut(track.get()) {

@@ -433,8 +433,8 @@ impl Client {
     }
 }
 
-/// Returns the name and password in a URL, percent-decoded.
-fn user_of(url: &Url) -> Option<User> {
+/// Returns the name and password in a URL, percent-decoded; `None` if it has no name.
+pub fn user_of(url: &Url) -> Option<User> {
     (!url.username().is_empty()).then(|| User {
         name: percent_decoded(url.username()),
         password: percent_decoded(url.password().unwrap_or_default()),

@@ -99,6 +99,7 @@ pub fn reason_for_restart(key: &str) -> &'static str {
         }
         ("rtsp", "udp" | "udp_port") => "each thread opens its UDP ports when it starts",
         ("rtsp", "tls.srtp") => "the threads agree on it with each client from their start on",
+        ("rtsp", "camera_udp_ports") => "cameras learn their ports from the server's start on",
         ("rtsp", name) if name.starts_with("multicast") => {
             "receivers know the groups, and their sockets are opened when the server starts"
         }

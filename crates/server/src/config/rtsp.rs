@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
+use crate::ingest::UdpPorts;
 use crate::tls::{FilesError, PemFiles};
 
 /// RTSP, which serves streams at `rtsp://HOST:PORT/NAME`.
@@ -34,6 +35,10 @@ pub struct Rtsp {
     /// ones.
     #[serde(deserialize_with = "even")]
     pub udp_port: u16,
+    /// UDP ports that cameras send to (`?transport=udp`), like `20000-20099`: each track takes an even port
+    /// and the next one. A source can have a range of its own (`udp_ports`). Null takes free ones.
+    #[schemars(with = "Option<String>")]
+    pub camera_udp_ports: Option<UdpPorts>,
     /// Multicast groups for clients that ask for multicast. Media is sent to a group once for all
     /// of its receivers. Null turns multicast off.
     pub multicast: Option<Multicast>,
@@ -222,6 +227,7 @@ impl Default for Rtsp {
             clients_per_address: None,
             udp: true,
             udp_port: 0,
+            camera_udp_ports: None,
             multicast: None,
             // A live frame that is later is of little use. A smaller value would punish a lost
             // packet on a long path, which takes a retransmission timeout or two.

@@ -91,11 +91,22 @@ impl<'de> Visitor<'de> for SourceEntry {
 #[schemars(rename = "Source")]
 #[serde(deny_unknown_fields)]
 pub struct SourceKeys {
-    /// `rtsp://…`, files separated by commas, `publisher`, or `demo`.
+    /// `rtsp://…`, `rtsps://…`, files separated by commas, `publisher`, or `demo`.
     source: String,
     /// Transport of a camera's packets: `tcp` or `udp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<String>,
+    /// UDP ports that a camera may send to, like `20000-20099`; `rtsp.camera_udp_ports` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udp_ports: Option<String>,
+    /// SHA-256 of the certificate that a camera at `rtsps://` must have, as 64 hexadecimal digits, in
+    /// place of one that an authority signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+    /// Whether any certificate of a camera is accepted. An attacker on the path can then see and change
+    /// everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insecure: Option<bool>,
     /// Time without packets after which a camera counts as gone, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_s: Option<f64>,
@@ -152,6 +163,9 @@ impl SourceKeys {
         let mut input = Input::parse(&self.source)?;
         let options = [
             ("transport", self.transport.clone()),
+            ("udp_ports", self.udp_ports.clone()),
+            ("sha256", self.sha256.clone()),
+            ("insecure", self.insecure.map(|it| it.to_string())),
             ("timeout_s", self.timeout_s.map(|it| it.to_string())),
             // `on_demand: false` beside an idle time turns it off.
             ("idle_s", self.idle_s.map(|it| it.to_string())),
@@ -197,7 +211,11 @@ impl fmt::Debug for SourceKeys {
 /// The form of an entry in the JSON schema.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "only its schema is used"
+)]
 pub(super) enum SourceSchema {
     Text(String),
     Keys(SourceKeys),

@@ -15,6 +15,7 @@
 mod assembler;
 mod backoff;
 mod camera;
+mod feedback;
 mod file;
 mod frame_codes;
 pub mod library;
@@ -57,11 +58,13 @@ pub(crate) use units::Units;
 pub use running::Sources;
 pub(crate) use running::{ChangeError, Prepared};
 pub(crate) use running::{Permit, spawn};
+pub(crate) use source_parts::Surroundings;
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
     Away, FileSource, Input, PlaceholderKind, RtspSource, SourceSpec, SpecError, Transport,
+    UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};

@@ -76,6 +76,14 @@ impl Reach {
             _ => Ok(allowed),
         }
     }
+
+    /// Returns whether datagrams may go to an address.
+    pub(crate) fn allows(self, ip: IpAddr) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Within(limits) => limits.check(ip).is_ok(),
+        }
+    }
 }
 
 impl AddressLimits {

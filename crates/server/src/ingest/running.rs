@@ -14,14 +14,14 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use super::shared_source::SharedSource;
 use super::source_parts::{Parts, Ready, Surroundings, prepare};
 use super::stand_in::{self, AwayContent};
-use super::{Away, FrameCodes, SourceSpec, StartError};
-use crate::runtime::{Panicked, Supervisor};
+use super::{Away, SourceSpec, StartError};
+use crate::runtime::Panicked;
 
 /// The running sources: threads of files and tasks of cameras.
 #[derive(Debug)]
 pub struct Sources {
     services: stand_in::Services,
-    codes: FrameCodes,
+    surroundings: Surroundings,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
     permit: Permit,
@@ -101,8 +101,8 @@ pub(crate) enum ChangeError {
 
 /// Makes a stream for each of `specs` and starts its source.
 ///
-/// Files are read through once before anything starts. The built-in clip enters in `codes` when its
-/// frames are captured. Sources end when `stopped` becomes true or its sender is dropped, or the
+/// Files are read through once before anything starts. The built-in clip enters in the codes of
+/// `surroundings` when its frames are captured. Sources end when `stopped` becomes true or its sender is dropped, or the
 /// result is dropped. A source for which `permit` returns a channel runs only while that says true.
 /// Needs a tokio runtime.
 ///
@@ -113,18 +113,18 @@ pub(crate) enum ChangeError {
 pub(crate) async fn spawn(
     hub: &Arc<Hub>,
     specs: Vec<SourceSpec>,
-    codes: &FrameCodes,
-    supervisor: &Arc<Supervisor>,
+    surroundings: Surroundings,
     stopped: watch::Receiver<bool>,
     permit: Permit,
 ) -> Result<Sources, StartError> {
+    let supervisor = Arc::clone(&surroundings.supervisor);
     let sources = Sources {
         services: stand_in::Services {
             hub: Arc::clone(hub),
-            supervisor: Arc::clone(supervisor),
+            supervisor: Arc::clone(&supervisor),
             encoders: Arc::new(Semaphore::new(1)),
         },
-        codes: codes.clone(),
+        surroundings,
         stopped,
         permit,
         running: Mutex::default(),
@@ -140,7 +140,7 @@ pub(crate) async fn spawn(
             return Err(StartError::Twice { name: spec.name });
         }
         let away = load_image(&spec).await?;
-        let (_, ready) = prepare(spec.clone(), supervisor).await?;
+        let (_, ready) = prepare(spec.clone(), &supervisor).await?;
         prepared.push(Prepared { spec, ready, away });
     }
     for source in prepared {
@@ -225,9 +225,9 @@ impl Sources {
         }
     }
 
-    /// Returns what watches the threads of sources.
-    pub(super) fn supervisor(&self) -> &Arc<Supervisor> {
-        &self.services.supervisor
+    /// Returns what a source needs of the server.
+    pub(super) const fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     /// Returns whether the stream `name` has a running source.
@@ -303,10 +303,7 @@ impl Sources {
             let standing_in = stand_in::run(stream, away, services, until.clone());
             running.parts.spawn(standing_in);
         }
-        let surroundings = Surroundings {
-            codes: self.codes.clone(),
-            supervisor: Arc::clone(&self.services.supervisor),
-        };
+        let surroundings = self.surroundings.clone();
         let permitted = match is_publisher {
             true => None,
             false => (self.permit.add)(&name),

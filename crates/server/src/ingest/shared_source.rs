@@ -41,34 +41,46 @@ impl SharedSource {
     async fn run_whenever_permitted(mut self, ready: Ready, mut stopped: watch::Receiver<bool>) {
         let mut ready = Some(ready);
         loop {
-            let turn = async {
-                // A dropped sender means that the server ends.
+            // A dropped sender means that the server ends.
+            let permitted = async {
                 if self.permitted.wait_for(|it| *it).await.is_err() {
                     std::future::pending::<()>().await;
                 }
-                self.run_once(ready.take()).await;
             };
             tokio::select! {
-                () = turn => {}
+                () = permitted => {}
                 _ = stopped.wait_for(|stop| *stop) => return,
+            }
+            let opened = tokio::select! {
+                opened = self.open(ready.take()) => opened,
+                _ = stopped.wait_for(|stop| *stop) => return,
+            };
+            if let Some(ready) = opened {
+                self.run_once(ready, &mut stopped).await;
             }
         }
     }
 
-    /// Runs the source while it is permitted. A source that is dropped before its end stops.
-    async fn run_once(&mut self, ready: Option<Ready>) {
-        let ready = match ready {
-            Some(ready) => ready,
-            None => match prepare(self.spec.clone(), &self.surroundings.supervisor).await {
-                Ok((_, ready)) => ready,
-                Err(error) => {
-                    tracing::warn!(%error, "source down");
-                    let detail = error.to_string();
-                    self.stream.set_state(State::Down { detail });
-                    return tokio::time::sleep(PAUSE).await;
-                }
-            },
-        };
+    /// Returns the source once it is open; `None` after a pause if it cannot be opened.
+    async fn open(&self, ready: Option<Ready>) -> Option<Ready> {
+        if ready.is_some() {
+            return ready;
+        }
+        match prepare(self.spec.clone(), &self.surroundings.supervisor).await {
+            Ok((_, ready)) => Some(ready),
+            Err(error) => {
+                tracing::warn!(%error, "source down");
+                let detail = error.to_string();
+                self.stream.set_state(State::Down { detail });
+                tokio::time::sleep(PAUSE).await;
+                None
+            }
+        }
+    }
+
+    /// Runs the source while it is permitted and the server goes on, and waits until it has ended: a
+    /// camera is told goodbye.
+    async fn run_once(&mut self, ready: Ready, server_stopped: &mut watch::Receiver<bool>) {
         let (stop, stopped) = watch::channel(false);
         let mut running = Parts::default();
         let stream = Arc::clone(&self.stream);
@@ -78,7 +90,10 @@ impl SharedSource {
             tracing::error!(%error, "cannot start a thread for a source");
             return tokio::time::sleep(PAUSE).await;
         }
-        let _ = self.permitted.wait_for(|it| !*it).await;
+        tokio::select! {
+            _ = self.permitted.wait_for(|it| !*it) => {}
+            _ = server_stopped.wait_for(|stop| *stop) => {}
+        }
         drop(stop);
         running.wait().await;
         if !self.stream.is_published() {

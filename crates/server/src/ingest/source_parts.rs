@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
-use super::{FrameCodes, Input, RtspSource, SourceSpec, StartError, camera};
+use super::{FrameCodes, Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 
 /// The tasks and the thread of one source.
@@ -21,9 +21,11 @@ pub(super) struct Parts {
 
 /// What a source needs of the server while it runs.
 #[derive(Clone, Debug)]
-pub(super) struct Surroundings {
-    pub(super) codes: FrameCodes,
-    pub(super) supervisor: Arc<Supervisor>,
+pub(crate) struct Surroundings {
+    pub(crate) codes: FrameCodes,
+    pub(crate) supervisor: Arc<Supervisor>,
+    /// The UDP ports that cameras may take; `None` for any.
+    pub(crate) udp_ports: Option<UdpPorts>,
 }
 
 /// A source that can be started.
@@ -48,7 +50,11 @@ impl Parts {
         surroundings: Surroundings,
         stopped: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
-        let Surroundings { codes, supervisor } = surroundings;
+        let Surroundings {
+            codes,
+            supervisor,
+            udp_ports,
+        } = surroundings;
         match source {
             // The source has a thread of its own, not one of tokio's, because it runs until the
             // server stops.
@@ -79,6 +85,7 @@ impl Parts {
             Ready::Rtsp(camera) => {
                 let life = camera::Life {
                     supervisor,
+                    udp_ports,
                     stopped,
                 };
                 let pulling = camera::run(*camera, stream, life);

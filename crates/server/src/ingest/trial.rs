@@ -7,8 +7,8 @@ use glassline_hub::{Hub, Limits, State};
 use glassline_media::Track;
 use tokio::sync::watch;
 
+use super::source_parts::Surroundings;
 use super::{FrameCodes, Input, Permit, SourceSpec, Sources, StartError, spawn};
-use crate::runtime::Supervisor;
 
 /// Interval at which the source is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -58,7 +58,13 @@ impl Sources {
     ) -> Result<Tried, TrialError> {
         let name = glassline_hub::StreamName::parse("trial").expect("a valid name");
         let hub = Arc::new(Hub::new(Limits::default()));
-        try_source(SourceSpec { name, input }, hub, self.supervisor(), patience).await
+        try_source(
+            SourceSpec { name, input },
+            hub,
+            self.surroundings(),
+            patience,
+        )
+        .await
     }
 }
 
@@ -70,7 +76,7 @@ impl Sources {
 pub(crate) async fn try_source(
     spec: SourceSpec,
     hub: Arc<Hub>,
-    supervisor: &Arc<Supervisor>,
+    surroundings: &Surroundings,
     patience: Duration,
 ) -> Result<Tried, TrialError> {
     if matches!(spec.input, Input::Publisher(_)) {
@@ -78,16 +84,12 @@ pub(crate) async fn try_source(
     }
     let (name, input) = (spec.name.clone(), spec.input.to_string());
     let (stop, stopped) = watch::channel(false);
-    let codes = FrameCodes::default();
-    let sources = spawn(
-        &hub,
-        vec![spec],
-        &codes,
-        supervisor,
-        stopped,
-        Permit::default(),
-    )
-    .await?;
+    // What is tried is no stream whose frames somebody measures.
+    let surroundings = Surroundings {
+        codes: FrameCodes::default(),
+        ..surroundings.clone()
+    };
+    let sources = spawn(&hub, vec![spec], surroundings, stopped, Permit::default()).await?;
     // A source on demand comes, too.
     let demand = hub.stream(name.as_str()).map(|stream| stream.demand());
     let looking = async {

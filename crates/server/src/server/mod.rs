@@ -138,8 +138,11 @@ impl Server {
         let sources = ingest::spawn(
             &hub,
             specs.clone(),
-            &codes,
-            &supervisor,
+            ingest::Surroundings {
+                codes: codes.clone(),
+                supervisor: Arc::clone(&supervisor),
+                udp_ports: config.rtsp.camera_udp_ports,
+            },
             stopped.clone(),
             in_cluster::permit(member.as_ref()),
         );

@@ -14,7 +14,7 @@ use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
 use crate::auth::{self, TRIED_STREAM};
 use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
-use crate::ingest::{self, SourceSpec};
+use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::runtime::Supervisor;
 
 /// Time that a camera or an authority has to answer.
@@ -100,15 +100,19 @@ pub async fn try_sources(config: &Config, patience: Duration) -> Result<Vec<Trie
     if config.sources.is_empty() {
         return Ok(Vec::new());
     }
-    let supervisor = Supervisor::start()?;
+    let surroundings = ingest::Surroundings {
+        codes: FrameCodes::default(),
+        supervisor: Supervisor::start()?,
+        udp_ports: config.rtsp.camera_udp_ports,
+    };
     let mut tried = Vec::new();
     let hub = Arc::new(Hub::new(config.limits.hub()));
     let sources: Vec<_> = config
         .specs()
         .into_iter()
         .map(|spec| {
-            let (hub, supervisor) = (Arc::clone(&hub), Arc::clone(&supervisor));
-            tokio::spawn(source(spec, hub, supervisor, patience))
+            let (hub, surroundings) = (Arc::clone(&hub), surroundings.clone());
+            tokio::spawn(source(spec, hub, surroundings, patience))
         })
         .collect();
     for source in sources {
@@ -286,12 +290,12 @@ pub async fn advertised_ips(
 async fn source(
     spec: SourceSpec,
     hub: Arc<Hub>,
-    supervisor: Arc<Supervisor>,
+    surroundings: ingest::Surroundings,
     patience: Duration,
 ) -> Tried {
     let key = format!("sources.{}", spec.name);
     let text = spec.input.to_string();
-    let outcome = match ingest::try_source(spec, hub, &supervisor, patience).await {
+    let outcome = match ingest::try_source(spec, hub, &surroundings, patience).await {
         Ok(ingest::Tried::Plays(_)) => Ok(format!("{text} plays")),
         Ok(ingest::Tried::AwaitsPublisher) => Ok("waits for a publisher".to_owned()),
         Err(error) => Err(Fault {

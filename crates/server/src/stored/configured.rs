@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use glassline_hub::StreamName;
 
 use super::{NamedSource, StoredError, StoredSources};
@@ -113,21 +114,31 @@ impl StoredSources {
         differences: &Differences,
         prepared: Vec<Prepared>,
     ) -> Result<(), ChangeError> {
+        // All end at the same time: each camera may take a second for its goodbye.
         for name in &differences.removed {
             self.configured().remove(name);
             self.loudspeakers.set(name, None);
-            self.running.remove(name).await;
+        }
+        let removing = differences.removed.iter();
+        join_all(removing.map(|name| self.running.remove(name))).await;
+        for name in &differences.removed {
             self.run_stored(name).await;
         }
-        for source in prepared {
+        let replacing = prepared.into_iter().map(async |source| {
             let spec = source.spec().clone();
             self.configured().remove(&spec.name);
-            self.running.replace(source).await?;
-            self.loudspeakers.set(&spec.name, Some(&spec.input));
-            if let Some(stored) = self.lock().get_mut(&spec.name) {
-                stored.problem = Some(StoredError::Configured(spec.name.clone()).to_string());
+            let replaced = self.running.replace(source).await;
+            if replaced.is_ok() {
+                self.loudspeakers.set(&spec.name, Some(&spec.input));
+                if let Some(stored) = self.lock().get_mut(&spec.name) {
+                    stored.problem = Some(StoredError::Configured(spec.name.clone()).to_string());
+                }
+                self.configured().insert(spec.name, spec.input);
             }
-            self.configured().insert(spec.name, spec.input);
+            replaced
+        });
+        for replaced in join_all(replacing).await {
+            replaced?;
         }
         Ok(())
     }

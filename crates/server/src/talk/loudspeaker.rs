@@ -1,6 +1,6 @@
 //! The session with one camera that receives a voice.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_hub::StreamName;
 use glassline_media::{Ssrc, TrackIndex};
@@ -15,9 +15,6 @@ use crate::ingest::{CameraConnection, CameraFailure, Purpose, RtspSource};
 
 /// Status of a camera without back channel (RFC 2326 §7.1.1, option not supported).
 const OPTION_NOT_SUPPORTED: u16 = 551;
-
-/// Longest time for the end of a session.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Size of the buffer for what a camera sends: responses, and reports that are not read.
 const READ_BYTES: usize = 16 << 10;
@@ -84,7 +81,12 @@ impl Loudspeaker {
                             buffer,
                         });
                     }
-                    Event::Closed(reason) => return Err(refused(reason, &stream)),
+                    Event::Closed(Closed::Redirected { location }) => {
+                        let followed = connection.follow(camera, &location).await;
+                        followed.map_err(failed)?;
+                        choice = None;
+                    }
+                    Event::Closed(reason) => return Err(refused(&connection, reason, &stream)),
                 }
             }
         }
@@ -189,25 +191,14 @@ impl Loudspeaker {
                 turned = exchange(&mut self.connection, &mut self.buffer) => turned?,
             }
             if let Some(Event::Closed(reason)) = self.connection.client.poll_event() {
-                return Err(CameraFailure::of(reason));
+                return Err(self.connection.failure(reason));
             }
         }
     }
 
-    /// Ends the session with TEARDOWN, for whose response the camera has a second.
+    /// Ends the session with TEARDOWN.
     pub(crate) async fn leave(mut self) {
-        self.connection.client.leave(Instant::now());
-        let leaving = async {
-            while !self.connection.client.is_closed() {
-                if exchange(&mut self.connection, &mut self.buffer)
-                    .await
-                    .is_err()
-                {
-                    break;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(FAREWELL, leaving).await;
+        self.connection.leave().await;
     }
 }
 
@@ -270,7 +261,7 @@ fn choose(description: &Description, stream: &StreamName) -> Result<Choice, Talk
 }
 
 /// Returns why a camera refused to be talked at.
-fn refused(reason: Closed, stream: &StreamName) -> TalkError {
+fn refused(connection: &CameraConnection, reason: Closed, stream: &StreamName) -> TalkError {
     match reason {
         Closed::Refused { status, .. } if status.0 == OPTION_NOT_SUPPORTED => {
             TalkError::NoBackChannel(stream.clone())
@@ -278,7 +269,7 @@ fn refused(reason: Closed, stream: &StreamName) -> TalkError {
         Closed::NothingToPlay => TalkError::NoBackChannel(stream.clone()),
         reason => TalkError::Camera {
             stream: stream.clone(),
-            failure: CameraFailure::of(reason),
+            failure: connection.failure(reason),
         },
     }
 }

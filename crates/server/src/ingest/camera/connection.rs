@@ -2,17 +2,25 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_rtsp::auth::User;
-use glassline_rtsp::client::{Client, Config};
+use glassline_rtsp::client::{Client, Closed, Config};
 use glassline_rtsp::message::Limits;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, STEP};
+use super::route::Route;
+use super::socket::CameraSocket;
 use crate::ingest::RtspSource;
+
+/// Longest time for the end of a session. A camera that never answers does not delay the end of the
+/// server, or the source that follows.
+const FAREWELL: Duration = Duration::from_millis(900);
+
+/// Size of the buffer for what a camera still sends while the server leaves.
+const READ_BYTES: usize = 16 << 10;
 
 /// What a connection to a camera is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,25 +34,63 @@ pub(crate) enum Purpose {
 /// A connection to a camera, and the state of its RTSP session.
 #[derive(Debug)]
 pub(crate) struct CameraConnection {
-    pub(crate) socket: TcpStream,
+    socket: CameraSocket,
     /// IP address of the camera.
     pub(crate) peer: IpAddr,
+    /// IP address of the server on the connection.
+    pub(crate) local: IpAddr,
     pub(crate) client: Client,
     camera: RtspSource,
+    purpose: Purpose,
+    route: Route,
 }
 
 impl CameraConnection {
     /// Connects to `camera` and sends the first request.
     pub(crate) async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
-        let socket = connect(camera).await?;
-        let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
-        let mut config = Config::new(camera.url.clone(), rand::random());
-        if camera.user.is_some() || camera.password.is_some() {
-            config.user = Some(User {
-                name: camera.user.clone().unwrap_or_default(),
-                password: camera.password.clone().unwrap_or_default(),
-            });
+        Self::dial(camera, purpose, Route::new(camera)).await
+    }
+
+    /// Follows a redirection to `location`: ends the session, and begins one there. The rules for the
+    /// addresses of the source are those for the target. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// Returns why the redirection is not followed, or the failure of the target.
+    pub(crate) async fn follow(
+        &mut self,
+        camera: &RtspSource,
+        location: &str,
+    ) -> Result<(), Failure> {
+        let route = self.route.to(camera, location)?;
+        let target = route.target();
+        tracing::info!(%camera, target, "the camera redirects");
+        self.leave().await;
+        let dialed = Self::dial(camera, self.purpose, route).await;
+        *self = dialed.map_err(|failure| failure.at_target(target))?;
+        Ok(())
+    }
+
+    /// Returns `failure` of the session with the URL that the camera redirected to, if it did.
+    pub(crate) fn located(&self, failure: Failure) -> Failure {
+        match self.route.is_redirected() {
+            true => failure.at_target(self.route.target()),
+            false => failure,
         }
+    }
+
+    /// Returns the failure that the end of the RTSP session is.
+    pub(crate) fn failure(&self, reason: Closed) -> Failure {
+        let withheld = match reason {
+            Closed::CredentialsMissing => self.route.withheld(),
+            _ => None,
+        };
+        withheld.unwrap_or_else(|| Failure::of(reason))
+    }
+
+    async fn dial(camera: &RtspSource, purpose: Purpose, route: Route) -> Result<Self, Failure> {
+        let (socket, peer, local) = connect(camera, &route).await?;
+        let mut config = Config::new(route.url.clone(), rand::random());
+        config.user.clone_from(&route.user);
         concat!("glassline/", env!("CARGO_PKG_VERSION")).clone_into(&mut config.user_agent);
         config.response_timeout = STEP;
         config.limits = Limits {
@@ -57,8 +103,11 @@ impl CameraConnection {
         Ok(Self {
             socket,
             peer,
+            local,
             client,
             camera: camera.clone(),
+            purpose,
+            route,
         })
     }
 
@@ -74,7 +123,7 @@ impl CameraConnection {
                 ended if !self.client.may_reopen() => return ended.map_err(Failure::Connection),
                 _ => {}
             }
-            self.socket = connect(&self.camera).await?;
+            (self.socket, self.peer, self.local) = connect(&self.camera, &self.route).await?;
             self.client.reopen(Instant::now());
             self.send().await?;
         }
@@ -91,7 +140,7 @@ impl CameraConnection {
         }
     }
 
-    /// Sends what waits for the camera.
+    /// Sends what waits for the camera. May be dropped while it waits.
     pub(crate) async fn send(&mut self) -> Result<(), Failure> {
         while !self.client.output().is_empty() {
             let writing = self.socket.write(self.client.output());
@@ -101,32 +150,69 @@ impl CameraConnection {
                 // The end of the connection is read next.
                 Ok(Err(_)) if self.client.may_reopen() => return Ok(()),
                 Ok(Err(error)) => return Err(Failure::Connection(error)),
-                Err(_) => {
-                    return Err(Failure::NoAnswer {
-                        what: "read a request",
-                    });
-                }
+                Err(_) => return Err(Failure::UNREAD),
             }
         }
-        Ok(())
+        match tokio::time::timeout(STEP, self.socket.flush()).await {
+            Ok(flushed) => flushed.map_err(Failure::Connection),
+            Err(_) => Err(Failure::UNREAD),
+        }
+    }
+
+    /// Ends the session with TEARDOWN, and waits for the response, or until the time for that is over.
+    /// What else the camera sends is dropped.
+    pub(crate) async fn leave(&mut self) {
+        self.client.leave(Instant::now());
+        let leaving = async {
+            let mut buffer = vec![0; READ_BYTES];
+            while self.send().await.is_ok() && !self.client.is_closed() {
+                match self.read(&mut buffer).await {
+                    Ok(count @ 1..) => {
+                        let now = Instant::now();
+                        self.client.handle_data(now, &buffer[..count], |_| {});
+                    }
+                    _ => break,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, leaving).await;
     }
 }
 
-/// Opens a TCP connection to a camera.
-async fn connect(camera: &RtspSource) -> Result<TcpStream, Failure> {
-    let (host, port) = camera.host_and_port();
+/// Opens a connection to where `route` leads. Returns the addresses of the camera and of the server,
+/// too.
+async fn connect(
+    camera: &RtspSource,
+    route: &Route,
+) -> Result<(CameraSocket, IpAddr, IpAddr), Failure> {
+    let (host, port) = RtspSource::host_and_port_of(&route.url);
     // What was resolved and checked is what is dialled.
     let connecting = async {
         let addresses = camera.reach.resolve(host, port).await?;
         TcpStream::connect(addresses.as_slice()).await
     };
-    match tokio::time::timeout(STEP, connecting).await {
+    let socket = match tokio::time::timeout(STEP, connecting).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(Failure::Forbidden(error))
+            return Err(Failure::Forbidden(error));
         }
-        Ok(connected) => connected.map_err(Failure::Connect),
-        Err(_) => Err(Failure::NoAnswer {
-            what: "accept the connection",
-        }),
-    }
+        Ok(connected) => connected.map_err(Failure::Connect)?,
+        Err(_) => {
+            return Err(Failure::NoAnswer {
+                what: "accept the connection",
+            });
+        }
+    };
+    let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
+    let local = socket.local_addr().map_err(Failure::Connect)?.ip();
+    let socket = match route.url.scheme() {
+        "rtsps" => {
+            let securing = CameraSocket::secure(socket, host, &camera.trust);
+            let secured = tokio::time::timeout(STEP, securing).await;
+            secured.unwrap_or(Err(Failure::NoAnswer {
+                what: "complete the TLS handshake",
+            }))?
+        }
+        _ => CameraSocket::Plain(socket),
+    };
+    Ok((socket, peer, local))
 }

@@ -6,6 +6,7 @@ use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::client::{Closed, RefusedKeepAlive};
 
 use super::limits::{KEYFRAME, STEP};
+use super::senders::Stranger;
 use crate::ingest::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
 
 /// Most characters of an error that a camera's text may take.
@@ -43,8 +44,30 @@ pub(crate) enum Failure {
     #[error("the camera offers no media that this server can carry: {offered}")]
     NothingUsable { offered: String },
     /// The connection is open, but no packets arrive.
-    #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
-    Silent { timeout: Duration },
+    #[error("no packet from the camera for {} s{}", timeout.as_secs_f64(), but(*.stranger))]
+    Silent {
+        timeout: Duration,
+        /// Who sent datagrams that were not taken.
+        stranger: Option<Stranger>,
+    },
+    /// A redirection of the camera is not followed.
+    #[error("{0}")]
+    Redirection(String),
+    /// The URL that the camera redirected to asks for credentials, which are not for it.
+    #[error(
+        "it asks for a user and a password, and those of the source go neither to another host nor from \
+         rtsps:// to rtsp://; give the source {target}"
+    )]
+    Withheld { target: String },
+    /// The URL that the camera redirected to fails.
+    #[error("redirected to {target}: {failure}")]
+    Redirected { target: String, failure: Box<Self> },
+    /// The camera's certificate is not trusted.
+    #[error("{0}")]
+    Tls(String),
+    /// The TLS handshake failed for another reason than the certificate.
+    #[error("no TLS with the camera: {0}; a camera without TLS is rtsp://…")]
+    Handshake(String),
     /// Media stopped after the camera had refused keep-alives.
     #[error("{failure}, after the camera {refused}")]
     AfterKeepAlive {
@@ -74,9 +97,29 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The camera takes nothing of what is sent.
+    pub(super) const UNREAD: Self = Self::NoAnswer {
+        what: "read a request",
+    };
+
+    /// Returns the failure as that of `target`, to which the camera redirected.
+    pub(super) fn at_target(self, target: String) -> Self {
+        match self {
+            // A redirection that is not followed has its URLs in it.
+            Self::Redirection(_) | Self::Redirected { .. } => self,
+            other => Self::Redirected {
+                target,
+                failure: Box::new(other),
+            },
+        }
+    }
+
     /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self, Self::Refused | Self::Forbidden(_))
+        match self {
+            Self::Redirected { failure, .. } => failure.is_lasting(),
+            other => matches!(other, Self::Refused | Self::Forbidden(_) | Self::Tls(_)),
+        }
     }
 
     /// Returns whether the camera stopped sending, by its own will or because it is gone.
@@ -98,6 +141,23 @@ impl Failure {
                 let text = format!("the camera: {other}");
                 Self::Rtsp(text.chars().take(REASON_CHARS_MAX).collect())
             }
+        }
+    }
+}
+
+/// Says who sends datagrams that are not taken.
+fn but(stranger: Option<Stranger>) -> String {
+    match stranger {
+        None => String::new(),
+        Some(Stranger::Unnamed { from, named }) => format!(
+            "; datagrams of {from} were not taken, because the camera named {named} as their source"
+        ),
+        Some(Stranger::OtherFormat { from }) => format!(
+            "; datagrams of {from} were not taken, because they have another payload type or SSRC than \
+             the camera said"
+        ),
+        Some(Stranger::Second { from, first }) => {
+            format!("; datagrams of {from} were not taken, because the stream came from {first}")
         }
     }
 }
@@ -135,6 +195,7 @@ mod tests {
         let silent = Failure::AfterKeepAlive {
             failure: Box::new(Failure::Silent {
                 timeout: Duration::from_secs(5),
+                stranger: None,
             }),
             refused: RefusedKeepAlive {
                 method: Method::Options,

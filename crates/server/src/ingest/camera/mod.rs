@@ -11,10 +11,14 @@
 mod connection;
 mod failure;
 mod limits;
+mod line;
 mod on_demand;
 mod ports;
 mod receiver;
+mod route;
+mod senders;
 mod session;
+mod socket;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,12 +26,14 @@ use std::time::{Duration, Instant};
 use glassline_hub::{State, Stream};
 use tokio::sync::watch;
 
-use super::RtspSource;
 use super::backoff::Backoff;
+use super::{RtspSource, UdpPorts};
 use crate::runtime::{Heartbeat, Part, Supervisor};
 pub(crate) use connection::{CameraConnection, Purpose};
 pub(crate) use failure::Failure;
+use line::Line;
 use on_demand::OnDemand;
+use session::Assignment;
 
 /// Time of publishing after which a session counts as working, so that the next pause is short
 /// again. A camera that answers and then sends nothing usable is not called more often for that.
@@ -43,6 +49,8 @@ const BEAT: Duration = Duration::from_millis(500);
 /// What keeps the task of a camera running, and ends it.
 pub(super) struct Life {
     pub(super) supervisor: Arc<Supervisor>,
+    /// The UDP ports that cameras may take; `None` for any.
+    pub(super) udp_ports: Option<UdpPorts>,
     pub(super) stopped: watch::Receiver<bool>,
 }
 
@@ -67,22 +75,32 @@ pub(super) fn run(
     async move {
         let Life {
             supervisor,
+            udp_ports,
             mut stopped,
         } = life;
+        let assignment = Assignment {
+            camera: &camera,
+            stream: &stream,
+            udp_ports,
+        };
+        let mut line = None;
         tokio::select! {
-            never = pull_while_needed(&camera, &stream, &supervisor) => never,
+            never = pull_while_needed(assignment, &mut line, &supervisor) => never,
             // A dropped sender means that the server ends.
             _ = stopped.wait_for(|stop| *stop) => {}
         }
+        part(&mut line, &supervisor).await;
     }
 }
 
-/// Connects to `camera` again and again, whenever `stream` is needed.
+/// Connects to a camera again and again, whenever its stream is needed. `line` is the connection that the
+/// camera has not been told the end of.
 async fn pull_while_needed(
-    camera: &RtspSource,
-    stream: &Arc<Stream>,
+    assignment: Assignment<'_>,
+    line: &mut Option<Line>,
     supervisor: &Arc<Supervisor>,
 ) -> ! {
+    let Assignment { camera, stream, .. } = assignment;
     let on_demand = OnDemand::new(stream, camera.on_demand);
     let mut backoff = Backoff::new();
     let mut next_attempt = Instant::now();
@@ -93,7 +111,7 @@ async fn pull_while_needed(
         let mut live_since = None;
         let pulling = async {
             tokio::time::sleep_until(next_attempt.into()).await;
-            session::pull(camera, stream, &on_demand, &mut live_since).await
+            session::pull(assignment, line, &on_demand, &mut live_since).await
         };
         // A camera whose data makes the server panic is down, like one that is broken.
         let pulling = async {
@@ -106,6 +124,7 @@ async fn pull_while_needed(
         let (detail, is_lasting) = match pulled {
             Ok(SessionEnd::Unneeded) => {
                 tracing::info!(stream = %stream.name(), %camera, "nobody watches: camera left");
+                part(line, supervisor).await;
                 backoff.reset();
                 continue;
             }
@@ -128,6 +147,16 @@ async fn pull_while_needed(
             backoff.pause()
         };
         next_attempt = Instant::now() + pause;
+        part(line, supervisor).await;
+    }
+}
+
+/// Tells the camera goodbye, if it is connected. May be dropped, and begun anew.
+async fn part(line: &mut Option<Line>, supervisor: &Supervisor) {
+    if let Some(leaving) = line {
+        // What the camera sends meanwhile is read like everything else of it.
+        let _ = supervisor.catch_task(Part::Source, leaving.leave()).await;
+        *line = None;
     }
 }
 

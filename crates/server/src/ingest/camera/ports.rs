@@ -4,11 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 use glassline_media::TrackIndex;
-use glassline_net::Options;
+use glassline_net::{BindError, Options};
+use glassline_rtsp::transport::Transport;
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
-/// Attempts to find an even port whose neighbor is free, too.
+use super::senders::{Senders, Stranger};
+use crate::ingest::{Reach, UdpPorts};
+
+/// Attempts to find an even port whose neighbor is free, too, among all ports.
 const ATTEMPTS: usize = 64;
 
 /// Longest datagram that is read, in bytes.
@@ -22,8 +26,26 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// RTCP (RFC 3550 §11). There are none if packets come within the connection.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    tracks: Vec<(TrackIndex, [UdpSocket; 2])>,
+    /// The ports that may be taken; `None` for any.
+    range: Option<UdpPorts>,
+    /// Where datagrams may be sent to.
+    reach: Reach,
+    tracks: Vec<TrackPorts>,
     buffer: Vec<u8>,
+}
+
+/// The ports of one track.
+#[derive(Debug)]
+struct TrackPorts {
+    /// Index of the track in the camera's description.
+    track: TrackIndex,
+    payload_types: Vec<u8>,
+    media: UdpSocket,
+    control: UdpSocket,
+    /// Who sends; `None` before the response to SETUP, and nothing is taken before.
+    senders: Option<Senders>,
+    /// The camera's ports, as far as it names them.
+    server: Option<(u16, u16)>,
 }
 
 /// Where a datagram arrived.
@@ -35,66 +57,95 @@ pub(super) struct Datagram {
 }
 
 impl Ports {
-    /// Binds the ports of a track at `local`, and returns their numbers.
-    pub(super) fn bind(&mut self, track: TrackIndex, local: IpAddr) -> io::Result<(u16, u16)> {
-        self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
-        let mut failure = None;
-        for _ in 0..ATTEMPTS {
-            let first = open(local, 0)?;
-            let port = first.local_addr()?.port();
-            // The neighbor below an odd port makes a pair as well.
-            let second = match open(local, port ^ 1) {
-                Ok(second) => second,
-                Err(error) => {
-                    failure = Some(error);
-                    continue;
-                }
-            };
-            let pair = match port.is_multiple_of(2) {
-                true => [first, second],
-                false => [second, first],
-            };
-            let [media, control] = pair;
-            let numbers = (media.local_addr()?.port(), control.local_addr()?.port());
-            self.tracks
-                .push((track, [into_tokio(media)?, into_tokio(control)?]));
-            return Ok(numbers);
+    /// Creates the ports of a session; none is open yet.
+    pub(super) fn new(range: Option<UdpPorts>, reach: Reach) -> Self {
+        Self {
+            range,
+            reach,
+            ..Self::default()
         }
-        Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
     }
 
-    /// Sends a datagram to each of the camera's ports of a track, so that firewalls and NATs on the
-    /// way let the answers pass.
-    pub(super) fn open_path(&self, track: TrackIndex, camera: IpAddr, server: (u16, u16)) {
-        let of_track = self.tracks.iter().find(|(of, _)| *of == track);
-        let Some((_, [media, control])) = of_track else {
+    /// Binds the ports of a track with these payload types at `local`, and returns their numbers.
+    pub(super) fn bind(
+        &mut self,
+        track: TrackIndex,
+        local: IpAddr,
+        payload_types: Vec<u8>,
+    ) -> io::Result<(u16, u16)> {
+        self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
+        let [media, control] = match self.range {
+            Some(range) => pair_within(range, local)?,
+            None => any_pair(local)?,
+        };
+        let numbers = (media.local_addr()?.port(), control.local_addr()?.port());
+        self.tracks.push(TrackPorts {
+            track,
+            payload_types,
+            media: into_tokio(media)?,
+            control: into_tokio(control)?,
+            senders: None,
+            server: None,
+        });
+        Ok(numbers)
+    }
+
+    /// Closes all ports.
+    pub(super) fn close(&mut self) {
+        self.tracks.clear();
+    }
+
+    /// Begins to take what `camera` sends for a track, whose `transport` is in the response to SETUP.
+    /// Sends a datagram to each of the ports that it names, so that firewalls and NATs on the way let the
+    /// packets pass.
+    pub(super) fn expect(&mut self, track: TrackIndex, camera: IpAddr, transport: &Transport) {
+        let Some(ports) = self.tracks.iter_mut().find(|it| it.track == track) else {
+            return;
+        };
+        let source = transport.source.as_deref();
+        let named = source.and_then(|source| source.parse().ok());
+        let payload_types = std::mem::take(&mut ports.payload_types);
+        let senders = Senders::new(camera, named, transport.ssrc, payload_types);
+        ports.senders = Some(senders);
+        ports.server = transport.server_port;
+        let Some((media, control)) = transport.server_port else {
             return;
         };
         // An empty RTP packet and an empty receiver report. Losing them does no harm where nothing
         // stands in the way.
         let rtp = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let report = [0x80, 201, 0, 1, 0, 0, 0, 0];
-        let _ = media.try_send_to(&rtp, SocketAddr::new(camera, server.0));
-        let _ = control.try_send_to(&report, SocketAddr::new(camera, server.1));
+        let named = named.filter(|ip| *ip != camera && self.reach.allows(*ip));
+        for host in [Some(camera), named].into_iter().flatten() {
+            let _ = ports.media.try_send_to(&rtp, SocketAddr::new(host, media));
+            let to = SocketAddr::new(host, control);
+            let _ = ports.control.try_send_to(&report, to);
+        }
     }
 
-    /// Waits for a datagram from `camera`; returns its length, too. Never returns without ports.
-    pub(super) async fn receive(&mut self, camera: IpAddr) -> (Datagram, usize) {
-        let Self { tracks, buffer } = self;
+    /// Waits for a datagram of the camera; returns its length, too. Never returns without ports.
+    pub(super) async fn receive(&mut self) -> (Datagram, usize) {
+        let Self { tracks, buffer, .. } = self;
         poll_fn(|context| {
-            for (track, sockets) in tracks.iter() {
-                for (is_control, socket) in [false, true].into_iter().zip(sockets) {
+            for ports in tracks.iter_mut() {
+                let sockets = [(false, &ports.media), (true, &ports.control)];
+                for (is_control, socket) in sockets {
                     loop {
                         let mut space = ReadBuf::new(buffer);
-                        match socket.poll_recv_from(context, &mut space) {
-                            Poll::Ready(Ok(from)) if from.ip() == camera => {
-                                let track = *track;
-                                let length = space.filled().len();
-                                return Poll::Ready((Datagram { track, is_control }, length));
-                            }
-                            // A stranger's datagram, or word of a port that is closed.
-                            Poll::Ready(_) => {}
+                        let from = match socket.poll_recv_from(context, &mut space) {
+                            Poll::Ready(Ok(from)) => from,
+                            // Word of a port that is closed.
+                            Poll::Ready(Err(_)) => continue,
                             Poll::Pending => break,
+                        };
+                        let bytes = space.filled();
+                        let is_taken = ports.senders.as_mut().is_some_and(|it| match is_control {
+                            true => it.takes_control(from, bytes),
+                            false => it.takes_media(from, bytes),
+                        });
+                        if is_taken {
+                            let track = ports.track;
+                            return Poll::Ready((Datagram { track, is_control }, bytes.len()));
                         }
                     }
                 }
@@ -108,18 +159,75 @@ impl Ports {
     pub(super) fn buffer(&self) -> &[u8] {
         &self.buffer
     }
+
+    /// Sends an RTCP packet to the sender of a track, unless no address of it is known.
+    pub(super) fn report(&self, track: TrackIndex, packet: &[u8]) {
+        let ports = self.tracks.iter().find(|it| it.track == track);
+        let Some((ports, senders)) = ports.and_then(|it| Some((it, it.senders.as_ref()?))) else {
+            return;
+        };
+        let to = senders.report_to(ports.server);
+        if let Some(to) = to.filter(|to| self.reach.allows(to.ip())) {
+            let _ = ports.control.try_send_to(packet, to);
+        }
+    }
+
+    /// Returns the latest sender of media that was not taken.
+    pub(super) fn stranger(&self) -> Option<Stranger> {
+        let senders = self.tracks.iter().filter_map(|it| it.senders.as_ref());
+        senders.filter_map(Senders::stranger).next()
+    }
+}
+
+/// Opens an even port and the next one, among all ports.
+fn any_pair(local: IpAddr) -> io::Result<[std::net::UdpSocket; 2]> {
+    let mut failure = None;
+    for _ in 0..ATTEMPTS {
+        let first = open(local, 0).map_err(|error| named(&error))?;
+        let port = first.local_addr()?.port();
+        // The neighbor below an odd port makes a pair as well.
+        match open(local, port ^ 1) {
+            Ok(second) if port.is_multiple_of(2) => return Ok([first, second]),
+            Ok(second) => return Ok([second, first]),
+            Err(error) => failure = Some(named(&error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
+}
+
+/// Opens a pair of ports within `range`. The search begins anywhere, because late packets of an earlier
+/// session may still come to its ports.
+fn pair_within(range: UdpPorts, local: IpAddr) -> io::Result<[std::net::UdpSocket; 2]> {
+    let mut pairs: Vec<_> = range.pairs().collect();
+    let start = rand::random_range(0..pairs.len().max(1));
+    pairs.rotate_left(start);
+    for (media, control) in pairs {
+        let pair = open(local, media).and_then(|it| Ok([it, open(local, control)?]));
+        match pair {
+            Ok(pair) => return Ok(pair),
+            Err(BindError::InUse(_)) => {}
+            Err(error) => return Err(named(&error)),
+        }
+    }
+    Err(io::Error::other(format!(
+        "all pairs of ports of {range} are in use: make the range larger (`udp_ports` of the source, or \
+         `rtsp.camera_udp_ports`)"
+    )))
 }
 
 /// Opens a port; any free one if `port` is 0. It is not known yet whether it will be one for media.
-fn open(local: IpAddr, port: u16) -> io::Result<std::net::UdpSocket> {
+fn open(local: IpAddr, port: u16) -> Result<std::net::UdpSocket, BindError> {
     let options = Options {
         receive_buffer: Some(RECEIVE_BUFFER_BYTES),
         segmentation: false,
         ..Options::default()
     };
-    let socket = glassline_net::UdpSocket::bind(SocketAddr::new(local, port), &options);
-    let socket = socket.map_err(|error| io::Error::other(error.to_string()))?;
+    let socket = glassline_net::UdpSocket::bind(SocketAddr::new(local, port), &options)?;
     Ok(socket.into_std())
+}
+
+fn named(error: &BindError) -> io::Error {
+    io::Error::other(error.to_string())
 }
 
 fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
@@ -151,14 +259,17 @@ mod tests {
         // packets have room.
         const PACKETS: usize = 150;
         let mut ports = Ports::default();
-        let (port, _) = ports.bind(TrackIndex(0), LOCAL).expect("a pair");
+        let (port, _) = ports.bind(TrackIndex(0), LOCAL, vec![7]).expect("a pair");
+        ports.expect(TrackIndex(0), LOCAL, &Transport::udp((0, 0)));
         let (camera, _) = socket();
+        let mut packet = [7; 1200];
+        packet[0] = 0x80;
         for _ in 0..PACKETS {
-            let sent = camera.send_to(&[7; 1200], (LOCAL, port));
+            let sent = camera.send_to(&packet, (LOCAL, port));
             assert_eq!(sent.expect("there is room"), 1200);
         }
         for number in 0..PACKETS {
-            let next = tokio::time::timeout(Duration::from_secs(5), ports.receive(LOCAL)).await;
+            let next = tokio::time::timeout(Duration::from_secs(5), ports.receive()).await;
             assert!(next.is_ok(), "only {number} packets of {PACKETS} were kept");
         }
     }
@@ -167,19 +278,24 @@ mod tests {
     async fn each_track_has_a_pair_of_ports_that_open_their_own_path() {
         let mut ports = Ports::default();
         let tracks = [TrackIndex(2), TrackIndex(5)];
-        let bound = tracks.map(|track| ports.bind(track, LOCAL).expect("a pair"));
+        let bound = tracks.map(|track| ports.bind(track, LOCAL, vec![96]).expect("a pair"));
         for (media, control) in bound {
             assert!(media.is_multiple_of(2));
             assert_eq!(control, media + 1);
         }
-        for socket in ports.tracks.iter().flat_map(|(_, pair)| pair) {
+        let sockets = ports.tracks.iter().flat_map(|it| [&it.media, &it.control]);
+        for socket in sockets {
             // The runtime learns that a socket is writable when it first waits.
             socket.writable().await.expect("a socket");
         }
         let ((media, media_port), (control, control_port)) = (socket(), socket());
-        ports.open_path(TrackIndex(3), LOCAL, (media_port, control_port));
+        let transport = Transport {
+            server_port: Some((media_port, control_port)),
+            ..Transport::udp((0, 0))
+        };
+        ports.expect(TrackIndex(3), LOCAL, &transport);
         for (track, numbers) in tracks.into_iter().zip(bound) {
-            ports.open_path(track, LOCAL, (media_port, control_port));
+            ports.expect(track, LOCAL, &transport);
             let opened = [&media, &control].map(|socket| {
                 let mut buffer = [0; 64];
                 let (count, from) = socket.recv_from(&mut buffer).expect("it was sent");
@@ -193,21 +309,31 @@ mod tests {
     async fn datagrams_of_the_camera_are_known_by_their_port_and_strangers_are_ignored() {
         let mut ports = Ports::default();
         let track = TrackIndex(1);
-        ports.bind(TrackIndex(0), LOCAL).expect("a pair");
-        let (media, control) = ports.bind(track, LOCAL).expect("a pair");
+        ports.bind(TrackIndex(0), LOCAL, vec![96]).expect("a pair");
+        let (media, control) = ports.bind(track, LOCAL, vec![96]).expect("a pair");
         let (camera, _) = socket();
+        let (report, packet) = (
+            [0x80, 200, 0, 1, 0, 0, 0, 7],
+            [&[0x80, 96][..], &[0; 10]].concat(),
+        );
+        let early = camera.send_to(&packet, (LOCAL, media));
+        early.expect("loopback takes it");
+        let nothing = tokio::time::timeout(Duration::from_millis(50), ports.receive()).await;
+        assert!(nothing.is_err(), "SETUP is not answered");
+        ports.expect(track, LOCAL, &Transport::udp((0, 0)));
         // Linux has all of 127.0.0.0/8 on loopback.
         if let Ok(stranger) = std::net::UdpSocket::bind(("127.0.0.2", 0)) {
             let _ = stranger.send_to(b"stranger", (LOCAL, media));
         }
-        for (port, text) in [(control, &b"report"[..]), (media, b"media")] {
+        for (port, bytes) in [(control, &report[..]), (media, &packet)] {
             camera
-                .send_to(text, (LOCAL, port))
+                .send_to(bytes, (LOCAL, port))
                 .expect("loopback takes it");
-            let (datagram, length) = ports.receive(LOCAL).await;
+            let (datagram, length) = ports.receive().await;
             assert_eq!(datagram.track, track);
             assert_eq!(datagram.is_control, port == control);
-            assert_eq!(&ports.buffer()[..length], text);
+            assert_eq!(&ports.buffer()[..length], bytes);
         }
+        assert_eq!(ports.stranger(), None, "the camera is heard");
     }
 }

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
-use glassline_media::{MediaUnit, Track, TrackIndex};
+use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
 use glassline_rtsp::client::Closed;
 
 use crate::ingest::Assembler;
+use crate::ingest::feedback::Feedback;
 use crate::ingest::oversized::OversizedFrames;
 
 /// Publishes the packets of a playing camera.
@@ -20,6 +21,7 @@ pub(super) struct Receiver<'a> {
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
     by_datagrams: bool,
+    feedback: Feedback,
     assembler: Assembler,
     oversized: OversizedFrames,
     media_units: Vec<MediaUnit>,
@@ -36,6 +38,7 @@ impl<'a> Receiver<'a> {
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
         (stream, note): (&'a Arc<Stream>, SourceNote),
+        feedback: Feedback,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
@@ -45,6 +48,7 @@ impl<'a> Receiver<'a> {
             described,
             packets: packets_of(&tracks, by_datagrams),
             by_datagrams,
+            feedback,
             assembler: Assembler::new(tracks)?,
             oversized: OversizedFrames::default(),
             media_units: Vec::new(),
@@ -71,6 +75,44 @@ impl<'a> Receiver<'a> {
         let why = format!("{} {}: {reason}", track.kind(), track.codec);
         self.note.left_out.push(why);
         Ok(())
+    }
+
+    /// Begins to receive and to report, because the camera granted PLAY.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.last_received = now;
+        self.feedback.start(now);
+    }
+
+    /// Returns the RTCP packets by which the server leaves, each with the index of the described track.
+    pub(super) fn goodbyes(&self) -> Vec<(TrackIndex, Vec<u8>)> {
+        let tracks = self.described.iter();
+        tracks
+            .map(|track| (*track, self.feedback.goodbye()))
+            .collect()
+    }
+
+    /// Returns the RTCP packets that are due now, each with the index of the described track. `spread` is
+    /// that of [`Feedback::poll`].
+    pub(super) fn poll_feedback(
+        &mut self,
+        now: Instant,
+        spread: f64,
+    ) -> Vec<(TrackIndex, Vec<u8>)> {
+        let is_wanted = self.feedback.asks_for_keyframes() && {
+            let is_damaged = self.assembler.take_damage();
+            let publisher = self.publisher.as_ref();
+            is_damaged || publisher.is_none_or(Publisher::keyframe_wanted)
+        };
+        if is_wanted {
+            self.feedback.set_keyframe_wanted(true);
+        }
+        let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
+        let due = self
+            .feedback
+            .poll(&mut self.packets, has_video, now, spread);
+        due.into_iter()
+            .map(|it| (self.described[it.track.get()], it.bytes))
+            .collect()
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -113,9 +155,11 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Returns when [`Self::publish`] must be called because a missing packet is overdue.
+    /// Returns when [`Self::publish`] must be called because a missing packet is overdue, or
+    /// [`Self::poll_feedback`] because reports are due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.packets.deadline()
+        let deadlines = [self.packets.deadline(), self.feedback.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Gives up missing packets that are overdue, and publishes the units that are complete.
@@ -145,6 +189,11 @@ impl<'a> Receiver<'a> {
                 }
                 None => continue,
             };
+            if media_unit.track == TrackIndex(0) && media_unit.keyframe {
+                // The keyframe answers a pending request.
+                self.feedback.set_keyframe_wanted(false);
+                let _ = publisher.keyframe_wanted();
+            }
             publisher.push(media_unit, now)?;
             if live_since.is_none() {
                 let (stream, tracks) = (self.stream.name(), self.assembler.tracks().len());
@@ -176,9 +225,10 @@ mod tests {
 
     use glassline_hub::{Hub, StreamName};
     use glassline_media::{Codec, Ssrc};
-    use glassline_rtp::{HEADER_BYTES, Header, write_header};
+    use glassline_rtp::{HEADER_BYTES, Header, rtcp, write_header};
 
     use super::*;
+    use crate::ingest::feedback::{KeyframeRequest, Reporter};
 
     /// Places of the tracks in the camera's description.
     const VIDEO: TrackIndex = TrackIndex(3);
@@ -216,7 +266,7 @@ mod tests {
             (VIDEO, Track::new(Codec::Vp8)),
             (AUDIO, Track::audio(Codec::Opus, 2)),
         ];
-        let receiver = Receiver::new(chosen, true, (&stream, note), start);
+        let receiver = Receiver::new(chosen, true, (&stream, note), feedback(None), start);
         let mut receiver = receiver.expect("both are known");
         let mut live_since = None;
         let mut take = |receiver: &mut Receiver<'_>, track, number: u16, ms, payload: &[u8]| {
@@ -251,5 +301,88 @@ mod tests {
         receiver.publish(overdue, &mut since).expect("free");
         assert_eq!(stream.totals().units, 3);
         assert_eq!(receiver.deadline(), None);
+    }
+
+    fn feedback(request: Option<KeyframeRequest>) -> Feedback {
+        let reporter = Reporter {
+            ssrc: Ssrc(9),
+            cname: "us".to_owned(),
+        };
+        Feedback::new(reporter, Duration::from_secs(5), request)
+    }
+
+    /// Returns the RTCP that a camera with this feedback gets in twelve seconds: the second at which it
+    /// is sent, and the packets. A viewer waits for a keyframe all the time.
+    fn told(request: Option<KeyframeRequest>) -> Vec<(u32, Vec<String>)> {
+        let start = Instant::now();
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let note = SourceNote {
+            protocol: "camera",
+            left_out: Vec::new(),
+        };
+        let chosen = vec![(VIDEO, Track::new(Codec::Vp8))];
+        let receiver = Receiver::new(chosen, false, (&stream, note), feedback(request), start);
+        let mut receiver = receiver.expect("it is known");
+        receiver.start(start);
+        let mut told = Vec::new();
+        for number in 0..300u16 {
+            let ms = u32::from(number) * 40;
+            let now = start + Duration::from_millis(ms.into());
+            // Every fiftieth is lost.
+            if number % 50 != 49 {
+                let payload = if number < 2 { &KEYFRAME[..] } else { &DELTA };
+                receiver.take(VIDEO, false, &packet(number, ms, payload), now);
+            }
+            receiver.publish(now, &mut None).expect("free");
+            if number > 2 {
+                stream.request_keyframe();
+            }
+            for (track, bytes) in receiver.poll_feedback(now, 1.0) {
+                assert_eq!(track, VIDEO, "as the camera numbers it");
+                let packets = rtcp::parse(&bytes).map(|it| format!("{:?}", it.expect("good")));
+                told.push((ms / 1000, packets.collect()));
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn a_camera_gets_reports_every_five_seconds_with_what_was_lost() {
+        let told = told(None);
+        let seconds: Vec<_> = told.iter().map(|(second, _)| *second).collect();
+        assert_eq!(seconds, [2, 7], "the first after half an interval");
+        for (_, packets) in &told {
+            let [report, description] = &packets[..] else {
+                panic!("{packets:?}");
+            };
+            assert!(report.contains("ssrc: Ssrc(7)"), "{report}");
+            assert!(description.contains("cname: [117, 115]"), "{description}");
+        }
+        // Number 49, then 99 and 149, of 125 packets.
+        assert!(told[0].1[0].contains("cumulative_lost: 1,"), "{told:?}");
+        assert!(
+            told[1].1[0].contains("fraction_lost: 4, cumulative_lost: 3,"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_camera_is_asked_for_keyframes_as_it_offers_and_once_a_second() {
+        for (request, name) in [
+            (KeyframeRequest::PictureLoss, "PictureLossIndication"),
+            (KeyframeRequest::FullIntra, "FullIntraRequest"),
+        ] {
+            let told = told(Some(request));
+            let asks = told
+                .iter()
+                .filter(|(_, packets)| packets.iter().any(|it| it.contains(name)));
+            let seconds: Vec<_> = asks.map(|(second, _)| *second).collect();
+            assert!((10..=12).contains(&seconds.len()), "{seconds:?}");
+            assert!(
+                told.iter()
+                    .all(|(_, packets)| packets[0].contains("ReceiverReport"))
+            );
+        }
     }
 }

@@ -1,75 +1,81 @@
 //! One session with a camera, from the connection to its end.
 //!
 //! ```text
-//! TCP ─┬► Client (RTSP) ─► description ─► choose ─► SETUP, PLAY
-//!      └► frames ─┐
-//! UDP ─► packets ─┴► Receiver ─► hub
+//! TCP, TLS ─┬► Client (RTSP) ─► description ─► choose ─► SETUP, PLAY
+//!           └► frames ─┐
+//! UDP ─► Senders ──────┴► Receiver ─► hub
+//! reports, PLI ◄────────────┘
 //! ```
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::Track;
+use glassline_media::{Ssrc, Track};
 use glassline_rtp::payload::h265;
-use glassline_rtsp::client::{Event, RequestedTransport};
+use glassline_rtsp::client::{Closed, Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
 
 use super::SessionEnd;
-use super::connection::{CameraConnection, Purpose};
 use super::failure::Failure;
-use super::limits::KEYFRAME;
+use super::limits::{KEYFRAME, REPORTS};
+use super::line::Line;
 use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
-use crate::ingest::{RtspSource, Transport};
-
-/// Longest time that a camera has for the end of a session.
-const FAREWELL: Duration = Duration::from_secs(1);
+use crate::ingest::feedback::{Feedback, KeyframeRequest, Reporter};
+use crate::ingest::{RtspSource, Transport, UdpPorts};
 
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;
 
-/// Connects to `camera` and publishes what it sends until something fails, or nobody needs the stream
-/// any more. `live_since` is set to the time of the first unit that was published.
+/// What a session is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assignment<'a> {
+    pub(super) camera: &'a RtspSource,
+    pub(super) stream: &'a Arc<Stream>,
+    /// The UDP ports that cameras may take; `None` for any.
+    pub(super) udp_ports: Option<UdpPorts>,
+}
+
+/// Connects to the camera and publishes what it sends until something fails, or nobody needs the stream
+/// any more. `line` then holds the connection, also if this is dropped. `live_since` is set to the time
+/// of the first unit that was published.
 pub(super) async fn pull(
-    camera: &RtspSource,
-    stream: &Arc<Stream>,
+    assignment: Assignment<'_>,
+    line: &mut Option<Line>,
     on_demand: &OnDemand<'_>,
     live_since: &mut Option<Instant>,
 ) -> SessionEnd {
-    match CameraSession::connect(camera, stream).await {
-        Ok(session) => session.run(on_demand, live_since).await,
-        Err(failure) => SessionEnd::Failed(failure),
-    }
+    let camera = assignment.camera;
+    let range = camera.udp_ports.or(assignment.udp_ports);
+    let line = match Line::open(camera, Ports::new(range, camera.reach)).await {
+        Ok(opened) => line.insert(opened),
+        Err(failure) => return SessionEnd::Failed(failure),
+    };
+    let session = CameraSession {
+        camera,
+        stream: assignment.stream,
+        line,
+        receiver: None,
+        playing_since: None,
+    };
+    session.run(on_demand, live_since).await
 }
 
 /// A session whose camera is connected.
 struct CameraSession<'a> {
     camera: &'a RtspSource,
     stream: &'a Arc<Stream>,
-    connection: CameraConnection,
-    /// The tracks' ports for packets by UDP.
-    ports: Ports,
+    line: &'a mut Line,
     /// The tracks that are used; `None` before the camera has described them.
     receiver: Option<Receiver<'a>>,
     /// When the camera granted PLAY.
     playing_since: Option<Instant>,
 }
 
-impl<'a> CameraSession<'a> {
-    async fn connect(camera: &'a RtspSource, stream: &'a Arc<Stream>) -> Result<Self, Failure> {
-        Ok(Self {
-            camera,
-            stream,
-            connection: CameraConnection::open(camera, Purpose::Watch).await?,
-            ports: Ports::default(),
-            receiver: None,
-            playing_since: None,
-        })
-    }
-
+impl CameraSession<'_> {
     async fn run(
         mut self,
         on_demand: &OnDemand<'_>,
@@ -80,33 +86,18 @@ impl<'a> CameraSession<'a> {
         loop {
             tokio::select! {
                 turned = self.turn(&mut buffer, live_since) => if let Err(failure) = turned {
-                    return SessionEnd::Failed(self.connection.explained(failure));
+                    let failure = self.line.connection.explained(failure);
+                    return SessionEnd::Failed(self.line.connection.located(failure));
                 },
                 () = &mut unneeded => {
-                    self.leave(&mut buffer).await;
+                    match self.receiver.take() {
+                        Some(receiver) => receiver.leave(),
+                        None => self.stream.set_state(State::Idle),
+                    }
                     return SessionEnd::Unneeded;
                 }
             }
         }
-    }
-
-    /// Ends the session with TEARDOWN, for whose response the camera has a second, and leaves the
-    /// stream idle.
-    async fn leave(&mut self, buffer: &mut [u8]) {
-        match self.receiver.take() {
-            Some(receiver) => receiver.leave(),
-            None => self.stream.set_state(State::Idle),
-        }
-        self.connection.client.leave(Instant::now());
-        let leaving = async {
-            while !self.connection.client.is_closed() && self.connection.send().await.is_ok() {
-                match self.connection.read(buffer).await {
-                    Ok(count @ 1..) => self.take_bytes(&buffer[..count]),
-                    _ => break,
-                }
-            }
-        };
-        let _ = tokio::time::timeout(FAREWELL, leaving).await;
     }
 
     /// Sends what waits, waits for something to happen, and handles what happened.
@@ -115,7 +106,7 @@ impl<'a> CameraSession<'a> {
         buffer: &mut [u8],
         live_since: &mut Option<Instant>,
     ) -> Result<(), Failure> {
-        self.connection.send().await?;
+        self.line.connection.send().await?;
         let deadline = self.deadline();
         let wake = async {
             match deadline {
@@ -123,30 +114,37 @@ impl<'a> CameraSession<'a> {
                 None => std::future::pending().await,
             }
         };
-        let peer = self.connection.peer;
+        let Line {
+            connection, ports, ..
+        } = &mut *self.line;
         tokio::select! {
-            read = self.connection.read(buffer) => match read? {
-                0 => self.connection.client.handle_end(),
+            read = connection.read(buffer) => match read? {
+                0 => connection.client.handle_end(),
                 count => self.take_bytes(&buffer[..count]),
             },
-            (datagram, end) = self.ports.receive(peer) => {
+            (datagram, end) = ports.receive() => {
                 if let Some(receiver) = &mut self.receiver {
-                    let bytes = &self.ports.buffer()[..end];
+                    let bytes = &ports.buffer()[..end];
                     receiver.take(datagram.track, datagram.is_control, bytes, Instant::now());
                 }
             }
             () = wake => {}
         }
         let now = Instant::now();
-        self.connection.client.handle_timeout(now);
-        while let Some(event) = self.connection.client.poll_event() {
+        self.line.connection.client.handle_timeout(now);
+        while let Some(event) = self.line.connection.client.poll_event() {
+            if let Event::Closed(Closed::Redirected { location }) = event {
+                self.receiver = None;
+                self.playing_since = None;
+                return self.line.follow(self.camera, &location).await;
+            }
             self.on_event(event, now)?;
         }
         self.check(now, live_since)
     }
 
     fn take_bytes(&mut self, bytes: &[u8]) {
-        let (client, receiver) = (&mut self.connection.client, &mut self.receiver);
+        let (client, receiver) = (&mut self.line.connection.client, &mut self.receiver);
         let now = Instant::now();
         client.handle_data(now, bytes, |frame| {
             if let Some(receiver) = receiver {
@@ -156,17 +154,19 @@ impl<'a> CameraSession<'a> {
     }
 
     fn on_event(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
+        let Line {
+            connection,
+            ports,
+            goodbyes,
+        } = &mut *self.line;
         match event {
             Event::Described(description) => self.set_up(&description, now)?,
-            Event::SetUp { track, transport } => {
-                if let Some(server) = transport.server_port {
-                    self.ports.open_path(track, self.connection.peer, server);
-                }
-            }
+            Event::SetUp { track, transport } => ports.expect(track, connection.peer, &transport),
             Event::Playing { .. } => {
                 self.playing_since = Some(now);
                 if let Some(receiver) = &mut self.receiver {
-                    receiver.last_received = now;
+                    receiver.start(now);
+                    *goodbyes = receiver.goodbyes();
                 }
             }
             Event::LeftOut { track, reason } => {
@@ -177,7 +177,7 @@ impl<'a> CameraSession<'a> {
             }
             // A camera is played, not published to.
             Event::Recording => {}
-            Event::Closed(reason) => return Err(Failure::of(reason)),
+            Event::Closed(reason) => return Err(connection.failure(reason)),
         }
         Ok(())
     }
@@ -202,12 +202,10 @@ impl<'a> CameraSession<'a> {
             let transport = match self.camera.transport {
                 Transport::Tcp => RequestedTransport::Interleaved,
                 Transport::Udp => {
-                    let local = self
-                        .connection
-                        .socket
-                        .local_addr()
-                        .map_err(Failure::Connection)?;
-                    let ports = self.ports.bind(*track, local.ip());
+                    let formats = &description.tracks[*track].formats;
+                    let types = formats.iter().map(|it| it.payload_type).collect();
+                    let local = self.line.connection.local;
+                    let ports = self.line.ports.bind(*track, local, types);
                     RequestedTransport::Udp {
                         ports: ports.map_err(Failure::Ports)?,
                     }
@@ -220,9 +218,16 @@ impl<'a> CameraSession<'a> {
             protocol: "camera",
             left_out,
         };
-        let receiver = Receiver::new(chosen, by_datagrams, (self.stream, note), now)?;
+        let reporter = Reporter {
+            ssrc: Ssrc(rand::random()),
+            cname: format!("{:016x}", rand::random::<u64>()),
+        };
+        let offered = description.tracks[chosen[0].0].feedback;
+        let feedback = Feedback::new(reporter, REPORTS, KeyframeRequest::offered(offered));
+        let published = (self.stream, note);
+        let receiver = Receiver::new(chosen, by_datagrams, published, feedback, now)?;
         self.receiver = Some(receiver);
-        self.connection.client.set_up(now, &wanted);
+        self.line.connection.client.set_up(now, &wanted);
         Ok(())
     }
 
@@ -233,7 +238,7 @@ impl<'a> CameraSession<'a> {
             .filter(|_| self.playing_since.is_some())
             .map(|it| it.last_received + self.camera.timeout);
         let overdue = receiver.and_then(Receiver::deadline);
-        [self.connection.client.poll_timeout(), silent, overdue]
+        [self.line.connection.client.poll_timeout(), silent, overdue]
             .into_iter()
             .flatten()
             .min()
@@ -248,9 +253,13 @@ impl<'a> CameraSession<'a> {
         let Some(since) = self.playing_since else {
             return Ok(());
         };
+        for (track, packet) in receiver.poll_feedback(now, rand::random_range(0.5..1.5)) {
+            self.line.report(track, &packet);
+        }
         let timeout = self.camera.timeout;
         if now.saturating_duration_since(receiver.last_received) >= timeout {
-            return Err(Failure::Silent { timeout });
+            let stranger = self.line.ports.stranger();
+            return Err(Failure::Silent { timeout, stranger });
         }
         if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
             return Err(match receiver.oversized() {

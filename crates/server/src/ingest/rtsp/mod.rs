@@ -8,7 +8,6 @@
 //!                       reports, PLI ◄── Feedback ◄─┘ statistics           keyframe wanted ◄─┘
 //! ```
 
-mod feedback;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 
@@ -16,27 +15,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Publisher, SourceNote, State, StreamName};
-use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
+use glassline_media::{Kind, MediaUnit, TrackIndex};
 use glassline_rtp::receive::{Received, SourceReceiver};
-use glassline_rtsp::sdp::{Description, Format};
+use glassline_rtsp::sdp::{self, Description, Format};
 use glassline_rtsp::server::Refusal;
 
 use crate::ingest::Assembler;
+pub(crate) use crate::ingest::feedback::Reporter;
+use crate::ingest::feedback::{Feedback, KeyframeRequest};
 use crate::ingest::oversized::OversizedFrames;
 use crate::ingest::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
 use crate::runtime::Counter;
-use feedback::Feedback;
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The SSRC and canonical name under which the server reports to a publisher (RFC 3550 §6.4 and
-/// §6.5.1).
-#[derive(Clone, Debug)]
-pub(crate) struct Reporter {
-    pub(crate) ssrc: Ssrc,
-    pub(crate) cname: String,
-}
+/// Mean interval between receiver reports, as between the server's sender reports. RFC 3550 §6.2
+/// allows it to a session of more than 180 kbit/s; audio next to it in a session of its own takes
+/// 0.4 kbit/s.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// One thread's counts of packets from publishers and feedback to them.
 #[derive(Debug, Default)]
@@ -115,7 +112,7 @@ impl Recording {
             used_indices[*index] = Some(used);
         }
         let announced = description.tracks[taken[0].0].feedback;
-        let feedback = Feedback::new(reporter, announced);
+        let feedback = Feedback::new(reporter, REPORT_INTERVAL, Some(request(announced)));
         let tracks: Vec<_> = taken.into_iter().map(|(_, track)| track).collect();
         let packets = SourceReceiver::new(&tracks);
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
@@ -208,7 +205,7 @@ impl Recording {
     }
 
     /// Returns the RTCP packets to send to the publisher now, each with the index of the announced
-    /// track. `spread` is that of [`Feedback::poll_report`].
+    /// track. `spread` is that of [`Feedback::poll`].
     pub(crate) fn poll_feedback(
         &mut self,
         now: Instant,
@@ -219,35 +216,20 @@ impl Recording {
         if !self.is_on {
             return packets;
         }
-        let reports = self.feedback.poll_report(now, spread);
         self.note_keyframe_wishes();
         // The video track, if there is one, is the first of the used tracks.
         let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
-        let video = self.packets.pipeline(TrackIndex(0)).filter(|_| has_video);
-        let has_source = video.is_some_and(|video| video.source().is_some());
-        let asks = has_source && self.feedback.poll_keyframe(now);
-        for (track, used) in TrackIndex::enumerate(&self.used_indices) {
-            let Some(pipeline) = used.and_then(|used| self.packets.pipeline_mut(used)) else {
-                continue;
-            };
-            let Some(source) = pipeline.source() else {
-                continue;
-            };
-            let asks = asks && *used == Some(TrackIndex(0));
-            if reports || asks {
+        let due = self
+            .feedback
+            .poll(&mut self.packets, has_video, now, spread);
+        for compound in due {
+            if let Some(pipeline) = self.packets.pipeline_mut(compound.track) {
                 counters.late.add(pipeline.take_late());
-                let block = if reports {
-                    pipeline.report_block(now)
-                } else {
-                    None
-                };
-                let mut packet = self.feedback.report(block);
-                if asks {
-                    counters.keyframe_requests.add(1);
-                    self.feedback.ask_for_keyframe(source, &mut packet);
-                }
-                packets.push((track, packet));
             }
+            counters.keyframe_requests.add(u64::from(compound.asks));
+            let mut announced = self.used_indices.iter();
+            let place = announced.position(|used| *used == Some(compound.track));
+            packets.extend(place.map(|place| (TrackIndex(place), compound.bytes)));
         }
         packets
     }
@@ -323,6 +305,16 @@ impl Recording {
         }
         Ok(())
     }
+}
+
+/// Returns how a publisher is asked for keyframes: by PLI, though most announce plain RTP/AVP without
+/// `rtcp-fb`, because RTSP's ANNOUNCE has no answer in which the two could agree on more.
+///
+/// GStreamer's `rtspclientsink` (1.22) offers nothing; by UDP it makes the keyframe all the same, and
+/// within its connection it ignores RTCP. FFmpeg (5.1) ignores RTCP altogether. Others ignore what they
+/// do not know, as RFC 3550 §6.1 requires. FIR is for publishers that announce FIR and no PLI.
+fn request(announced: sdp::Feedback) -> KeyframeRequest {
+    KeyframeRequest::offered(announced).unwrap_or(KeyframeRequest::PictureLoss)
 }
 
 #[cfg(test)]

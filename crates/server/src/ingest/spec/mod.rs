@@ -1,5 +1,6 @@
 mod away;
 mod rtsp_source;
+mod udp_ports;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use crate::spelling::nearest;
 pub use away::{Away, PlaceholderKind};
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
+pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +83,7 @@ pub struct FileSource {
 }
 
 impl Input {
-    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]`, `publisher` or
+    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `rtsps://…[?sha256=…]`, `FILE[,FILE…][?fps=30&once]`, `publisher` or
     /// `demo`. (A file called `demo` is written `./demo`.)
     ///
     /// Only the options of the server, like `transport` and `on_demand`, are removed from the query of
@@ -103,7 +105,8 @@ impl Input {
             return Ok(publisher);
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            return if scheme.eq_ignore_ascii_case("rtsp") {
+            let schemes = ["rtsp", "rtsps"];
+            return if schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
                 RtspSource::parse(text).map(Self::Rtsp)
             } else {
                 Err(SpecError::Scheme {
@@ -260,7 +263,9 @@ pub enum SpecError {
     #[error(transparent)]
     Name(NameError),
     /// The URL's scheme is not supported.
-    #[error("'{scheme}://' is not supported: a source is rtsp://…, files, publisher, or demo")]
+    #[error(
+        "'{scheme}://' is not supported: a source is rtsp://…, rtsps://…, files, publisher, or demo"
+    )]
     Scheme {
         /// Scheme of the URL.
         scheme: String,

@@ -1,9 +1,11 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_quic::Trust;
 use url::Url;
 
-use super::{Away, ON_OR_OFF, SpecError, redact, seconds, switch};
+use super::{Away, ON_OR_OFF, SpecError, UdpPorts, redact, seconds, switch};
 use crate::ingest::Reach;
 use crate::spelling::nearest;
 
@@ -18,6 +20,10 @@ pub struct RtspSource {
     pub password: Option<String>,
     /// Transport of the camera's packets.
     pub transport: Transport,
+    /// UDP ports that the camera's packets may come to; `None` leaves the choice to the server.
+    pub udp_ports: Option<UdpPorts>,
+    /// Certificates of the camera that are accepted, for `rtsps://`.
+    pub trust: Arc<Trust>,
     /// Time without packets after which the camera counts as gone.
     pub timeout: Duration,
     /// Time without receivers after which the camera is left until somebody needs its stream;
@@ -39,8 +45,11 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 8] = [
+pub(super) const OPTIONS: [&str; 11] = [
     "transport",
+    "udp_ports",
+    "sha256",
+    "insecure",
     "timeout_s",
     "on_demand",
     "idle_s",
@@ -53,8 +62,11 @@ pub(super) const OPTIONS: [&str; 8] = [
 /// Default port of RTSP (RFC 2326 §3.2).
 const PORT: u16 = 554;
 
+/// Default port of RTSP within TLS (RFC 7826 §4.2).
+const PORT_OF_TLS: u16 = 322;
+
 /// Options that are set by their name alone.
-const SWITCHES: [&str; 2] = ["on_demand", "placeholder"];
+const SWITCHES: [&str; 3] = ["insecure", "on_demand", "placeholder"];
 
 /// Default time without packets after which a camera counts as gone; a camera sends a frame every
 /// 40 ms or so.
@@ -82,9 +94,18 @@ impl RtspSource {
 
     /// Returns the host as it is resolved, and the TCP port.
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
-        let host = self.url.host_str().unwrap_or_default();
+        Self::host_and_port_of(&self.url)
+    }
+
+    /// Returns the host of a URL of RTSP as it is resolved, and the TCP port.
+    pub(crate) fn host_and_port_of(url: &Url) -> (&str, u16) {
+        let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        (host, self.url.port().unwrap_or(PORT))
+        let usual = match url.scheme() {
+            "rtsps" => PORT_OF_TLS,
+            _ => PORT,
+        };
+        (host, url.port().unwrap_or(usual))
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
@@ -108,6 +129,8 @@ impl RtspSource {
             user,
             password,
             transport: Transport::Tcp,
+            udp_ports: None,
+            trust: Arc::default(),
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
@@ -139,6 +162,14 @@ impl RtspSource {
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match (key, value) {
             ("transport", "tcp") => self.transport = Transport::Tcp,
+            // Plain UDP would undo the encryption, and SRTP is not spoken to cameras.
+            ("transport", "udp") if self.url.scheme() == "rtsps" => {
+                return Err(SpecError::Value {
+                    option: "transport",
+                    value: value.to_owned(),
+                    wanted: "tcp for rtsps://, since packets by UDP would not be encrypted",
+                });
+            }
             ("transport", "udp") => self.transport = Transport::Udp,
             ("transport", value) => {
                 return Err(SpecError::Value {
@@ -146,6 +177,31 @@ impl RtspSource {
                     value: value.to_owned(),
                     wanted: "tcp or udp",
                 });
+            }
+            ("udp_ports", value) => {
+                let ports = value.parse().map_err(|_| SpecError::Value {
+                    option: "udp_ports",
+                    value: value.to_owned(),
+                    wanted: UdpPorts::WANTED,
+                })?;
+                self.udp_ports = Some(ports);
+            }
+            ("sha256", value) => {
+                let pin = value.parse().map_err(|_| SpecError::Value {
+                    option: "sha256",
+                    value: value.to_owned(),
+                    wanted: "the SHA-256 of the camera's certificate, 64 hexadecimal digits",
+                })?;
+                self.trust = Arc::new(Trust::Pinned(pin));
+            }
+            ("insecure", value) => {
+                let is_insecure = switch("insecure", value, ON_OR_OFF)?;
+                match (is_insecure, &*self.trust) {
+                    // A pin is stricter, and named on purpose.
+                    (_, Trust::Pinned(_)) => {}
+                    (true, _) => self.trust = Arc::new(Trust::Anyone),
+                    (false, _) => self.trust = Arc::default(),
+                }
             }
             ("timeout_s", value) => self.timeout = seconds("timeout_s", value)?,
             ("on_demand", value) => {
@@ -162,8 +218,8 @@ impl RtspSource {
 impl fmt::Display for RtspSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = self.url.as_str();
-        let rest = plain.split_once("://").map_or(plain, |(_, rest)| rest);
-        f.write_str("rtsp://")?;
+        let (scheme, rest) = plain.split_once("://").unwrap_or(("rtsp", plain));
+        write!(f, "{scheme}://")?;
         if let Some(user) = &self.user {
             f.write_str(user)?;
             if self.password.is_some() {
@@ -175,6 +231,19 @@ impl fmt::Display for RtspSource {
         let mut separator = if self.url.query().is_some() { '&' } else { '?' };
         if self.transport == Transport::Udp {
             write!(f, "{separator}transport=udp")?;
+            separator = '&';
+        }
+        if let Some(ports) = self.udp_ports {
+            write!(f, "{separator}udp_ports={ports}")?;
+            separator = '&';
+        }
+        let trust = match &*self.trust {
+            Trust::Pinned(pin) => Some(format!("sha256={pin}")),
+            Trust::Anyone => Some("insecure".to_owned()),
+            _ => None,
+        };
+        if let Some(trust) = trust {
+            write!(f, "{separator}{trust}")?;
             separator = '&';
         }
         if self.timeout != SILENCE {

@@ -1,3 +1,5 @@
+use glassline_quic::{Fingerprint, Trust};
+
 use super::*;
 
 fn parse(text: &str) -> SourceSpec {
@@ -61,11 +63,30 @@ fn cameras_keep_their_own_query_and_lose_ours() {
 }
 
 #[test]
+fn cameras_within_tls_have_a_port_and_a_trust_of_their_own() {
+    let camera = |text: &str| match parse(text).input {
+        Input::Rtsp(camera) => camera,
+        other => panic!("{other}"),
+    };
+    let plain = camera("cam=RTSPS://u:p@h/x?y=1");
+    assert_eq!(plain.host_and_port(), ("h", 322));
+    assert_eq!(plain.url.as_str(), "rtsps://h/x?y=1");
+    assert_eq!(*plain.trust, Trust::System);
+    let pin = "AB:".repeat(31) + "ab";
+    let pinned = camera(&format!("cam=rtsps://[::1]:8322/x?insecure&sha256={pin}"));
+    assert_eq!(pinned.host_and_port(), ("::1", 8322));
+    assert_eq!(*pinned.trust, Trust::Pinned(Fingerprint([0xab; 32])));
+    assert_eq!(*camera("cam=rtsps://h/?insecure").trust, Trust::Anyone);
+    assert_eq!(*camera("cam=rtsps://h/?insecure=0").trust, Trust::System);
+}
+
+#[test]
 fn passwords_never_show() {
     let secret = "hunter2";
     for text in [
         "cam=rtsp://admin:hunter2@10.0.0.7/live",
         "cam=rtsp://admin:hunter2@10.0.0.7/live?transport=udp",
+        "cam=rtsps://admin:hunter2@10.0.0.7/live?insecure",
         "cam=rtsp://:hunter2@10.0.0.7/live",
     ] {
         let spec = parse(text);
@@ -96,6 +117,9 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?x=1",
         "rtsp://cam/live?x=1&transport=udp&timeout_s=2",
         "rtsp://user@cam:8554/live?transport=udp",
+        "rtsp://cam/live?transport=udp&udp_ports=20000-20099",
+        "rtsps://cam/live?x=1&insecure",
+        "rtsps://cam:8322/live?sha256=0101010101010101010101010101010101010101010101010101010101010101",
         "rtsp://cam/live?on_demand",
         "rtsp://cam/live?x=1&on_demand&fallback=spare&placeholder&after_s=0.5",
         "rtsp://cam/live?placeholder",
@@ -122,7 +146,11 @@ fn errors_name_what_is_wrong() {
         ("cam=", "file name is empty"),
         ("cam=a.h264,", "file name is empty in 'a.h264,'"),
         ("cam=srt://x", "'srt://' is not supported"),
-        ("cam=rtsps://x", "'rtsps://' is not supported"),
+        ("cam=rtmps://x", "'rtmps://' is not supported"),
+        ("cam=rtsps://h/?transport=udp", "tcp for rtsps://"),
+        ("cam=rtsps://h/?sha256=ab", "64 hexadecimal digits"),
+        ("cam=rtsps://h/?insecure=no", "nothing, true or false"),
+        ("cam=rtsp://h/?udp_ports=5", "like 20000-20099"),
         ("cam=rtsp://", "is not a URL"),
         ("cam=a.h264?fsp=30", "did you mean 'fps'?"),
         ("cam=a.h264?loop", "there are fps and once"),

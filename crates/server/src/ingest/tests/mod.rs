@@ -1,4 +1,6 @@
+mod camera;
 mod pipe;
+mod refusing_camera;
 mod scripted_camera;
 
 use std::path::PathBuf;
@@ -77,8 +79,11 @@ impl Running {
         let sources = spawn(
             &hub,
             parsed.collect(),
-            &codes,
-            &supervisor,
+            Surroundings {
+                codes: codes.clone(),
+                supervisor: Arc::clone(&supervisor),
+                udp_ports: None,
+            },
             stopped,
             Permit::default(),
         );

@@ -1,15 +1,22 @@
 //! Which server certificates a client accepts.
 
+mod untrusted_certificate;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::{Fingerprint, IdentityError};
+use untrusted_certificate::NamingVerifier;
+pub use untrusted_certificate::UntrustedCertificate;
 
 /// Files in which systems keep the certificates of authorities, the most common first.
 const BUNDLES: [&str; 5] = [
@@ -44,30 +51,53 @@ impl Trust {
         provider: Arc<CryptoProvider>,
         protocols: Vec<Vec<u8>>,
     ) -> Result<rustls::ClientConfig, TrustError> {
-        let algorithms = provider.signature_verification_algorithms;
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
+        let verifier = self.verifier(&provider)?;
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(IdentityError::Tls)?;
-        let mut config = match self {
-            Self::System => builder
-                .with_root_certificates(system()?)
-                .with_no_client_auth(),
-            Self::Authorities(file) => builder
-                .with_root_certificates(authorities(file)?)
-                .with_no_client_auth(),
-            Self::Pinned(_) | Self::Anyone => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(PinVerifier {
-                    pin: match self {
-                        Self::Pinned(pin) => Some(*pin),
-                        _ => None,
-                    },
-                    algorithms,
-                }))
-                .with_no_client_auth(),
-        };
+            .map_err(IdentityError::Tls)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
         config.alpn_protocols = protocols;
         Ok(config)
+    }
+
+    /// Returns the TLS configuration of a client over TCP, with TLS 1.2 or 1.3. A certificate that is
+    /// refused makes an error which [`UntrustedCertificate::of`] reads.
+    ///
+    /// # Errors
+    /// Returns [`TrustError`] if no certificate can be accepted.
+    pub fn over_tcp(&self) -> Result<rustls::ClientConfig, TrustError> {
+        let provider = crate::endpoint::provider();
+        let inner = self.verifier(&provider)?;
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(IdentityError::Tls)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NamingVerifier { inner }))
+            .with_no_client_auth();
+        Ok(config)
+    }
+
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, TrustError> {
+        let by_authorities = |roots: RootCertStore| {
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+                .build()
+                .map_err(|error| IdentityError::Tls(rustls::Error::General(error.to_string())))
+        };
+        let pin = match self {
+            Self::System => return Ok(by_authorities(system()?)?),
+            Self::Authorities(file) => return Ok(by_authorities(authorities(file)?)?),
+            Self::Pinned(pin) => Some(*pin),
+            Self::Anyone => None,
+        };
+        Ok(Arc::new(PinVerifier {
+            pin,
+            algorithms: provider.signature_verification_algorithms,
+        }))
     }
 }
 
@@ -122,14 +152,11 @@ impl ServerCertVerifier for PinVerifier {
 
     fn verify_tls12_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        // QUIC uses TLS 1.3 (RFC 9001 §4.2).
-        Err(rustls::Error::PeerIncompatible(
-            rustls::PeerIncompatible::Tls13RequiredForQuic,
-        ))
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
