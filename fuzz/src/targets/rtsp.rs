@@ -32,6 +32,11 @@ pub(crate) fn run(bytes: &[u8]) {
     }
     if let Ok(mut description) = Description::parse(bytes) {
         description.resolve("rtsp://host/stream");
+        let chosen = description.choose(|_| true);
+        assert!(chosen.tracks.len() <= 2);
+        for (track, media) in description.back_channels() {
+            assert_eq!(&description.tracks[track.get()], media);
+        }
         assert!(
             description
                 .tracks
@@ -154,6 +159,9 @@ fn listen(bytes: &[u8], cut: usize) {
             client.handle_timeout(now);
         }
         client.advance(client.output().len() / 2);
+        if client.may_reopen() {
+            client.reopen(now);
+        }
     }
     assert!(ends <= 1);
 }

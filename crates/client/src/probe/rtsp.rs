@@ -84,7 +84,9 @@ pub fn sender_clock(address: SocketAddr, url: &Url, patience: Duration) -> io::R
                     let track = (TrackIndex(0), RequestedTransport::Interleaved);
                     client.set_up(Instant::now(), &[track]);
                 }
-                Event::Closed(why) => return Err(io::Error::other(why.to_string())),
+                Event::Closed(why) | Event::LeftOut { reason: why, .. } => {
+                    return Err(io::Error::other(why.to_string()));
+                }
                 Event::SetUp { .. } | Event::Playing { .. } | Event::Recording => {}
             }
         }

@@ -317,12 +317,27 @@ impl Core {
         Ok(())
     }
 
+    /// Goes on after the response to SETUP. The first track is the one that the owner needs; another
+    /// one that the server refuses is left out.
     fn was_set_up(
         &mut self,
         now: Instant,
         index: usize,
         response: &Response,
     ) -> Result<(), Closed> {
+        match self.take_set_up(index, response) {
+            Ok(()) => self.set_up_from(now, index + 1),
+            Err(reason) if index == 0 || self.announcement.is_some() => return Err(reason),
+            Err(reason) => {
+                let track = self.wanted.remove(index).track;
+                self.events.push_back(Event::LeftOut { track, reason });
+                self.set_up_from(now, index);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_set_up(&mut self, index: usize, response: &Response) -> Result<(), Closed> {
         let wanted = self.wanted[index];
         if response.status == Status::UNSUPPORTED_TRANSPORT {
             return Err(Closed::TransportRefused {
@@ -341,7 +356,6 @@ impl Core {
             track: wanted.track,
             transport: Box::new(transport),
         });
-        self.set_up_from(now, index + 1);
         Ok(())
     }
 

@@ -116,6 +116,14 @@ pub enum Event {
         /// the server names them.
         transport: Box<Transport>,
     },
+    /// The server refused a track other than the first of [`Client::set_up`]. The session goes on
+    /// without the track.
+    LeftOut {
+        /// Index of the track in the description.
+        track: TrackIndex,
+        /// The reason of the refusal.
+        reason: Closed,
+    },
     /// The server granted PLAY. Frames may have arrived before.
     Playing {
         /// Where each track begins, as far as the server says so.
@@ -250,7 +258,8 @@ impl Client {
     /// [`Event::Described`].
     ///
     /// Each track is named by its index in the description. Unknown indices are left out;
-    /// without any track the session ends.
+    /// without any track the session ends. It also ends if the server refuses the first track;
+    /// for another one [`Event::LeftOut`] comes.
     pub fn set_up(&mut self, now: Instant, tracks: &[(TrackIndex, RequestedTransport)]) {
         let core = &mut self.core;
         if core.state != State::Described {
@@ -334,10 +343,8 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Instant) {
         let core = &mut self.core;
         match (core.state, core.exchange.method().cloned()) {
-            (State::Playing, _) => {
-                if core.deadline().is_some_and(|due| due <= now) {
-                    core.keep_alive(now);
-                }
+            (State::Playing, _) if core.deadline().is_some_and(|due| due <= now) => {
+                core.keep_alive(now);
             }
             (state, Some(method)) if core.exchange.is_overdue(now) => core.close(match state {
                 State::Leaving => Closed::Left,

@@ -38,9 +38,11 @@ impl From<Status> for Unfit {
 }
 
 impl Unfit {
-    fn because(status: Status, why: impl ToString) -> Self {
-        let why = Some(why.to_string());
-        Self { status, why }
+    fn because(status: Status, why: impl Into<String>) -> Self {
+        Self {
+            status,
+            why: Some(why.into()),
+        }
     }
 }
 
@@ -236,7 +238,7 @@ impl Core {
         }
         let description = Description::parse(&request.body);
         let mut description =
-            description.map_err(|error| Unfit::because(Status::BAD_REQUEST, error))?;
+            description.map_err(|error| Unfit::because(Status::BAD_REQUEST, error.to_string()))?;
         if description.tracks.is_empty() {
             let why = "the session description (SDP) has no media line (m=)";
             return Err(Unfit::because(Status::BAD_REQUEST, why));

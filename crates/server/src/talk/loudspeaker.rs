@@ -69,7 +69,7 @@ impl Loudspeaker {
                         connection.client.set_up(Instant::now(), &wanted);
                         choice = Some(chosen);
                     }
-                    Event::SetUp { .. } | Event::Recording => {}
+                    Event::SetUp { .. } | Event::LeftOut { .. } | Event::Recording => {}
                     Event::Playing { .. } => {
                         let Some(choice) = choice.take() else {
                             continue;
@@ -216,11 +216,10 @@ async fn exchange(
         }
     };
     tokio::select! {
-        read = connection.read(buffer) => match read {
-            Ok(0) => connection.client.handle_end(),
+        read = connection.read(buffer) => match read? {
+            0 => connection.client.handle_end(),
             // The camera's reports are of no use to a talker.
-            Ok(count) => connection.client.handle_data(Instant::now(), &buffer[..count], |_| {}),
-            Err(error) => return Err(CameraFailure::Connection(error)),
+            count => connection.client.handle_data(Instant::now(), &buffer[..count], |_| {}),
         },
         () = wake => {}
     }

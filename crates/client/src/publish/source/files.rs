@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use glassline_demux::{self as demux, Demuxer};
-use glassline_media::{Codec, Kind, Track, TrackIndex};
+use glassline_media::{Kind, Track, TrackIndex};
 
 use super::{Error, SourceContext, ThreadRole};
 use crate::publish::input::Spec;

@@ -23,7 +23,7 @@ mod whip;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Codec, Track};
+use glassline_media::{Bitrate, Track};
 use glassline_quic::Trust;
 use glassline_quic::moq::Address;
 use glassline_url::WrittenWrong;
@@ -387,6 +387,8 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
+    use glassline_media::Codec;
+
     use super::*;
 
     #[test]

@@ -293,7 +293,9 @@ impl MediaTransport {
                 }
                 Event::SetUp { track, transport } => self.was_set_up(track, &transport),
                 Event::Playing { .. } => counts.connect(now, self.stream.protection()),
-                Event::Closed(reason) => self.end(counts, reason.to_string()),
+                Event::Closed(reason) | Event::LeftOut { reason, .. } => {
+                    self.end(counts, reason.to_string());
+                }
                 // A viewer publishes nothing.
                 Event::Recording => {}
             }

@@ -36,9 +36,10 @@ fn a_session_that_the_client_gives_up_can_still_be_torn_down() {
     let first = format!("{URL}/stream=0");
     line.exchange(&Method::Setup, &first, "200 OK\r\nSession: s", "");
     let second = format!("{URL}/stream=1");
-    let refused = "461 Unsupported transport";
-    line.exchange(&Method::Setup, &second, refused, "");
-    assert!(matches!(line.closed(), Closed::TransportRefused { .. }));
+    line.exchange(&Method::Setup, &second, "200 OK", "");
+    let refused = "453 Not Enough Bandwidth";
+    line.exchange(&Method::Play, &format!("{URL}/"), refused, "");
+    assert!(matches!(line.closed(), Closed::Refused { .. }));
     line.client.leave(line.now);
     let teardown = line.exchange(&Method::Teardown, &format!("{URL}/"), "200 OK", "");
     assert_eq!(teardown.headers.get("Session"), Some("s"));

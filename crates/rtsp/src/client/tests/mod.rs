@@ -297,6 +297,47 @@ fn interleaving_means_tcp_where_the_word_is_missing() {
 }
 
 #[test]
+fn a_refused_track_costs_no_more_than_itself_unless_it_is_the_first() {
+    for refused in [
+        "461 Unsupported transport",
+        "454 Session Not Found",
+        "200 OK\r\nTransport: nonsense",
+    ] {
+        let mut line = Line::open(URL);
+        line.describe();
+        let wanted = [0, 1].map(|track| (TrackIndex(track), RequestedTransport::Interleaved));
+        line.client.set_up(line.now, &wanted);
+        let first = "200 OK\r\nSession: 1";
+        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), first, "");
+        line.exchange(&Method::Setup, &format!("{URL}/stream=1"), refused, "");
+        assert!(
+            matches!(
+                line.events.last(),
+                Some(Event::LeftOut {
+                    track: TrackIndex(1),
+                    ..
+                })
+            ),
+            "{:?}",
+            line.events
+        );
+        line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
+        line.feed(&[b'$', 2, 0, 1, 9, b'$', 0, 0, 1, 8]);
+        assert_eq!(
+            line.frames,
+            [(0, false, vec![8])],
+            "the channel is nobody's"
+        );
+
+        let mut line = Line::open(URL);
+        line.describe();
+        line.client.set_up(line.now, &wanted);
+        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), refused, "");
+        assert!(line.client.is_closed());
+    }
+}
+
+#[test]
 fn what_is_live_is_not_rewound() {
     let cases = [("now-", "npt=now-"), ("0-4.5", "npt=0.000-")];
     for (described, asked) in cases {

@@ -52,6 +52,7 @@ proptest! {
                 2 => { line.client.send_control(TrackIndex(0), &saying); }
                 3 => line.client.leave(line.now),
                 4 => line.client.advance(saying.len()),
+                5 => line.client.reopen(line.now),
                 _ => {}
             }
             let before = line.events.len();

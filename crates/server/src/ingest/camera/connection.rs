@@ -40,6 +40,7 @@ pub(crate) struct CameraConnection {
     /// IP address of the server on the connection.
     pub(crate) local: IpAddr,
     pub(crate) client: Client,
+    camera: RtspSource,
     purpose: Purpose,
     route: Route,
 }
@@ -87,35 +88,7 @@ impl CameraConnection {
     }
 
     async fn dial(camera: &RtspSource, purpose: Purpose, route: Route) -> Result<Self, Failure> {
-        let (host, port) = RtspSource::host_and_port_of(&route.url);
-        // What was resolved and checked is what is dialled.
-        let connecting = async {
-            let addresses = camera.reach.resolve(host, port).await?;
-            TcpStream::connect(addresses.as_slice()).await
-        };
-        let socket = match tokio::time::timeout(STEP, connecting).await {
-            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(Failure::Forbidden(error));
-            }
-            Ok(connected) => connected.map_err(Failure::Connect)?,
-            Err(_) => {
-                return Err(Failure::NoAnswer {
-                    what: "accept the connection",
-                });
-            }
-        };
-        let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
-        let local = socket.local_addr().map_err(Failure::Connect)?.ip();
-        let socket = match route.url.scheme() {
-            "rtsps" => {
-                let securing = CameraSocket::secure(socket, host, &camera.trust);
-                let secured = tokio::time::timeout(STEP, securing).await;
-                secured.unwrap_or(Err(Failure::NoAnswer {
-                    what: "complete the TLS handshake",
-                }))?
-            }
-            _ => CameraSocket::Plain(socket),
-        };
+        let (socket, peer, local) = connect(camera, &route).await?;
         let mut config = Config::new(route.url.clone(), rand::random());
         config.user.clone_from(&route.user);
         concat!("glassline/", env!("CARGO_PKG_VERSION")).clone_into(&mut config.user_agent);
@@ -132,9 +105,39 @@ impl CameraConnection {
             peer,
             local,
             client,
+            camera: camera.clone(),
             purpose,
             route,
         })
+    }
+
+    /// Waits for bytes of the camera; there are none at the end of the connection. A camera that ends
+    /// the connection after its 401 is connected to again. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// Returns why the connection broke, or why there is no second one.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match self.socket.read(buffer).await {
+                Ok(count @ 1..) => return Ok(count),
+                ended if !self.client.may_reopen() => return ended.map_err(Failure::Connection),
+                _ => {}
+            }
+            (self.socket, self.peer, self.local) = connect(&self.camera, &self.route).await?;
+            self.client.reopen(Instant::now());
+            self.send().await?;
+        }
+    }
+
+    /// Returns `failure` with what the camera answered to keep-alives, if media stopped after that.
+    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+        match self.client.refused_keep_alive() {
+            Some(refused) if failure.is_silence() => Failure::AfterKeepAlive {
+                failure: Box::new(failure),
+                refused: refused.clone(),
+            },
+            _ => failure,
+        }
     }
 
     /// Sends what waits for the camera. May be dropped while it waits.
@@ -144,6 +147,8 @@ impl CameraConnection {
             match tokio::time::timeout(STEP, writing).await {
                 Ok(Ok(count)) if count > 0 => self.client.advance(count),
                 Ok(Ok(_)) => return Err(Failure::HungUp),
+                // The end of the connection is read next.
+                Ok(Err(_)) if self.client.may_reopen() => return Ok(()),
                 Ok(Err(error)) => return Err(Failure::Connection(error)),
                 Err(_) => return Err(Failure::UNREAD),
             }
@@ -152,12 +157,6 @@ impl CameraConnection {
             Ok(flushed) => flushed.map_err(Failure::Connection),
             Err(_) => Err(Failure::UNREAD),
         }
-    }
-
-    /// Waits for bytes of the camera; there are none at the end of the connection. May be dropped while
-    /// it waits.
-    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(buffer).await
     }
 
     /// Ends the session with TEARDOWN, and waits for the response, or until the time for that is over.
@@ -178,4 +177,42 @@ impl CameraConnection {
         };
         let _ = tokio::time::timeout(FAREWELL, leaving).await;
     }
+}
+
+/// Opens a connection to where `route` leads. Returns the addresses of the camera and of the server,
+/// too.
+async fn connect(
+    camera: &RtspSource,
+    route: &Route,
+) -> Result<(CameraSocket, IpAddr, IpAddr), Failure> {
+    let (host, port) = RtspSource::host_and_port_of(&route.url);
+    // What was resolved and checked is what is dialled.
+    let connecting = async {
+        let addresses = camera.reach.resolve(host, port).await?;
+        TcpStream::connect(addresses.as_slice()).await
+    };
+    let socket = match tokio::time::timeout(STEP, connecting).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(Failure::Forbidden(error));
+        }
+        Ok(connected) => connected.map_err(Failure::Connect)?,
+        Err(_) => {
+            return Err(Failure::NoAnswer {
+                what: "accept the connection",
+            });
+        }
+    };
+    let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
+    let local = socket.local_addr().map_err(Failure::Connect)?.ip();
+    let socket = match route.url.scheme() {
+        "rtsps" => {
+            let securing = CameraSocket::secure(socket, host, &camera.trust);
+            let secured = tokio::time::timeout(STEP, securing).await;
+            secured.unwrap_or(Err(Failure::NoAnswer {
+                what: "complete the TLS handshake",
+            }))?
+        }
+        _ => CameraSocket::Plain(socket),
+    };
+    Ok((socket, peer, local))
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use glassline_hub::PublishError;
 use glassline_rtp::payload::UnsupportedFormat;
-use glassline_rtsp::client::Closed;
+use glassline_rtsp::client::{Closed, RefusedKeepAlive};
 
 use super::limits::{KEYFRAME, STEP};
 use super::senders::Stranger;
@@ -69,6 +69,12 @@ pub(crate) enum Failure {
     /// The TLS handshake failed for another reason than the certificate.
     #[error("no TLS with the camera: {0}; a camera without TLS is rtsp://…")]
     Handshake(String),
+    /// Media stopped after the camera had refused keep-alives.
+    #[error("{failure}, after the camera {refused}")]
+    AfterKeepAlive {
+        failure: Box<Self>,
+        refused: RefusedKeepAlive,
+    },
     /// The camera closed the connection.
     #[error("the camera closed the connection")]
     HungUp,
@@ -115,6 +121,14 @@ impl Failure {
             Self::Redirected { failure, .. } => failure.is_lasting(),
             other => matches!(other, Self::Refused | Self::Forbidden(_) | Self::Tls(_)),
         }
+    }
+
+    /// Returns whether the camera stopped sending, by its own will or because it is gone.
+    pub(crate) const fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Silent { .. } | Self::HungUp | Self::Connection(_)
+        )
     }
 
     /// Returns the failure that the end of an RTSP session is.
@@ -179,5 +193,21 @@ mod tests {
         let waiting_for = Some(Method::Setup);
         let ended = Failure::of(Closed::ConnectionEnded { waiting_for });
         assert!(matches!(ended, Failure::Rtsp(_)));
+        let silent = Failure::AfterKeepAlive {
+            failure: Box::new(Failure::Silent {
+                timeout: Duration::from_secs(5),
+                stranger: None,
+            }),
+            refused: RefusedKeepAlive {
+                method: Method::Options,
+                answer: Some((Status(454), "Session Not Found".to_owned())),
+            },
+        };
+        assert_eq!(
+            silent.to_string(),
+            "no packet from the camera for 5 s, after the camera answered the keep-alive OPTIONS with \
+             454 Session Not Found"
+        );
+        assert!(!silent.is_lasting());
     }
 }

@@ -5,6 +5,7 @@ use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
 use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
+use glassline_rtsp::client::Closed;
 
 use crate::ingest::Assembler;
 use crate::ingest::feedback::Feedback;
@@ -20,6 +21,7 @@ pub(super) struct Receiver<'a> {
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
+    by_datagrams: bool,
     feedback: Feedback,
     assembler: Assembler,
     oversized: OversizedFrames,
@@ -41,17 +43,12 @@ impl<'a> Receiver<'a> {
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
-        let mut packets = SourceReceiver::new(&tracks);
-        if by_datagrams {
-            for track in TrackIndex::first(tracks.len()) {
-                packets.come_by_datagrams(track);
-            }
-        }
         Ok(Self {
             stream,
             note,
             described,
-            packets,
+            packets: packets_of(&tracks, by_datagrams),
+            by_datagrams,
             feedback,
             assembler: Assembler::new(tracks)?,
             oversized: OversizedFrames::default(),
@@ -59,6 +56,26 @@ impl<'a> Receiver<'a> {
             publisher: None,
             last_received: now,
         })
+    }
+
+    /// Leaves out the camera's track `described`, which the camera refuses to set up.
+    pub(super) fn leave_out(
+        &mut self,
+        described: TrackIndex,
+        reason: &Closed,
+    ) -> Result<(), UnsupportedFormat> {
+        let mut used = self.described.iter();
+        let Some(at) = used.position(|it| *it == described) else {
+            return Ok(());
+        };
+        self.described.remove(at);
+        let mut tracks = self.assembler.tracks().to_vec();
+        let track = tracks.remove(at);
+        self.packets = packets_of(&tracks, self.by_datagrams);
+        self.assembler = Assembler::new(tracks)?;
+        let why = format!("{} {}: {reason}", track.kind(), track.codec);
+        self.note.left_out.push(why);
+        Ok(())
     }
 
     /// Begins to receive and to report, because the camera granted PLAY.
@@ -207,6 +224,17 @@ impl<'a> Receiver<'a> {
         self.oversized.note(dropped, name, publisher, now);
         Ok(())
     }
+}
+
+/// Returns the receiving state of `tracks`.
+fn packets_of(tracks: &[Track], by_datagrams: bool) -> SourceReceiver {
+    let mut packets = SourceReceiver::new(tracks);
+    if by_datagrams {
+        for track in TrackIndex::first(tracks.len()) {
+            packets.come_by_datagrams(track);
+        }
+    }
+    packets
 }
 
 #[cfg(test)]

@@ -86,6 +86,7 @@ impl CameraSession<'_> {
         loop {
             tokio::select! {
                 turned = self.turn(&mut buffer, live_since) => if let Err(failure) = turned {
+                    let failure = self.line.connection.explained(failure);
                     return SessionEnd::Failed(self.line.connection.located(failure));
                 },
                 () = &mut unneeded => {
@@ -117,10 +118,9 @@ impl CameraSession<'_> {
             connection, ports, ..
         } = &mut *self.line;
         tokio::select! {
-            read = connection.read(buffer) => match read {
-                Ok(0) => connection.client.handle_end(),
-                Ok(count) => self.take_bytes(&buffer[..count]),
-                Err(error) => return Err(Failure::Connection(error)),
+            read = connection.read(buffer) => match read? {
+                0 => connection.client.handle_end(),
+                count => self.take_bytes(&buffer[..count]),
             },
             (datagram, end) = ports.receive() => {
                 if let Some(receiver) = &mut self.receiver {
@@ -167,6 +167,12 @@ impl CameraSession<'_> {
                 if let Some(receiver) = &mut self.receiver {
                     receiver.start(now);
                     *goodbyes = receiver.goodbyes();
+                }
+            }
+            Event::LeftOut { track, reason } => {
+                tracing::info!(stream = %self.stream.name(), %reason, "track of the camera left out");
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.leave_out(track, &reason)?;
                 }
             }
             // A camera is played, not published to.

@@ -1,5 +1,6 @@
 mod camera;
 mod pipe;
+mod refusing_camera;
 mod scripted_camera;
 
 use std::path::PathBuf;

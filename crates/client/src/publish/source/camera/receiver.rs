@@ -15,6 +15,8 @@ use crate::publish::unit::Unit;
 pub(super) struct Receiver {
     /// Index of each track in the camera's description.
     described: Vec<TrackIndex>,
+    /// The tracks as the camera describes them.
+    chosen: Vec<Track>,
     /// The tracks as they are announced to the destination.
     pub(super) tracks: Vec<Track>,
     packets: SourceReceiver,
@@ -44,10 +46,23 @@ impl Receiver {
             packets,
             assembler: UnitAssembler::new(&tracks)?,
             sets: tracks.iter().map(ParameterSets::of).collect(),
-            tracks: tracks.into_iter().map(announced).collect(),
+            tracks: tracks.iter().cloned().map(announced).collect(),
+            chosen: tracks,
             units: VecDeque::new(),
             zero: None,
         })
+    }
+
+    /// Leaves out a track that the camera refuses, before anything was received.
+    pub(super) fn leave_out(&mut self, described: TrackIndex) -> Result<(), UnsupportedFormat> {
+        let (indices, tracks) = (self.described.iter(), self.chosen.iter());
+        let pairs = indices.copied().zip(tracks.cloned());
+        let rest = pairs.filter(|(track, _)| *track != described);
+        *self = Self::new(ChosenTracks {
+            tracks: rest.collect(),
+            left_out: Vec::new(),
+        })?;
+        Ok(())
     }
 
     /// Returns the index in the camera's description of each track.

@@ -181,6 +181,12 @@ impl Session {
                 self.last_received = now;
                 Ok(())
             }
+            Event::LeftOut { track, reason } => {
+                tracing::warn!("leaving out a track of the camera: {reason}");
+                let receiver = self.receiver.as_mut();
+                let left_out = receiver.map_or(Ok(()), |it| it.leave_out(track));
+                left_out.map_err(|it| self.camera.refused(it.to_string()))
+            }
             Event::Closed(reason) => Err(self.camera.of(&reason)),
         }
     }

@@ -200,7 +200,7 @@ impl Link {
                 Event::Recording => self.transport.changed.notify_one(),
                 Event::Closed(_) => return true,
                 // A publisher describes and plays nothing.
-                Event::Described(_) | Event::Playing { .. } => {}
+                Event::Described(_) | Event::LeftOut { .. } | Event::Playing { .. } => {}
             }
         }
         false

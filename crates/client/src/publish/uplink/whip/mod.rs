@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
+use glassline_media::{Bitrate, Track, TrackIndex, WallClock};
 use glassline_net::{BindError, Options, UdpSocket};
 use glassline_webrtc::{
     Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use glassline_media::MediaTime;
+use glassline_media::{Codec, MediaTime};
 use glassline_sim::{Conditions, Datagram, Loss, Network, Node, Simulation};
 use glassline_webrtc::{AcceptConfig, Received};
 
