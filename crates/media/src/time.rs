@@ -102,8 +102,11 @@ impl NtpTime {
     }
 }
 
-/// Relation between the monotonic clock and the calendar. Code that may read clocks creates it
-/// once, so that sans-IO cores can write NTP timestamps without reading a clock.
+/// Smallest difference of two relations that counts as a calendar that was set.
+const STEP: Duration = Duration::from_millis(500);
+
+/// Relation between the monotonic clock and the calendar, at one moment. Code that may read clocks
+/// creates it, so that sans-IO cores can write NTP timestamps without reading a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     at: Instant,
@@ -122,6 +125,12 @@ impl WallClock {
             Some(later) => self.unix + later,
             None => self.unix.saturating_sub(self.at.duration_since(instant)),
         }
+    }
+
+    /// Returns whether the calendar was set between two readings of both clocks, of which this is one:
+    /// they differ by more than the time that passes between reading the two clocks on a busy machine.
+    pub fn is_set_since(&self, earlier: &Self) -> bool {
+        self.unix.abs_diff(earlier.unix(self.at)) > STEP
     }
 
     /// Returns the NTP timestamp of `instant`.
@@ -202,6 +211,23 @@ mod tests {
             wall.ntp(at + seconds(7)),
             NtpTime::from_unix(seconds(1_007))
         );
+    }
+
+    #[test]
+    fn a_calendar_that_is_set_is_seen_and_one_that_goes_on_is_not() {
+        let seconds = Duration::from_secs;
+        let start = Instant::now() + seconds(100);
+        let before = WallClock::new(start, seconds(1_000));
+        for (unix, is_set) in [
+            (seconds(1_060), false),
+            (Duration::from_millis(1_060_400), false),
+            (Duration::from_millis(1_059_400), true),
+            (seconds(260_260), true),
+            (Duration::ZERO, true),
+        ] {
+            let after = WallClock::new(start + seconds(60), unix);
+            assert_eq!(after.is_set_since(&before), is_set, "{unix:?}");
+        }
     }
 
     #[test]

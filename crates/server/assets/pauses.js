@@ -64,7 +64,10 @@ export class Pauses {
       return { state: 'reconnecting', label: 'Reconnecting', title: told ?? 'Reconnecting', detail: reason.message, waitMs };
     }
     if (REFUSALS.has(reason.status)) {
-      const waitMs = this.#refused.next();
+      // Where the server names a time, the reason may end by itself. Viewers must not all come at once.
+      const waitMs = reason.retryAfter
+        ? reason.retryAfter * 1000 * (1 + Math.random() / 2)
+        : this.#refused.next();
       const detail = withNext([reason.detail, reason.remedy && `To do: ${reason.remedy}`, ADVICE[reason.status]], waitMs);
       return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
     }

@@ -471,7 +471,9 @@ fn refused(error: AcceptError) -> Problem {
                 "{why}; {WITHOUT_B_FRAMES}; ?transcode behind the URL of the page or of WHEP has the \
                  server encode H.264 again"
             ),
-        ),
+        )
+        // An encoder may make B-frames for a moment only.
+        .header(header::RETRY_AFTER, "5"),
         AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),
     }

@@ -129,7 +129,7 @@ impl Delivery {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
-        let (from, wall) = (client.local.ip(), self.streams.context.wall);
+        let from = client.local.ip();
         let Role::Player(session) = &mut client.role else {
             return;
         };
@@ -139,8 +139,8 @@ impl Delivery {
         let mut frames = Vec::new();
         for (track, transport) in session.transports.iter_mut() {
             let packet = match what {
-                ControlPacket::Report => reader.report(track, &wall, now),
-                ControlPacket::Bye => reader.farewell(track, &wall, now),
+                ControlPacket::Report => reader.report(track, now),
+                ControlPacket::Bye => reader.farewell(track, now),
             };
             let Some(packet) = packet.and_then(|packet| transport.seal_control(packet)) else {
                 continue;

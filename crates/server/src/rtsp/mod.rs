@@ -54,7 +54,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glassline_hub::Hub;
-use glassline_media::WallClock;
 use glassline_rtsp::server::SrtpPolicy;
 use mio::Poll;
 
@@ -73,7 +72,7 @@ use crate::egress::rtsp::{
 use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
+use crate::runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;
@@ -184,8 +183,8 @@ pub struct Services {
     pub library: Option<Arc<Library>>,
     /// Streams of other servers; `None` for a server alone.
     pub(crate) directory: Option<Arc<Directory>>,
-    /// Calendar clock for NTP times.
-    pub wall: WallClock,
+    /// Clock for NTP times.
+    pub clock: Clock,
     /// The connections that failed.
     pub(crate) failures: Arc<Failures>,
     /// Supervisor of the RTSP threads.
@@ -208,7 +207,7 @@ impl Rtsp {
         let (addresses, listeners) = ThreadListeners::split(listeners);
         let context = StreamContext {
             latencies: Arc::clone(&services.latencies),
-            wall: services.wall,
+            clock: services.clock,
             keys: NumberKeys::default(),
             timing: Arc::new(Current::new(options.timing())),
         };

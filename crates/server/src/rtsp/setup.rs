@@ -43,7 +43,7 @@ pub(super) fn describe(scope: &mut ClientScope<'_>, of: &Described<'_>) -> Answe
         let sources = TrackIndex::first(tracks.len()).map(|track| numbers(track).ssrc);
         let keyring = Keyring::draw(cipher, sources);
         for (track, section) in TrackIndex::enumerate(&mut sections) {
-            section.key_management = keyring.message(track, context.wall.ntp(scope.now));
+            section.key_management = keyring.message(track, context.clock.wall().ntp(scope.now));
         }
         Box::new(keyring)
     });
@@ -149,7 +149,7 @@ fn set_up_track(
         None => None,
     };
     let keys = srtp.as_ref().map(|srtp| {
-        let time = scope.streams.context.wall.ntp(scope.now);
+        let time = scope.streams.context.clock.wall().ntp(scope.now);
         srtp.message(time)
     });
     let multicast = membership.as_ref().map(MulticastMembership::group);
@@ -187,7 +187,7 @@ fn try_set_up_recording(
         None => None,
     };
     let (transport, server_ports) = transport(scope, track, request.transport, srtp)?;
-    let time = scope.streams.context.wall.ntp(scope.now);
+    let time = scope.streams.context.clock.wall().ntp(scope.now);
     let session = scope.client.publisher_mut();
     let session = session.ok_or(Refusal::NotInThisState)?;
     let keys = session.set_up(track, transport, time);

@@ -52,12 +52,17 @@ impl Streams {
         deadlines.flatten().min()
     }
 
-    /// Returns the reader of `stream` and its present track layout, subscribed if no client on this
-    /// thread has them yet. A reader that no client joins must be dropped with [`Self::leave`].
+    /// Returns the reader of `stream`, its present track layout and the present calendar, subscribed if
+    /// no client on this thread has them yet. The reports of a reader go on when the calendar is set;
+    /// clients that come later get another reader, whose reports have the right time. A reader that no client joins must be dropped with [`Self::leave`].
     pub(super) fn subscribe(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
         let mut known = self.readers.entries();
-        let is_same =
-            |reader: &StreamReader| Arc::ptr_eq(reader.stream(), stream) && reader.is_current();
+        let wall = self.context.clock.wall();
+        let is_same = |reader: &StreamReader| {
+            Arc::ptr_eq(reader.stream(), stream)
+                && reader.is_current()
+                && !wall.is_set_since(&reader.wall)
+        };
         if let Some((key, _)) = known.find(|(_, reader)| is_same(reader)) {
             return key;
         }
@@ -99,6 +104,61 @@ impl Streams {
             return None;
         }
         let before = reader.ring.end();
-        reader.read(&self.context.wall, now).then_some(before)
+        reader.read(now).then_some(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use glassline_hub::{Hub, StreamName};
+    use glassline_media::{Codec, Track, WallClock};
+    use mio::{Poll, Token};
+
+    use super::*;
+    use crate::egress::rtsp::{Bounds, Budget, NumberKeys, Timing};
+    use crate::runtime::{Clock, Current};
+
+    /// evercam/ex_nvr#404: the calendar is set by NTP after the server started.
+    #[test]
+    fn clients_after_a_calendar_was_set_get_reports_of_the_new_one() {
+        let poll = Poll::new().expect("a descriptor");
+        let second = Duration::from_secs(1);
+        let context = StreamContext {
+            latencies: Arc::default(),
+            clock: Clock::start(),
+            keys: NumberKeys::default(),
+            timing: Arc::new(Current::new(Timing {
+                budget: Budget {
+                    lag: second,
+                    stall: second,
+                    skips_in_a_row: 2,
+                },
+                bounds: Bounds {
+                    bytes: 1 << 20,
+                    span: second,
+                    lag: second,
+                },
+            })),
+        };
+        let waker = Arc::new(Waker::new(&poll, Token(0)).expect("a descriptor"));
+        let mut streams = Streams::new(context, waker, 0);
+        let now = Instant::now();
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let tracks = vec![Track::new(Codec::H264)];
+        let _publisher = stream.publish(tracks, now).expect("free");
+        let first = streams.subscribe(&stream, now);
+        assert_eq!(streams.subscribe(&stream, now), first, "one reader for all");
+        let old = streams.get(first).expect("it is there").wall;
+        let three_days = Duration::from_secs(3 * 86_400);
+        let before = WallClock::new(now, old.unix(now).saturating_sub(three_days));
+        streams.get_mut(first).expect("it is there").wall = before;
+        let second = streams.subscribe(&stream, now);
+        assert_ne!(second, first);
+        let wall = |key| streams.get(key).expect("it is there").wall;
+        assert!(!wall(second).is_set_since(&old));
+        assert_eq!(wall(first).unix(now), before.unix(now), "its reports go on");
     }
 }

@@ -1,37 +1,37 @@
-//! The server's monotonic clock and its calendar time, read together once at start.
+//! The server's monotonic clock, and its relation to the calendar.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_media::WallClock;
 
-/// Monotonic time since the server started, and the calendar time at which the server started.
+use super::calendar;
+
+/// Monotonic time since the server started.
 ///
 /// Every time that leaves the server, in JSON, metrics or signaling, is in nanoseconds of this
-/// clock.
+/// clock. The calendar is read whenever its time is asked for: NTP may set the calendar while the
+/// server runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
-    wall: WallClock,
 }
 
 impl Clock {
-    /// Reads the monotonic clock and the calendar now, and joins them.
+    /// Starts the clock now.
     pub fn start() -> Self {
-        let start = Instant::now();
-        // A calendar before 1970 means that the machine has no clock: NTP times then count from
-        // 1970.
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
         Self {
-            start,
-            wall: WallClock::new(start, unix),
+            start: Instant::now(),
         }
     }
 
-    /// Returns the calendar time that belongs to the monotonic clock, for NTP timestamps.
+    /// Reads the monotonic clock and the calendar, and joins them. What lasts, like a session, keeps
+    /// the relation of its beginning, so that its times go on when the calendar is set.
     pub fn wall(&self) -> WallClock {
-        self.wall
+        let now = Instant::now();
+        // A calendar before 1970 means that the machine has no clock: NTP times then count from
+        // 1970.
+        let unix = calendar::now().duration_since(UNIX_EPOCH);
+        WallClock::new(now, unix.unwrap_or(Duration::ZERO))
     }
 
     /// Returns the nanoseconds from the server's start to `at`; negative for an instant before the
@@ -65,10 +65,7 @@ mod tests {
         let later = clock.start + Duration::from_micros(5);
         assert_eq!(clock.nanos(later), 5_000);
         assert_eq!(clock.nanos(clock.start), 0);
-        let earlier = Clock {
-            start: later,
-            ..clock
-        };
+        let earlier = Clock { start: later };
         assert_eq!(earlier.nanos(clock.start), -5_000);
     }
 }

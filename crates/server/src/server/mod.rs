@@ -167,7 +167,7 @@ impl Server {
             sites: Arc::clone(&sites),
             library: library.clone(),
             directory: cluster.as_ref().map(|it| Arc::clone(&it.directory)),
-            wall: clock.wall(),
+            clock,
             failures: Arc::clone(&failures),
             supervisor: Arc::clone(&supervisor),
         };

@@ -69,7 +69,7 @@ pub(super) fn of_sessions(
         certificate: Arc::new(Certificate::generate()?),
         media,
         media_tcp: config.media.tcp,
-        wall: clock.wall(),
+        clock,
         defaults: Current::new(reload::session_defaults(config)),
     })
 }

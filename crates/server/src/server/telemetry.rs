@@ -39,7 +39,7 @@ pub(super) fn start(
         otlp,
         node.as_deref(),
         &counters,
-        (app.clock.wall(), app.clock.epoch()),
+        app.clock,
         config.limits.handshake() + KEYFRAME_WAIT,
     ));
     exporter.check()?;

@@ -382,12 +382,13 @@ impl Negotiator {
         let secrets = draw_secrets();
         let ufrag = secrets.ufrag.clone();
         let settings = &self.settings;
+        let wall = settings.clock.wall();
         let defaults = settings.defaults.get();
         let config_of = |data| AcceptConfig {
             certificate: Arc::clone(&settings.certificate),
             local: self.candidates(local.ip()),
             secrets: secrets.clone(),
-            wall: settings.wall,
+            wall,
             tracks: &[],
             receive: Kinds::NONE,
             opus,

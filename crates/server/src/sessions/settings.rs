@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_congestion::Algorithm;
-use glassline_media::WallClock;
 use glassline_webrtc::Certificate;
 
 use crate::messages::DataPolicy;
-use crate::runtime::Current;
+use crate::runtime::{Clock, Current};
 
 /// Settings for the answers to offers.
 #[derive(Debug)]
@@ -20,8 +19,8 @@ pub(crate) struct Settings {
     pub(crate) media: SocketAddr,
     /// Whether the same port of TCP takes media, too.
     pub(crate) media_tcp: bool,
-    /// Calendar clock for the NTP times of sender reports.
-    pub(crate) wall: WallClock,
+    /// Clock for the NTP times of sender reports. A session keeps the calendar of its beginning.
+    pub(crate) clock: Clock,
     /// What a reload may change.
     pub(crate) defaults: Current<SessionDefaults>,
 }

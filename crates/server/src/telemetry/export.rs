@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_media::WallClock;
 use rand::Rng;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -19,6 +18,7 @@ use super::resource;
 use super::settings::Otlp;
 use super::spans;
 use crate::outbound::ClientError;
+use crate::runtime::Clock;
 
 /// Most joins in one request.
 const BATCH_MAX: usize = 128;
@@ -47,9 +47,7 @@ pub(crate) struct Exporter {
     settings: Arc<Otlp>,
     counters: Arc<TelemetryCounters>,
     resource: Value,
-    wall: WallClock,
-    /// Start of the process.
-    epoch: Instant,
+    clock: Clock,
     /// Time that a session may take from its answer to its media.
     patience: Duration,
 }
@@ -61,15 +59,14 @@ impl Exporter {
         settings: &Otlp,
         node: Option<&str>,
         counters: &Arc<TelemetryCounters>,
-        (wall, epoch): (WallClock, Instant),
+        clock: Clock,
         patience: Duration,
     ) -> Self {
         Self {
             resource: resource::resource(settings, node),
             settings: Arc::new(settings.clone()),
             counters: Arc::clone(counters),
-            wall,
-            epoch,
+            clock,
             patience,
         }
     }
@@ -146,10 +143,11 @@ impl Exporter {
 
     /// Adds the spans of the joins that are wanted, one entry a join.
     fn add(&self, joins: &[Join], batch: &mut Vec<Vec<Value>>) {
+        let wall = self.clock.wall();
         let wanted = joins
             .iter()
             .filter(|join| spans::is_wanted(join, self.settings.sample));
-        batch.extend(wanted.map(|join| spans::spans(join, self.wall)));
+        batch.extend(wanted.map(|join| spans::spans(join, wall)));
     }
 
     /// Sends a request with this number of joins, with repetitions if the collector may take it later.
@@ -255,9 +253,10 @@ impl Exporter {
     }
 
     fn metrics_body(&self, text: &str) -> Bytes {
-        let nanos = |at| self.wall.unix(at).as_nanos().to_string();
+        let wall = self.clock.wall();
+        let nanos = |at| wall.unix(at).as_nanos().to_string();
         let times = Times {
-            start: nanos(self.epoch),
+            start: nanos(self.clock.epoch()),
             now: nanos(Instant::now()),
         };
         let points = data_points::data_points(text, &times);

@@ -11,7 +11,8 @@
 //! | nothing (many cameras) | no |
 //!
 //! In the last two cases the stream counts as reordered as soon as a frame is presented before
-//! an earlier one. Most encoders that say "some" send B-frames; a few copy the number from a
+//! an earlier one, until 250 frames came without another such frame: an encoder may make B-frames for
+//! a moment only. Most encoders that say "some" send B-frames; a few copy the number from a
 //! table, and their viewers wait ten seconds longer.
 //!
 //! Sources: ITU-T H.264 8.2.1 and E.2.1, ITU-T H.265 8.3.1 and 7.4.3.2.1.
@@ -85,9 +86,10 @@ struct Detector<G> {
     grammar: G,
     /// Number of reordered frames that the sequence parameter set of the last frame allows.
     reorder_max: Option<u32>,
-    /// Number of frames since this parameter set.
-    frames: u32,
-    /// Whether one of these frames was presented before an earlier one.
+    /// Number of frames since this parameter set, or since the last one that was presented before an
+    /// earlier one.
+    quiet: u32,
+    /// Whether a frame since this parameter set was presented before an earlier one.
     seen: bool,
 }
 
@@ -113,18 +115,22 @@ impl<G: Grammar> Detector<G> {
         let reorder_max = self.grammar.reorder_max(facts.pps);
         if reorder_max != self.reorder_max {
             self.reorder_max = reorder_max;
-            self.frames = 0;
+            self.quiet = 0;
             self.seen = false;
         }
-        self.frames = self.frames.saturating_add(1);
-        self.seen |= facts.reordered;
+        if facts.reordered {
+            self.quiet = 0;
+            self.seen = true;
+        } else {
+            self.quiet = self.quiet.saturating_add(1);
+        }
     }
 
     fn is_reordered(&self) -> bool {
         match self.reorder_max {
             Some(0) => false,
-            Some(_) if self.frames < SETTLED_FRAMES => true,
-            _ => self.seen,
+            Some(_) => self.quiet < SETTLED_FRAMES,
+            None => self.seen && self.quiet < SETTLED_FRAMES,
         }
     }
 }

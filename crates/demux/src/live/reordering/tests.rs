@@ -90,6 +90,30 @@ fn who_says_some_and_makes_none_is_found_out_in_ten_seconds() {
     assert!(real.iter().all(|it| *it));
 }
 
+/// mediamtx#5808, mediamtx#3091: one odd frame ended browsers for good.
+#[test]
+fn an_episode_of_b_frames_is_over_after_ten_seconds_without() {
+    for reorder in [None, Some(1)] {
+        let mut units = group(reorder, false, 200);
+        let before = units.len();
+        units.extend(group(reorder, true, 5));
+        let last = units.len() - 1;
+        units.extend(group(reorder, false, 200));
+        units.extend(group(reorder, true, 5));
+        let found = verdicts(Codec::H264, &units);
+        assert!(!found[before - 1], "none so far");
+        assert!(
+            found[before + 2..last + 250].iter().all(|it| *it),
+            "{reorder:?}"
+        );
+        assert!(
+            !found[last + 250..last + 401].contains(&true),
+            "{reorder:?}"
+        );
+        assert_eq!(found.last(), Some(&true), "the next episode counts at once");
+    }
+}
+
 #[test]
 fn an_encoder_that_is_set_anew_is_judged_anew() {
     let mut units = group(Some(2), true, 3);

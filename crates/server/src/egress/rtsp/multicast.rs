@@ -233,7 +233,7 @@ impl MulticastSender {
             return;
         };
         if sending.reader.take_due(now) {
-            sending.reader.read(&self.context.wall, now);
+            sending.reader.read(now);
         }
         let is_paced = sending.paced_until.is_some_and(|at| at > now);
         if is_paced || self.writer.is_full() {
@@ -282,7 +282,7 @@ impl MulticastSender {
         let transports = mem::take(&mut sending.transports);
         for (track, transport) in transports.iter() {
             if let TrackTransport::Udp { addresses, .. } = transport
-                && let Some(packet) = sending.reader.farewell(track, &self.context.wall, now)
+                && let Some(packet) = sending.reader.farewell(track, now)
             {
                 let sockets = &self.writer.sockets;
                 sockets.send_report(&packet, *addresses, None);
@@ -324,16 +324,14 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use glassline_hub::{Hub, Publisher, StreamName};
-    use glassline_media::{
-        MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters, WallClock,
-    };
+    use glassline_media::{MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters};
 
     use super::super::cursor::Budget;
     use super::super::groups::MulticastMembership;
     use super::super::stream_reader::Timing;
     use super::super::{Bounds, NumberKeys};
     use super::*;
-    use crate::runtime::Current;
+    use crate::runtime::{Clock, Current};
 
     const VIDEO: TrackIndex = TrackIndex(0);
 
@@ -358,7 +356,7 @@ mod tests {
             let groups = Arc::new(groups);
             let context = StreamContext {
                 latencies: Arc::default(),
-                wall: WallClock::new(Instant::now(), Duration::from_secs(1_700_000_000)),
+                clock: Clock::start(),
                 keys: NumberKeys::default(),
                 timing: Arc::new(Current::new(Timing {
                     budget: Budget {

@@ -15,7 +15,7 @@ use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
 use super::transport::TrackTransports;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{Current, StreamSubscription, StreamWaker, Waker};
+use crate::runtime::{Clock, Current, StreamSubscription, StreamWaker, Waker};
 
 /// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
 /// wait for the first report before they synchronize audio and video.
@@ -30,7 +30,7 @@ const AUDIO_WAIT_MAX: Duration = Duration::from_millis(8);
 #[derive(Clone, Debug)]
 pub(crate) struct StreamContext {
     pub(crate) latencies: Arc<LatencyRegistry>,
-    pub(crate) wall: WallClock,
+    pub(crate) clock: Clock,
     pub(crate) keys: NumberKeys,
     /// What a reload may change.
     pub(crate) timing: Arc<Current<Timing>>,
@@ -64,6 +64,9 @@ pub(crate) struct StreamReader {
     /// streams.
     inherited: Vec<Numbers>,
     cname: String,
+    /// Calendar of the reader's beginning, which its reports keep to the end: players compute the times
+    /// of media from the distance of two reports.
+    pub(crate) wall: WallClock,
     report_at: Instant,
     /// Buffer that is empty between calls and kept for its capacity.
     arrived: Vec<Arc<MediaUnit>>,
@@ -108,6 +111,7 @@ impl StreamReader {
             keys: context.keys.clone(),
             inherited: Vec::new(),
             cname: context.keys.cname(stream.name()),
+            wall: context.clock.wall(),
             report_at: now + REPORT_INTERVAL,
             arrived: Vec::new(),
         };
@@ -168,7 +172,7 @@ impl StreamReader {
     }
 
     /// Reads the units that were published since the last call. Returns whether there were any.
-    pub(crate) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
+    pub(crate) fn read(&mut self, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.subscription.read(&mut arrived, now);
         if self.layout != self.subscription.layout() {
@@ -187,7 +191,7 @@ impl StreamReader {
         if any && self.report_at <= now {
             self.report_at = now + REPORT_INTERVAL;
             for track in TrackIndex::first(self.counts.len()) {
-                if let Some(packet) = self.report(track, wall, now) {
+                if let Some(packet) = self.report(track, now) {
                     let template = self.templates[track];
                     self.ring.push_report(track, packet.into(), template, now);
                 }
@@ -307,12 +311,7 @@ impl StreamReader {
     /// Returns a sender report, with the track's canonical name behind it (RFC 3550 §6.1); `None`
     /// before the first packet. The RTP time of `now` is extrapolated with the stream's filtered
     /// clock, so that the reports of all tracks agree.
-    pub(crate) fn report(
-        &self,
-        track: TrackIndex,
-        wall: &WallClock,
-        now: Instant,
-    ) -> Option<Vec<u8>> {
+    pub(crate) fn report(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
         let (template, counts) = (
             self.templates.get(track.get())?,
             self.counts.get(track.get())?,
@@ -323,7 +322,7 @@ impl StreamReader {
         let mut out = Vec::with_capacity(64);
         SenderReport {
             ssrc,
-            ntp: wall.ntp(latest.stamps.reference + since),
+            ntp: self.wall.ntp(latest.stamps.reference + since),
             rtp_timestamp: template
                 .numbers
                 .timestamp(latest.time + since, template.clock_rate),
@@ -337,13 +336,8 @@ impl StreamReader {
     }
 
     /// Returns a sender report with BYE behind it (RFC 3550 §6.6); `None` before the first packet.
-    pub(crate) fn farewell(
-        &self,
-        track: TrackIndex,
-        wall: &WallClock,
-        now: Instant,
-    ) -> Option<Vec<u8>> {
-        let mut out = self.report(track, wall, now)?;
+    pub(crate) fn farewell(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
+        let mut out = self.report(track, now)?;
         let bye = Bye {
             sources: vec![self.templates.get(track.get())?.numbers.ssrc],
             reason: b"",

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use glassline_hub::{Hub, Publisher, State, StreamName};
-use glassline_media::{Stage, WallClock};
+use glassline_media::Stage;
 use glassline_rtp::rtcp;
 use glassline_rtsp::server::Start;
 use mio::{Poll, Token};
@@ -11,7 +11,7 @@ use mio::{Poll, Token};
 use super::*;
 use crate::egress::rtsp::ring::RingEntry;
 use crate::egress::rtsp::stream_reader::Timing;
-use crate::runtime::{Current, Waker};
+use crate::runtime::{Clock, Current, Waker};
 
 /// Number of the reading thread in the tables of stage delays.
 const TABLE: usize = 3;
@@ -41,7 +41,7 @@ impl Live {
             publisher: Some(publisher),
             context: StreamContext {
                 latencies: Arc::default(),
-                wall: WallClock::new(start, Duration::from_secs(1_700_000_000)),
+                clock: Clock::start(),
                 keys: NumberKeys::default(),
                 timing: Arc::new(Current::new(Timing {
                     budget: BUDGET,
@@ -83,11 +83,11 @@ impl Live {
     }
 
     fn read(&self, reader: &mut StreamReader, time: u64) -> bool {
-        reader.read(&self.context.wall, self.at(time))
+        reader.read(self.at(time))
     }
 
     fn report(&self, reader: &StreamReader, track: TrackIndex, time: u64) -> Option<Vec<u8>> {
-        reader.report(track, &self.context.wall, self.at(time))
+        reader.report(track, self.at(time))
     }
 }
 
@@ -162,9 +162,9 @@ fn a_report_tells_what_was_sent_and_the_time_of_now() {
     }
     let template = *reader.template(VIDEO).expect("a track");
     let numbers = template.numbers;
-    let wall = live.context.wall;
+    let wall = reader.wall;
     let now = live.at(1_000);
-    let bytes = reader.farewell(VIDEO, &wall, now).expect("media was sent");
+    let bytes = reader.farewell(VIDEO, now).expect("media was sent");
     let packets: Vec<_> = rtcp::parse(&bytes).flatten().collect();
     let [
         rtcp::Packet::SenderReport(report),
@@ -184,8 +184,8 @@ fn a_report_tells_what_was_sent_and_the_time_of_now() {
     assert_eq!(bye.sources, [numbers.ssrc]);
     let report = live.report(&reader, VIDEO, 1_000).expect("media was sent");
     assert_eq!(report[..], bytes[..report.len()], "all but the BYE");
-    assert!(reader.farewell(AUDIO, &wall, now).is_none());
-    assert!(reader.farewell(TrackIndex(2), &wall, now).is_none());
+    assert!(reader.farewell(AUDIO, now).is_none());
+    assert!(reader.farewell(TrackIndex(2), now).is_none());
     assert!(reader.template(TrackIndex(2)).is_none());
 }
 

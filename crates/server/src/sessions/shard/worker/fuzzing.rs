@@ -30,7 +30,7 @@ use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
 use crate::addresses::MediaAddresses;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
+use crate::runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::{Handle, Shared};
@@ -142,7 +142,7 @@ impl Scene {
             certificate: CERTIFICATE.with(Arc::clone),
             media,
             media_tcp: true,
-            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
+            clock: Clock::start(),
             defaults: Current::new(SessionDefaults {
                 handshake: Duration::from_secs(10),
                 pacing: None,
