@@ -68,6 +68,13 @@ impl SourceReceiver {
         }
     }
 
+    /// Forgets a track, which is not received. The tracks behind it move up by one.
+    pub fn leave_out(&mut self, track: TrackIndex) {
+        if track.get() < self.pipelines.len() {
+            self.pipelines.remove(track.get());
+        }
+    }
+
     /// Notes that the packets of a track come by UDP, where they overtake each other.
     pub fn come_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(pipeline) = self.pipelines.get_mut(track.get()) {

@@ -21,7 +21,6 @@ pub(super) struct Receiver<'a> {
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
-    by_datagrams: bool,
     feedback: Feedback,
     assembler: Assembler,
     oversized: OversizedFrames,
@@ -48,7 +47,6 @@ impl<'a> Receiver<'a> {
             note,
             described,
             packets: packets_of(&tracks, by_datagrams),
-            by_datagrams,
             feedback,
             assembler: Assembler::new(tracks)?,
             oversized: OversizedFrames::default(),
@@ -71,7 +69,7 @@ impl<'a> Receiver<'a> {
         self.described.remove(at);
         let mut tracks = self.assembler.tracks().to_vec();
         let track = tracks.remove(at);
-        self.packets = packets_of(&tracks, self.by_datagrams);
+        self.packets.leave_out(TrackIndex(at));
         self.assembler = Assembler::new(tracks)?;
         let why = format!("{} {}: {reason}", track.kind(), track.codec);
         self.note.left_out.push(why);

@@ -55,13 +55,16 @@ impl Receiver {
 
     /// Leaves out a track that the camera refuses, before anything was received.
     pub(super) fn leave_out(&mut self, described: TrackIndex) -> Result<(), UnsupportedFormat> {
-        let (indices, tracks) = (self.described.iter(), self.chosen.iter());
-        let pairs = indices.copied().zip(tracks.cloned());
-        let rest = pairs.filter(|(track, _)| *track != described);
-        *self = Self::new(ChosenTracks {
-            tracks: rest.collect(),
-            left_out: Vec::new(),
-        })?;
+        let mut used = self.described.iter();
+        let Some(at) = used.position(|it| *it == described) else {
+            return Ok(());
+        };
+        self.described.remove(at);
+        self.chosen.remove(at);
+        self.tracks.remove(at);
+        self.sets.remove(at);
+        self.packets.leave_out(TrackIndex(at));
+        self.assembler = UnitAssembler::new(&self.chosen)?;
         Ok(())
     }
 
