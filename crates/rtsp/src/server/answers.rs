@@ -24,6 +24,9 @@ struct TrackGrant {
     keys: Option<String>,
 }
 
+/// Most characters of a reason that a publisher's text is part of.
+const WHY_CHARS_MAX: usize = 300;
+
 /// The terms on which the owner granted PLAY.
 struct PlayGrant {
     range: Option<Range>,
@@ -145,22 +148,33 @@ impl Core {
             Stage::Authorize { stale, shown, .. } => (*stale, *shown),
             _ => (false, false),
         };
+        let why = match stage {
+            Stage::Announce { description } if refusal == Refusal::UnsupportedMedia => {
+                let left_out = description.choose(|_| true).left_out.join(", ");
+                let why = format!("no track of the description can be received: {left_out}");
+                Some(why.chars().take(WHY_CHARS_MAX).collect())
+            }
+            _ => None,
+        };
         let challenge = self
             .authenticator
             .challenge(now, stale, &self.config, &self.endpoints);
-        self.respond(request, refusal.status(), |response| match refusal {
-            Refusal::Unauthorized => {
-                for text in challenge {
-                    response.headers.push("WWW-Authenticate", &text);
+        self.respond(request, refusal.status(), |response| {
+            response.reason = why.unwrap_or_else(|| response.reason.clone());
+            match refusal {
+                Refusal::Unauthorized => {
+                    for text in challenge {
+                        response.headers.push("WWW-Authenticate", &text);
+                    }
                 }
+                Refusal::Unavailable {
+                    retry_after: Some(after),
+                } => {
+                    let seconds = after.as_secs().max(1).to_string();
+                    response.headers.push("Retry-After", &seconds);
+                }
+                _ => {}
             }
-            Refusal::Unavailable {
-                retry_after: Some(after),
-            } => {
-                let seconds = after.as_secs().max(1).to_string();
-                response.headers.push("Retry-After", &seconds);
-            }
-            _ => {}
         });
         if refusal == Refusal::Unauthorized && shown {
             let failures = self.authenticator.note_failure();

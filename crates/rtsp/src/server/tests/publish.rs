@@ -128,6 +128,12 @@ fn what_cannot_be_published_is_said() {
         let answered = std::iter::from_fn(|| line.connection.poll_answered());
         assert_eq!(answered.last().and_then(|it| it.why).as_deref(), Some(why));
     }
+    line.owner.next = Some(Answer::Refused(Refusal::UnsupportedMedia));
+    let body = "v=0\r\nm=audio 0 RTP/AVP 98\r\na=rtpmap:98 G726-32/8000\r\nm=video x\r\n";
+    let response = line.ask_with(&uri, "Content-Type: application/sdp", body);
+    let why = "no track of the description can be received: audio G726-32 (payload type 98), which \
+               is not supported, video: without a format";
+    assert_eq!((response.status.0, response.reason.as_str()), (415, why));
     line.owner.next = Some(Answer::Refused(Refusal::Busy));
     assert_eq!(announce(&mut line, FFMPEG), 409);
     let record = "RTP/AVP/TCP;mode=record";
