@@ -322,7 +322,7 @@ fn random() -> std::io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-pub(crate) fn provider() -> Arc<CryptoProvider> {
+fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 

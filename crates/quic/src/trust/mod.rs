@@ -68,7 +68,7 @@ impl Trust {
     /// # Errors
     /// Returns [`TrustError`] if no certificate can be accepted.
     pub fn over_tcp(&self) -> Result<rustls::ClientConfig, TrustError> {
-        let provider = crate::endpoint::provider();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let inner = self.verifier(&provider)?;
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

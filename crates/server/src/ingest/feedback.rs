@@ -31,17 +31,17 @@ pub(crate) struct Reporter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyframeRequest {
     /// PLI (RFC 4585 §6.3.1).
-    PictureLoss,
+    Pli,
     /// FIR (RFC 5104 §4.3.1).
-    FullIntra,
+    Fir,
 }
 
 impl KeyframeRequest {
     /// Returns the request that a source says it takes; `None` if it says nothing.
     pub(super) fn offered(offered: sdp::Feedback) -> Option<Self> {
         match (offered.pli, offered.fir) {
-            (true, _) => Some(Self::PictureLoss),
-            (false, true) => Some(Self::FullIntra),
+            (true, _) => Some(Self::Pli),
+            (false, true) => Some(Self::Fir),
             (false, false) => None,
         }
     }
@@ -203,10 +203,10 @@ impl Feedback {
         let sender = self.reporter.ssrc;
         match self.request {
             None => {}
-            Some(KeyframeRequest::PictureLoss) => {
+            Some(KeyframeRequest::Pli) => {
                 PictureLossIndication { sender, media }.write(out);
             }
-            Some(KeyframeRequest::FullIntra) => {
+            Some(KeyframeRequest::Fir) => {
                 let requests = vec![(media, self.full_intra_number)];
                 FullIntraRequest { sender, requests }.write(out);
                 self.full_intra_number = self.full_intra_number.wrapping_add(1);

@@ -34,7 +34,7 @@ impl Line {
         camera: &RtspSource,
         location: &str,
     ) -> Result<(), Failure> {
-        self.say_goodbye();
+        self.send_bye();
         self.ports.close();
         self.connection.follow(camera, location).await
     }
@@ -51,12 +51,12 @@ impl Line {
     /// dropped, and called again.
     pub(super) async fn leave(&mut self) {
         let began = Instant::now();
-        self.say_goodbye();
+        self.send_bye();
         self.connection.leave().await;
         tracing::debug!(camera = %self.connection.peer, took = ?began.elapsed(), "camera left");
     }
 
-    fn say_goodbye(&mut self) {
+    fn send_bye(&mut self) {
         for (track, packet) in std::mem::take(&mut self.goodbyes) {
             self.report(track, &packet);
         }

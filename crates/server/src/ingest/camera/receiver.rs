@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn a_camera_is_asked_for_keyframes_as_it_offers_and_once_a_second() {
         for (request, name) in [
-            (KeyframeRequest::PictureLoss, "PictureLossIndication"),
-            (KeyframeRequest::FullIntra, "FullIntraRequest"),
+            (KeyframeRequest::Pli, "PictureLossIndication"),
+            (KeyframeRequest::Fir, "FullIntraRequest"),
         ] {
             let told = told(Some(request));
             let asks = told

@@ -322,7 +322,7 @@ impl Recording {
 /// within its connection it ignores RTCP. FFmpeg (5.1) ignores RTCP altogether. Others ignore what they
 /// do not know, as RFC 3550 §6.1 requires. FIR is for publishers that announce FIR and no PLI.
 fn request(announced: sdp::Feedback) -> KeyframeRequest {
-    KeyframeRequest::offered(announced).unwrap_or(KeyframeRequest::PictureLoss)
+    KeyframeRequest::offered(announced).unwrap_or(KeyframeRequest::Pli)
 }
 
 #[cfg(test)]

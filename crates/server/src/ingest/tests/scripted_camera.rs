@@ -37,7 +37,7 @@ pub(super) struct Script {
     pub(super) transport: String,
     /// Lines behind those of the video's section.
     pub(super) description: String,
-    /// Speak TLS.
+    /// The connection is within TLS.
     pub(super) is_secure: bool,
 }
 
