@@ -4,7 +4,7 @@
 use glassline_media::annexb::nals;
 use glassline_media::{MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters};
 use glassline_rtp::h264::{nal, nal_type, packetize, payload_begins_keyframe};
-use glassline_rtp::payload::Depacketizer;
+use glassline_rtp::payload::{self, Depacketizer};
 
 const UNIT_BYTES_MAX: usize = 4096;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(bytes: &[u8]) {
 /// Each packet in the input has a byte of control (marker, new timestamp, skipped numbers), a
 /// byte of length, and the payload.
 fn any_packets(mut bytes: &[u8]) {
-    let mut depacketizer = depacketizer();
+    let mut depacketizer = depacketizer(UNIT_BYTES_MAX);
     let (mut sequence, mut timestamp) = (0, 0u32);
     while let [control, len, rest @ ..] = bytes {
         let (payload, rest) = rest.split_at(rest.len().min(usize::from(*len)));
@@ -32,9 +32,9 @@ fn any_packets(mut bytes: &[u8]) {
     }
 }
 
-fn depacketizer() -> Depacketizer {
+fn depacketizer(unit_bytes_max: usize) -> Depacketizer {
     let track = Track::h264(VideoParameters::default());
-    Depacketizer::bounded(&track, UNIT_BYTES_MAX).expect("H.264 is received")
+    Depacketizer::bounded(&track, unit_bytes_max).expect("H.264 is received")
 }
 
 /// Splits the input at zero bytes into NAL units of types that are carried, slices last.
@@ -56,7 +56,7 @@ fn there_and_back(bytes: &[u8]) {
     let unit = builder
         .build(TrackIndex(0), MediaTime::ZERO, false, stamps)
         .expect("at least the parameter set");
-    let mut depacketizer = depacketizer();
+    let mut depacketizer = depacketizer(payload::UNIT_BYTES_MAX);
     for (index, payload) in unit.payloads().enumerate() {
         assert!(payload.len() <= payload_max);
         depacketizer.push(index as u64, 0, unit.marker(index), payload);

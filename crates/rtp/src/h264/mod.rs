@@ -65,10 +65,10 @@ pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the RTP payloads of an access unit contain slices, and none of them of an IDR
-/// picture. If a decoder can start there, then at a recovery point, which WebRTC receivers do not.
-pub fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
-    let mut has_slices = false;
+/// Returns whether the RTP payloads of an access unit contain parameter sets and slices, and none of
+/// these of an IDR picture.
+pub(crate) fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut has_sets, mut has_slices) = (false, false);
     for payload in payloads {
         let (single, aggregate) = match payload {
             [first, header, ..] if nal_type(*first) == nal::FU_A => (Some(*header), &[][..]),
@@ -80,11 +80,12 @@ pub fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
             match nal_type(first) {
                 nal::IDR => return false,
                 nal::SLICE => has_slices = true,
+                nal::SPS => has_sets = true,
                 _ => {}
             }
         }
     }
-    has_slices
+    has_sets && has_slices
 }
 
 /// Start bit of an FU header (RFC 6184 §5.8).

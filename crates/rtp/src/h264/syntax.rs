@@ -27,19 +27,27 @@ impl Syntax for H264 {
         UNITS.contains(&kind)
     }
 
-    fn packet(payload: &[u8]) -> Packet<'_> {
-        match (nal_type(payload[0]), payload) {
-            (nal::FU_A, [indicator, header, body @ ..]) => Packet::Fragment(Fragment {
+    #[inline]
+    fn fragment(payload: &[u8]) -> Option<Fragment<'_>> {
+        match payload {
+            [indicator, header, body @ ..] if nal_type(*indicator) == nal::FU_A => Some(Fragment {
                 header: [indicator & F_NRI_BITS | nal_type(*header), 0],
                 begins: header & FU_START != 0,
                 ends: header & FU_END != 0,
                 body,
             }),
-            (nal::FU_A, _) => Packet::Malformed,
-            (1..=23, _) => Packet::Single,
-            (nal::STAP_A, _) => Packet::Aggregate(&payload[1..]),
+            _ => None,
+        }
+    }
+
+    fn packet(payload: &[u8]) -> Packet<'_> {
+        match nal_type(payload[0]) {
+            // A fragment without its second byte.
+            nal::FU_A => Packet::Malformed,
+            1..=23 => Packet::Single,
+            nal::STAP_A => Packet::Aggregate(&payload[1..]),
             // Receivers ignore reserved types (RFC 6184 §5.4).
-            (0 | 30 | 31, _) => Packet::Reserved,
+            0 | 30 | 31 => Packet::Reserved,
             _ => Packet::Unsupported,
         }
     }

@@ -195,20 +195,28 @@ impl Syntax for H265 {
         kind < nal::AP
     }
 
-    fn packet(payload: &[u8]) -> Packet<'_> {
-        let [first, second, rest @ ..] = payload else {
-            return Packet::Malformed;
-        };
-        match (nal_type(*first), rest) {
-            (_, []) | (nal::FU, [_]) => Packet::Malformed,
-            (0..nal::AP, _) => Packet::Single,
-            (nal::AP, units) => Packet::Aggregate(units),
-            (nal::FU, [header, body @ ..]) => Packet::Fragment(Fragment {
+    #[inline]
+    fn fragment(payload: &[u8]) -> Option<Fragment<'_>> {
+        match payload {
+            [first, second, header, body @ ..] if nal_type(*first) == nal::FU => Some(Fragment {
                 header: [first & 0x81 | (header & FU_TYPE) << 1, *second],
                 begins: header & FU_START != 0,
                 ends: header & FU_END != 0,
                 body,
             }),
+            _ => None,
+        }
+    }
+
+    fn packet(payload: &[u8]) -> Packet<'_> {
+        let [first, _, rest @ ..] = payload else {
+            return Packet::Malformed;
+        };
+        match (nal_type(*first), rest) {
+            // A fragment without its third byte, too.
+            (_, []) | (nal::FU, _) => Packet::Malformed,
+            (0..nal::AP, _) => Packet::Single,
+            (nal::AP, units) => Packet::Aggregate(units),
             (nal::PACI, _) => Packet::Unsupported,
             // Reserved types are ignored (RFC 7798 §4.4).
             _ => Packet::Reserved,

@@ -11,7 +11,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use glassline_media::{Codec, PAYLOAD_BYTES_MAX, Track, UnitBuilder, annexb};
+use glassline_media::{Codec, MediaUnit, PAYLOAD_BYTES_MAX, Track, UnitBuilder, annexb};
 
 use crate::h264;
 
@@ -168,6 +168,12 @@ pub fn push_parameter(parameters: &mut String, name: &str, value: &str) {
     parameters.push_str(name);
     parameters.push('=');
     parameters.push_str(value);
+}
+
+/// Returns whether a decoder can start with the unit although the unit is no IDR picture: a recovery
+/// point, at which browsers and some decoders do not start.
+pub fn is_recovery_point(codec: Codec, unit: &MediaUnit) -> bool {
+    codec == Codec::H264 && unit.keyframe && h264::is_without_idr(unit.payloads())
 }
 
 /// Returns the parameter set that `text` holds in base64, as in `sprop-parameter-sets`; `None` for

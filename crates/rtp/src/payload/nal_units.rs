@@ -27,7 +27,10 @@ pub(crate) trait Syntax: fmt::Debug + Send {
     /// Returns whether a NAL unit, and not a payload structure, may have this type.
     fn is_unit(kind: u8) -> bool;
 
-    /// Reads the structure of a payload, which is not empty and has no start code in front.
+    /// Reads a payload that is a part of a NAL unit, as most are; `None` for any other.
+    fn fragment(payload: &[u8]) -> Option<Fragment<'_>>;
+
+    /// Reads the structure of another payload, which is not empty and has no start code in front.
     fn packet(payload: &[u8]) -> Packet<'_>;
 
     /// Returns the place in an access unit of a NAL unit that begins with `first`. `body`: the first
@@ -44,8 +47,6 @@ pub(crate) enum Packet<'a> {
     Single,
     /// NAL units, each behind its size of two bytes.
     Aggregate(&'a [u8]),
-    /// A part of one NAL unit.
-    Fragment(Fragment<'a>),
     /// A type that receivers ignore.
     Reserved,
     /// A type that is specified, but not implemented.
@@ -203,25 +204,33 @@ impl<S: Syntax> Assembly<S> {
     /// Returns the role of the first NAL unit in a payload; `None` for a continued fragment, and for a
     /// payload without units.
     fn first_role(payload: &[u8]) -> Option<Role> {
+        if let Some(part) = S::fragment(payload) {
+            return Self::role_of(&part);
+        }
         let payload = annexb::without_start_code(payload);
+        payload.first()?;
         match S::packet(payload) {
             Packet::Single => Some(S::role(payload[0], payload.get(S::HEADER_BYTES).copied())),
             Packet::Aggregate(units) => {
                 let unit = aggregated(units, S::HEADER_BYTES).next().flatten()?;
                 Some(S::role(unit[0], unit.get(S::HEADER_BYTES).copied()))
             }
-            Packet::Fragment(part) if part.begins => {
-                // The header is the beginning of a start code in front of the unit.
-                if part.header[..S::HEADER_BYTES].iter().all(|byte| *byte == 0) {
-                    let one = part.body.iter().position(|byte| *byte != 0)?;
-                    let unit = &part.body[one + 1..];
-                    let first = unit.first().filter(|_| part.body[one] == 1)?;
-                    return Some(S::role(*first, unit.get(S::HEADER_BYTES).copied()));
-                }
-                Some(S::role(part.header[0], part.body.first().copied()))
-            }
             _ => None,
         }
+    }
+
+    fn role_of(part: &Fragment<'_>) -> Option<Role> {
+        if !part.begins {
+            return None;
+        }
+        // The header is the beginning of a start code in front of the unit.
+        if part.header[..S::HEADER_BYTES].iter().all(|byte| *byte == 0) {
+            let one = part.body.iter().position(|byte| *byte != 0)?;
+            let unit = &part.body[one + 1..];
+            let first = unit.first().filter(|_| part.body[one] == 1)?;
+            return Some(S::role(*first, unit.get(S::HEADER_BYTES).copied()));
+        }
+        Some(S::role(part.header[0], part.body.first().copied()))
     }
 }
 
@@ -236,7 +245,7 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
     fn continues(&self, payload: &[u8]) -> bool {
         match Self::first_role(payload) {
             Some(role) => matches!(role, Role::Slice { first: false, .. }),
-            None => matches!(S::packet(payload), Packet::Fragment(_)),
+            None => S::fragment(payload).is_some(),
         }
     }
 
@@ -258,13 +267,15 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
     }
 
     fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
+        if let Some(part) = S::fragment(payload) {
+            return self.take_fragment(&part, frame);
+        }
         let payload = annexb::without_start_code(payload);
         let packet = match payload {
             [] => return Ok(()),
             _ => S::packet(payload),
         };
         match packet {
-            Packet::Fragment(part) => return self.take_fragment(&part, frame),
             _ if self.open.is_some() => return Err(DropReason::Malformed),
             Packet::Single => self.push_unit(payload, frame),
             Packet::Aggregate(units) => {

@@ -8,7 +8,9 @@ const MISTAKEN_PACKETS: u32 = 32;
 pub(super) struct PayloadTypes {
     /// A bit for each type in the description; none where any type is media.
     described: u128,
-    /// Whether a packet of these types has come.
+    /// The type of the latest packet that was media.
+    latest: Option<u8>,
+    /// Whether a packet of the described types has come.
     is_proven: bool,
     /// An undescribed type, and the number of its packets in a row, while no other came.
     other: (u8, u32),
@@ -25,6 +27,18 @@ impl PayloadTypes {
 
     /// Returns whether a packet of this type is media.
     pub(super) fn accept(&mut self, payload_type: u8) -> bool {
+        if self.latest == Some(payload_type) {
+            return true;
+        }
+        let is_media = self.accept_another(payload_type);
+        if is_media {
+            self.latest = Some(payload_type);
+        }
+        is_media
+    }
+
+    #[cold]
+    fn accept_another(&mut self, payload_type: u8) -> bool {
         if self.is_described(payload_type) {
             self.is_proven = true;
             return true;

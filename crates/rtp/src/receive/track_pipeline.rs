@@ -33,6 +33,9 @@ const BY_CONNECTION: reorder::Config = reorder::Config {
 /// Distance of sequence numbers from which on a packet is a stray (`MAX_DROPOUT` of RFC 3550 A.1).
 const JUMP_MAX: u64 = 3000;
 
+/// Number of the first packet, so that those before it have numbers, too.
+const FIRST_NUMBER: u64 = 1 << 16;
+
 /// Largest distance of the first two sequence numbers of a new source: packets overtake each other.
 const FIRST_TWO_MAX: u16 = 16;
 
@@ -48,8 +51,8 @@ pub struct TrackPipeline {
     /// What makes numbers of the present source, added to its extended sequence numbers, continue
     /// those of the sources before.
     offset: u64,
-    /// The number that the first packet of a new source gets.
-    next_number: Option<u64>,
+    /// The number that the first packet of the next source gets.
+    next_number: u64,
     reorder: ReorderBuffer,
     /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
@@ -85,7 +88,7 @@ impl TrackPipeline {
             payload_types: PayloadTypes::default(),
             sequences: SequenceExtender::new(),
             offset: 0,
-            next_number: None,
+            next_number: FIRST_NUMBER,
             reorder: ReorderBuffer::new(BY_CONNECTION),
             statistics: None,
             stray: None,
@@ -130,33 +133,38 @@ impl TrackPipeline {
         let header = &packet.header;
         let is_media = self.payload_types.accept(header.payload_type);
         let payload = if is_media { packet.payload } else { &[] };
-        if self.is_stray(header) {
-            if is_media {
-                self.take_stray(header, payload, now, sink);
+        match &self.statistics {
+            Some(source) if source.ssrc() == header.ssrc && !self.is_far(header.sequence) => {}
+            None if is_media => {}
+            _ => {
+                if is_media {
+                    self.take_stray(header, payload, now, sink);
+                }
+                return is_media;
             }
-            return is_media;
         }
-        if is_media || self.statistics.is_some() {
-            // What comes late is no sign that the source goes on.
-            let is_ahead = |highest| self.sequences.peek(header.sequence) > highest;
-            if self.stray.is_some() && self.sequences.highest().is_some_and(is_ahead) {
-                self.stray = None;
-            }
-            self.accept(header, payload, now, &mut sink);
+        if self.stray.is_some() && !self.is_late(header.sequence) {
+            self.stray = None;
         }
+        self.accept(header, payload, now, &mut sink);
         is_media
     }
 
-    /// Returns whether a packet is of another source, or from far away.
-    fn is_stray(&self, header: &Header) -> bool {
-        let (Some(source), Some(highest)) = (&self.statistics, self.sequences.highest()) else {
-            return false;
-        };
-        let distance = highest.abs_diff(self.sequences.peek(header.sequence));
-        source.ssrc() != header.ssrc || distance > JUMP_MAX
+    fn is_far(&self, sequence: u16) -> bool {
+        let highest = self.sequences.highest();
+        let distance = |highest| self.sequences.peek(sequence).abs_diff(highest);
+        highest.is_some_and(|highest| distance(highest) > JUMP_MAX)
+    }
+
+    /// Returns whether a packet comes behind a later one: such a packet is no sign that its source goes
+    /// on.
+    fn is_late(&self, sequence: u16) -> bool {
+        let highest = self.sequences.highest();
+        highest.is_some_and(|highest| self.sequences.peek(sequence) < highest)
     }
 
     /// Keeps a stray packet, or begins anew with it and the one before.
+    #[cold]
     fn take_stray(
         &mut self,
         header: &Header,
@@ -192,12 +200,15 @@ impl TrackPipeline {
         sink: &mut impl FnMut(ReceivedPacket<'_>),
     ) {
         let sequence = self.sequences.extend(header.sequence);
-        if let Some(next) = self.next_number.take() {
-            self.offset = next.wrapping_sub(sequence);
-        }
-        self.statistics
-            .get_or_insert_with(|| ReceiveStatistics::new(header.ssrc, self.clock_rate))
-            .on_packet(sequence, header.timestamp, payload.len(), received);
+        let statistics = match &mut self.statistics {
+            Some(statistics) => statistics,
+            None => {
+                self.offset = self.next_number.wrapping_sub(sequence);
+                self.statistics
+                    .insert(ReceiveStatistics::new(header.ssrc, self.clock_rate))
+            }
+        };
+        statistics.on_packet(sequence, header.timestamp, payload.len(), received);
         let packet = ReceivedPacket {
             sequence: sequence.wrapping_add(self.offset),
             timestamp: header.timestamp,
@@ -247,12 +258,10 @@ impl TrackPipeline {
     /// what was lost between the sources.
     fn begin_anew(&mut self, sink: &mut impl FnMut(ReceivedPacket<'_>)) {
         self.reorder.restart(sink);
-        let highest = self
-            .sequences
-            .highest()
-            .map(|it| it.wrapping_add(self.offset));
+        if let Some(highest) = self.sequences.highest() {
+            self.next_number = highest.wrapping_add(self.offset) + 2;
+        }
         self.sequences = SequenceExtender::new();
-        self.next_number = highest.map(|it| it + 2);
         self.statistics = None;
     }
 }

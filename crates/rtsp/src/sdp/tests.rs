@@ -393,6 +393,20 @@ fn the_feedback_that_a_publisher_knows_is_read() {
 }
 
 #[test]
+fn the_payload_types_of_one_encoding_are_media() {
+    let description = parse(
+        "v=0\nm=video 0 RTP/AVP 96 97 98 99\na=rtpmap:96 H264/90000\na=rtpmap:97 rtx/90000\n\
+         a=rtpmap:98 h264/90000\na=rtpmap:99 H265/90000\nm=audio 0 RTP/AVP 0\n",
+    );
+    let types = |track: usize| {
+        description.tracks[track]
+            .payload_types()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((types(0), types(1)), (vec![96, 98], vec![0]));
+}
+
+#[test]
 fn the_line_of_a_track_is_read_whole() {
     let description = parse("v=0\nm=audio 5004/2 RTP/SAVP 8 x 97\na=rtpmap:97 L16/44100\n");
     let [track] = &description.tracks[..] else {

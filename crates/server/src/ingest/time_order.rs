@@ -59,11 +59,17 @@ mod tests {
 
     use super::*;
 
-    fn times(stated_ms: &[i64]) -> Vec<i64> {
+    /// The times of units in microseconds.
+    fn times_us(stated_us: &[i64]) -> Vec<i64> {
         let mut order = TimeOrder::default();
-        let time = |ms: &i64| order.time(MediaTime::from_nanos(ms * 1_000_000));
-        let times = stated_ms.iter().map(time);
-        times.map(|it| it.nanos() / 1_000_000).collect()
+        let time = |us: &i64| order.time(MediaTime::from_nanos(us * 1000));
+        let times = stated_us.iter().map(time);
+        times.map(|it| it.nanos() / 1000).collect()
+    }
+
+    fn times(stated_ms: &[i64]) -> Vec<i64> {
+        let stated: Vec<_> = stated_ms.iter().map(|ms| ms * 1000).collect();
+        times_us(&stated).iter().map(|us| us / 1000).collect()
     }
 
     #[test]
@@ -87,30 +93,30 @@ mod tests {
     proptest! {
         #[test]
         fn times_rise_and_stay_near_those_of_the_source(
-            steps in prop::collection::vec(-300i64..300, 1..200),
+            steps in prop::collection::vec(-300_000i64..300_000, 1..200),
         ) {
             let stated: Vec<i64> = steps.iter().scan(0, |at, step| {
                 *at += step;
                 Some(*at)
             }).collect();
-            let times = times(&stated);
+            let times = times_us(&stated);
             prop_assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
             let mut highest = i64::MIN;
             for (at, (time, stated)) in times.iter().zip(&stated).enumerate() {
                 prop_assert!(time >= stated);
                 highest = highest.max(*stated);
                 // Half of each step ahead of a source that goes to and fro adds up.
-                prop_assert!(*time <= highest + 300 + 150 * at as i64);
+                prop_assert!(*time <= highest + 300_000 + 150_000 * at as i64);
             }
         }
 
         #[test]
-        fn rising_times_stay_as_they_are(steps in prop::collection::vec(1i64..300, 1..50)) {
+        fn rising_times_stay_as_they_are(steps in prop::collection::vec(1i64..300_000, 1..50)) {
             let stated: Vec<i64> = steps.iter().scan(0, |at, step| {
                 *at += step;
                 Some(*at)
             }).collect();
-            prop_assert_eq!(times(&stated), stated);
+            prop_assert_eq!(times_us(&stated), stated);
         }
     }
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use glassline_hub::{Demand, Prospect, State, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex};
+use glassline_rtp::payload::is_recovery_point;
 use glassline_transcode::{NoStill, SizeLimit, Still, still_of};
 use tokio::sync::Semaphore;
 
@@ -200,7 +201,13 @@ fn image(track: &Track, unit: &MediaUnit, limit: SizeLimit) -> Result<Bytes, NoS
     let coded = coded.to_vec();
     match track.codec {
         Codec::Jpeg => Ok(coded.into()),
-        _ => Still::of_h264(&coded, limit).map(|still| still.jpeg.into()),
+        _ => match Still::of_h264(&coded, limit) {
+            Err(NoStill::Decoder { .. }) if is_recovery_point(track.codec, unit) => {
+                let reason = "a recovery point of intra refresh, and no IDR picture".to_owned();
+                Err(NoStill::Decoder { reason })
+            }
+            made => made.map(|still| still.jpeg.into()),
+        },
     }
 }
 

@@ -91,10 +91,11 @@ impl<F: FrameFormat + ?Sized> Frames<F> {
                     unit.timestamp = timestamp;
                 }
             }
+            State::Building(_) if self.format.is_open() => {}
             State::Building(unit) => {
                 let separates = self.format.separates(payload)
                     || !self.markers.end_frames() && self.format.begins(payload);
-                if separates && !self.format.is_open() && self.format.has_picture(&unit.data) {
+                if separates && self.format.has_picture(&unit.data) {
                     self.finish();
                 }
             }

@@ -12,4 +12,3 @@ pub use counters::SendCounters;
 pub(crate) use outbox::{Outbox, Route, TcpConnection, TcpConnections};
 pub(crate) use pacer::is_spread;
 pub(crate) use stream_sender::{Nack, StreamSender};
-pub(crate) use track_sender::is_recovery_point;

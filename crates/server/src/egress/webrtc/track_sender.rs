@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, MediaTime, MediaUnit, TrackLayer};
-use glassline_rtp::h264;
+use glassline_rtp::payload::is_recovery_point;
 use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
@@ -116,12 +116,6 @@ pub(crate) enum OfferOutcome {
     },
 }
 
-/// Returns whether a decoder can start with the unit, but no browser: their receivers of H.264 wait for
-/// an IDR picture.
-pub(crate) fn is_recovery_point(codec: Codec, unit: &MediaUnit) -> bool {
-    codec == Codec::H264 && unit.keyframe && h264::is_without_idr(unit.payloads())
-}
-
 impl TrackSender {
     pub(crate) fn new(
         source: TrackLayer,
@@ -152,10 +146,10 @@ impl TrackSender {
         self.codec.kind()
     }
 
-    /// Returns whether a browser can start with the unit.
+    /// Returns whether a browser can start with the unit: at a recovery point, its receiver still
+    /// waits for an IDR picture.
     fn starts_with(&self, unit: &MediaUnit) -> bool {
-        let is_recovery_point = || is_recovery_point(self.codec, unit);
-        unit.keyframe && unit.first && !is_recovery_point()
+        unit.keyframe && unit.first && !is_recovery_point(self.codec, unit)
     }
 
     pub(crate) const fn set_limits(&mut self, limits: SendLimits) {

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
+use glassline_rtp::payload::is_recovery_point;
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
 use super::{Peer, Publisher, Role, Viewer};
-use crate::egress::webrtc::is_recovery_point;
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
