@@ -49,16 +49,10 @@ impl ServerCertVerifier for NamingVerifier {
             .inner
             .verify_server_cert(certificate, others, name, ocsp, now);
         verified.map_err(|error| {
-            let reason = match error {
-                rustls::Error::InvalidCertificate(
-                    CertificateError::ApplicationVerificationFailure,
-                ) => "it is not the pinned one".to_owned(),
-                rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                    "no known authority signed it".to_owned()
-                }
-                rustls::Error::InvalidCertificate(why) => why.to_string(),
-                other => other.to_string(),
+            let rustls::Error::InvalidCertificate(why) = error else {
+                return error;
             };
+            let reason = reason(&why);
             let untrusted = UntrustedCertificate {
                 fingerprint: Fingerprint::of(certificate),
                 reason,
@@ -89,5 +83,46 @@ impl ServerCertVerifier for NamingVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
+    }
+}
+
+/// Returns why a certificate is refused, in words that follow "because".
+fn reason(why: &CertificateError) -> String {
+    match why {
+        CertificateError::ApplicationVerificationFailure => "it is not the pinned one".to_owned(),
+        CertificateError::UnknownIssuer => "no known authority signed it".to_owned(),
+        // Tools that make certificates for oneself often mark them as authorities.
+        CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity") => {
+            "it is that of an authority of its own".to_owned()
+        }
+        CertificateError::Other(other) => other.0.to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_certificate_is_found_in_the_error_of_the_handshake() {
+        let untrusted = UntrustedCertificate {
+            fingerprint: Fingerprint([7; 32]),
+            reason: reason(&CertificateError::UnknownIssuer),
+        };
+        let other = OtherError(Arc::new(untrusted.clone()));
+        let error = rustls::Error::from(CertificateError::Other(other));
+        let error = io::Error::new(io::ErrorKind::InvalidData, error);
+        assert_eq!(UntrustedCertificate::of(&error), Some(&untrusted));
+        assert!(
+            untrusted
+                .to_string()
+                .starts_with("no known authority signed it (SHA-256 0707")
+        );
+        let expired = CertificateError::Expired.into();
+        let error = io::Error::other::<rustls::Error>(expired);
+        assert_eq!(UntrustedCertificate::of(&error), None);
     }
 }
