@@ -197,7 +197,7 @@ fn what_a_publisher_sends_is_watched_over_webrtc() {
             let sent = frame(number(&unit.data[tail..tail + 4]));
             let same = annexb::nals(&unit.data).eq(annexb::nals(&sent.data));
             assert!(same, "a frame came as it was sent");
-            assert_eq!(unit.keyframe, sent.keyframe);
+            assert_eq!(unit.is_keyframe(), sent.keyframe);
             whole += 1;
         }
     }

@@ -81,7 +81,7 @@ fn caught_up(peer: &Peer<'_>) {
     let frames = start::frames(&peer.in_order(Kind::Video));
     assert!(frames[0].begins());
     assert!(frames.len() > 60, "{} frames only", frames.len());
-    let after_loss = frames.iter().filter(|it| it.after_loss).count();
+    let after_loss = frames.iter().filter(|it| it.unit.after_loss).count();
     assert_eq!(after_loss, 0, "of {} frames", frames.len());
 }
 

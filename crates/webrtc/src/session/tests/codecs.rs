@@ -65,7 +65,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
         for it in received {
             depacketizer.push(it.sequence, it.timestamp, it.marker, &it.payload);
             while let Some(came) = depacketizer.poll() {
-                assert!(came.data == unit && came.keyframe, "{codec}");
+                assert!(came.data == unit && came.is_keyframe(), "{codec}");
                 whole += 1;
             }
         }

@@ -204,8 +204,8 @@ impl Session {
         if !left_out.is_empty() {
             tracing::warn!("leaving out tracks of the camera: {left_out}");
         }
-        let receiver = Receiver::new(chosen, &description)
-            .map_err(|it| self.camera.refused(it.to_string()))?;
+        let receiver =
+            Receiver::new(chosen, description).map_err(|it| self.camera.refused(it.to_string()))?;
         let wanted: Vec<_> = receiver
             .described()
             .iter()
