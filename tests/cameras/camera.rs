@@ -323,7 +323,6 @@ impl Connection {
             (None, Some((port, _))) => Destination::Port(port),
             (None, None) => return self.reply(request, 461, &[], b""),
         };
-        self.destinations.insert(track, destination);
         self.has_session = true;
         self.device.ledger(|it| it.busy = true);
         let span = |first: u16| format!("{first}-{}", first + 1);
@@ -346,6 +345,14 @@ impl Connection {
         let answered = template.unwrap_or(usual).replace("{server}", &server);
         let answered = answered.replace("{channels}", &span(number));
         let answered = answered.replace("{client}", &span(number));
+        // A camera that answers other channels sends on these.
+        let answer = Transport::parse_list(&answered).into_iter().next();
+        let channel = answer.and_then(|it| it.interleaved);
+        let destination = match (destination, channel) {
+            (Destination::Channel(_), Some((channel, _))) => Destination::Channel(channel),
+            (asked, _) => asked,
+        };
+        self.destinations.insert(track, destination);
         let session = format!("{SESSION};timeout={}", self.session_seconds());
         let mut headers = vec![("Session", session)];
         if !answered.is_empty() {

@@ -11,7 +11,7 @@ use super::row::Row;
 use super::scene::{Case, Shown};
 
 /// Cases that play at a time: each waits for most of its time.
-const AT_A_TIME: usize = 24;
+const AT_A_TIME: usize = 32;
 
 /// The cases that were asked for. They begin together when the first test wants its result.
 pub(crate) struct Stage {

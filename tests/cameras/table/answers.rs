@@ -180,6 +180,20 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::Transport("RTP/AVP/TCP;unicast;ssrc=0x6f7c;interleaved={channels}")],
         )
         .by(TCP, BOTH),
+    row("other_channels_are_answered", "Several makers", "rtsp-client-android#143")
+        .does(
+            "The camera sends on channels 2 and 3, whatever it is asked for.",
+            &[Quirk::Transport("RTP/AVP/TCP;unicast;interleaved=2-3")],
+        )
+        .by(TCP, BOTH),
+    row("the_lower_transport_is_missing", "Several makers", "after retina#120")
+        .does(
+            "The camera answers channels without naming TCP, which means UDP.",
+            &[Quirk::Transport("RTP/AVP;unicast;interleaved={channels}")],
+        )
+        .by(TCP, H264)
+        .told("set up")
+        .connections(30),
     row("no_transport_is_answered", "Several makers", "gortsplib#456")
         .does(
             "The camera answers SETUP without a Transport header.",
