@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::Stream;
+use glassline_hub::{LayerFigures, Stream};
 use glassline_media::{Kind, TrackIndex};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,9 +36,10 @@ impl TrackView {
         let tracks = TrackIndex::enumerate(tracks.iter()).zip(browsers);
         let views = tracks.map(|((index, track), browser)| {
             let is_video = track.kind() == Kind::Video;
-            let figures = is_video
-                .then(|| stream.figures(index, now))
-                .unwrap_or_default();
+            let figures = match is_video {
+                true => stream.figures(index, now),
+                false => LayerFigures::default(),
+            };
             let seconds = |time: Option<Duration>| time.map(|it| it.as_secs_f64());
             Self {
                 kind: track.kind().as_str(),
