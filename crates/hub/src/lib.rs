@@ -116,7 +116,7 @@ use watch::Watchers;
 pub struct Limits {
     /// Most bytes of units that a ring keeps; the oldest units are dropped first.
     pub ring_bytes: usize,
-    /// Longest time that a ring keeps a unit, even if no keyframe followed it.
+    /// Longest time that a ring keeps a unit, unless the unit is the latest keyframe or follows it.
     pub ring_span: Duration,
     /// Time that a ring keeps units from before the last keyframe, to answer retransmission
     /// requests.

@@ -126,8 +126,12 @@ impl Ring {
             let before_keyframe = self
                 .keyframe
                 .is_some_and(|keyframe| oldest.index < keyframe);
+            // Late viewers begin with the latest keyframe, which may be older than the span where
+            // keyframes are far apart. Without the keyframe, what follows is of no use to them.
+            let is_needed = self.keyframe == Some(oldest.index);
             let spent = before_keyframe && age > limits.repair_span;
-            if !(spent || age > limits.ring_span || self.bytes > limits.ring_bytes) {
+            let is_old = age > limits.ring_span && !is_needed;
+            if !(spent || is_old || self.bytes > limits.ring_bytes) {
                 break;
             }
             self.bytes -= oldest.memory_bytes();
@@ -335,9 +339,34 @@ mod tests {
         let times = |last| [(0, false), (500, false), (last, false)];
         assert_eq!(kept(&ring_at(&limits, start, &times(1_000))), [0, 1, 2]);
         assert_eq!(kept(&ring_at(&limits, start, &times(1_001))), [1, 2]);
-        // A keyframe leaves at the same age.
-        let keyframe = [(0, true), (500, false), (1_001, false)];
-        assert_eq!(kept(&ring_at(&limits, start, &keyframe)), [1, 2]);
+    }
+
+    /// mediamtx#1763: cameras space keyframes by tens of seconds when little moves.
+    #[test]
+    fn the_latest_keyframe_and_what_follows_stay_beyond_the_ring_span_within_its_bytes() {
+        let start = Instant::now();
+        let bytes = unit(1, false, start).memory_bytes();
+        let limits = |units: usize| Limits {
+            ring_bytes: units * bytes,
+            ring_span: 1_000 * MS,
+            repair_span: 100 * MS,
+            ..Limits::default()
+        };
+        let frames = |count: u32| (0..count).map(|it| (it * 500, it == 0)).collect::<Vec<_>>();
+        let all: Vec<u64> = (0..90).collect();
+        assert_eq!(kept(&ring_at(&limits(90), start, &frames(90))), all);
+        // Without room for the keyframe, what follows is of no use to late viewers.
+        assert_eq!(
+            kept(&ring_at(&limits(89), start, &frames(90))),
+            [87, 88, 89]
+        );
+        let mut next = frames(90);
+        next.push((45_000, true));
+        assert_eq!(
+            kept(&ring_at(&limits(200), start, &next)),
+            [90],
+            "the next one"
+        );
     }
 
     #[test]

@@ -280,10 +280,30 @@ function showStalled() {
     show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
     return;
   }
-  const detail = seen.bitrate > 0
+  const detail = joinedAtMs === null ? keyframeWait() : null;
+  if (detail) {
+    show('stalled', 'Stalled', 'Waiting for a keyframe', detail);
+    return;
+  }
+  show('stalled', 'Stalled', 'Stalled, waiting for the source', seen.bitrate > 0
     ? 'Packets arrive, but no frame that can be shown: waiting for the next keyframe.'
-    : 'The connection is open, but no packets arrive. The stream resumes by itself.';
-  show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
+    : 'The connection is open, but no packets arrive. The stream resumes by itself.');
+}
+
+/**
+ * Why a viewer of live video who just came has no picture; null if it is not for want of a keyframe. The
+ * server keeps the latest keyframe with what follows, unless that is too much.
+ */
+function keyframeWait() {
+  const track = entry?.tracks?.find((it) => it.kind === 'video');
+  const sinceS = track?.since_keyframe_s ?? null;
+  if (sinceS === null || entry.silent_s > 2) return null;
+  const intervalS = track.keyframe_interval_s;
+  const dueS = intervalS - sinceS;
+  const due = intervalS !== null && dueS > 0
+    ? `Keyframes are ${Math.round(intervalS)} s apart: the next one is due in ${Math.ceil(dueS)} s.`
+    : `The last keyframe was ${Math.round(sinceS)} s ago.`;
+  return `A picture begins with a keyframe. ${due} To do: a shorter keyframe interval (or no "smart codec") in the settings of the camera or encoder; or a larger limits.ring_mib at the server, which keeps the latest keyframe for those who come late.`;
 }
 
 async function readEntry() {

@@ -235,7 +235,7 @@ fn g711_in_quicktime_keeps_its_pitch_at_every_rate() {
         let mut head = vec![0; 28];
         (head[17], head[19]) = (channels, 16);
         head[24..28].copy_from_slice(&u32::to_be_bytes(rate << 16));
-        let units = vec![vec![0xaa], vec![0xd5]];
+        let units = [vec![0xaa], vec![0xd5]];
         let movie = Movie {
             handler: b"soun",
             ticks_a_second: rate,

@@ -231,7 +231,8 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_mib: usize,
-    /// Seconds of recent packets that are kept for each track.
+    /// Seconds of recent packets that are kept for each track. The newest keyframe and what follows stay
+    /// longer, within `ring_mib`, so that viewers can begin with them.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_s: u64,

@@ -8,11 +8,9 @@ use glassline_media::Kind;
 
 use super::boxes::InMemory;
 use super::description;
-use super::track::TrackState;
 use crate::container::coding::{Coding, Described};
-use crate::container::indexed_track::{IndexedTrackBuilder, Sample};
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::error::{Fault, Warnings};
-use crate::window::Window;
 
 /// Most sample entries of a track that are read.
 const ENTRIES_MAX: usize = 1024;
@@ -130,6 +128,24 @@ impl SampleEntries {
         }
     }
 
+    /// Lets the entry with this number, from one, hold for the units that follow. Returns the place of
+    /// their coding, if they are played. A number that no entry has stands for the first one, as in
+    /// files of careless writers.
+    pub(super) fn enter(&mut self, number: u32) -> Option<usize> {
+        let place = (number as usize).wrapping_sub(1);
+        self.current = if place < self.all.len() { place } else { 0 };
+        self.all[self.current].coding.as_ref().ok().copied()
+    }
+
+    /// Returns whether the next unit is played, and counts it if not. `begins`: whether a decoder can
+    /// begin with the unit.
+    pub(super) fn takes(&mut self, begins: bool) -> bool {
+        let entry = &mut self.all[self.current];
+        self.is_interrupted = entry.coding.is_err() || (self.is_interrupted && !begins);
+        entry.left = entry.left.saturating_add(self.is_interrupted.into());
+        !self.is_interrupted
+    }
+
     /// Returns a text about the units that are not played; `None` if all are.
     pub(super) fn left(&self) -> Option<String> {
         let left = self.all.iter().enumerate();
@@ -144,39 +160,6 @@ impl SampleEntries {
             })
             .collect();
         (!texts.is_empty()).then(|| texts.join(", "))
-    }
-}
-
-impl TrackState {
-    /// Lets the sample entry with this number, from one, hold for the units that follow. A number
-    /// that no entry has stands for the first one, as in files of careless writers.
-    pub(super) fn enter(&mut self, number: u32) {
-        let place = (number as usize).wrapping_sub(1);
-        let place = if place < self.entries.all.len() {
-            place
-        } else {
-            0
-        };
-        self.entries.current = place;
-        if let Ok(coding) = self.entries.all[place].coding {
-            self.builder.change_coding(coding);
-        }
-    }
-
-    /// Adds the next unit, if its sample entry is played.
-    pub(super) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<(), Fault> {
-        let entries = &mut self.entries;
-        let entry = &mut entries.all[entries.current];
-        let is_video = self.builder.track.kind() == Kind::Video;
-        let is_late = entries.is_interrupted && is_video && !sample.keyframe;
-        if entry.coding.is_err() || is_late {
-            entries.is_interrupted = true;
-            entry.left = entry.left.saturating_add(1);
-            return Ok(());
-        }
-        entries.is_interrupted = false;
-        self.builder.push(sample, window)?;
-        Ok(())
     }
 }
 

@@ -1,10 +1,13 @@
 //! State of a track while its units are collected: times, limits, and defaults of fragments
 //! (ISO/IEC 14496-12 §8.6.6 edit lists, §8.8.3 defaults of fragments).
 
+use glassline_media::Kind;
+
 use super::boxes::InMemory;
 use super::entries::SampleEntries;
-use crate::container::indexed_track::IndexedTrackBuilder;
+use crate::container::indexed_track::{IndexedTrackBuilder, Sample};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::window::Window;
 
 /// A track that is played, while its units are collected.
 pub(super) struct TrackState {
@@ -16,6 +19,24 @@ pub(super) struct TrackState {
     /// Decoding time of the next fragment that states none, in ticks.
     pub(super) next_decode: i64,
     pub(super) budget: Budget,
+}
+
+impl TrackState {
+    /// Lets the sample entry with this number, from one, hold for the units that follow.
+    pub(super) fn enter(&mut self, number: u32) {
+        if let Some(coding) = self.entries.enter(number) {
+            self.builder.change_coding(coding);
+        }
+    }
+
+    /// Adds the next unit, if its sample entry is played.
+    pub(super) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<(), Fault> {
+        let begins = sample.keyframe || self.builder.track.kind() != Kind::Video;
+        if self.entries.takes(begins) {
+            self.builder.push(sample, window)?;
+        }
+        Ok(())
+    }
 }
 
 /// Units and bytes that a track may still have. Tables of a few bytes can list any number of

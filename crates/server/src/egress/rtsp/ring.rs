@@ -154,7 +154,7 @@ pub(crate) struct Bounds {
     /// Most bytes of all entries when one is added, including the bytes made for clients. What is
     /// made of the entries until the next one is added is beyond it.
     pub(crate) bytes: usize,
-    /// Longest time that an entry stays.
+    /// Longest time that an entry stays, unless it is the newest keyframe or follows it.
     pub(crate) span: Duration,
     /// Time that entries before the newest keyframe stay: as long as a client may lag.
     pub(crate) lag: Duration,
@@ -269,7 +269,11 @@ impl Ring {
             let age = now.saturating_duration_since(self.entries[0].at);
             let before_keyframe = self.keyframe.is_some_and(|number| self.first < number);
             let spent = before_keyframe && age > self.bounds.lag;
-            if !(spent || age > self.bounds.span || self.bytes > self.bounds.bytes) {
+            // Clients begin with the newest keyframe, which may be older than the span where
+            // keyframes are far apart.
+            let is_needed = self.keyframe == Some(self.first);
+            let is_old = age > self.bounds.span && !is_needed;
+            if !(spent || is_old || self.bytes > self.bounds.bytes) {
                 break;
             }
             if let Some(entry) = self.entries.pop_front() {

@@ -24,6 +24,7 @@ mod reloads;
 pub(crate) mod rtsp;
 mod source_trials;
 mod sources;
+mod track_view;
 pub(crate) mod transcoding;
 pub(crate) mod webrtc;
 
@@ -38,9 +39,9 @@ use crate::auth::Pattern;
 use crate::latency::{self, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
-use crate::transcoding::BrowserView;
 use media_ports::MediaPorts;
 use publishing::SourceView;
+use track_view::TrackView;
 
 /// Returns the routes of the API that both listeners have.
 pub(super) fn routes() -> Routes {
@@ -201,22 +202,9 @@ struct StreamView {
     frame_code: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-struct TrackView {
-    kind: &'static str,
-    codec: &'static str,
-    width: Option<u32>,
-    height: Option<u32>,
-    channels: Option<u8>,
-    /// How browsers receive the track.
-    browser: BrowserView,
-}
-
 fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
     let state = stream.state();
     let totals = stream.totals();
-    let (layout, tracks) = (stream.layout(), stream.tracks());
-    let browsers = app.transcoders.browser_views((stream, layout), &tracks);
     StreamView {
         name: stream.name().to_string(),
         state: state.as_str(),
@@ -225,18 +213,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         detail: state.detail().map(str::to_owned),
         stand_in: stream.standing_in().map(|it| it.to_string()),
         viewers: stream.viewers(),
-        tracks: tracks
-            .iter()
-            .zip(browsers)
-            .map(|(track, browser)| TrackView {
-                kind: track.kind().as_str(),
-                codec: track.codec.encoding_name(),
-                width: known(track.video.width),
-                height: known(track.video.height),
-                channels: (track.kind() == glassline_media::Kind::Audio).then_some(track.channels),
-                browser,
-            })
-            .collect(),
+        tracks: TrackView::of_all(app, stream, now),
         source: stream.source_note().map(|note| SourceView::of(&note)),
         uptime_s: match state {
             StreamState::Live { since } => Some(now.saturating_duration_since(since).as_secs_f64()),

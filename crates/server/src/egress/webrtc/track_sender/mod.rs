@@ -51,6 +51,13 @@ impl SendLimits {
 /// instead of leaving the viewer a second behind for good.
 const CATCH_UP_SQUEEZE: i64 = 32;
 
+/// Longest time that the frames before the live point take by their timestamps, in ns: those of 20 s.
+/// Where keyframes are further apart, the frames are compressed more.
+const CATCH_UP_SPAN_NS: i64 = 625_000_000;
+
+/// Time that a viewer has to get the frames before its live point. Live frames wait meanwhile.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+
 /// Number of runs of consecutive packets that a viewer can still ask for again.
 const RUNS_MAX: usize = 16;
 
@@ -74,6 +81,10 @@ pub(crate) struct TrackSender {
     resumed_at: u64,
     /// Media time of the viewer's live point: timestamps of frames up to here are compressed.
     live_from: MediaTime,
+    /// Factor by which these timestamps are compressed.
+    squeeze: i64,
+    /// Until when the viewer may take to reach its live point; `None` once it has.
+    catching_up: Option<Instant>,
     limits: SendLimits,
     queue: VecDeque<Queued>,
     /// The run that the next packet may extend.
@@ -134,6 +145,8 @@ impl TrackSender {
             wants_keyframe: codec.kind() == Kind::Video,
             resumed_at: 0,
             live_from: MediaTime::from_nanos(i64::MIN),
+            squeeze: CATCH_UP_SQUEEZE,
+            catching_up: None,
             limits: SendLimits::UNPACED,
             queue: VecDeque::new(),
             run: Run::default(),
@@ -160,12 +173,16 @@ impl TrackSender {
     /// viewer has a frame to decode now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
-        let starts = past.first().is_some_and(|it| self.starts_with(it));
-        let is_short = starts && bytes <= self.limits.catch_up_bytes;
-        let Some(newest) = past.last().filter(|_| is_short) else {
+        let (Some(oldest), Some(newest)) = (past.first(), past.last()) else {
             return false;
         };
+        if bytes > self.limits.catch_up_bytes || !self.starts_with(oldest) {
+            return false;
+        }
         self.live_from = newest.time;
+        let span = newest.time.nanos().saturating_sub(oldest.time.nanos());
+        self.squeeze = CATCH_UP_SQUEEZE.max(span / CATCH_UP_SPAN_NS + 1);
+        self.catching_up = now.checked_add(CATCH_UP_MAX);
         self.next = Some(newest.index + 1);
         self.wants_keyframe = false;
         self.queue.extend(past.into_iter().map(|unit| Queued {
@@ -216,6 +233,13 @@ impl TrackSender {
     /// Drops the units that waited longer than the limit. A unit of which packets left already is
     /// finished, so that the viewer never gets half a frame on purpose.
     fn skip_overdue(&mut self, now: Instant) -> usize {
+        if self.queue.is_empty() {
+            self.catching_up = None;
+        }
+        // What waits behind the past is not too old yet.
+        if self.catching_up.is_some_and(|until| now < until) {
+            return 0;
+        }
         let overdue = |queued: &Queued| {
             self.live_from < queued.unit.time
                 && now.saturating_duration_since(queued.read_at) > self.limits.wait
@@ -283,7 +307,7 @@ impl TrackSender {
         let time = unit.time;
         let shown = if time < self.live_from {
             let behind = self.live_from.nanos() - time.nanos();
-            MediaTime::from_nanos(self.live_from.nanos() - behind / CATCH_UP_SQUEEZE)
+            MediaTime::from_nanos(self.live_from.nanos() - behind / self.squeeze)
         } else {
             time
         };
@@ -329,192 +353,4 @@ impl TrackSender {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use glassline_media::{Stamps, TrackIndex, UnitBuilder};
-
-    const FRAME: Duration = Duration::from_nanos(33_333_333);
-
-    fn unit(index: u64, keyframe: bool) -> Arc<MediaUnit> {
-        let mut builder = UnitBuilder::default();
-        builder.push(b"one");
-        builder.push(b"two");
-        let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);
-        let mut unit = builder
-            .build(
-                TrackIndex(0),
-                time,
-                keyframe,
-                Stamps::arrived(Instant::now()),
-            )
-            .expect("packets");
-        unit.index = index;
-        unit.first_packet = index * 2;
-        Arc::new(unit)
-    }
-
-    fn video() -> TrackSender {
-        TrackSender::new(
-            TrackIndex(0).into(),
-            SenderIndex(0),
-            Codec::H264,
-            90_000,
-            1_000_000,
-        )
-    }
-
-    #[test]
-    fn a_viewer_waits_for_an_idr_picture_where_recovery_points_come() {
-        let payloads = |kind: u8| [[0x67, 1], [0x68, 1], [0x60 | kind, 0x88]];
-        let unit = |index, kind| {
-            let mut builder = UnitBuilder::default();
-            payloads(kind).iter().for_each(|it| builder.push(it));
-            let stamps = Stamps::arrived(Instant::now());
-            let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
-            let mut unit = unit.expect("packets");
-            unit.index = index;
-            Arc::new(unit)
-        };
-        let (mut track_sender, now) = (video(), Instant::now());
-        let [point, idr] = [(0, 1), (1, 5)].map(|(index, kind)| unit(index, kind));
-        assert!(is_recovery_point(Codec::H264, &point) && !is_recovery_point(Codec::H264, &idr));
-        assert!(!track_sender.catch_up(vec![Arc::clone(&point)], now));
-        assert_eq!(track_sender.offer(&point, now), OfferOutcome::Passed);
-        assert_eq!(track_sender.offer(&idr, now), OfferOutcome::Queued);
-        let next = unit(2, 1);
-        assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);
-    }
-
-    #[test]
-    fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
-        let (mut track_sender, now) = (video(), Instant::now());
-        let past: Vec<_> = (60..90).map(|index| unit(index, index == 60)).collect();
-        assert!(track_sender.catch_up(past.clone(), now));
-        assert_eq!(
-            track_sender.offer(&past[29], now),
-            OfferOutcome::Passed,
-            "already in the past"
-        );
-        assert_eq!(
-            track_sender.offer(&unit(90, false), now),
-            OfferOutcome::Queued
-        );
-        let ticks = |index| {
-            track_sender
-                .timestamp(&unit(index, false))
-                .wrapping_sub(1_000_000)
-        };
-        assert_eq!(ticks(89), 89 * 3000);
-        assert_eq!(ticks(90), 90 * 3000);
-        let squeezed: Vec<u32> = (60..=89).map(ticks).collect();
-        assert!(
-            squeezed.windows(2).all(|pair| pair[0] < pair[1]),
-            "order is kept"
-        );
-        let span = squeezed[29] - squeezed[0];
-        assert!(span.abs_diff(29 * 3000 / 32) <= 1, "{span} ticks");
-        assert!(track_sender.is_past(past[0].time) && !track_sender.is_past(past[29].time));
-    }
-
-    #[test]
-    fn without_a_keyframe_the_viewer_waits_for_one() {
-        let (mut track_sender, now) = (video(), Instant::now());
-        assert!(!track_sender.catch_up(Vec::new(), now));
-        assert_eq!(
-            track_sender.offer(&unit(7, false), now),
-            OfferOutcome::Passed
-        );
-        assert_eq!(
-            track_sender.offer(&unit(8, true), now),
-            OfferOutcome::Queued
-        );
-        assert_eq!(
-            track_sender.offer(&unit(9, false), now),
-            OfferOutcome::Queued
-        );
-        // The shard missed a unit: frames after the gap cannot be decoded.
-        assert_eq!(
-            track_sender.offer(&unit(12, false), now),
-            OfferOutcome::Passed
-        );
-        assert!(track_sender.wants_keyframe());
-    }
-
-    #[test]
-    fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
-        let (mut track_sender, start) = (video(), Instant::now());
-        assert_eq!(
-            track_sender.offer(&unit(0, true), start),
-            OfferOutcome::Queued
-        );
-        track_sender.advance(1);
-        for index in 1..6 {
-            assert_eq!(
-                track_sender.offer(&unit(index, false), start + FRAME),
-                OfferOutcome::Queued
-            );
-        }
-        let late = start + FRAME + SendLimits::UNPACED.wait + FRAME;
-        assert_eq!(
-            track_sender.offer(&unit(6, false), late),
-            OfferOutcome::Skipped { frames: 6 }
-        );
-        assert_eq!(
-            track_sender.front().map(|queued| queued.unit.index),
-            Some(0),
-            "half a frame is finished"
-        );
-        assert!(track_sender.advance(1));
-        assert_eq!(
-            track_sender.offer(&unit(7, false), late),
-            OfferOutcome::Passed
-        );
-        assert_eq!(
-            track_sender.offer(&unit(8, true), late),
-            OfferOutcome::Queued
-        );
-    }
-
-    #[test]
-    fn sequence_numbers_lead_back_to_packets_across_skips() {
-        let mut track_sender = video();
-        assert_eq!(track_sender.packet_of(0), None);
-        for offset in 0..100u64 {
-            track_sender.note_sent(65_500 + offset, 1000 + offset, 1);
-        }
-        track_sender.note_sent(65_600, 5000, 10);
-        assert_eq!(track_sender.packet_of(65_500), Some(1000));
-        assert_eq!(track_sender.packet_of(65_599), Some(1099));
-        assert_eq!(track_sender.packet_of(65_605), Some(5005));
-        assert_eq!(track_sender.packet_of(65_499), None, "before the first");
-        assert_eq!(track_sender.packet_of(65_610), None, "not sent yet");
-        for skip in 1..=RUNS_MAX as u64 {
-            track_sender.note_sent(65_609 + skip, 10_000 * skip, 1);
-        }
-        assert_eq!(track_sender.packet_of(65_500), None, "too many skips ago");
-    }
-
-    #[test]
-    fn sequence_numbers_that_are_left_out_lead_to_no_packet() {
-        let mut track_sender = video();
-        track_sender.note_sent(100, 0, 3);
-        // Packets 3 and 4 follow a gap of seven sequence numbers.
-        track_sender.note_sent(110, 3, 2);
-        // Packets are left out, and no sequence number.
-        track_sender.note_sent(112, 9, 1);
-        let found: Vec<_> = [100, 102, 103, 109, 110, 111, 112, 113]
-            .map(|sequence| track_sender.packet_of(sequence))
-            .into();
-        let expected = [
-            Some(0),
-            Some(2),
-            None,
-            None,
-            Some(3),
-            Some(4),
-            Some(9),
-            None,
-        ];
-        assert_eq!(found, expected);
-    }
-}
+mod tests;

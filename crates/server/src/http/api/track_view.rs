@@ -1,0 +1,57 @@
+//! A track of a stream, as `/api/v1/streams` shows it to whoever may read the stream.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{LayerFigures, Stream};
+use glassline_media::{Kind, TrackIndex};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::known;
+use crate::app::App;
+use crate::transcoding::BrowserView;
+
+/// A track of a stream.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct TrackView {
+    kind: &'static str,
+    codec: &'static str,
+    width: Option<u32>,
+    height: Option<u32>,
+    channels: Option<u8>,
+    /// Seconds between the latest two keyframes of video; null before the second one.
+    keyframe_interval_s: Option<f64>,
+    /// Seconds since the latest keyframe of video; null before the first one.
+    since_keyframe_s: Option<f64>,
+    /// How browsers receive the track.
+    browser: BrowserView,
+}
+
+impl TrackView {
+    /// Returns the tracks that `stream` has now.
+    pub(super) fn of_all(app: &App, stream: &Arc<Stream>, now: Instant) -> Vec<Self> {
+        let (layout, tracks) = (stream.layout(), stream.tracks());
+        let browsers = app.transcoders.browser_views((stream, layout), &tracks);
+        let tracks = TrackIndex::enumerate(tracks.iter()).zip(browsers);
+        let views = tracks.map(|((index, track), browser)| {
+            let is_video = track.kind() == Kind::Video;
+            let figures = match is_video {
+                true => stream.figures(index, now),
+                false => LayerFigures::default(),
+            };
+            let seconds = |time: Option<Duration>| time.map(|it| it.as_secs_f64());
+            Self {
+                kind: track.kind().as_str(),
+                codec: track.codec.encoding_name(),
+                width: known(track.video.width),
+                height: known(track.video.height),
+                channels: (track.kind() == Kind::Audio).then_some(track.channels),
+                keyframe_interval_s: seconds(figures.keyframe_interval),
+                since_keyframe_s: seconds(figures.since_keyframe),
+                browser,
+            }
+        });
+        views.collect()
+    }
+}
