@@ -168,6 +168,12 @@ impl Ring {
         }
     }
 
+    /// Returns the latest keyframe; `None` if it left the ring.
+    pub(crate) fn latest_keyframe(&self) -> Option<&Arc<MediaUnit>> {
+        let at = self.keyframe?.checked_sub(self.oldest_index())?;
+        self.units.get(usize::try_from(at).ok()?)
+    }
+
     /// Returns the unit that contains packet `number`, and the packet's index in it. `None` if
     /// the unit left the ring or is not published yet.
     pub(crate) fn find(&self, number: u64) -> Option<(Arc<MediaUnit>, usize)> {
@@ -256,6 +262,7 @@ mod tests {
         let mut gop = Vec::new();
         ring.since_keyframe(&mut gop);
         assert_eq!((gop[0].index, gop.len()), (60, 30));
+        assert_eq!(ring.latest_keyframe().map(|unit| unit.index), Some(60));
     }
 
     #[test]
@@ -270,6 +277,7 @@ mod tests {
         let mut out = Vec::new();
         ring.since_keyframe(&mut out);
         assert!(out.is_empty(), "the keyframe is gone");
+        assert!(ring.latest_keyframe().is_none());
         assert!(ring.find(5).is_none());
         assert_eq!((ring.bytes(), ring.next_index()), (0, 3));
         let next = ring.push(unit(2, false, start), &limits);

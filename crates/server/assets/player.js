@@ -298,6 +298,9 @@ function keyframeWait() {
   const track = entry?.tracks?.find((it) => it.kind === 'video');
   const sinceS = track?.since_keyframe_s ?? null;
   if (sinceS === null || entry.silent_s > 2) return null;
+  if (track.begins_in_browsers === false) {
+    return 'The source sends no IDR pictures, with which browsers begin, but recovery points (intra refresh). RTSP players show it. To do: switch intra refresh off in the settings of the camera or encoder.';
+  }
   const intervalS = track.keyframe_interval_s;
   const dueS = intervalS - sinceS;
   const due = intervalS !== null && dueS > 0

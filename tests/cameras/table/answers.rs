@@ -191,9 +191,8 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera answers channels without naming TCP, which means UDP.",
             &[Quirk::Transport("RTP/AVP;unicast;interleaved={channels}")],
         )
-        .by(TCP, H264)
-        .told("set up")
-        .connections(30),
+        .by(TCP, BOTH)
+        .not_by_ffmpeg(),
     row("no_transport_is_answered", "Several makers", "gortsplib#456")
         .does(
             "The camera answers SETUP without a Transport header.",

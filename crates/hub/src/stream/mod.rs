@@ -348,6 +348,11 @@ impl Stream {
         self.lock().ingest.record(stage, delay, now);
     }
 
+    /// Returns the latest keyframe of a track's layer; `None` if it left the ring.
+    pub fn latest_keyframe(&self, layer: impl Into<TrackLayer>) -> Option<Arc<MediaUnit>> {
+        self.lock().ring(layer.into())?.latest_keyframe().cloned()
+    }
+
     /// Returns the units of a track's layer from its latest keyframe on, so that a new viewer
     /// has a video frame at once. Empty if the keyframe left the ring.
     pub fn since_keyframe(&self, layer: impl Into<TrackLayer>) -> Vec<Arc<MediaUnit>> {

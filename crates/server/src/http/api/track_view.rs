@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{LayerFigures, Stream};
 use glassline_media::{Kind, TrackIndex};
+use glassline_rtp::payload::is_recovery_point;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,6 +25,9 @@ pub(super) struct TrackView {
     keyframe_interval_s: Option<f64>,
     /// Seconds since the latest keyframe of video; null before the first one.
     since_keyframe_s: Option<f64>,
+    /// Whether browsers begin with the latest keyframe of video. They do not begin at the recovery
+    /// points of a stream without IDR pictures. Null without a keyframe.
+    begins_in_browsers: Option<bool>,
     /// How browsers receive the track.
     browser: BrowserView,
 }
@@ -40,6 +44,7 @@ impl TrackView {
                 true => stream.figures(index, now),
                 false => LayerFigures::default(),
             };
+            let keyframe = is_video.then(|| stream.latest_keyframe(index)).flatten();
             let seconds = |time: Option<Duration>| time.map(|it| it.as_secs_f64());
             Self {
                 kind: track.kind().as_str(),
@@ -49,6 +54,7 @@ impl TrackView {
                 channels: (track.kind() == Kind::Audio).then_some(track.channels),
                 keyframe_interval_s: seconds(figures.keyframe_interval),
                 since_keyframe_s: seconds(figures.since_keyframe),
+                begins_in_browsers: keyframe.map(|it| !is_recovery_point(track.codec, &it)),
                 browser,
             }
         });

@@ -223,7 +223,7 @@ mod tests {
                 "http://cam/login, which is no URL of RTSP",
             ),
             ("rtspu://cam/x", "which is no URL of RTSP"),
-            ("rtsp://u:secret@[/x", "'[/x', which is no URL"),
+            ("rtsp://u:secret@[/x", "'rtsp://u:…@[/x', which is no URL"),
         ] {
             let text = refusal(&source, &[location]);
             assert!(text.contains(wanted), "{text}");

@@ -203,7 +203,7 @@ impl Peer {
     fn begins_at_recovery_points(&self) -> bool {
         let tracks = self.stream.tracks();
         TrackIndex::enumerate(tracks.iter()).any(|(index, track)| {
-            let keyframe = self.stream.since_keyframe(index).into_iter().next();
+            let keyframe = self.stream.latest_keyframe(index);
             keyframe.is_some_and(|unit| is_recovery_point(track.codec, &unit))
         })
     }
