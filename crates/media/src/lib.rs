@@ -68,15 +68,17 @@ mod histogram;
 mod opus;
 mod stage;
 mod time;
+mod track;
 mod unit;
 mod units;
 
 pub use bits::Bits;
-pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
+pub use codec::{Codec, Kind};
 pub use histogram::{Histogram, Summary, WindowedHistogram};
 pub use opus::OpusStreams;
 pub use stage::{Relay, Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
+pub use track::{Layer, Track, VideoParameters};
 pub use unit::{
     CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent, PartsError,
     Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,

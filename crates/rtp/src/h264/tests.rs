@@ -108,7 +108,7 @@ fn a_fragment_has_indicator_and_header_of_rfc_6184_5_8() {
 }
 
 #[test]
-fn a_unit_without_a_slice_of_an_idr_picture_is_known_by_its_payloads() {
+fn a_unit_without_idr_slices_is_known_by_its_payloads() {
     let is_without = |units: &[&[u8]], max| {
         let payloads = packets(units, max);
         is_without_idr(payloads.iter().map(Vec::as_slice))

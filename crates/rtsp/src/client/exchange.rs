@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::login::Attempt;
 use crate::message::{Method, Request};
 
 /// The one request that waits for its response. There is never more than one, since many
@@ -21,6 +20,17 @@ struct Pending {
     request: Request,
     deadline: Instant,
     attempt: Attempt,
+}
+
+/// How often a request has been sent, and why again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// The request is sent for the first time.
+    First,
+    /// The server asked for credentials, and the request had none.
+    Challenged,
+    /// The server refused the credentials, and gave a nonce that they were not made for.
+    Renewed,
 }
 
 /// A request that was answered.

@@ -39,17 +39,14 @@ mod announcement;
 mod closed;
 mod core;
 mod exchange;
-mod keep_alive;
-mod login;
 mod redirection;
 
+pub use self::core::RefusedKeepAlive;
 pub use announcement::Announcement;
 pub use closed::Closed;
-pub use keep_alive::RefusedKeepAlive;
 
-use self::core::{Core, RequestedTrack, State};
+use self::core::{Core, KeepAlives, RequestedTrack, State};
 use exchange::Exchange;
-use keep_alive::KeepAlives;
 
 /// Configuration of an RTSP client.
 #[derive(Clone, Debug)]

@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// bluenviron/mediamtx#2848.
+    /// A camera with G.711 of 16 kHz is in bluenviron/mediamtx#2848.
     #[test]
     fn g711_has_the_rate_and_channels_of_the_description() {
         for (map, clock_rate, channels) in [

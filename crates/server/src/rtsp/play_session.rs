@@ -153,7 +153,7 @@ impl PlaySession {
             self.reception.begin(cursor.position(), now);
         }
         let starts = reader.starts(&self.transports, cursor);
-        if cursor.is_waiting() && (is_multicast || reader.ring.keyframe().is_none()) {
+        if cursor.is_waiting() && (is_multicast || reader.ring.lacks_recent_keyframe(now)) {
             reader.stream().request_keyframe();
         }
         self.count_viewer();

@@ -42,7 +42,7 @@ fn answered(request: &Request, head: &str) -> String {
     format!("RTSP/1.0 {head}\r\nCSeq: {cseq}\r\n\r\n")
 }
 
-/// themactep/thingino-firmware#490, scottlamb/retina#133.
+/// Cameras that refuse keep-alives are in themactep/thingino-firmware#490 and scottlamb/retina#133.
 #[test]
 fn a_keep_alive_refused_with_any_status_ends_nothing() {
     for status in [
@@ -60,7 +60,7 @@ fn a_keep_alive_refused_with_any_status_ends_nothing() {
     }
 }
 
-/// ZLMediaKit#642.
+/// A camera that never answers GET_PARAMETER is in ZLMediaKit#642.
 #[test]
 fn a_keep_alive_without_answer_ends_nothing() {
     let mut line = Line::play(URL);

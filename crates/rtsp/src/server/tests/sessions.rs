@@ -182,7 +182,7 @@ fn one_track_of_two_cannot_be_paused_alone_but_ended() {
     assert_eq!(line.connection.session(), None);
 }
 
-/// ireader/media-server#369.
+/// Such players are in ireader/media-server#369.
 #[test]
 fn players_may_name_each_track_in_turn_to_play() {
     let mut line = Line::playing();

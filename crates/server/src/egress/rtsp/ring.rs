@@ -213,6 +213,13 @@ impl Ring {
         self.keyframe.filter(|number| *number >= self.first)
     }
 
+    /// Returns whether the newest keyframe is missing, or older than other entries may be. Who begins
+    /// with such a keyframe begins far behind.
+    pub(crate) fn lacks_recent_keyframe(&self, now: Instant) -> bool {
+        let keyframe = self.keyframe().and_then(|number| self.get(number));
+        keyframe.is_none_or(|it| now.saturating_duration_since(it.at) > self.bounds.span)
+    }
+
     pub(crate) fn get(&self, number: u64) -> Option<&RingEntry> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get(index)

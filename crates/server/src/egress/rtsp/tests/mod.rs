@@ -184,6 +184,8 @@ fn entries_before_the_keyframe_leave_once_no_player_may_lag_as_far() {
     assert_eq!(stream.ring.keyframe(), Some(2));
     stream.push(VIDEO, 90_000, false, 100);
     assert_eq!(stream.ring.keyframe(), Some(2), "however old");
+    assert!(stream.ring.lacks_recent_keyframe(stream.at(90_000)));
+    assert!(!stream.ring.lacks_recent_keyframe(stream.at(9_000)));
     assert_eq!(stream.ring.end(), 7, "with what follows");
 }
 

@@ -32,7 +32,7 @@ fn video() -> TrackSender {
 }
 
 #[test]
-fn a_viewer_waits_for_an_idr_picture_where_recovery_points_come() {
+fn a_viewer_waits_for_idr_slices_where_recovery_points_come() {
     let payloads = |kind: u8| [[0x67, 1], [0x68, 1], [0x60 | kind, 0x88]];
     let unit = |index, kind| {
         let mut builder = UnitBuilder::default();

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::Closed;
-use super::core::Core;
+use super::{Closed, Core};
 use crate::message::{Method, Response, Status};
 use crate::session::Session;
 
@@ -45,7 +44,7 @@ impl fmt::Display for RefusedKeepAlive {
 
 /// Which keep-alive is next, and how the latest ones went.
 #[derive(Debug)]
-pub(super) struct KeepAlives {
+pub(in crate::client) struct KeepAlives {
     /// Methods that the server may support, in the order in which they are tried.
     methods: Vec<Method>,
     /// Index of the next method.
@@ -54,11 +53,11 @@ pub(super) struct KeepAlives {
     pub(super) due: Option<Instant>,
     /// Number of keep-alives since the last one that was granted.
     refused: usize,
-    pub(super) latest_refused: Option<RefusedKeepAlive>,
+    pub(in crate::client) latest_refused: Option<RefusedKeepAlive>,
 }
 
 impl KeepAlives {
-    pub(super) fn new() -> Self {
+    pub(in crate::client) fn new() -> Self {
         Self {
             methods: METHODS.to_vec(),
             next: 0,
@@ -99,7 +98,7 @@ impl KeepAlives {
 
 impl Core {
     /// Sends a keep-alive. An earlier one without response is given up.
-    pub(super) fn keep_alive(&mut self, now: Instant) {
+    pub(in crate::client) fn keep_alive(&mut self, now: Instant) {
         if let Some(method) = self.exchange.give_up() {
             self.keep_alive_refused(now, method, None);
         } else {
@@ -116,7 +115,7 @@ impl Core {
     }
 
     /// Schedules the next keep-alive: at two fifths of the session's timeout.
-    pub(super) fn arm_keep_alive(&mut self, now: Instant) {
+    pub(in crate::client) fn arm_keep_alive(&mut self, now: Instant) {
         self.keep_alives.due = Some(now + self.keep_alive_interval());
     }
 
@@ -169,7 +168,7 @@ impl Core {
     }
 
     /// Returns when a keep-alive is due, or a response overdue.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::client) fn deadline(&self) -> Option<Instant> {
         let deadlines = [self.keep_alives.due, self.exchange.deadline()];
         deadlines.into_iter().flatten().min()
     }

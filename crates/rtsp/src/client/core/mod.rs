@@ -1,11 +1,12 @@
+mod keep_alive;
+mod login;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_media::TrackIndex;
 
-use super::exchange::Exchange;
-use super::keep_alive::KeepAlives;
-use super::login::Attempt;
+use super::exchange::{Attempt, Exchange};
 use super::redirection;
 use super::{Closed, Config, Event, RequestedTransport, TEARDOWN_TIMEOUT};
 use crate::auth::{Authorizer, User};
@@ -16,6 +17,8 @@ use crate::rtp_info;
 use crate::sdp::{Description, Presentation};
 use crate::session::Session;
 use crate::transport::{Delivery, Lower, Transport};
+pub(super) use keep_alive::KeepAlives;
+pub use keep_alive::RefusedKeepAlive;
 
 /// Option tag of ONVIF's back channel.
 const BACK_CHANNEL: &str = "www.onvif.org/ver20/backchannel";

@@ -2,22 +2,10 @@
 
 use std::time::Instant;
 
-use super::Closed;
-use super::core::{Core, State};
-use super::exchange::AnsweredRequest;
+use super::super::exchange::{AnsweredRequest, Attempt};
+use super::{Closed, Core, State};
 use crate::auth::{Authorization, Authorizer, Challenge};
 use crate::message::Response;
-
-/// How often a request has been sent, and why again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// The request is sent for the first time.
-    First,
-    /// The server asked for credentials, and the request had none.
-    Challenged,
-    /// The server refused the credentials, and gave a nonce that they were not made for.
-    Renewed,
-}
 
 impl Core {
     /// Sends a request again that was answered with 401: once with credentials, and once more if
@@ -55,13 +43,13 @@ impl Core {
 
     /// Returns whether the server may answer on another connection: it ended this one after its
     /// 401, before it read the credentials.
-    pub(super) fn may_reopen(&self) -> bool {
+    pub(in crate::client) fn may_reopen(&self) -> bool {
         let was_challenged = self.exchange.attempt() == Some(Attempt::Challenged);
         self.state == State::Asking && was_challenged && !self.is_reopened
     }
 
     /// Returns why the session ends with its connection.
-    pub(super) fn ended(&self) -> Closed {
+    pub(in crate::client) fn ended(&self) -> Closed {
         match (self.state, self.exchange.attempt(), &self.user) {
             (State::Leaving, ..) => Closed::Left,
             // The server closed the connection behind the 401.
