@@ -69,7 +69,7 @@ impl KeepAlives {
 
     /// Reads the methods in the response to OPTIONS. Its status does not matter: a server
     /// without OPTIONS may well support DESCRIBE.
-    pub(super) fn learn(&mut self, response: &Response) {
+    pub(in crate::client) fn learn(&mut self, response: &Response) {
         let Some(public) = response.headers.get("Public") else {
             return;
         };
