@@ -104,7 +104,8 @@ fn reported_frames_are_joined_with_the_servers_stamps() {
         let stages = frame["stages"].as_object().expect("stages");
         let sum: f64 = stages.values().map(|it| it.as_f64().expect("ms")).sum();
         assert!(close(&frame["sum_ms"], sum), "{frame}");
-        assert!(sum > 25.0 && sum < 1000.0, "{frame}");
+        // The network's part is as uncertain as the clocks are apart.
+        assert!(sum > 25.0 - bound && sum < 1000.0, "{frame}");
     }
 
     let everyone = running.get("/api/v1/streams/cam/latency").json();
