@@ -148,6 +148,8 @@ impl Codec {
 
     /// Returns the usual RTP clock rate, in Hz. It is the only rate of most codecs; G.711, L16, AAC,
     /// AC-3 and Vorbis have others as well, which [`Track::clock_rate`] states.
+    ///
+    /// [`Track::clock_rate`]: crate::Track::clock_rate
     pub const fn clock_rate(self) -> u32 {
         CODECS[self as usize].2
     }
@@ -181,6 +183,8 @@ impl Codec {
     /// Returns whether a decoder needs [`Track::format_parameters`] that no packet repeats: the
     /// configuration of AAC (RFC 3640 §4.1), the packed headers of Vorbis and Theora, and the
     /// streams of multichannel Opus.
+    ///
+    /// [`Track::format_parameters`]: crate::Track::format_parameters
     pub const fn is_configured_out_of_band(self) -> bool {
         matches!(
             self,
