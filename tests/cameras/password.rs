@@ -38,9 +38,8 @@ fn is_never_shown() -> Result<(), Failed> {
     let address = listener.local_addr()?;
     for (index, password) in PASSWORDS.iter().enumerate() {
         let source = format!("rtsp://admin:{password}@{address}/live");
-        let url = server.admin_url(&format!("/api/v1/sources/pw{index}"));
-        let headers = [("Content-Type", "application/json")];
-        let answer = http::request("PUT", &url, &headers, json!({"source": source}).to_string())?;
+        let path = format!("/api/v1/sources/pw{index}");
+        let answer = server.change("PUT", &path, json!({"source": source}).to_string())?;
         let shown = ["sources", "streams", "events"].map(|what| {
             let url = server.admin_url(&format!("/api/v1/{what}"));
             http::get(&url).map(|it| it.body)

@@ -14,7 +14,6 @@ use super::reader;
 use super::row::{Ending, FREEZE_MS, Row, Video, Viewer, Way};
 use super::sight::Sight;
 use super::test_server::TestServer;
-use crate::http;
 use crate::process::eventually;
 
 /// A row by one way and in one codec.
@@ -111,8 +110,7 @@ impl Case {
             shown.faults.extend(said.err());
         }
         if self.row.ending != Some(Ending::Terminate) {
-            let source = server.admin_url(&format!("/api/v1/sources/{name}"));
-            http::request("DELETE", &source, &[], "")?;
+            server.change("DELETE", &format!("/api/v1/sources/{name}"), String::new())?;
         }
         Ok(shown)
     }
@@ -198,9 +196,8 @@ impl Case {
 
 /// Makes or changes a source over the API.
 pub(super) fn put(server: &TestServer, name: &str, url: &str) -> Result<(), String> {
-    let source = server.admin_url(&format!("/api/v1/sources/{name}"));
-    let kind = [("Content-Type", "application/json")];
-    let answer = http::request("PUT", &source, &kind, json!({"source": url}).to_string())?;
+    let source = format!("/api/v1/sources/{name}");
+    let answer = server.change("PUT", &source, json!({"source": url}).to_string())?;
     match answer.status {
         200 | 201 => Ok(()),
         status => Err(format!("the source was refused: {status} {}", answer.body)),
@@ -210,12 +207,12 @@ pub(super) fn put(server: &TestServer, name: &str, url: &str) -> Result<(), Stri
 /// Ends the session with the camera as an operator does, and waits for the next one where there is
 /// one.
 fn end(server: &mut TestServer, name: &str, url: &str, ending: Ending) -> Result<(), String> {
-    let source = server.admin_url(&format!("/api/v1/sources/{name}"));
+    let source = format!("/api/v1/sources/{name}");
     match ending {
-        Ending::Delete => drop(http::request("DELETE", &source, &[], "")?),
+        Ending::Delete => drop(server.change("DELETE", &source, String::new())?),
         Ending::Change => put(server, name, &url.replace("/live", "/other"))?,
         Ending::Restart => {
-            http::request("POST", &format!("{source}/restart"), &[], "")?;
+            server.change("POST", &format!("{source}/restart"), String::new())?;
         }
         Ending::Terminate => server.terminate(FAREWELL + FAREWELL)?,
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::http;
 use crate::process::output_folder;
 use crate::server::Server;
 
@@ -14,6 +15,11 @@ pub(crate) struct TestServer(Arc<Server>);
 
 /// The server of all cases that run now; the last one of them ends it.
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+
+/// Turns of the cases at the admin port, which has few places: one for changes, which the server makes
+/// one after another, and one for looks.
+static CHANGES: Mutex<()> = Mutex::new(());
+static LOOKS: Mutex<()> = Mutex::new(());
 
 impl TestServer {
     pub(crate) fn shared() -> Result<TestServer, String> {
@@ -51,11 +57,24 @@ impl TestServer {
         self.0.admin_url(path)
     }
 
+    /// Sends a request that changes something to the admin port, when it is this case's turn.
+    pub(crate) fn change(
+        &self,
+        method: &str,
+        path: &str,
+        body: String,
+    ) -> Result<http::Answer, String> {
+        let _turn = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = [("Content-Type", "application/json")];
+        http::request(method, &self.admin_url(path), &kind, body)
+    }
+
     pub(crate) fn printed(&self) -> String {
         self.0.printed()
     }
 
     pub(crate) fn stream(&self, name: &str) -> Result<Value, String> {
+        let _turn = LOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.stream(name)
     }
 
