@@ -96,7 +96,7 @@ fn publish(device: &Device, url: &str, has_ended: &AtomicBool) -> Result<(), Str
     Ok(())
 }
 
-/// The publisher's connection.
+/// RTSP connection of the publisher to the server under test.
 struct Call {
     stream: TcpStream,
     number: u32,

@@ -1,6 +1,6 @@
 use crate::{Bitrate, Codec, Kind};
 
-/// What a decoder must know about a video track before its first frame.
+/// Parameters of a video track that a decoder must know before the first frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VideoParameters {
     /// Sequence parameter set: a NAL unit without start code. Empty if it is sent in-band only.

@@ -107,7 +107,7 @@ pub(crate) struct Assembly<S> {
     syntax: PhantomData<S>,
 }
 
-/// What the access unit has so far.
+/// Kinds of NAL units that the access unit has so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Contents {
     slices: bool,

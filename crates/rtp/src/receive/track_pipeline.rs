@@ -48,8 +48,8 @@ pub struct TrackPipeline {
     clock_rate: u32,
     payload_types: PayloadTypes,
     sequences: SequenceExtender,
-    /// What makes numbers of the present source, added to its extended sequence numbers, continue
-    /// those of the sources before.
+    /// Summand of the present source's extended sequence numbers, with which they continue the numbers
+    /// of the sources before.
     offset: u64,
     /// The number that the first packet of the next source gets.
     next_number: u64,

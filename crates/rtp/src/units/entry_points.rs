@@ -6,8 +6,8 @@ use crate::payload::Entry;
 /// one every second or two.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The same for a source that has sent an IDR picture, to which its viewers can go back as long as a
-/// hub usually keeps it.
+/// Time since the last IDR picture after which a source counts as one that sends no more. Viewers can
+/// begin with an IDR picture as long as a hub usually keeps it.
 const PATIENCE_BEHIND_ONE: Duration = Duration::from_secs(20);
 
 /// Decides with which units of a track a stream can begin.

@@ -10,13 +10,13 @@ use super::{Description, Media};
 /// Specification §5.3), so that `sendonly` is what the client sends; others write their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// `a=sendonly`.
+    /// `a=sendonly`: one end sends, which is the writer's or the reader's.
     SendOnly,
-    /// `a=recvonly`.
+    /// `a=recvonly`: the opposite of [`Self::SendOnly`].
     ReceiveOnly,
-    /// `a=sendrecv`.
+    /// `a=sendrecv`, or no attribute: both ends send.
     Both,
-    /// `a=inactive`.
+    /// `a=inactive`: neither end sends.
     Inactive,
 }
 

@@ -69,8 +69,8 @@ pub struct Answered {
     pub method: Option<Method>,
     /// Status of the response.
     pub status: Status,
-    /// What is wrong with this request, as a sentence for people, where the status alone does not
-    /// say it. It is the reason phrase of the response, too.
+    /// Fault of the request as a sentence for people, and reason phrase of the response. `None`
+    /// where the status says enough.
     pub why: Option<String>,
 }
 

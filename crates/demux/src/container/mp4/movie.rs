@@ -102,7 +102,7 @@ impl Movie {
 struct Parts<'a> {
     id: u32,
     scale: Scale,
-    /// The sample entries.
+    /// Sample entries of the `stsd` box, one for each set of codec parameters.
     entries: Vec<InMemory<'a>>,
     /// The boxes of the sample table.
     table: Vec<InMemory<'a>>,

@@ -48,7 +48,7 @@ pub(crate) enum Failure {
     #[error("no packet from the camera for {} s{}", timeout.as_secs_f64(), but(*.stranger))]
     Silent {
         timeout: Duration,
-        /// Who sent datagrams that were not taken.
+        /// Sender of datagrams that were not taken, if there was one.
         stranger: Option<Stranger>,
     },
     /// A redirection of the camera is not followed.

@@ -42,7 +42,8 @@ struct TrackPorts {
     payload_types: Vec<u8>,
     media: UdpSocket,
     control: UdpSocket,
-    /// Who sends; `None` before the response to SETUP, and nothing is taken before.
+    /// Senders whose datagrams are taken. `None` before the response to SETUP: no datagram is taken
+    /// then.
     senders: Option<Senders>,
     /// The camera's ports, as far as it names them.
     server: Option<(u16, u16)>,

@@ -30,7 +30,7 @@ use crate::ingest::{RtspSource, Transport, UdpPorts};
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a session is about.
+/// Camera and stream of a session, with the ports that the session may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment<'a> {
     pub(super) camera: &'a RtspSource,
