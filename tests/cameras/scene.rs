@@ -217,8 +217,7 @@ fn end(server: &mut TestServer, name: &str, url: &str, ending: Ending) -> Result
         Ending::Terminate => server.terminate(FAREWELL + FAREWELL)?,
     }
     if matches!(ending, Ending::Change | Ending::Restart) {
-        // The session before is over when the next one is there.
-        thread::sleep(Duration::from_millis(500));
+        // The answer comes when the session before has ended.
         wait_until_live(server, name)?;
     }
     Ok(())

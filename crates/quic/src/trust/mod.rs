@@ -179,8 +179,8 @@ impl ServerCertVerifier for PinVerifier {
 pub enum TrustError {
     /// The system's certificates were not found.
     #[error(
-        "found no bundle of CA certificates on this system: set SSL_CERT_FILE, or pin the \
-         server's with `#sha256=…`"
+        "found no bundle of CA certificates on this system: set SSL_CERT_FILE, or pin the server's \
+         certificate by its SHA-256 (`sha256=…`)"
     )]
     NoBundle,
     /// The file holds no certificates.
