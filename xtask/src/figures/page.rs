@@ -19,19 +19,19 @@ $ cargo xtask figures            # all of it, over a night
 $ cargo xtask figures --pages    # this page from the stored results
 ```
 
-The command writes this page from the files in `docs/benchmarks/results`; a test holds both together. \
-What the values mean and what was tuned: the page above each table. How to run the command, and how \
+What are the figures of the other pages on other processors? The command writes this page from the \
+files in `docs/benchmarks/results`, and a test holds both together. How to run the command, and how \
 to add a machine: [README](README.md#all-figures-anew).
 ";
 
 /// Meaning of the signs in tables.
 const SIGNS: &str = "\
-Behind a value stands its ratio to what was measured beside it in the same run: a floor or a peer. \
-The signs compare with the run before on the same kind of processor:
+In parentheses stands a value's ratio to what was measured beside it in the same run: a floor or a \
+peer. A table has columns for the processors that have values.
 
-- ▲ improved, ▼ worsened: the medians are further apart than the tolerance (a tenth, unless the \
-recipe says otherwise), and the ranges of the turns do not overlap.
-- ◆ moved, where no direction is better.
+- ▲ improved, ▼ worsened, ◆ moved where no direction is better, since the run before on the same kind \
+of processor: the medians are further apart than the tolerance (a tenth, unless the recipe says \
+otherwise), and the ranges of the turns do not overlap.
 - \\* other programs, or the hypervisor, used the cores: the value may be theirs.
 ";
 
@@ -47,7 +47,6 @@ pub(super) fn page(runs: &[Run]) -> String {
         for (name, recipes) in by_page() {
             page += &section(name, &recipes, &columns);
         }
-        page += &moved(&columns);
         page += &unmeasured(&columns);
     }
     page += "\n## Measured in another way\n\n";
@@ -116,49 +115,104 @@ fn machines(columns: &[Column<'_>]) -> String {
 fn section(page: &str, recipes: &[&Recipe], columns: &[Column<'_>]) -> String {
     let mut text = String::new();
     for recipe in recipes {
-        let rows = rows(recipe, columns);
-        if rows.is_empty() {
+        let table = Table::of(recipe, columns);
+        if table.rows.is_empty() {
             continue;
         }
         if text.is_empty() {
-            let _ = write!(text, "\n## {page}\n\nMeaning: [{page}]({page}.md).\n");
+            let _ = write!(text, "\n## {page}\n\n[Meaning]({page}.md).\n");
         }
-        let _ = write!(text, "\n`{}`: {}.\n\n", recipe.name, recipe.about);
-        let heads: String = (0..columns.len())
-            .map(|it| format!(" {} |", letter(it)))
-            .collect();
-        let _ = writeln!(text, "| | unit | beside |{heads}");
-        let _ = writeln!(text, "|---|---|---|{}", "---|".repeat(columns.len()));
-        text += &rows;
+        text += &table.markdown();
     }
     text
 }
 
-fn rows(recipe: &Recipe, columns: &[Column<'_>]) -> String {
-    let mut text = String::new();
-    for name in names(recipe, columns) {
-        let cells: Vec<Option<Latest<'_>>> = columns
-            .iter()
-            .map(|column| column.latest(recipe.name, &name))
-            .collect();
-        let Some(any) = cells.iter().flatten().next() else {
-            continue;
+/// The values of one recipe, a row each, with a cell for each processor.
+struct Table<'a> {
+    recipe: &'static str,
+    about: &'static str,
+    rows: Vec<Row<'a>>,
+}
+
+struct Row<'a> {
+    name: String,
+    unit: &'a str,
+    beside: Option<&'a str>,
+    cells: Vec<Option<Latest<'a>>>,
+}
+
+impl<'a> Table<'a> {
+    fn of(recipe: &Recipe, columns: &[Column<'a>]) -> Table<'a> {
+        let row = |name: String| {
+            let cells: Vec<Option<Latest<'a>>> = columns
+                .iter()
+                .map(|column| column.latest(recipe.name, &name))
+                .collect();
+            let mut values = cells.iter().flatten().map(|it| it.value);
+            let unit = values.next()?.unit.as_str();
+            let mut values = cells.iter().flatten().map(|it| it.value);
+            let beside = values.find_map(|it| it.beside.as_ref());
+            let beside = beside.map(|it| it.name.as_str());
+            Some(Row {
+                name,
+                unit,
+                beside,
+                cells,
+            })
         };
-        let beside = cells
-            .iter()
-            .flatten()
-            .find_map(|it| it.value.beside.as_ref());
-        let beside = beside.map_or("–", |it| it.name.as_str());
-        let _ = write!(text, "| {name} | {} | {beside} |", any.value.unit);
-        for cell in &cells {
-            let shown = cell
-                .as_ref()
-                .map_or_else(|| "–".to_owned(), |it| shown(it, recipe.name));
-            let _ = write!(text, " {shown} |");
+        Table {
+            recipe: recipe.name,
+            about: recipe.about,
+            rows: names(recipe, columns).into_iter().filter_map(row).collect(),
         }
-        text.push('\n');
     }
-    text
+
+    /// The table below its caption, which has the unit and the reference of all rows where they
+    /// agree. Processors without values have no column.
+    fn markdown(&self) -> String {
+        let unit = the_only(self.rows.iter().map(|it| it.unit));
+        let beside = the_only(self.rows.iter().filter_map(|it| it.beside));
+        let of_all: Vec<String> = unit
+            .map(str::to_owned)
+            .into_iter()
+            .chain(beside.map(|it| format!("ratio to {it}")))
+            .collect();
+        let of_all = match of_all.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", of_all.join("; ")),
+        };
+        let (recipe, about) = (self.recipe, self.about);
+        let mut text = format!("\n`{recipe}`: {about}{of_all}.\n\n| |");
+        let has_values = |column: &usize| self.rows.iter().any(|it| it.cells[*column].is_some());
+        let columns: Vec<usize> = (0..self.rows[0].cells.len()).filter(has_values).collect();
+        for column in &columns {
+            let _ = write!(text, " {} |", letter(*column));
+        }
+        let _ = writeln!(text, "\n|---|{}", "---|".repeat(columns.len()));
+        for row in &self.rows {
+            let _ = write!(text, "| {}", row.name);
+            if unit.is_none() {
+                let _ = write!(text, ", {}", row.unit);
+            }
+            if let (None, Some(reference)) = (beside, row.beside) {
+                let _ = write!(text, ", beside {reference}");
+            }
+            text += " |";
+            for column in &columns {
+                let cell = row.cells[*column].as_ref();
+                let cell = cell.map_or_else(|| "–".to_owned(), |it| shown(it, recipe));
+                let _ = write!(text, " {cell} |");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The text that all of `texts` are; `None` if they differ, or if there are none.
+fn the_only<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = texts.next()?;
+    texts.all(|it| it == first).then_some(first)
 }
 
 /// Names of a recipe's values on any of the processors, in the order in which they were measured.
@@ -202,23 +256,6 @@ pub(super) fn number(value: f64) -> String {
         size if size >= 1.0 => format!("{value:.2}"),
         size if size >= 0.01 => format!("{value:.3}"),
         _ => format!("{value:.5}"),
-    }
-}
-
-/// What moved, as a list.
-fn moved(columns: &[Column<'_>]) -> String {
-    let mut lines = Vec::new();
-    for (index, column) in columns.iter().enumerate() {
-        for (recipe, name, latest) in all_of(column) {
-            lines.extend(
-                line_of_change(&latest, recipe, &name)
-                    .map(|line| format!("- {} {line}", letter(index))),
-            );
-        }
-    }
-    match lines.is_empty() {
-        true => "\n## What moved\n\nNothing beyond the noise since the runs before.\n".to_owned(),
-        false => format!("\n## What moved\n\n{}\n", lines.join("\n")),
     }
 }
 
@@ -315,13 +352,18 @@ mod tests {
             "{page}"
         );
         assert!(
-            page.contains("| seal | ns | floor | 900 (1.12) \\* | 500 (1.25) ▼ |"),
+            page.contains("(ns; ratio to floor).\n\n| | A | B |\n"),
             "{page}"
         );
         assert!(
-            page.contains("- B ▼ `seal`: seal: 500 ns, 1.25 of before"),
+            page.contains("| seal | 900 (1.12) \\* | 500 (1.25) ▼ |"),
             "{page}"
         );
+        let columns = Column::all(&runs);
+        let moved: Vec<String> = all_of(&columns[1])
+            .filter_map(|(recipe, name, latest)| line_of_change(&latest, recipe, &name))
+            .collect();
+        assert_eq!(moved, ["▼ `seal`: seal: 500 ns, 1.25 of before"]);
         assert!(page.contains("## Not measured yet"), "{page}");
     }
 
