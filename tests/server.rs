@@ -170,6 +170,15 @@ impl Server {
         self.running.signal(signal)
     }
 
+    /// Path of the configuration file of a server that was started with one.
+    pub(crate) fn configuration(&self) -> Result<&Path, String> {
+        let arguments = self.command.iter().map(Path::new);
+        let mut files = arguments.filter(|it| it.extension().is_some_and(|it| it == "yml"));
+        files
+            .next()
+            .ok_or_else(|| "the server has no file".to_owned())
+    }
+
     /// The one URL that the server prints for a person to open.
     pub(crate) fn printed_url(&self) -> Result<String, String> {
         self.running.wait_for_line(START_TIMEOUT, |line| {

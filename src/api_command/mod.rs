@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use glassline_client::trust::Trust;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -221,10 +222,9 @@ impl<'a> Api<'a> {
             .http_status_as_error(false)
             .max_redirects(0)
             .allow_non_standard_methods(true)
-            .tls_config(glassline_client::trust::Trust::System.for_http())
             .build();
         Self {
-            agent: config.into(),
+            agent: glassline_client::agent::agent(config, Trust::System),
             target,
         }
     }

@@ -152,7 +152,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let dial = Dial {
         url,
         trust: match options.insecure {
-            true => Trust::Anybody,
+            true => Trust::Anyone,
             false => Trust::System,
         },
         impairment: options.impair.clone(),

@@ -238,7 +238,7 @@ impl Options {
             token: self.token.clone(),
             gro: self.gro,
             trust: if self.insecure {
-                Trust::Anybody
+                Trust::Anyone
             } else {
                 Trust::System
             },
@@ -372,7 +372,7 @@ mod tests {
             tiny_window: 4,
         };
         assert_eq!((plan.trouble, plan.describe_probe), (trouble, true));
-        assert_eq!((plan.protocol(), plan.trust), ("rtsp/udp", Trust::Anybody));
+        assert_eq!((plan.protocol(), plan.trust), ("rtsp/udp", Trust::Anyone));
         assert_eq!(plan.every, Duration::from_millis(1500));
         assert_eq!(plan.hold, Duration::from_secs(120));
         assert_eq!((plan.verify, plan.bad_percent), (0, 20.0));

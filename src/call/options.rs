@@ -248,7 +248,7 @@ impl Options {
 
     pub(super) fn trust(&self) -> Trust {
         match self.insecure {
-            true => Trust::Anybody,
+            true => Trust::Anyone,
             false => Trust::System,
         }
     }

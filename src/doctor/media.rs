@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_client::publish::input::{BitrateRange, Input, Spec};
 use glassline_client::publish::session::{self, Figures, Watcher};
 use glassline_client::publish::uplink::Destination;
-use glassline_client::publish::{self, Algorithm, Rule, source};
+use glassline_client::publish::{Algorithm, Rule, source};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{self, Endpoint, IceTransport, Join, Pool, State, Viewer};
 use tokio::sync::{oneshot, watch};
@@ -70,7 +70,7 @@ async fn publish(
     stop: oneshot::Receiver<()>,
 ) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let destination = Destination::parse(url, publish::Trust::Anyone);
+    let destination = Destination::parse(url, Trust::Anyone);
     let options = session::Options {
         destination: destination.map_err(|error| text(&error))?,
         algorithm: Algorithm::Glide,

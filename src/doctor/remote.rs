@@ -252,7 +252,7 @@ async fn certificate(
         Some(Ok(presented)) => {
             let trust = match presented.fault {
                 None => Trust::System,
-                Some(_) => Trust::Anybody,
+                Some(_) => Trust::Anyone,
             };
             let findings = certificates::of_server(host, &presented, SystemTime::now());
             (findings, trust)
@@ -273,7 +273,7 @@ fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>, Option
     // A certificate that nobody vouches for gets no token.
     let token = match trust {
         Trust::System => target.token.as_deref(),
-        Trust::Anybody => None,
+        _ => None,
     };
     let subject = target.base.as_str();
     let mut findings = Vec::new();

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Where to publish: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, a WHIP
     /// endpoint such as http://HOST:8889/NAME/whip (whip:// or whips:// if its path does not end in
     /// /whip), or rtsp://HOST:8554/NAME (rtsps:// within TLS). Add ?token=… if the server wants a
-    /// token, and #sha256=… to pin a certificate of MoQ.
+    /// token, and #sha256=… to pin its certificate.
     #[arg(value_name = "URL")]
     url: String,
     /// Frames per second of an input that does not say; for standard input, overrides what it
@@ -209,7 +209,8 @@ fn code_of(signal: u8) -> ExitCode {
 impl Options {
     fn session(&self) -> Result<session::Options, Failure> {
         let trust = match (&self.ca, self.insecure) {
-            (Some(file), _) => Trust::Authorities(file.clone()),
+            // As long as the process lives, its command line does.
+            (Some(file), _) => Trust::Authorities(Box::leak(file.clone().into_boxed_path())),
             (None, true) => Trust::Anyone,
             (None, false) => Trust::System,
         };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::hold;
 
+use quirk::Quirk;
 use row::{Row, Video, Viewer, Way};
 
 #[path = "../../tests/cameras/quirk.rs"]
@@ -29,6 +30,7 @@ const MAKERS: &[&str] = &[
     "V380",
     "VStarcam",
     "Thingino",
+    "Verint",
     "Recorders",
     "Video platforms",
     "Printers",
@@ -58,11 +60,7 @@ fn the_page_of_cameras_agrees() {
                 row.does,
                 ways(row),
                 gets(row),
-                if row.ffmpeg && row.viewer == Viewer::Plays {
-                    "yes"
-                } else {
-                    "no"
-                },
+                if row.ffmpeg { "yes" } else { "no" },
                 row.reports,
             );
         }
@@ -91,14 +89,18 @@ fn gets(row: &Row) -> String {
     if let Viewer::Reason(words) = row.viewer {
         return format!("the reason, with the words “{words}”");
     }
-    let mut text = "the picture".to_owned();
+    let mut parts = Vec::new();
+    if !row.has(Quirk::NoVideo) {
+        parts.push("the picture".to_owned());
+    }
     if let Some(codec) = row.heard {
         let name = match codec {
             "opus" => "Opus",
             other => other,
         };
-        let _ = write!(text, " and the sound, in browsers as {name}");
+        parts.push(format!("the sound, in browsers as {name}"));
     }
+    let mut text = parts.join(" and ");
     if row.freeze_ms > row::FREEZE_MS {
         text += ", with a pause while it restarts";
     }

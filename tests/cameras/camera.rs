@@ -46,6 +46,10 @@ pub(crate) struct Connection {
     last_report: Instant,
     last_request: Instant,
     keep_alives: u32,
+    /// When the camera sent a request of its own.
+    last_asked: Option<Instant>,
+    /// The URL that was described last.
+    described: String,
     has_session: bool,
     output: VecDeque<Output>,
 }
@@ -56,6 +60,10 @@ enum Destination {
     Channel(u8),
     Port(u16),
 }
+
+/// The camera's address, and the one to which it redirects where that is another.
+const HOST: &str = "127.0.0.1";
+const OTHER_HOST: &str = "127.0.0.2";
 
 /// The identifier of every session.
 const SESSION: &str = "1234abcd";
@@ -80,6 +88,8 @@ impl Connection {
             last_report: now,
             last_request: now,
             keep_alives: 0,
+            last_asked: None,
+            described: String::new(),
             has_session: false,
             output: VecDeque::new(),
         }
@@ -168,6 +178,27 @@ impl Connection {
             for wire in packets.next() {
                 self.send(wire);
             }
+            self.interrupt(now);
+        }
+    }
+
+    /// Sends what is no packet between those of two frames.
+    fn interrupt(&mut self, now: Instant) {
+        let device = Arc::clone(&self.device);
+        for quirk in device.row.quirks {
+            match quirk {
+                Quirk::BytesBetween(bytes) => {
+                    self.output.push_back(Output::Bytes(bytes.to_vec()));
+                }
+                Quirk::Asks(method) if self.last_asked.is_none_or(|at| at + seconds(1) <= now) => {
+                    let count = u32::from(self.last_asked.replace(now).is_some());
+                    let request = format!(
+                        "{method} rtsp://camera/live RTSP/1.0\r\nCSeq: {count}\r\nSession: {SESSION}\r\n\r\n"
+                    );
+                    self.output.push_back(Output::Bytes(request.into_bytes()));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -180,7 +211,8 @@ impl Connection {
         self.output.push_back(match self.destinations.get(&track) {
             None => return,
             Some(Destination::Channel(channel)) => {
-                let mut framed = vec![b'$', channel + u8::from(is_control)];
+                let is_second = is_control ^ self.device.row.has(Quirk::SwappedChannels);
+                let mut framed = vec![b'$', channel + u8::from(is_second)];
                 framed.extend((bytes.len() as u16).to_be_bytes());
                 framed.extend(bytes);
                 Output::Bytes(framed)
@@ -196,6 +228,9 @@ impl Connection {
     fn answer(&mut self, now: Instant, request: &Request, ports: Ports) {
         let device = Arc::clone(&self.device);
         let row = device.row;
+        if request.uri.contains(OTHER_HOST) && request.headers.get("Authorization").is_some() {
+            device.ledger(|it| it.told_elsewhere += 1);
+        }
         let first = request.headers.iter().next().map(|(name, _)| name);
         if row.has(Quirk::NumberFirst) && !first.is_some_and(|it| it.eq_ignore_ascii_case("CSeq")) {
             return self.reply(request, 400, &[], b"");
@@ -208,8 +243,8 @@ impl Connection {
             return;
         }
         if request.method != Method::Options && !self.lock.opens(request) {
-            let challenge = self.lock.challenge();
-            self.reply(request, 401, &[("WWW-Authenticate", challenge)], b"");
+            let challenges = self.lock.challenges();
+            self.reply(request, 401, &challenges, b"");
             if row.has(Quirk::ClosesAfterChallenge) {
                 self.output.push_back(Output::Close);
             }
@@ -218,7 +253,13 @@ impl Connection {
         let session = ("Session", SESSION.to_owned());
         match request.method {
             Method::Options => {
-                let public = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
+                let mut quirks = row.quirks.iter();
+                let named = quirks.find_map(|quirk| match quirk {
+                    Quirk::Public(methods) => Some(*methods),
+                    _ => None,
+                });
+                let public =
+                    named.unwrap_or("OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER");
                 self.reply(request, 200, &[("Public", public.to_owned())], b"");
             }
             Method::GetParameter | Method::SetParameter => {
@@ -226,16 +267,7 @@ impl Connection {
             }
             Method::Describe => self.describe(request),
             Method::Setup => self.set_up(request, ports),
-            Method::Play => {
-                self.reply(
-                    request,
-                    200,
-                    &[session, ("Range", "npt=now-".to_owned())],
-                    b"",
-                );
-                self.playing_since = Some(now);
-                (self.last_report, self.packets) = (now, Some(device.packets()));
-            }
+            Method::Play => self.play(now, request),
             Method::Teardown => {
                 self.has_session = false;
                 self.playing_since = None;
@@ -249,6 +281,24 @@ impl Connection {
             }
             _ => self.reply(request, 501, &[], b""),
         }
+    }
+
+    fn play(&mut self, now: Instant, request: &Request) {
+        let device = Arc::clone(&self.device);
+        if device.row.has(Quirk::NoRanges) && request.headers.get("Range").is_some() {
+            return self.reply(request, 457, &[], b"");
+        }
+        self.playing_since = Some(now);
+        (self.last_report, self.packets) = (now, Some(device.packets()));
+        let session = ("Session", SESSION.to_owned());
+        let mut headers = vec![session, ("Range", "npt=now-".to_owned())];
+        for quirk in device.row.quirks {
+            if let Quirk::PacketsBeforeAnswer(info) = quirk {
+                self.turn(now);
+                headers.push(("RTP-Info", (*info).to_owned()));
+            }
+        }
+        self.reply(request, 200, &headers, b"");
     }
 
     /// Answers a keep-alive by the row's quirk; returns false without one.
@@ -270,8 +320,8 @@ impl Connection {
                     return false;
                 }
                 self.lock.renew();
-                let challenge = self.lock.challenge();
-                self.reply(request, 401, &[("WWW-Authenticate", challenge)], b"");
+                let challenges = self.lock.challenges();
+                self.reply(request, 401, &challenges, b"");
             }
         }
         true
@@ -293,6 +343,8 @@ impl Connection {
                     Target::Absolute => format!("{root}/moved"),
                     Target::Relative => "/moved".to_owned(),
                     Target::Itself => request.uri.clone(),
+                    Target::OtherHost => root.replace(HOST, OTHER_HOST) + "/moved",
+                    Target::Metadata => "rtsp://169.254.169.254/latest".to_owned(),
                 };
                 self.reply(request, status, &[("Location", location)], b"");
             }
@@ -301,6 +353,7 @@ impl Connection {
                 self.reply(request, 453, &[], b"");
             }
             _ => {
+                self.described.clone_from(&request.uri);
                 let base = ("Content-Base", format!("{}/", request.uri));
                 let kind = ("Content-Type", "application/sdp".to_owned());
                 let body = description(row, &device.media);
@@ -311,7 +364,14 @@ impl Connection {
 
     fn set_up(&mut self, request: &Request, ports: Ports) {
         let number = request.uri.trim_end_matches('/').rsplit_once("trackID=");
-        let Some(track) = number.and_then(|(_, number)| number.parse().ok()) else {
+        let is_whole = request.uri.trim_end_matches('/') == self.described;
+        // A description without a URL for its track means the URL of the stream.
+        let alone = is_whole.then_some(0);
+        let track = number.and_then(|(_, number)| number.parse().ok()).or(alone);
+        let exact = track.map(|track: usize| format!("{}/trackID={track}", self.described));
+        let is_inexact =
+            self.device.row.has(Quirk::ExactUrls) && exact != Some(request.uri.clone());
+        let Some(track) = track.filter(|_| !is_inexact) else {
             return self.reply(request, 404, &[], b"");
         };
         let asked = request.headers.get("Transport").unwrap_or_default();
@@ -347,13 +407,22 @@ impl Connection {
         let answered = answered.replace("{client}", &span(number));
         // A camera that answers other channels sends on these.
         let answer = Transport::parse_list(&answered).into_iter().next();
-        let channel = answer.and_then(|it| it.interleaved);
+        let is_as_asked = self.device.row.has(Quirk::OnChannelsAsked);
+        let channel = answer
+            .and_then(|it| it.interleaved)
+            .filter(|_| !is_as_asked);
         let destination = match (destination, channel) {
             (Destination::Channel(_), Some((channel, _))) => Destination::Channel(channel),
             (asked, _) => asked,
         };
         self.destinations.insert(track, destination);
-        let session = format!("{SESSION};timeout={}", self.session_seconds());
+        let mut quirks = self.device.row.quirks.iter();
+        let tail = quirks.find_map(|quirk| match quirk {
+            Quirk::SessionTail(tail) => Some((*tail).to_owned()),
+            _ => None,
+        });
+        let usual = || format!(";timeout={}", self.session_seconds());
+        let session = SESSION.to_owned() + &tail.unwrap_or_else(usual);
         let mut headers = vec![("Session", session)];
         if !answered.is_empty() {
             headers.push(("Transport", answered));
@@ -396,10 +465,19 @@ impl Connection {
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
+        for quirk in self.device.row.quirks {
+            if let (Quirk::AlsoAnswered(fields), true) = (quirk, body.is_empty()) {
+                head += fields;
+            }
+        }
         if !body.is_empty() {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
-        let mut bytes = format!("{head}\r\n").into_bytes();
+        head += "\r\n";
+        if self.device.row.has(Quirk::LineFeeds) {
+            head = head.replace('\r', "");
+        }
+        let mut bytes = head.into_bytes();
         bytes.extend_from_slice(body);
         self.output.push_back(Output::Bytes(bytes));
     }

@@ -1,21 +1,26 @@
 //! The fake camera on sockets of this machine.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassline_quic::Fingerprint;
+
 use super::camera::{Connection, Output};
+use super::camera_stream::{CameraStream, TlsIdentity};
 use super::device::Device;
-use super::quirk::Quirk;
+use super::quirk::{CertificateOption, Quirk};
 use super::row::{Row, Video};
 
 /// A camera that listens. Dropping it closes all its connections.
 pub(crate) struct CameraServer {
     pub(crate) device: Arc<Device>,
     address: SocketAddr,
+    /// That of the certificate, of a camera that speaks TLS.
+    fingerprint: Option<Fingerprint>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -29,11 +34,19 @@ impl CameraServer {
     pub(crate) fn open(row: &'static Row, video: Video) -> Result<CameraServer, String> {
         let device = Device::new(row, video)?;
         let failed = |error: std::io::Error| format!("the camera's port: {error}");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        // Some cameras redirect to another address of this machine.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let tls = match certificate_option(row) {
+            Some(_) => Some(TlsIdentity::read()?),
+            None => None,
+        };
+        let server = tls.as_ref().map(|tls| Arc::clone(&tls.config));
         let camera = CameraServer {
             device: Arc::clone(&device),
-            address: listener.local_addr().map_err(failed)?,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            fingerprint: tls.map(|tls| tls.fingerprint),
             has_ended: Arc::default(),
         };
         let has_ended = Arc::clone(&camera.has_ended);
@@ -42,7 +55,11 @@ impl CameraServer {
                 match listener.accept() {
                     Ok((stream, peer)) => {
                         let (device, has_ended) = (Arc::clone(&device), Arc::clone(&has_ended));
-                        thread::spawn(move || serve(device, stream, peer, &has_ended));
+                        let server = server.clone();
+                        thread::spawn(move || {
+                            let stream = CameraStream::open(stream, server);
+                            serve(device, stream, peer, &has_ended);
+                        });
                     }
                     Err(_) => thread::sleep(TURN),
                 }
@@ -54,7 +71,21 @@ impl CameraServer {
     /// The URL of the camera's stream, with user and password where they are needed.
     pub(crate) fn url(&self) -> String {
         let user = self.device.user_in_url();
-        format!("rtsp://{user}{}/live", self.address)
+        let scheme = match self.fingerprint {
+            Some(_) => "rtsps",
+            None => "rtsp",
+        };
+        format!("{scheme}://{user}{}/live", self.address)
+    }
+
+    /// The option of the source that says which certificate is accepted, if there is one.
+    pub(crate) fn option(&self) -> Option<String> {
+        match certificate_option(self.device.row)? {
+            CertificateOption::None => None,
+            CertificateOption::Pin => Some(format!("sha256={}", self.fingerprint?)),
+            CertificateOption::WrongPin => Some(format!("sha256={}", "ab".repeat(32))),
+            CertificateOption::Insecure => Some("insecure".to_owned()),
+        }
     }
 }
 
@@ -64,6 +95,13 @@ impl Drop for CameraServer {
     }
 }
 
+fn certificate_option(row: &Row) -> Option<CertificateOption> {
+    row.quirks.iter().find_map(|quirk| match quirk {
+        Quirk::WithinTls(option) => Some(*option),
+        _ => None,
+    })
+}
+
 /// Ports of a connection for media and control.
 struct Pair {
     media: UdpSocket,
@@ -71,20 +109,22 @@ struct Pair {
 }
 
 /// Serves a connection until either end closes it.
-fn serve(device: Arc<Device>, mut stream: TcpStream, peer: SocketAddr, has_ended: &AtomicBool) {
+fn serve(device: Arc<Device>, mut stream: CameraStream, peer: SocketAddr, has_ended: &AtomicBool) {
     let row = device.row;
     let pair = Pair::bind(row).expect("free ports");
     let ports = pair.numbers();
     let mut connection = Connection::open(device, Instant::now());
     let mut buffer = [0; 8 << 10];
-    stream.set_nodelay(true).expect("a socket");
-    stream.set_write_timeout(Some(WRITE)).expect("a socket");
+    let socket = stream.socket();
+    socket.set_nodelay(true).expect("a socket");
+    socket.set_write_timeout(Some(WRITE)).expect("a socket");
     while !has_ended.load(Ordering::Relaxed) {
         let wait = connection.deadline().map_or(TURN, |at| {
             at.saturating_duration_since(Instant::now()).min(TURN)
         });
         let wait = wait.max(Duration::from_micros(500));
-        stream.set_read_timeout(Some(wait)).expect("a socket");
+        let socket = stream.socket();
+        socket.set_read_timeout(Some(wait)).expect("a socket");
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => connection.take(Instant::now(), &buffer[..count], ports),
@@ -109,7 +149,7 @@ fn is_wait(kind: ErrorKind) -> bool {
 /// Sends what waits; `None` at the end of the connection.
 fn send(
     connection: &mut Connection,
-    stream: &mut TcpStream,
+    stream: &mut CameraStream,
     pair: &Pair,
     peer: SocketAddr,
 ) -> Option<()> {

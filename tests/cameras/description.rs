@@ -20,6 +20,9 @@ pub(crate) fn description(row: &Row, media: &Media) -> Vec<u8> {
          a=rtpmap:{number} {coding}\r\n{}a=control:trackID=0\r\n",
         parameters(row, media),
     );
+    if row.has(Quirk::NoVideo) {
+        text.truncate(text.find("m=video").unwrap_or(text.len()));
+    }
     text += &sound_of(row).map(Sound::described).unwrap_or_default();
     for quirk in row.quirks {
         match quirk {

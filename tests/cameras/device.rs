@@ -27,6 +27,8 @@ pub(crate) struct Ledger {
     pub(crate) left_behind: usize,
     /// Requests that were refused because a session was there.
     pub(crate) refused: usize,
+    /// Requests to another host than the source's that had credentials.
+    pub(crate) told_elsewhere: usize,
     /// Whether a session was set up and not ended by TEARDOWN.
     pub(crate) busy: bool,
 }

@@ -1,8 +1,8 @@
-//! The fake camera's password, asked for by Digest.
+//! The fake camera's password, asked for by Digest or Basic.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use glassline_rtsp::auth::digest::{Algorithm, secret};
+use glassline_rtsp::auth::digest::secret;
 use glassline_rtsp::auth::{Authorization, User};
 use glassline_rtsp::message::Request;
 
@@ -19,6 +19,8 @@ pub(crate) struct Lock {
     is_needed: bool,
     password: &'static str,
     nonce: String,
+    /// The fields that ask for the password, if they are not the usual one.
+    lines: Option<&'static [&'static str]>,
 }
 
 impl Lock {
@@ -27,6 +29,10 @@ impl Lock {
             is_needed: device.has_password(),
             password: device.password().0,
             nonce: "0".repeat(16),
+            lines: device.row.quirks.iter().find_map(|quirk| match quirk {
+                Quirk::Challenges(lines) => Some(*lines),
+                _ => None,
+            }),
         };
         // A camera that closes the connection after its challenge means it for the next one.
         if !device.row.has(Quirk::ClosesAfterChallenge) {
@@ -41,22 +47,30 @@ impl Lock {
         self.nonce = format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed));
     }
 
-    pub(crate) fn challenge(&self) -> String {
-        format!("Digest realm=\"{REALM}\", nonce=\"{}\"", self.nonce)
+    /// The fields that ask for the password.
+    pub(crate) fn challenges(&self) -> Vec<(&'static str, String)> {
+        let usual: &[&str] = &["Digest realm=\"camera\", nonce=\"{nonce}\""];
+        let lines = self.lines.unwrap_or(usual).iter();
+        lines
+            .map(|line| ("WWW-Authenticate", line.replace("{nonce}", &self.nonce)))
+            .collect()
     }
 
     /// Whether `request` has the credentials for the present nonce, or none are needed.
     pub(crate) fn opens(&self, request: &Request) -> bool {
-        let shown = request.headers.get("Authorization");
-        let Some(Authorization::Digest(shown)) = shown.and_then(Authorization::parse) else {
-            return !self.is_needed;
-        };
         let user = User {
             name: USER.to_owned(),
             password: self.password.to_owned(),
         };
-        let secret = secret(Algorithm::Md5, &user, REALM);
-        shown.nonce == self.nonce && shown.verify(&secret, request.method.as_str(), b"")
+        let shown = request.headers.get("Authorization");
+        match shown.and_then(Authorization::parse) {
+            None => !self.is_needed,
+            Some(Authorization::Basic(shown)) => shown == user,
+            Some(Authorization::Digest(shown)) => {
+                let secret = secret(shown.algorithm, &user, REALM);
+                shown.nonce == self.nonce && shown.verify(&secret, request.method.as_str(), b"")
+            }
+        }
     }
 }
 
@@ -82,6 +96,7 @@ impl Device {
             matches!(
                 quirk,
                 Quirk::Password
+                    | Quirk::Challenges(_)
                     | Quirk::PasswordOfSigns
                     | Quirk::ClosesAfterChallenge
                     | Quirk::KeepAlive(Answer::FreshNonce)

@@ -111,7 +111,7 @@ impl Video {
         }
     }
 
-    fn nal_type(self, nal: &[u8]) -> u8 {
+    pub(crate) fn nal_type(self, nal: &[u8]) -> u8 {
         match self {
             Video::H264 => nal[0] & 0x1f,
             Video::H265 => nal[0] >> 1 & 0x3f,

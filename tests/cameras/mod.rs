@@ -13,6 +13,7 @@
 
 mod camera;
 mod camera_server;
+mod camera_stream;
 mod description;
 mod device;
 mod ffmpeg;
@@ -24,6 +25,7 @@ mod player;
 mod publisher;
 mod quirk;
 mod reader;
+mod removal;
 mod row;
 mod scene;
 mod sight;
@@ -67,6 +69,7 @@ pub(crate) fn trials(arguments: &Arguments) -> Vec<Trial> {
     });
     let mut all: Vec<Trial> = trials.chain(sessions).collect();
     all.push(password::trial());
+    all.push(removal::trial(is_skipped));
     all.extend(player::trials(is_skipped));
     all.push(by_ffmpeg.with_ignored_flag(true));
     all

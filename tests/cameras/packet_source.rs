@@ -126,6 +126,9 @@ impl PacketSource {
     fn push_frame(&mut self) {
         let number = self.frame;
         self.frame += 1;
+        if self.row.has(Quirk::NoVideo) {
+            return;
+        }
         let frames = &self.media.frames;
         let (length, in_film) = (frames.len() as u64, number - self.begun_at);
         let at = (in_film % length) as usize;
@@ -134,6 +137,9 @@ impl PacketSource {
         let true_stamp = self.stamp(shown);
         if frame.is_keyframe {
             self.keyframes += 1;
+            if self.row.has(Quirk::NumbersBeginAgain) {
+                self.sequence = 100;
+            }
             if self.row.has(Quirk::NewSourceAtKeyframes) {
                 self.ssrc = self.ssrc.wrapping_add(0x1111);
                 self.sequence = (self.sequence ^ 0x5555).wrapping_mul(31);
@@ -161,6 +167,9 @@ impl PacketSource {
             timestamp.wrapping_sub(27_000)
         } else if self.row.has(Quirk::StampedHoursOff) && number % (2 * rate) == 5 {
             timestamp.wrapping_sub(9_800 * VIDEO_CLOCK as u32)
+        } else if self.row.has(Quirk::StampsLeap) {
+            let leaps = (number / (2 * rate)) as u32;
+            timestamp.wrapping_add(leaps.wrapping_mul(10_800 * VIDEO_CLOCK as u32))
         } else {
             timestamp
         }
@@ -178,6 +187,22 @@ impl PacketSource {
         }
         if frame.is_keyframe && row.has(Quirk::StartCodesWithin) {
             nals = vec![nals.join([0, 0, 0, 1].as_slice())];
+        }
+        for quirk in row.quirks {
+            match quirk {
+                Quirk::AggregatedSets(tail) if frame.is_keyframe => {
+                    let sets = nals
+                        .extract_if(.., |nal| video.is_set(nal))
+                        .collect::<Vec<_>>();
+                    nals.insert(
+                        0,
+                        aggregate(video, &sets, tail, row.has(Quirk::OrderNumbers)),
+                    );
+                }
+                Quirk::UnitInFront(unit) => nals.insert(0, unit.to_vec()),
+                Quirk::UnitBehind(unit) => nals.push(unit.to_vec()),
+                _ => {}
+            }
         }
         let last = nals.len().saturating_sub(1);
         for (index, nal) in nals.iter().enumerate() {
@@ -201,8 +226,17 @@ impl PacketSource {
             _ => None,
         });
         let whole = self.row.has(Quirk::WholeFragments);
+        let in_front: &[u8] = match self.row.has(Quirk::StartCodesInFront) {
+            true => &[0, 0, 0, 1],
+            false => &[],
+        };
+        let nal = &[in_front, nal].concat()[..];
         if nal.len() <= pieces.unwrap_or(PAYLOAD_BYTES) && !whole {
-            return self.push_packet(nal, stamp);
+            let mut payload = nal.to_vec();
+            if self.row.has(Quirk::OrderNumbers) && video.nal_type(nal) != 48 {
+                payload.splice(2..2, [0, 0]);
+            }
+            return self.push_packet(&payload, stamp);
         }
         let (head, body) = nal.split_at(video.header_bytes());
         let reserved = match self.row.has(Quirk::ReservedBit) && video == Video::H264 {
@@ -214,7 +248,8 @@ impl PacketSource {
         let count = body.chunks(size).count();
         for (index, piece) in body.chunks(size).enumerate() {
             let is_last = index + 1 == count;
-            let ends = u8::from(index == 0) << 7 | u8::from(is_last) << 6 | reserved;
+            let is_marked = is_last && !self.row.has(Quirk::EndlessFragments);
+            let ends = u8::from(index == 0) << 7 | u8::from(is_marked) << 6 | reserved;
             let mut payload = match video {
                 Video::H264 => vec![head[0] & 0xe0 | 28, ends | head[0] & 0x1f],
                 Video::H265 => vec![
@@ -223,6 +258,9 @@ impl PacketSource {
                     ends | head[0] >> 1 & 0x3f,
                 ],
             };
+            if self.row.has(Quirk::OrderNumbers) && index == 0 {
+                payload.extend([0, 0]);
+            }
             payload.extend_from_slice(piece);
             let stamp = Stamp {
                 marker: stamp.marker && is_last,
@@ -239,13 +277,23 @@ impl PacketSource {
             sequence: self.sequence,
             timestamp: stamp.timestamp,
             ssrc: self.ssrc,
-            marker: stamp.marker,
+            marker: match () {
+                () if self.row.has(Quirk::NoMarkers) => false,
+                () if self.row.has(Quirk::OnlyMarkers) => true,
+                () => stamp.marker,
+            },
             padding: stamp.padding,
         };
         self.sequence = self.sequence.wrapping_add(1);
         let mut bytes = header.with(payload);
         if stamp.padding {
             bytes.push(0);
+        }
+        if self.row.has(Quirk::FullHeaders) {
+            bytes[0] |= 0x31;
+            // A contributing source, an extension of one word, and five bytes of padding.
+            bytes.splice(12..12, [0, 0, 0, 9, 0xab, 0xac, 0, 1, 1, 2, 3, 4]);
+            bytes.extend([0, 0, 0, 0, 5]);
         }
         self.push_video(bytes);
     }
@@ -269,6 +317,16 @@ impl PacketSource {
             header.sequence = self.sequence;
             self.sequence = self.sequence.wrapping_add(1);
             self.push_video(header.with(b"private data"));
+        }
+        if self.row.has(Quirk::SaysBye) && number % rate == 3 {
+            let mut bytes = self.report(number, timestamp);
+            bytes.extend([0x81, 203, 0, 1]);
+            bytes.extend(self.ssrc.to_be_bytes());
+            self.wires.push(Wire {
+                track: 0,
+                is_control: true,
+                bytes,
+            });
         }
         if self.row.has(Quirk::ReportsAmongMedia) && number % rate == 3 {
             let report = self.report(number, timestamp);
@@ -303,6 +361,23 @@ impl PacketSource {
         bytes.extend(words.into_iter().flat_map(u32::to_be_bytes));
         bytes
     }
+}
+
+/// An aggregate of NAL units (RFC 6184 §5.7.1, RFC 7798 §4.4.2) that ends in `tail`.
+fn aggregate(video: Video, units: &[Vec<u8>], tail: &[u8], is_numbered: bool) -> Vec<u8> {
+    let mut payload = match video {
+        Video::H264 => vec![0x78],
+        Video::H265 => vec![48 << 1, 1],
+    };
+    for (index, unit) in units.iter().enumerate() {
+        if is_numbered {
+            payload.extend(std::iter::repeat_n(0, if index == 0 { 2 } else { 1 }));
+        }
+        payload.extend((unit.len() as u16).to_be_bytes());
+        payload.extend_from_slice(unit);
+    }
+    payload.extend_from_slice(tail);
+    payload
 }
 
 /// The fixed header of an RTP packet (RFC 3550 §5.1).

@@ -15,6 +15,9 @@ pub(crate) enum Quirk {
     Password,
     /// The password has signs that mean something in URLs.
     PasswordOfSigns,
+    /// Requests need the password; these lines of `WWW-Authenticate`, in which `{nonce}` stands for the
+    /// nonce, ask for it.
+    Challenges(&'static [&'static str]),
     /// The connection is closed after the response 401.
     ClosesAfterChallenge,
     /// DESCRIBE of any path is redirected with this status.
@@ -23,6 +26,28 @@ pub(crate) enum Quirk {
     RedirectUnnumbered,
     /// A second session is refused with 453 until the first one was ended by TEARDOWN.
     OneSession,
+    /// The response to OPTIONS has this `Public`.
+    Public(&'static str),
+    /// The response to SETUP has this behind the identifier of its `Session`.
+    SessionTail(&'static str),
+    /// These header fields are in every response without a body.
+    AlsoAnswered(&'static str),
+    /// Lines of responses end with a line feed alone.
+    LineFeeds,
+    /// PLAY with a range is refused with 457.
+    NoRanges,
+    /// The first packets of a session come in front of the response to PLAY, which has these fields.
+    PacketsBeforeAnswer(&'static str),
+    /// SETUP is granted for the URL of the stream with `/trackID=` and a number alone.
+    ExactUrls,
+    /// The camera sends a request of this method, once a second.
+    Asks(&'static str),
+    /// These bytes follow each frame within the connection.
+    BytesBetween(&'static [u8]),
+    /// RTP comes on the second channel of each track, and RTCP on the first.
+    SwappedChannels,
+    /// Packets come on the channels that were asked for, whatever was answered.
+    OnChannelsAsked,
     /// TEARDOWN has no response.
     SilentTeardown,
     /// A keyframe is made when the client asks for one (PLI or FIR).
@@ -34,6 +59,8 @@ pub(crate) enum Quirk {
     Transport(&'static str),
     /// The connection breaks after this many seconds of each session, as if the camera had restarted.
     Restarts(u32),
+    /// The camera speaks TLS, with a certificate that it signed itself. Its source has this option.
+    WithinTls(CertificateOption),
     /// Datagrams come from this address.
     From(&'static str),
 
@@ -47,6 +74,8 @@ pub(crate) enum Quirk {
     NoLastLineEnd,
     /// A track of this sound is described and sent.
     Sound(Sound),
+    /// No video is described and sent.
+    NoVideo,
 
     /// No parameter sets are sent between the frames.
     NoSetsSent,
@@ -72,6 +101,30 @@ pub(crate) enum Quirk {
     StepsBack,
     /// A frame every two seconds is stamped hours in the past.
     StampedHoursOff,
+    /// Sequence numbers begin again at each keyframe, and the SSRC stays.
+    NumbersBeginAgain,
+    /// Timestamps go on three hours later every two seconds.
+    StampsLeap,
+    /// No packet has a marker.
+    NoMarkers,
+    /// Every packet has a marker.
+    OnlyMarkers,
+    /// Packets have a contributing source, a header extension and padding.
+    FullHeaders,
+    /// Every second the stream says goodbye by RTCP, and goes on.
+    SaysBye,
+    /// The parameter sets of a keyframe come in one aggregate, which ends in these bytes.
+    AggregatedSets(&'static [u8]),
+    /// The payloads of H.265 have decoding order numbers.
+    OrderNumbers,
+    /// A start code is in front of each NAL unit.
+    StartCodesInFront,
+    /// This NAL unit comes in front of each frame, in a packet of its own.
+    UnitInFront(&'static [u8]),
+    /// This NAL unit comes behind each frame, in a packet of its own that has the marker.
+    UnitBehind(&'static [u8]),
+    /// No fragment has the end bit.
+    EndlessFragments,
     /// Fragments have at most this many bytes.
     FragmentBytes(usize),
     /// A NAL unit of one packet is sent as one fragment with both the start and the end bit.
@@ -102,6 +155,23 @@ pub(crate) enum Target {
     Relative,
     /// The URL that was asked for.
     Itself,
+    /// The same port of another address of this machine, which plays.
+    OtherHost,
+    /// A URL at which clouds answer their machines.
+    Metadata,
+}
+
+/// The option of a source within TLS.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum CertificateOption {
+    /// Only certificates of known authorities are accepted.
+    None,
+    /// The camera's certificate is pinned.
+    Pin,
+    /// A certificate is pinned that the camera does not have.
+    WrongPin,
+    /// Any certificate is accepted.
+    Insecure,
 }
 
 /// A track of sound.
@@ -117,4 +187,14 @@ pub(crate) enum Sound {
     AacOfOtherType,
     /// AAC at 16 kHz, four access units to a packet.
     AacInFours,
+    /// AAC at 16 kHz whose headers have sizes of 13 bits alone; the parameters do not tell.
+    AacOfSizes,
+    /// AAC at 16 kHz whose access units are counted in the indices of their headers.
+    AacCounted,
+    /// AAC at 16 kHz whose access units have ADTS headers.
+    AacOfFiles,
+    /// AAC at 16 kHz in one channel that is described as of two.
+    AacOfTwoChannels,
+    /// 16-bit samples at 16 kHz.
+    Linear16,
 }

@@ -159,8 +159,15 @@ impl Row {
         self
     }
 
+    /// A viewer gets a reason with these words. FFmpeg plays no such camera, unless the row says so.
     pub(crate) const fn told(mut self, words: &'static str) -> Self {
-        self.viewer = Viewer::Reason(words);
+        (self.viewer, self.ffmpeg) = (Viewer::Reason(words), false);
+        self
+    }
+
+    /// FFmpeg plays the camera nevertheless.
+    pub(crate) const fn played_by_ffmpeg(mut self) -> Self {
+        self.ffmpeg = true;
         self
     }
 

@@ -38,7 +38,24 @@ impl SoundTrack {
                 };
                 vec![(0..samples).map(wave).collect()]
             }
-            Sound::Aac | Sound::AacOfOtherType | Sound::AacInFours => aac_frames()?,
+            Sound::Linear16 => {
+                let samples = (sound.clock() / G711_RATE) as usize;
+                let wave = |at: usize| {
+                    if (at / 16).is_multiple_of(2) {
+                        0x10
+                    } else {
+                        0xf0
+                    }
+                };
+                vec![(0..samples).flat_map(|at| [wave(at), 0]).collect()]
+            }
+            Sound::AacOfFiles => {
+                let frames = aac_frames()?.into_iter();
+                frames
+                    .map(|frame| [&adts(&frame)[..], &frame].concat())
+                    .collect()
+            }
+            _ => aac_frames()?,
         };
         Ok(SoundTrack {
             payload_type: sound.payload_type(),
@@ -56,7 +73,7 @@ impl SoundTrack {
 
     fn samples_per_packet(&self) -> u64 {
         match self.sound {
-            Sound::Alaw8 | Sound::Alaw16 => self.sound.clock() / G711_RATE,
+            sound if sound.is_of_samples() => sound.clock() / G711_RATE,
             _ => AAC_SAMPLES * self.units_per_packet(),
         }
     }
@@ -73,28 +90,53 @@ impl SoundTrack {
 
     pub(crate) fn marker(&self, number: u64) -> bool {
         match self.sound {
-            Sound::Alaw8 | Sound::Alaw16 => number == 0,
+            sound if sound.is_of_samples() => number == 0,
             _ => true,
         }
     }
 
     pub(crate) fn payload(&self, number: u64) -> Vec<u8> {
         let frame = |index: u64| &self.frames[index as usize % self.frames.len()];
-        if matches!(self.sound, Sound::Alaw8 | Sound::Alaw16) {
+        if self.sound.is_of_samples() {
             return frame(number).clone();
         }
         let units = self.units_per_packet();
         let frames: Vec<_> = (0..units).map(|it| frame(number * units + it)).collect();
         // The lengths of the headers in bits, then of each access unit in bytes (RFC 3640 §3.2.1).
-        let mut payload = (16 * units as u16).to_be_bytes().to_vec();
-        let lengths = frames.iter().map(|it| (it.len() as u16) << 3);
+        let (bits, index) = match self.sound {
+            Sound::AacOfSizes => (13, 0),
+            Sound::AacCounted => (16, number as u16 & 7),
+            _ => (16, 0),
+        };
+        let mut payload = (bits * units as u16).to_be_bytes().to_vec();
+        let lengths = frames.iter().map(|it| (it.len() as u16) << 3 | index);
         payload.extend(lengths.flat_map(u16::to_be_bytes));
         frames.iter().for_each(|it| payload.extend_from_slice(it));
         payload
     }
 }
 
+/// The ADTS header of a frame of AAC-LC at 16 kHz in one channel (ISO/IEC 13818-7 §6.2).
+fn adts(frame: &[u8]) -> [u8; 7] {
+    let length = frame.len() as u16 + 7;
+    let [high, low] = (length << 5).to_be_bytes();
+    [
+        0xff,
+        0xf1,
+        0x60,
+        0x40 | (length >> 11) as u8,
+        high,
+        low | 0x1f,
+        0xfc,
+    ]
+}
+
 impl Sound {
+    /// Whether packets have samples, and not access units.
+    fn is_of_samples(self) -> bool {
+        matches!(self, Sound::Alaw8 | Sound::Alaw16 | Sound::Linear16)
+    }
+
     fn clock(self) -> u64 {
         match self {
             Sound::Alaw8 => 8_000,
@@ -105,7 +147,7 @@ impl Sound {
     fn payload_type(self) -> u8 {
         match self {
             Sound::Alaw8 => 8,
-            Sound::Alaw16 => 97,
+            Sound::Alaw16 | Sound::Linear16 => 97,
             _ => 104,
         }
     }
@@ -116,6 +158,8 @@ impl Sound {
         let coding = match self {
             Sound::Alaw8 => "PCMA/8000",
             Sound::Alaw16 => "PCMA/16000",
+            Sound::Linear16 => "L16/16000",
+            Sound::AacOfTwoChannels => "MPEG4-GENERIC/16000/2",
             _ => "MPEG4-GENERIC/16000",
         };
         let named = if self == Sound::AacOfOtherType {
@@ -124,7 +168,10 @@ impl Sound {
             number
         };
         let parameters = match self {
-            Sound::Alaw8 | Sound::Alaw16 => String::new(),
+            sound if sound.is_of_samples() => String::new(),
+            Sound::AacOfSizes => {
+                format!("a=fmtp:{named} streamtype=3;mode=AAC-hbr;config=1408;sizeLength=13\r\n")
+            }
             _ => format!("a=fmtp:{named} {AAC_PARAMETERS}\r\n"),
         };
         format!(

@@ -35,6 +35,8 @@ pub(crate) fn is_within_a_session(row: &Row) -> bool {
                 | Quirk::ClosesAfterChallenge
                 | Quirk::From(_)
                 | Quirk::OneSession
+                | Quirk::WithinTls(_)
+                | Quirk::NoVideo
         )
     });
     row.viewer == Viewer::Plays && !needs_the_server

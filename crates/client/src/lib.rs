@@ -12,6 +12,7 @@
     reason = "a shell: it reads the clocks and draws the randomness for the cores"
 )]
 
+pub mod agent;
 pub mod call;
 pub mod http;
 pub mod impairment;
@@ -21,6 +22,7 @@ pub mod publish;
 pub mod relay;
 #[cfg(test)]
 mod test_http;
-pub mod trust;
 pub mod viewers;
 pub mod whep;
+
+pub use glassline_trust as trust;

@@ -166,7 +166,8 @@ impl Connection {
         let tls = match server.transport {
             Transport::Tls => {
                 let name = ServerName::try_from(server.host.clone()).map_err(io::Error::other)?;
-                let tls = ClientConnection::new(trust.config(), name).map_err(io::Error::other)?;
+                let config = trust.over_tcp().map_err(io::Error::other)?;
+                let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
                 Some(Box::new(tls))
             }
             _ => None,

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use glassline_net::Options;
+use glassline_trust::{TrustError, UntrustedCertificate};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::HashedConnectionIdGenerator;
 use rustls::crypto::CryptoProvider;
 
 use crate::address_validation::{TokenKey, ValidatedSocket};
 use crate::identity::EndpointKeys;
-use crate::trust::TrustError;
 use crate::{
     AddressValidationCounters, CongestionControl, CongestionMonitor, Identity, IdentityError,
     NewcomerRates, Trust,
@@ -109,7 +109,7 @@ impl ClientEndpoint {
         protocols: Vec<Vec<u8>>,
         (congestion, limits): (CongestionControl, Limits),
     ) -> Result<noq::Connection, DialError> {
-        let tls = trust.client(provider(), protocols)?;
+        let tls = trust.within_quic(protocols)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| DialError::Cipher)?;
         let mut config = noq::ClientConfig::new(Arc::new(tls));
         let mut transport = transport(congestion, RECEIVE_WINDOW);
@@ -118,7 +118,7 @@ impl ClientEndpoint {
         }
         config.transport_config(Arc::new(transport));
         let connecting = self.endpoint.connect_with(config, address, name)?;
-        Ok(connecting.await?)
+        Ok(connecting.await.map_err(DialError::of)?)
     }
 
     /// Moves all connections to a new socket, as a change of network would.
@@ -375,9 +375,26 @@ pub enum DialError {
     /// The address or the server name is invalid.
     #[error(transparent)]
     Address(#[from] noq::ConnectError),
+    /// The server's certificate is not trusted.
+    #[error(transparent)]
+    Certificate(UntrustedCertificate),
     /// The network failed, or the server refused the connection.
     #[error(transparent)]
-    Connection(#[from] noq::ConnectionError),
+    Connection(noq::ConnectionError),
+}
+
+impl DialError {
+    fn of(error: noq::ConnectionError) -> Self {
+        let noq::ConnectionError::TransportError(failed) = &error else {
+            return Self::Connection(error);
+        };
+        let in_tls = failed.crypto.as_ref();
+        let in_tls = in_tls.and_then(|it| it.downcast_ref::<rustls::Error>());
+        match in_tls.and_then(UntrustedCertificate::in_tls) {
+            Some(untrusted) => Self::Certificate(untrusted.clone()),
+            None => Self::Connection(error),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -19,12 +19,11 @@ mod cost;
 mod endpoint;
 mod identity;
 pub mod moq;
-mod trust;
 
 #[cfg(any(test, fuzzing))]
 pub use address_validation::first_packet;
 pub use address_validation::{AddressValidationCounters, NewcomerRates};
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
 pub use endpoint::{ClientEndpoint, DialError, ListenError};
-pub use identity::{Fingerprint, FingerprintError, Identity, IdentityError};
-pub use trust::{Trust, TrustError, UntrustedCertificate};
+pub use glassline_trust::{Fingerprint, FingerprintError, Trust};
+pub use identity::{Identity, IdentityError};

@@ -380,7 +380,7 @@ fn viewers_inside_tls_get_every_packet() {
     let wary = Pool::start(Options::default()).expect("a thread");
     wary.join(join());
     let trusting = Options {
-        trust: Trust::Anybody,
+        trust: Trust::Anyone,
         ..Options::default()
     };
     let pool = Pool::start(trusting).expect("a thread");

@@ -1,6 +1,6 @@
 //! Cameras whose RTSP is otherwise: keep-alives, passwords, redirects, transports and ends.
 
-use super::super::quirk::{Answer, Quirk, Target};
+use super::super::quirk::{Answer, CertificateOption, Quirk, Sound, Target};
 use super::super::row::{BOTH, Ending, H264, PULLED, Row, TCP, UDP, row};
 
 /// A session in which a keep-alive comes after less than a second.
@@ -206,4 +206,193 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::Transport("RTP/AVP;unicast;client_port={client}")],
         )
         .by(UDP, BOTH),
+    row("digest_in_two_lines_behind_basic", "Several makers", "after retina#45")
+        .does(
+            "The camera offers Basic, and Digest with MD5-sess and both qualities of protection.",
+            &[Quirk::Challenges(&[
+                "Basic realm=\"camera\"",
+                "Digest realm=\"camera\", nonce=\"{nonce}\", algorithm=MD5-sess, qop=\"auth,auth-int\"",
+            ])],
+        )
+        .by(PULLED, H264),
+    row("digest_with_sha_256_in_front", "Several makers", "after retina#45")
+        .does(
+            "The camera offers Digest with SHA-256, with an unknown algorithm, and with MD5.",
+            &[Quirk::Challenges(&[
+                "Digest realm=\"camera\",nonce=\"{nonce}\",algorithm=SHA-512-256",
+                "Digest realm=\"camera\",nonce=\"{nonce}\",algorithm=SHA-256,qop=\"auth\"",
+                "Digest realm=\"camera\",nonce=\"{nonce}\",algorithm=\"MD5\",stale=FALSE",
+            ])],
+        )
+        .by(TCP, H264),
+    row("digest_for_the_body", "Several makers", "after retina#45")
+        .does(
+            "The camera offers Digest with the quality of protection `auth-int` alone.",
+            &[Quirk::Challenges(&[
+                "Digest qop=auth-int, opaque=\"\", nonce=\"{nonce}\", realm=\"camera\"",
+            ])],
+        )
+        .by(TCP, H264),
+    row("basic_alone", "Several makers", "after go2rtc#1236")
+        .does(
+            "The camera offers Basic alone, without quotes.",
+            &[Quirk::Challenges(&["basic realm=camera"])],
+        )
+        .by(TCP, H264),
+    row("no_methods_are_listed", "Several makers", "after ZLMediaKit#642")
+        .does(
+            "The camera's response to OPTIONS lists no method, and only OPTIONS keeps the session alive.",
+            &[Quirk::Public(""), Quirk::SessionSeconds(4)],
+        )
+        .seconds(6),
+    row("the_timeout_is_zero", "Several makers", "after OvenMediaEngine#1419")
+        .does(
+            "The camera writes the timeout of its session as zero.",
+            &[Quirk::SessionTail(";timeout=0")],
+        ),
+    row("the_timeout_has_spaces", "Several makers", "after OvenMediaEngine#1419")
+        .does(
+            "The camera writes the timeout of its session with spaces, a tab and a unit.",
+            &[
+                Quirk::SessionTail(" ;\tTimeout = 4 ; x=1"),
+                Quirk::SessionSeconds(4),
+            ],
+        )
+        .seconds(6),
+    row("lengths_are_empty_or_negative", "Several makers", "after retina#133")
+        .does(
+            "The camera's responses without a body have an empty and a negative length.",
+            &[Quirk::AlsoAnswered("Content-Length:\r\nContent-Length: -1\r\n")],
+        ),
+    row("lines_end_with_a_line_feed", "Several makers", "after retina#133")
+        .does(
+            "The camera ends the lines of its responses with a line feed alone.",
+            &[Quirk::LineFeeds],
+        ),
+    row("a_range_is_refused", "Several makers", "after gortsplib#574")
+        .does(
+            "The camera refuses PLAY with a range (457), and plays without one.",
+            &[Quirk::NoRanges],
+        )
+        .not_by_ffmpeg(),
+    row("packets_come_before_the_answer", "Several makers", "after gortsplib#574")
+        .does(
+            "The camera sends its first frame before the response to PLAY, whose RTP-Info is unreadable.",
+            &[Quirk::PacketsBeforeAnswer("url=;seq=x,rtptime")],
+        )
+        .by(PULLED, BOTH),
+    row("the_camera_asks_for_options", "Several makers", "after retina#133")
+        .does(
+            "The camera asks the server for OPTIONS, once a second, with numbers of its own.",
+            &[Quirk::Asks("OPTIONS"), SHORT],
+        )
+        .seconds(4),
+    row("the_camera_announces", "Several makers", "after retina#133")
+        .does(
+            "The camera announces its description anew, once a second.",
+            &[Quirk::Asks("ANNOUNCE"), SHORT],
+        )
+        .seconds(4),
+    row("the_camera_sets_parameters", "Several makers", "after retina#133")
+        .does(
+            "The camera sets parameters of the server, once a second.",
+            &[Quirk::Asks("SET_PARAMETER"), SHORT],
+        )
+        .seconds(4),
+    row("bytes_come_between_frames", "Several makers", "after curl#10808")
+        .does(
+            "The camera sends further bytes between its interleaved frames.",
+            &[Quirk::BytesBetween(&[0, 0, b'R', b'T', 0xff, b'\r', b'\n'])],
+        )
+        .by(TCP, BOTH),
+    row("channels_are_swapped", "Several makers", "after gortsplib#72")
+        .does(
+            "The camera sends RTP on the second channel of its track, and RTCP on the first.",
+            &[Quirk::SwappedChannels],
+        )
+        .by(TCP, BOTH),
+    row("one_pair_of_channels_is_answered_for_all", "Several makers", "after gortsplib#72")
+        .does(
+            "The camera answers the channels 0 and 1 for each track, and sends on those that were asked for.",
+            &[
+                Quirk::Sound(Sound::Alaw8),
+                Quirk::Transport("RTP/AVP/TCP;unicast;interleaved=0-1"),
+                Quirk::OnChannelsAsked,
+            ],
+        )
+        .by(TCP, H264)
+        .heard("PCMA"),
+    row("immediate_feedback_is_answered", "Several makers", "after retina#120")
+        .does(
+            "The camera answers `RTP/AVPF` where it was asked for `RTP/AVP`.",
+            &[Quirk::Transport("RTP/AVPF/TCP;unicast;interleaved={channels}")],
+        )
+        .by(TCP, H264),
+    row("other_ports_of_the_client_are_answered", "Several makers", "after smolrtsp#31")
+        .does(
+            "The camera answers other ports of the client than those that it sends to.",
+            &[Quirk::Transport("RTP/AVP;unicast;client_port=0-0;server_port={server}")],
+        )
+        .by(UDP, BOTH),
+    row("its_ports_are_zero_and_reports_are_needed", "Arlo", "after mediamtx#1403")
+        .does(
+            "The camera names its ports as zero, and closes the connection after 10 s without RTCP.",
+            &[
+                Quirk::Transport("RTP/AVP;unicast;client_port={client};server_port=0-0"),
+                Quirk::NeedsReports(10),
+            ],
+        )
+        .by(UDP, H264)
+        .seconds(13),
+    row("a_redirect_to_another_host", "Video platforms", "after go2rtc#1881")
+        .does(
+            "The camera redirects DESCRIBE to another host, which asks for a password.",
+            &[Quirk::Redirect(302, Target::OtherHost), Quirk::Password],
+        )
+        .by(TCP, H264)
+        .told("go neither to another host")
+        .connections(30),
+    row("a_redirect_to_where_nobody_may_go", "Video platforms", "after go2rtc#1881")
+        .does(
+            "The camera, whose source came over the API, redirects DESCRIBE to a metadata service.",
+            &[Quirk::Redirect(302, Target::Metadata)],
+        )
+        .by(TCP, H264)
+        .told("is a metadata service of a cloud")
+        .connections(30),
+    row("within_tls_with_a_pin", "Printers", "mediamtx#5236")
+        .does(
+            "The camera speaks TLS, with a certificate that it signed itself and that is pinned.",
+            &[Quirk::WithinTls(CertificateOption::Pin)],
+        )
+        .by(TCP, BOTH),
+    row("within_tls_with_any_certificate", "Printers", "after mediamtx#5236")
+        .does(
+            "The camera speaks TLS, and the source takes any certificate (`insecure`).",
+            &[Quirk::WithinTls(CertificateOption::Insecure)],
+        )
+        .by(TCP, H264),
+    row("within_tls_without_a_pin", "Printers", "after mediamtx#5236")
+        .does(
+            "The camera speaks TLS, with a certificate that it signed itself.",
+            &[Quirk::WithinTls(CertificateOption::None)],
+        )
+        .by(TCP, H264)
+        .told("the camera's certificate is not trusted (")
+        .played_by_ffmpeg()
+        .connections(30),
+    row("within_tls_with_another_pin", "Printers", "after mediamtx#5236")
+        .does(
+            "The camera speaks TLS, and another certificate is pinned.",
+            &[Quirk::WithinTls(CertificateOption::WrongPin)],
+        )
+        .by(TCP, H264)
+        .told("(it is not the pinned one)")
+        .played_by_ffmpeg()
+        .connections(30),
+    row("the_timeout_is_a_day", "Several makers", "after go2rtc#2161")
+        .does(
+            "The camera's session lives for a day without a request.",
+            &[Quirk::SessionSeconds(86_400)],
+        ),
 ];

@@ -1,7 +1,7 @@
 //! Cameras whose session description is otherwise.
 
 use super::super::quirk::{Quirk, Sound};
-use super::super::row::{BOTH, EVERY_WAY, H264, Row, TCP, Way, row};
+use super::super::row::{BOTH, EVERY_WAY, H264, PULLED, Row, TCP, Way, row};
 
 /// Part of every description, behind which more lines of the video stand.
 const VIDEO: &str = "m=video 0 RTP/AVP 96\r\n";
@@ -210,4 +210,157 @@ pub(crate) const ROWS: &[Row] = &[
             )],
         )
         .by(TCP, H264),
+    row("the_control_begins_with_a_slash", "Verint", "go2rtc#1236")
+        .does(
+            "The camera begins the URL of its track with a slash, and knows none with two.",
+            &[
+                Quirk::Described("a=control:trackID=0", "a=control:/trackID=0"),
+                Quirk::ExactUrls,
+            ],
+        )
+        .by(PULLED, BOTH)
+        .not_by_ffmpeg(),
+    row("the_control_is_of_another_host", "Several makers", "after gortsplib#120")
+        .does(
+            "The camera's track has an absolute URL with another host and port.",
+            &[Quirk::Described(
+                "a=control:trackID=0",
+                "a=control:rtsp://192.168.1.64:1554/Streaming/trackID=0",
+            )],
+        )
+        .by(PULLED, H264),
+    row("no_control_is_described", "VStarcam", "after retina#9")
+        .does(
+            "The camera's description has no URLs for the session and its track.",
+            &[
+                Quirk::Described("a=control:*\r\n", ""),
+                Quirk::Described("a=control:trackID=0\r\n", ""),
+            ],
+        )
+        .by(PULLED, BOTH),
+    row("no_encoding_is_described", "Several makers", "after rtsp-client-android#90")
+        .does(
+            "The camera's description has no `a=rtpmap`, only parameters.",
+            &[
+                Quirk::Described("a=rtpmap:96 H264/90000\r\n", ""),
+            ],
+        )
+        .by(PULLED, H264)
+        .not_by_ffmpeg(),
+    row("the_encoding_is_in_small_letters", "Several makers", "after rtsp-client-android#90")
+        .does(
+            "The camera writes its encoding in small letters, with spaces around its parts.",
+            &[Quirk::Described("a=rtpmap:96 H264/90000", "a=rtpmap:96  h264/90000 ")],
+        )
+        .by(EVERY_WAY, H264),
+    row("the_sets_are_garbage", "VStarcam", "retina#42")
+        .does(
+            "The camera's parameter sets in its description are no base64, and end in a comma.",
+            &[Quirk::Described("sprop-parameter-sets=", "sprop-parameter-sets=6!,=,")],
+        )
+        .by(EVERY_WAY, H264),
+    row("the_mode_is_interleaved", "Several makers", "after mediamtx#5846")
+        .does(
+            "The camera says that it interleaves NAL units, and does not.",
+            &[Quirk::Described("packetization-mode=1", "packetization-mode=2")],
+        )
+        .by(EVERY_WAY, H264),
+    row("units_are_as_large_as_they_are", "Several makers", "mediamtx#5846")
+        .does(
+            "The camera has no packetization mode, and sends each NAL unit in one packet.",
+            &[
+                Quirk::Described("packetization-mode=1", "packetization-mode=0"),
+                Quirk::FragmentBytes(60_000),
+            ],
+        )
+        .by(EITHER, H264),
+    row("parameters_have_spaces", "Several makers", "after mediamtx#5846")
+        .does(
+            "The camera writes spaces around the signs of its parameters.",
+            &[
+                Quirk::Described("packetization-mode=1;", " packetization-mode = 1 ; "),
+                Quirk::Described("sprop-parameter-sets=", "sprop-parameter-sets = "),
+                Quirk::NoSetsSent,
+            ],
+        )
+        .by(EITHER, H264)
+        .not_by_ffmpeg(),
+    row("metadata_alone_is_described", "Several makers", "after androidx/media#1472")
+        .does(
+            "The camera describes a track of metadata, and nothing else.",
+            &[
+                Quirk::Described("m=video", "m=application"),
+                Quirk::Described("H264/90000", "vnd.onvif.metadata/90000"),
+            ],
+        )
+        .by(TCP, H264)
+        .told("vnd.onvif.metadata")
+        .connections(30),
+    row("sound_is_described_thrice", "Several makers", "after gortsplib#479")
+        .does(
+            "The camera describes sound in G.726 and G.711, and metadata between them.",
+            &[
+                Quirk::Sound(Sound::Alaw8),
+                Quirk::AlsoDescribed(
+                    "m=application 0 RTP/AVP 107\r\na=rtpmap:107 vnd.onvif.metadata/90000\r\n\
+                     a=control:trackID=2\r\nm=audio 0 RTP/AVP 98\r\na=rtpmap:98 G726-32/8000\r\n\
+                     a=control:trackID=3\r\n",
+                ),
+            ],
+        )
+        .by(TCP, H264)
+        .heard("PCMA"),
+    row("another_payload_type_is_described", "Several makers", "after retina#79")
+        .does(
+            "The camera describes the payload type 97, and sends 96.",
+            &[
+                Quirk::Described("RTP/AVP 96", "RTP/AVP 97"),
+                Quirk::Described("a=rtpmap:96", "a=rtpmap:97"),
+                Quirk::Described("a=fmtp:96", "a=fmtp:97"),
+            ],
+        )
+        .by(TCP, BOTH)
+        .not_by_ffmpeg(),
+    row("headers_of_aac_are_of_sizes_alone", "Video platforms", "gortsplib#118")
+        .does(
+            "The platform sends AAC whose headers have sizes alone, and does not describe the lengths.",
+            &[Quirk::Sound(Sound::AacOfSizes)],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("opus"),
+    row("access_units_are_counted", "Several makers", "after gortsplib#118")
+        .does(
+            "The camera counts the access units of AAC in the indices of their headers.",
+            &[Quirk::Sound(Sound::AacCounted)],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("opus"),
+    row("access_units_have_headers_of_files", "Several makers", "after gortsplib#118")
+        .does(
+            "The camera leaves ADTS headers on the access units of AAC.",
+            &[Quirk::Sound(Sound::AacOfFiles)],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("opus"),
+    row("one_channel_is_described_as_two", "Several makers", "after gortsplib#118")
+        .does(
+            "The camera describes two channels of AAC, and sends one.",
+            &[Quirk::Sound(Sound::AacOfTwoChannels)],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("opus"),
+    row("sound_in_samples", "Several makers", "after mediamtx#2848")
+        .does(
+            "The camera sends 16-bit samples at 16 kHz.",
+            &[Quirk::Sound(Sound::Linear16)],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("opus"),
+    row("sound_alone", "Several makers", "rtsp-client-android#143")
+        .does(
+            "The camera has no video, and sends four access units of AAC in each packet.",
+            &[Quirk::NoVideo, Quirk::Sound(Sound::AacInFours)],
+        )
+        .by(PULLED, H264)
+        .heard("opus"),
 ];

@@ -1,7 +1,7 @@
 //! Cameras whose packets are otherwise.
 
 use super::super::quirk::Quirk;
-use super::super::row::{BOTH, EVERY_WAY, Film, H264, PULLED, Row, row};
+use super::super::row::{BOTH, EVERY_WAY, Film, H264, PULLED, Row, Video, Way, row};
 
 pub(crate) const ROWS: &[Row] = &[
     row(
@@ -178,6 +178,133 @@ pub(crate) const ROWS: &[Row] = &[
     .does(
         "The camera sends even its parameter sets in fragments of 20 bytes.",
         &[Quirk::FragmentBytes(20)],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("numbers_begin_again", "Several makers", "gortsplib#750")
+        .does(
+            "The camera begins its sequence numbers again at each keyframe.",
+            &[Quirk::NumbersBeginAgain],
+        )
+        .by(&[Way::Tcp, Way::Record], BOTH),
+    row("stamps_leap", "Recorders", "after mediamtx#6255")
+        .does(
+            "The recorder's timestamps go on three hours later every two seconds.",
+            &[Quirk::StampsLeap],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "no_packet_has_a_marker",
+        "Several makers",
+        "after obs-rtspserver#199",
+    )
+    .does("The camera sets no marker.", &[Quirk::NoMarkers])
+    .by(EVERY_WAY, BOTH),
+    row(
+        "every_packet_has_a_marker",
+        "Several makers",
+        "after obs-rtspserver#199",
+    )
+    .does(
+        "The camera sets the marker of every packet.",
+        &[Quirk::OnlyMarkers],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("headers_are_full", "Several makers", "after pion/rtp#274")
+        .does(
+            "The camera's packets have a contributing source, a header extension and padding.",
+            &[Quirk::FullHeaders],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "the_stream_says_goodbye",
+        "Several makers",
+        "after gortsplib#480",
+    )
+    .does(
+        "The camera says goodbye by RTCP, once a second, and sends on.",
+        &[Quirk::SaysBye],
+    )
+    .by(EVERY_WAY, BOTH),
+    row(
+        "sets_are_aggregated",
+        "Several makers",
+        "after rtsp-client-android#93",
+    )
+    .does(
+        "The camera sends its parameter sets in one aggregate.",
+        &[Quirk::AggregatedSets(&[])],
+    )
+    .by(EVERY_WAY, BOTH),
+    row(
+        "aggregates_are_padded",
+        "Several makers",
+        "after rtsp-client-android#93",
+    )
+    .does(
+        "The camera's aggregates have a unit without bytes, and a further byte.",
+        &[Quirk::AggregatedSets(&[0, 0, 0])],
+    )
+    .by(EVERY_WAY, BOTH),
+    row("units_have_order_numbers", "Several makers", "SharpRTSP#94")
+        .does(
+            "The camera's payloads have decoding order numbers (DONL).",
+            &[
+                Quirk::OrderNumbers,
+                Quirk::AggregatedSets(&[]),
+                Quirk::Described("profile-id=1", "profile-id=1;sprop-max-don-diff=1"),
+            ],
+        )
+        .by(EVERY_WAY, &[Video::H265]),
+    row("start_codes_in_front", "Several makers", "RtspServer#72")
+        .does(
+            "The camera leaves a start code in front of each NAL unit.",
+            &[Quirk::StartCodesInFront],
+        )
+        .by(EVERY_WAY, BOTH),
+    row("units_of_unknown_types", "VStarcam", "RtspClientSharp#33")
+        .does(
+            "The camera sends a NAL unit of type 31 in front of each frame.",
+            &[Quirk::UnitInFront(&[0x1f, 1, 2, 3])],
+        )
+        .by(EVERY_WAY, H264),
+    row(
+        "delimiters_in_front",
+        "Several makers",
+        "after obs-rtspserver#199",
+    )
+    .does(
+        "The camera sends a delimiter in front of each frame, in a packet of its own.",
+        &[Quirk::UnitInFront(&[0x09, 0xf0])],
+    )
+    .by(EVERY_WAY, H264),
+    row(
+        "messages_behind_frames",
+        "Several makers",
+        "after retina#13",
+    )
+    .does(
+        "The camera sends a message (SEI) behind each frame, which has the marker.",
+        &[Quirk::UnitBehind(&[0x06, 0x05, 0x01, 0x80, 0x80])],
+    )
+    .by(EVERY_WAY, H264),
+    row(
+        "the_sequence_ends_behind_each_frame",
+        "Several makers",
+        "after retina#13",
+    )
+    .does(
+        "The camera ends the sequence behind each frame, with a NAL unit of two bytes.",
+        &[Quirk::UnitBehind(&[0x48, 0x01])],
+    )
+    .by(EVERY_WAY, &[Video::H265]),
+    row(
+        "fragments_never_end",
+        "Several makers",
+        "after gortsplib#649",
+    )
+    .does(
+        "The camera sets the end bit of no fragment.",
+        &[Quirk::EndlessFragments],
     )
     .by(EVERY_WAY, BOTH),
 ];

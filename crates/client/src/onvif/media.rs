@@ -193,15 +193,14 @@ impl Camera<'_> {
 
 fn agent() -> &'static Agent {
     static AGENT: LazyLock<Agent> = LazyLock::new(|| {
-        Agent::config_builder()
+        let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_global(Some(Duration::from_secs(5)))
             .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
-            // Cameras sign their certificates themselves; the password goes as a digest.
-            .tls_config(Trust::Anybody.for_http())
-            .build()
-            .into()
+            .build();
+        // Cameras sign their certificates themselves; the password goes as a digest.
+        crate::agent::agent(config, Trust::Anyone)
     });
     &AGENT
 }

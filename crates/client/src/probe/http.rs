@@ -1,6 +1,5 @@
 //! One HTTP request, with the headers of its answer.
 
-use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use ureq::Agent;
@@ -111,24 +110,14 @@ pub fn exchange(url: &Url, ask: &Ask<'_>) -> Result<Exchange, Error> {
     })
 }
 
-/// HTTP clients without connections that are kept: each probe is a connection of its own.
-fn agent(trust: Trust) -> &'static Agent {
-    static SYSTEM: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::System));
-    static ANYBODY: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::Anybody));
-    match trust {
-        Trust::System => &SYSTEM,
-        Trust::Anybody => &ANYBODY,
-    }
-}
-
-fn new_agent(trust: Trust) -> Agent {
-    Agent::config_builder()
+/// Returns an HTTP client without connections that are kept: each probe is a connection of its own.
+fn agent(trust: Trust) -> Agent {
+    let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_idle_connections(0)
         .allow_non_standard_methods(true)
         .user_agent(concat!("glassline-doctor/", env!("CARGO_PKG_VERSION")))
-        .tls_config(trust.for_http())
-        .build()
-        .into()
+        .build();
+    crate::agent::agent(config, trust)
 }

@@ -2,16 +2,14 @@
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier as _;
-use rustls::crypto::{self, CryptoProvider};
+use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
+use rustls::{CertificateError, ClientConfig, ClientConnection};
 
-use crate::trust::{AnyCertificate, CertificateObserver, ROOTS, ShownCertificate};
+use crate::trust::Trust;
 
 /// The certificate of a server, and what a browser with the system's authorities says about it.
 #[derive(Clone, Debug)]
@@ -46,37 +44,30 @@ pub enum CertificateFault {
 /// # Errors
 /// There is no connection, or no handshake within `patience`.
 pub fn present(host: &str, address: SocketAddr, patience: Duration) -> io::Result<Presented> {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    let witness = Arc::new(Witness::new(&provider));
-    let verifier = AnyCertificate::new(Arc::clone(&provider), Arc::clone(&witness));
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+    let name = ServerName::try_from(bare(host).to_owned()).map_err(io::Error::other)?;
+    let config = Trust::Anyone.over_tcp().map_err(io::Error::other)?;
+    let mut config = ClientConfig::clone(&config);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // A session that is resumed shows no certificate.
+    config.resumption = Resumption::disabled();
     let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let mut tcp = TcpStream::connect_timeout(&address, patience)?;
     tcp.set_read_timeout(Some(patience))?;
     tcp.set_write_timeout(Some(patience))?;
     let handshake = tls.complete_io(&mut tcp);
-    let seen = witness
-        .seen
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    let Some(presented) = seen else {
+    let Some(shown) = tls.peer_certificates() else {
         return Err(handshake
             .err()
             .unwrap_or_else(|| io::Error::other("the server showed no certificate")));
     };
+    let chain: Vec<_> = shown.iter().map(|it| it.to_vec()).collect();
     tls.send_close_notify();
     // The answer is known; a server that closed first is no fault.
     let _ = tls.complete_io(&mut tcp).and_then(|_| tcp.flush());
-    Ok(presented)
+    Ok(Presented {
+        fault: fault_of(&chain, host, SystemTime::now()),
+        chain,
+    })
 }
 
 /// Returns what clients say about a certificate for `host` at `now`, with the system's authorities.
@@ -84,56 +75,24 @@ pub fn present(host: &str, address: SocketAddr, patience: Duration) -> io::Resul
 /// `chain`: certificates in DER, the server's own first.
 pub fn fault_of(chain: &[Vec<u8>], host: &str, now: SystemTime) -> Option<CertificateFault> {
     let chain: Vec<_> = chain.iter().cloned().map(CertificateDer::from).collect();
-    let (own, others) = chain.split_first()?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = bare(host);
     let Ok(name) = ServerName::try_from(host.to_owned()) else {
         return Some(CertificateFault::Other(format!("{host} is no host name")));
     };
     let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let now = UnixTime::since_unix_epoch(now);
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    Witness::new(&provider).judge(own, others, &name, &[], now)
+    match Trust::System.judge(&chain, &name, now) {
+        Ok(None) => None,
+        Ok(Some(rustls::Error::InvalidCertificate(error))) => Some(fault(error)),
+        Ok(Some(other)) => Some(CertificateFault::Other(other.to_string())),
+        // A machine without authorities knows none.
+        Err(_) => Some(CertificateFault::UnknownIssuer),
+    }
 }
 
-/// Keeps the certificate of a server with the judgement of the system's authorities.
-#[derive(Debug)]
-struct Witness {
-    /// `None` on a machine without authorities.
-    verifier: Option<Arc<WebPkiServerVerifier>>,
-    seen: Mutex<Option<Presented>>,
-}
-
-impl Witness {
-    fn new(provider: &Arc<CryptoProvider>) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(ROOTS.iter().cloned());
-        let builder =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        Self {
-            verifier: builder.build().ok(),
-            seen: Mutex::default(),
-        }
-    }
-
-    fn judge(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Option<CertificateFault> {
-        let Some(verifier) = &self.verifier else {
-            return Some(CertificateFault::UnknownIssuer);
-        };
-        let error = verifier
-            .verify_server_cert(own, others, name, ocsp, now)
-            .err()?;
-        Some(match error {
-            rustls::Error::InvalidCertificate(error) => fault(error),
-            other => CertificateFault::Other(other.to_string()),
-        })
-    }
+/// Returns a host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 fn fault(error: CertificateError) -> CertificateFault {
@@ -152,25 +111,5 @@ fn fault(error: CertificateError) -> CertificateFault {
         }
         CertificateError::UnknownIssuer => CertificateFault::UnknownIssuer,
         other => CertificateFault::Other(other.to_string()),
-    }
-}
-
-impl CertificateObserver for Arc<Witness> {
-    fn observe(&self, shown: ShownCertificate<'_>) {
-        let ShownCertificate {
-            own,
-            others,
-            name,
-            ocsp,
-            now,
-        } = shown;
-        let presented = Presented {
-            chain: std::iter::once(own)
-                .chain(others)
-                .map(|certificate| certificate.to_vec())
-                .collect(),
-            fault: self.judge(own, others, name, ocsp, now),
-        };
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(presented);
     }
 }

@@ -26,5 +26,5 @@ pub mod uplink;
 
 pub use glassline_congestion::Algorithm;
 pub use glassline_congestion::adaptation::Rule;
-pub use glassline_quic::Trust;
+pub use glassline_trust::Trust;
 pub use unit::Unit;

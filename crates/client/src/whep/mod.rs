@@ -5,7 +5,8 @@
 //! here and not by the HTTP client, because a 307 must repeat the POST and a token must not
 //! follow to another origin.
 
-use std::sync::LazyLock;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -195,18 +196,17 @@ const REDIRECTS_MAX: usize = 3;
 /// Largest response body, in bytes; an answer for eight tracks has about 10 kB.
 const BODY_BYTES_MAX: u64 = 256 * 1024;
 
-/// HTTP client; one per process, so that joins share connections.
-fn agent(trust: Trust) -> &'static Agent {
-    static SYSTEM: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::System));
-    static ANYBODY: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::Anybody));
-    match trust {
-        Trust::System => &SYSTEM,
-        Trust::Anybody => &ANYBODY,
-    }
+/// HTTP clients; one for each trust, so that joins share connections.
+fn agent(trust: Trust) -> Agent {
+    static KEPT: LazyLock<Mutex<HashMap<Trust, Agent>>> = LazyLock::new(Mutex::default);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.entry(trust)
+        .or_insert_with(|| new_agent(trust))
+        .clone()
 }
 
 fn new_agent(trust: Trust) -> Agent {
-    Agent::config_builder()
+    let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .timeout_global(Some(Duration::from_secs(15)))
@@ -214,9 +214,8 @@ fn new_agent(trust: Trust) -> Agent {
         .max_idle_connections_per_host(16)
         .max_idle_connections(32)
         .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
-        .tls_config(trust.for_http())
-        .build()
-        .into()
+        .build();
+    crate::agent::agent(config, trust)
 }
 
 fn checked(url: &Url) -> Result<Url, Error> {

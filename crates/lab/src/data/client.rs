@@ -269,13 +269,12 @@ fn post(dial: &Dial, plan: &Plan, sdp: String) -> Result<String, DialError> {
     };
     let unreachable =
         |error: ureq::Error| DialError::Unreachable(dial.url.clone(), error.to_string());
-    let agent: ureq::Agent = ureq::Agent::config_builder()
+    let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .timeout_global(Some(Duration::from_secs(15)))
-        .tls_config(dial.trust.for_http())
-        .build()
-        .into();
+        .build();
+    let agent = glassline_client::agent::agent(config, dial.trust);
     let body = serde_json::to_string(&request).expect("plain data");
     let mut response = agent
         .post(dial.url.as_str())

@@ -72,7 +72,7 @@ pub async fn connect(
 ) -> Result<Session, ConnectError> {
     let trust = match address.pin() {
         Some(pin) => Trust::Pinned(pin),
-        None => options.trust.clone(),
+        None => options.trust,
     };
     let monitor = options.congestion.monitor();
     let opened = async {

@@ -58,7 +58,7 @@ pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
             indicator & FU_START != 0 && begins(nal_type(*indicator))
         }
         [first, rest @ ..] if nal_type(*first) == nal::STAP_A => {
-            aggregated(rest, 1).any(|unit| unit.is_some_and(|unit| begins(nal_type(unit[0]))))
+            aggregated(rest).any(|unit| unit.is_some_and(|unit| begins(nal_type(unit[0]))))
         }
         [first, ..] => begins(nal_type(*first)),
         [] => false,
@@ -75,7 +75,7 @@ pub(crate) fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bo
             [first, rest @ ..] if nal_type(*first) == nal::STAP_A => (None, rest),
             _ => (payload.first().copied(), &[][..]),
         };
-        let units = aggregated(aggregate, 1).flatten().map(|unit| unit[0]);
+        let units = aggregated(aggregate).flatten().map(|unit| unit[0]);
         for first in single.into_iter().chain(units) {
             match nal_type(first) {
                 nal::IDR => return false,

@@ -284,15 +284,36 @@ fn reserved_kinds_are_ignored() {
 }
 
 #[test]
+fn padded_aggregates_are_read_up_to_their_padding() {
+    let unit = [&[0, 3, 0x67, 0x42, 1][..], &[0, 3, 0x65, 0x88, 9]].concat();
+    let padding: [&[u8]; 5] = [&[], &[0], &[0, 0], &[0, 0, 0, 0, 0], &[7]];
+    for padding in padding {
+        for between in [&[][..], &[0, 0], &[0, 1, 31]] {
+            let (sps, idr) = unit.split_at(5);
+            let payload = [&[0x78], sps, between, idr, padding].concat();
+            let mut depacketizer = depacketizer();
+            depacketizer.push(1, 0, true, &payload);
+            let whole = depacketizer.poll().expect("a frame");
+            assert_eq!(
+                whole.data,
+                [0, 0, 0, 1, 0x67, 0x42, 1, 0, 0, 0, 1, 0x65, 0x88, 9],
+                "{payload:x?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn malformed_payloads_drop_their_unit() {
-    let malformed: [&[&[u8]]; 7] = [
-        &[&[0x78, 0, 0]],
+    let whole: &[u8] = &[0x7c, 0xc6, 0x80];
+    let malformed: [&[&[u8]]; 6] = [
         &[&[0x78, 0, 9, 0x67]],
         &[&[0x78, 0, 1, 0x78]],
         &[&[0x7c]],
         &[&[0x7c, 0x05, 1]],
-        &[&[0x7c, 0x85, 0x88], &[0x65, 0x88]],
-        &[&[0x7c, 0x85, 0x88], &[0x7c, 0x85, 0x88]],
+        // The sender marks last fragments.
+        &[whole, &[0x7c, 0x85, 0x88], &[0x65, 0x88]],
+        &[whole, &[0x7c, 0x85, 0x88], &[0x7c, 0x85, 0x88]],
     ];
     for packets in malformed {
         let mut depacketizer = depacketizer();
@@ -310,8 +331,10 @@ fn malformed_payloads_drop_their_unit() {
 #[test]
 fn a_fragmented_unit_cut_short_by_its_sender_is_malformed() {
     let mut depacketizer = depacketizer();
-    depacketizer.push(1, 0, true, &[0x7c, 0x85, 0x88]);
-    depacketizer.push(2, 1, true, &idr(20));
+    depacketizer.push(1, 0, true, &[0x7c, 0xc5, 0x88]);
+    assert!(depacketizer.poll().is_some(), "the sender marks its end");
+    depacketizer.push(2, 1, true, &[0x7c, 0x85, 0x88]);
+    depacketizer.push(3, 2, true, &idr(20));
     assert_eq!(
         depacketizer.poll(),
         None,

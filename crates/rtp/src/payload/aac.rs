@@ -10,6 +10,9 @@ use super::{PacketizeError, UnsupportedFormat, equal_pieces, parameter};
 /// Length of the AU headers section: the number of bits of all headers, then one header of 13
 /// bits of size and 3 bits of index.
 const HEADERS_BYTES: usize = 4;
+/// Length of an index and of an index difference in mode `AAC-hbr`, in bits.
+const USUAL_INDEX_BITS: u32 = 3;
+
 /// Longest access unit in bytes: its size has 13 bits.
 const UNIT_BYTES_MAX: usize = (1 << 13) - 1;
 
@@ -42,8 +45,9 @@ pub(super) fn packetize(
 #[derive(Debug)]
 pub(super) struct Assembly {
     size_bits: u32,
-    index_bits: u32,
-    index_delta_bits: u32,
+    /// Lengths of the index and of the index difference, as far as the description has them.
+    index_bits: Option<u32>,
+    index_delta_bits: Option<u32>,
     unit_samples: u32,
     /// A fragmented unit of which payloads are missing.
     open: Option<Open>,
@@ -90,8 +94,8 @@ impl Assembly {
         }
         Ok(Self {
             size_bits,
-            index_bits: bits("indexlength").unwrap_or(3).min(16),
-            index_delta_bits: bits("indexdeltalength").unwrap_or(3).min(16),
+            index_bits: bits("indexlength").map(|bits| bits.min(16)),
+            index_delta_bits: bits("indexdeltalength").map(|bits| bits.min(16)),
             unit_samples: bits("constantduration")
                 .filter(|samples| (1..=1 << 16).contains(samples))
                 .unwrap_or(UNIT_SAMPLES),
@@ -101,31 +105,30 @@ impl Assembly {
 
     /// Reads the sizes in the AU headers section. Returns them and what follows the section
     /// (§3.2.1).
+    ///
+    /// The indices are not looked at: no sender of AAC interleaves units, but some count in them.
     fn sizes<'a>(&self, payload: &'a [u8]) -> Result<(Vec<usize>, &'a [u8]), DropReason> {
         let (bits, rest) = payload.split_first_chunk().ok_or(DropReason::Malformed)?;
         let bits = u32::from(u16::from_be_bytes(*bits));
         let (headers, rest) = rest
             .split_at_checked(bits.div_ceil(8) as usize)
             .ok_or(DropReason::Malformed)?;
-        let mut sizes = Vec::new();
-        let mut at = 0;
-        loop {
-            let index_bits = if at == 0 {
-                self.index_bits
-            } else {
-                self.index_delta_bits
-            };
-            if at + self.size_bits + index_bits > bits {
-                break;
-            }
-            sizes.push(read_bits(headers, at, self.size_bits) as usize);
-            // Interleaved units, or serial numbers, which senders do not use.
-            if read_bits(headers, at + self.size_bits, index_bits) != 0 {
-                return Err(DropReason::Unsupported);
-            }
-            at += self.size_bits + index_bits;
+        // Where the description has no lengths, the headers tell whether they are those of AAC-hbr or
+        // absent.
+        let is_usual = bits.is_multiple_of(self.size_bits + USUAL_INDEX_BITS);
+        let index_bits = self
+            .index_bits
+            .unwrap_or(if is_usual { USUAL_INDEX_BITS } else { 0 });
+        let step = self.size_bits + self.index_delta_bits.unwrap_or(index_bits);
+        let first = self.size_bits + index_bits;
+        if bits < first {
+            return Ok((Vec::new(), rest));
         }
-        Ok((sizes, rest))
+        let further = (first..).step_by(step as usize);
+        let further = further.take_while(|at| at + step <= bits);
+        let sizes = std::iter::once(0).chain(further);
+        let sizes = sizes.map(|at| read_bits(headers, at, self.size_bits) as usize);
+        Ok((sizes.collect(), rest))
     }
 
     fn fragment(
@@ -144,7 +147,7 @@ impl Assembly {
         };
         open.data.extend_from_slice(bytes);
         match open.data.len().cmp(&size) {
-            std::cmp::Ordering::Equal => units.push((0, open.data)),
+            std::cmp::Ordering::Equal => units.push((0, without_adts(&open.data).to_vec())),
             std::cmp::Ordering::Less => self.open = Some(open),
             std::cmp::Ordering::Greater => return Err(DropReason::Malformed),
         }
@@ -167,7 +170,8 @@ impl AudioFormat for Assembly {
             let (unit, more) = rest.split_at_checked(size).ok_or(DropReason::Malformed)?;
             rest = more;
             if !unit.is_empty() {
-                units.push((self.unit_samples.wrapping_mul(number), unit.to_vec()));
+                let unit = without_adts(unit).to_vec();
+                units.push((self.unit_samples.wrapping_mul(number), unit));
             }
         }
         Ok(())
@@ -179,6 +183,25 @@ impl AudioFormat for Assembly {
 
     fn pending_bytes(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.data.len())
+    }
+}
+
+/// Returns a unit without the ADTS header (ISO/IEC 13818-7 §6.2) that some cameras leave on it.
+fn without_adts(unit: &[u8]) -> &[u8] {
+    const CHECKSUM_ABSENT: u8 = 1;
+    let [0xff, second, _, a, b, c, blocks, ..] = *unit else {
+        return unit;
+    };
+    let length = usize::from(a & 3) << 11 | usize::from(b) << 3 | usize::from(c >> 5);
+    let header_bytes = match second & CHECKSUM_ABSENT {
+        0 => 9,
+        _ => 7,
+    };
+    // Layer 0, and a single block of samples. No other unit begins with twelve ones.
+    let is_header = second & 0xf6 == 0xf0 && blocks & 3 == 0 && length == unit.len();
+    match unit.get(header_bytes..) {
+        Some(bare) if is_header => bare,
+        _ => unit,
     }
 }
 

@@ -1,13 +1,14 @@
 //! H.265 payloads (RFC 7798): single NAL unit packets, aggregation packets and fragmentation
-//! units, in decoding order, without DONL fields.
+//! units, in decoding order. Ours have no decoding order numbers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::annexb::LONG_START_CODE;
-use glassline_media::{Codec, Track, UnitBuilder};
+use glassline_media::{Track, UnitBuilder};
 
+use super::assembly::{DropReason, Entry, FrameFormat};
 use super::nal_units::{Assembly, Fragment, Packet, Role, Syntax};
-use super::{UnsupportedFormat, equal_pieces, parameter, parameter_set, push_parameter};
+use super::{equal_pieces, parameter, parameter_set, push_parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
 pub mod nal {
@@ -213,6 +214,8 @@ impl Syntax for H265 {
             return Packet::Malformed;
         };
         match (nal_type(*first), rest) {
+            // The end of a sequence, for example, has no body.
+            (0..nal::AP, []) => Packet::Reserved,
             // A fragment without its third byte, too.
             (_, []) | (nal::FU, _) => Packet::Malformed,
             (0..nal::AP, _) => Packet::Single,
@@ -245,24 +248,92 @@ impl Syntax for H265 {
     }
 }
 
-/// Creates the format for `track`.
-///
-/// # Errors
-/// [`UnsupportedFormat::Mode`] if packets are sent in another order than they are decoded in.
-pub(super) fn assembly(track: &Track) -> Result<Assembly<H265>, UnsupportedFormat> {
-    let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
-    match differs.filter(|value| *value != "0") {
-        None => Ok(Assembly::default()),
-        Some(value) => Err(UnsupportedFormat::Mode {
-            codec: Codec::H265,
-            parameter: format!("sprop-max-don-diff={value}"),
-            advice: "send NAL units in decoding order",
-        }),
+/// Returns whether the payloads of `track` have decoding order numbers (RFC 7798 §7.1).
+pub(super) fn is_numbered(track: &Track) -> bool {
+    let value = |name| parameter(&track.format_parameters, name);
+    ["sprop-max-don-diff", "sprop-depack-buf-nalus"]
+        .into_iter()
+        .filter_map(value)
+        .any(|value| value.parse().is_ok_and(|number: u32| number > 0))
+}
+
+/// H.265 whose payloads have decoding order numbers (DONL and DOND). They are left out, and the NAL
+/// units are taken in the order in which they come, since cameras send no other one.
+#[derive(Debug, Default)]
+pub(super) struct NumberedAssembly {
+    plain: Assembly<H265>,
+}
+
+/// Length of the decoding order number of the first NAL unit in a payload (DONL).
+const DONL_BYTES: usize = 2;
+/// Length of the difference to it, in front of each further unit of an aggregate (DOND).
+const DOND_BYTES: usize = 1;
+
+/// Returns `payload` without its decoding order numbers (RFC 7798 §4.4).
+fn without_numbers(payload: &[u8]) -> Vec<u8> {
+    let header_bytes = match payload.first().map(|first| nal_type(*first)) {
+        Some(nal::FU) => FU_BYTES,
+        _ => HEADER_BYTES,
+    };
+    let (header, rest) = payload
+        .split_at_checked(header_bytes)
+        .unwrap_or((payload, &[]));
+    let behind = |bytes: usize| rest.get(bytes..).unwrap_or_default();
+    let mut plain = header.to_vec();
+    match header {
+        [_, _, ends] if ends & FU_START == 0 => plain.extend_from_slice(rest),
+        [first, _] if nal_type(*first) == nal::AP => {
+            let mut rest = behind(DONL_BYTES);
+            while let Some((size, _)) = rest.split_first_chunk() {
+                let end = SIZE_BYTES + usize::from(u16::from_be_bytes(*size));
+                let (unit, more) = rest.split_at(end.min(rest.len()));
+                plain.extend_from_slice(unit);
+                rest = more.get(DOND_BYTES..).unwrap_or_default();
+            }
+        }
+        _ => plain.extend_from_slice(behind(DONL_BYTES)),
+    }
+    plain
+}
+
+impl FrameFormat for NumberedAssembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        self.plain.begins(&without_numbers(payload))
+    }
+
+    fn continues(&self, payload: &[u8]) -> bool {
+        self.plain.continues(&without_numbers(payload))
+    }
+
+    fn separates(&self, payload: &[u8]) -> bool {
+        self.plain.separates(&without_numbers(payload))
+    }
+
+    fn is_open(&self) -> bool {
+        self.plain.is_open()
+    }
+
+    fn has_picture(&self, frame: &[u8]) -> bool {
+        self.plain.has_picture(frame)
+    }
+
+    fn reset(&mut self) {
+        self.plain.reset();
+    }
+
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
+        self.plain.take(&without_numbers(payload), frame)
+    }
+
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<Entry, DropReason> {
+        self.plain.finish(frame, after_gap)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use glassline_media::Codec;
+
     use super::*;
 
     #[test]
@@ -273,5 +344,58 @@ mod tests {
         assert_eq!(profile(&track(sets)), Some(1));
         assert_eq!(profile(&track("sprop-sps=QgEB")), None, "cut short");
         assert_eq!(profile(&track("")), None);
+    }
+
+    #[test]
+    fn decoding_order_numbers_are_left_out() {
+        use super::super::Depacketizer;
+        // Each number is 0x0102, and each difference 0x05.
+        let sets: &[u8] = &[
+            0x60, 1, 1, 2, 0, 3, 0x40, 1, 0x0c, 5, 0, 3, 0x42, 1, 1, 5, 0, 3, 0x44, 1, 0xc1,
+        ];
+        let single: &[u8] = &[0x02, 1, 1, 2, 0xd0, 9];
+        let packets: [(u32, bool, &[u8]); 4] = [
+            (0, false, sets),
+            (0, false, &[0x62, 1, 0x80 | 19, 1, 2, 0xaf, 7]),
+            (0, true, &[0x62, 1, 0x40 | 19, 8]),
+            (1, true, single),
+        ];
+        for numbered in ["sprop-max-don-diff=1", "sprop-depack-buf-nalus=2"] {
+            let track = Track::new(Codec::H265).with_format_parameters(numbered);
+            let mut depacketizer = Depacketizer::new(&track).expect("supported");
+            for ((timestamp, marker, payload), sequence) in packets.into_iter().zip(1..) {
+                depacketizer.push(sequence, timestamp, marker, payload);
+            }
+            let keyframe = depacketizer.poll().expect("a keyframe");
+            assert!(keyframe.is_keyframe());
+            let sets = [
+                0, 0, 0, 1, 0x40, 1, 0x0c, 0, 0, 0, 1, 0x42, 1, 1, 0, 0, 0, 1, 0x44, 1, 0xc1,
+            ];
+            let slice = [0, 0, 0, 1, 0x26, 1, 0xaf, 7, 8];
+            assert_eq!(keyframe.data, [&sets[..], &slice].concat());
+            let next = depacketizer.poll().expect("a frame");
+            assert_eq!(next.data, [0, 0, 0, 1, 2, 1, 0xd0, 9]);
+        }
+        let absent = Track::new(Codec::H265).with_format_parameters("sprop-max-don-diff=0");
+        assert!(!is_numbered(&absent));
+    }
+
+    #[test]
+    fn a_unit_without_a_body_costs_nothing() {
+        use super::super::Depacketizer;
+        let mut depacketizer = Depacketizer::new(&Track::new(Codec::H265)).expect("known");
+        depacketizer.push(1, 0, false, &[0x26, 1, 0xaf, 7]);
+        // The end of the sequence, which is two bytes long.
+        depacketizer.push(2, 0, true, &[36 << 1, 1]);
+        let unit = depacketizer.poll().expect("the keyframe");
+        assert_eq!(unit.data, [0, 0, 0, 1, 0x26, 1, 0xaf, 7]);
+    }
+
+    proptest::prelude::proptest! {
+        #[test]
+        fn no_payload_without_numbers_panics(payload: Vec<u8>) {
+            let plain = without_numbers(&payload);
+            proptest::prelude::prop_assert!(plain.len() <= payload.len());
+        }
     }
 }

@@ -79,19 +79,20 @@ pub(crate) enum Role {
     Other,
 }
 
-/// Iterates over the NAL units of an aggregate, each of at least `bytes_min` bytes. `None` marks a size
-/// that is too small or points past the end.
-pub(crate) fn aggregated(mut rest: &[u8], bytes_min: usize) -> impl Iterator<Item = Option<&[u8]>> {
+/// Iterates over the NAL units of an aggregate. `None` marks a size that points past the end.
+///
+/// Cameras pad aggregates: units without a byte are left out, as is a last byte, which is no size.
+pub(crate) fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
+        loop {
+            let (size, behind) = rest.split_first_chunk()?;
+            let unit = behind.split_at_checked(usize::from(u16::from_be_bytes(*size)));
+            rest = unit.map_or(&[], |(_, rest)| rest);
+            match unit {
+                Some(([], _)) => {}
+                unit => return Some(unit.map(|(unit, _)| unit)),
+            }
         }
-        let unit = rest
-            .split_first_chunk()
-            .and_then(|(size, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*size))))
-            .filter(|(unit, _)| unit.len() >= bytes_min);
-        rest = unit.map_or(&[], |(_, rest)| rest);
-        Some(unit.map(|(unit, _)| unit))
     })
 }
 
@@ -104,6 +105,8 @@ pub(crate) struct Assembly<S> {
     /// Whether this source sends parameter sets in band, even if only in frames that were lost. Then
     /// every keyframe has them.
     sets_in_band: bool,
+    /// Whether this source marks the last fragments of NAL units. Some cameras do not.
+    ends_fragments: bool,
     syntax: PhantomData<S>,
 }
 
@@ -125,6 +128,7 @@ impl<S> Default for Assembly<S> {
             open: None,
             contents: Contents::default(),
             sets_in_band: false,
+            ends_fragments: false,
             syntax: PhantomData,
         }
     }
@@ -148,23 +152,41 @@ impl<S: Syntax> Assembly<S> {
         frame: &mut Vec<u8>,
     ) -> Result<(), DropReason> {
         let kind = S::kind(part.header[0]);
+        if part.begins {
+            self.end_open(frame)?;
+        }
         if part.begins == self.open.is_some() || !S::is_unit(kind) {
             return Err(DropReason::Malformed);
         }
-        let at = *self.open.get_or_insert_with(|| {
+        if self.open.is_none() {
             frame.extend_from_slice(&LONG_START_CODE);
-            frame.len()
-        });
+            self.open = Some(frame.len());
+        }
         if part.begins {
             self.sets_in_band |= kind == S::SPS;
             frame.extend_from_slice(&part.header[..S::HEADER_BYTES]);
         }
         frame.extend_from_slice(part.body);
         if part.ends {
-            self.open = None;
-            self.note(&frame[at..]);
+            self.ends_fragments = true;
+            self.note_open(frame);
         }
         Ok(())
+    }
+
+    /// Ends the fragmented NAL unit under way, if its source does not mark last fragments.
+    fn end_open(&mut self, frame: &[u8]) -> Result<(), DropReason> {
+        if self.open.is_some() && self.ends_fragments {
+            return Err(DropReason::Malformed);
+        }
+        self.note_open(frame);
+        Ok(())
+    }
+
+    fn note_open(&mut self, frame: &[u8]) {
+        if let Some(at) = self.open.take() {
+            self.note(&frame[at..]);
+        }
     }
 
     /// Notes the types of a complete NAL unit, and of those that follow it behind start codes. A slice
@@ -212,7 +234,7 @@ impl<S: Syntax> Assembly<S> {
         match S::packet(payload) {
             Packet::Single => Some(S::role(payload[0], payload.get(S::HEADER_BYTES).copied())),
             Packet::Aggregate(units) => {
-                let unit = aggregated(units, S::HEADER_BYTES).next().flatten()?;
+                let unit = aggregated(units).next().flatten()?;
                 Some(S::role(unit[0], unit.get(S::HEADER_BYTES).copied()))
             }
             _ => None,
@@ -271,18 +293,20 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
             return self.take_fragment(&part, frame);
         }
         let payload = annexb::without_start_code(payload);
-        let packet = match payload {
-            [] => return Ok(()),
-            _ => S::packet(payload),
-        };
-        match packet {
-            _ if self.open.is_some() => return Err(DropReason::Malformed),
+        if payload.is_empty() {
+            return Ok(());
+        }
+        self.end_open(frame)?;
+        match S::packet(payload) {
             Packet::Single => self.push_unit(payload, frame),
             Packet::Aggregate(units) => {
-                // A unit of H.265 without a body is none.
-                for unit in aggregated(units, 2 * S::HEADER_BYTES - 1) {
-                    let unit = unit.filter(|unit| S::is_unit(S::kind(unit[0])));
-                    self.push_unit(unit.ok_or(DropReason::Malformed)?, frame);
+                for unit in aggregated(units) {
+                    let unit = unit.ok_or(DropReason::Malformed)?;
+                    match S::packet(unit) {
+                        Packet::Single => self.push_unit(unit, frame),
+                        Packet::Reserved => {}
+                        _ => return Err(DropReason::Malformed),
+                    }
                 }
             }
             Packet::Reserved => {}
@@ -292,11 +316,9 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Vec<u8>, after_gap: bool) -> Result<Entry, DropReason> {
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<Entry, DropReason> {
+        self.end_open(frame)?;
         let contents = self.contents;
-        if self.open.is_some() {
-            return Err(DropReason::Malformed);
-        }
         if after_gap && contents.keyframe && self.sets_in_band && !contents.sets {
             return Err(DropReason::Loss);
         }

@@ -33,6 +33,10 @@ const BY_CONNECTION: reorder::Config = reorder::Config {
 /// Distance of sequence numbers from which on a packet is a stray (`MAX_DROPOUT` of RFC 3550 A.1).
 const JUMP_MAX: u64 = 3000;
 
+/// Distance back from which on a packet within a connection is a stray. Nothing is overtaken there, but
+/// a relay may pass on what was.
+const BACK_MAX_IN_CONNECTION: u64 = 16;
+
 /// Number of the first packet, so that those before it have numbers, too.
 const FIRST_NUMBER: u64 = 1 << 16;
 
@@ -53,6 +57,8 @@ pub struct TrackPipeline {
     offset: u64,
     /// The number that the first packet of the next source gets.
     next_number: u64,
+    /// Distance back from which on a packet is a stray.
+    back_max: u64,
     reorder: ReorderBuffer,
     /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
@@ -89,6 +95,7 @@ impl TrackPipeline {
             sequences: SequenceExtender::new(),
             offset: 0,
             next_number: FIRST_NUMBER,
+            back_max: BACK_MAX_IN_CONNECTION,
             reorder: ReorderBuffer::new(BY_CONNECTION),
             statistics: None,
             stray: None,
@@ -108,6 +115,7 @@ impl TrackPipeline {
 
     /// Notes that the track's packets come by UDP.
     pub fn come_by_datagrams(&mut self) {
+        self.back_max = JUMP_MAX;
         self.reorder = ReorderBuffer::new(BY_DATAGRAMS);
     }
 
@@ -116,6 +124,7 @@ impl TrackPipeline {
 
     /// Notes that the track's packets come by UDP, and that lost ones are requested again.
     pub fn come_by_repaired_datagrams(&mut self) {
+        self.back_max = JUMP_MAX;
         self.reorder = ReorderBuffer::new(BY_DATAGRAMS_REPAIRED);
     }
 
@@ -151,9 +160,11 @@ impl TrackPipeline {
     }
 
     fn is_far(&self, sequence: u16) -> bool {
-        let highest = self.sequences.highest();
-        let distance = |highest| self.sequences.peek(sequence).abs_diff(highest);
-        highest.is_some_and(|highest| distance(highest) > JUMP_MAX)
+        let Some(highest) = self.sequences.highest() else {
+            return false;
+        };
+        let number = self.sequences.peek(sequence);
+        number > highest + JUMP_MAX || number + self.back_max < highest
     }
 
     /// Returns whether a packet comes behind a later one: such a packet is no sign that its source goes

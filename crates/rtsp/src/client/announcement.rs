@@ -41,6 +41,7 @@ impl Core {
             .map(|((track, transport), channel)| RequestedTrack {
                 track,
                 transport,
+                asked: (channel, channel + 1),
                 channels: (channel, channel + 1),
             })
             .collect();

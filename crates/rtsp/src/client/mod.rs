@@ -270,6 +270,7 @@ impl Client {
             .map(|(&(track, transport), channel)| RequestedTrack {
                 track,
                 transport,
+                asked: (channel, channel + 1),
                 channels: (channel, channel + 1),
             })
             .collect();

@@ -123,7 +123,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     let length = if start.version().http {
         0
     } else {
-        content_length(&headers, limits)?
+        start.body_length(&headers, limits)?
     };
     let end = head_end + length;
     let Some(body) = bytes.get(head_end..end) else {
@@ -217,6 +217,21 @@ impl StartLine {
         ))
     }
 
+    /// Returns the length of the body.
+    ///
+    /// The fields of a request must agree and be numbers: who reads another length finds another
+    /// request behind the body. Cameras write what they like into their responses, and as in other
+    /// players the number at the beginning of the last field counts.
+    fn body_length(&self, headers: &Headers, limits: &Limits) -> Result<usize, ParseError> {
+        let bytes = match self {
+            Self::Request(..) => agreed_length(headers)?,
+            Self::Response(..) => leading_length(headers),
+        };
+        let max = limits.body_bytes_max;
+        let length = usize::try_from(bytes).ok().filter(|length| *length <= max);
+        length.ok_or(ParseError::BodyTooLong { bytes, max })
+    }
+
     const fn version(&self) -> Version {
         match self {
             Self::Request(_, _, version) | Self::Response(version, _, _) => *version,
@@ -288,7 +303,7 @@ fn parse_head(head: &[u8], limits: &Limits) -> Result<(StartLine, Headers), Pars
 }
 
 /// Returns the length that all `Content-Length` fields agree on; 0 without any.
-fn content_length(headers: &Headers, limits: &Limits) -> Result<usize, ParseError> {
+fn agreed_length(headers: &Headers) -> Result<u64, ParseError> {
     let mut agreed = None;
     for text in headers.get_all("Content-Length") {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -296,13 +311,16 @@ fn content_length(headers: &Headers, limits: &Limits) -> Result<usize, ParseErro
         let bytes = bytes.filter(|bytes| agreed.is_none_or(|agreed| agreed == *bytes));
         agreed = Some(bytes.ok_or_else(|| ParseError::ContentLength(excerpt(text)))?);
     }
-    let bytes = agreed.unwrap_or(0);
-    match usize::try_from(bytes) {
-        Ok(length) if length <= limits.body_bytes_max => Ok(length),
-        _ => Err(ParseError::BodyTooLong {
-            bytes,
-            max: limits.body_bytes_max,
-        }),
+    Ok(agreed.unwrap_or(0))
+}
+
+/// Returns the number that the last `Content-Length` field begins with; 0 without any.
+fn leading_length(headers: &Headers) -> u64 {
+    let text = headers.get_all("Content-Length").last().unwrap_or_default();
+    let end = text.find(|character: char| !character.is_ascii_digit());
+    match &text[..end.unwrap_or(text.len())] {
+        "" => 0,
+        digits => digits.parse().unwrap_or(u64::MAX),
     }
 }
 

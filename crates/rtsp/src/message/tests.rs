@@ -274,3 +274,27 @@ proptest! {
         }
     }
 }
+
+/// A response with any of these lengths was the end of the session.
+#[test]
+fn a_response_has_the_length_that_its_last_field_begins_with() {
+    for (fields, bytes) in [
+        ("Content-Length: 3", 3),
+        ("Content-Length:", 0),
+        ("Content-Length: -1", 0),
+        ("Content-Length: 3;", 3),
+        ("Content-Length: 9\r\nContent-Length: 2", 2),
+        ("Content-Length: none", 0),
+    ] {
+        let text = format!("RTSP/1.0 200 OK\r\nCSeq: 2\r\n{fields}\r\n\r\nabcdefghijk");
+        match parse(text.as_bytes(), &Limits::default()) {
+            Ok(Parsed::Message(Message::Response(response), _)) => {
+                assert_eq!(response.body.len(), bytes, "{fields}");
+            }
+            other => panic!("{fields}: {other:?}"),
+        }
+    }
+    let text = "RTSP/1.0 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n";
+    let refused = parse(text.as_bytes(), &Limits::default());
+    assert!(matches!(refused, Err(ParseError::BodyTooLong { .. })));
+}

@@ -147,7 +147,8 @@ impl Description {
     /// Makes all control URLs absolute (RFC 2326 §C.1.1).
     ///
     /// `base`: `Content-Base` of the response, else its `Content-Location`, else the URL of the
-    /// request. A track without a control gets the aggregate's.
+    /// request. An absolute aggregate control takes its place, as in all common players. A track
+    /// without a control gets the aggregate's.
     pub fn resolve(&mut self, base: &str) {
         let aggregate = match self.control.as_deref() {
             // Some servers put a track's relative control here. As in the RFC, only an absolute
@@ -159,7 +160,7 @@ impl Description {
             let control = media.control.as_deref().unwrap_or("*");
             media.control = Some(match control {
                 "*" | "" => aggregate.clone(),
-                control => join(base, control),
+                control => join(&aggregate, control),
             });
         }
         self.control = Some(aggregate);
@@ -284,24 +285,24 @@ fn is_absolute(text: &str) -> bool {
 
 /// Joins as the common players do, not as RFC 1808 does: a relative control is appended behind
 /// a slash, whatever the base ends in, since servers rely on it. Even a query in the base stays
-/// in front.
+/// in front. A control that repeats the path of the base stands behind the host.
 fn join(base: &str, control: &str) -> String {
     if is_absolute(control) {
         return control.to_owned();
     }
-    if control.starts_with('/') {
-        let authority = base.find("://").map_or(0, |at| at + 3);
-        let root = base[authority..]
-            .find('/')
-            .map_or(base.len(), |at| authority + at);
-        return format!("{}{control}", &base[..root]);
+    if control.starts_with('?') {
+        return format!("{base}{control}");
     }
-    let slash = if base.ends_with('/') || control.starts_with('?') {
-        ""
-    } else {
-        "/"
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let root = base[authority..]
+        .find('/')
+        .map_or(base.len(), |at| authority + at);
+    let path = base[root..].trim_end_matches('/');
+    let base = match control.starts_with('/') && control.starts_with(path) {
+        true => &base[..root],
+        false => base.strip_suffix('/').unwrap_or(base),
     };
-    format!("{base}{slash}{control}")
+    format!("{base}/{}", control.strip_prefix('/').unwrap_or(control))
 }
 
 #[cfg(test)]

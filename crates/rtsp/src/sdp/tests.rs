@@ -64,7 +64,7 @@ fn a_camera_may_write_what_it_likes_around_what_matters() {
         controls,
         [
             "rtsp://10.0.0.9/live/track1",
-            "rtsp://10.0.0.9/meta",
+            "rtsp://10.0.0.9/live/meta",
             "rtsp://10.0.0.9/live?back",
             "rtsp://10.0.0.9/live",
         ]
@@ -99,7 +99,11 @@ fn controls_join_as_players_do() {
             "rtsp://h/cam?a=b/trackID=0",
         ),
         ("rtsp://h:8554", "/x", "rtsp://h:8554/x"),
-        ("rtsp://h/a/b/", "/x", "rtsp://h/x"),
+        ("rtsp://h/a/b/", "/x", "rtsp://h/a/b/x"),
+        ("rtsp://h/a/b", "/x", "rtsp://h/a/b/x"),
+        ("rtsp://h/a/b", "/a/b/x", "rtsp://h/a/b/x"),
+        ("rtsp://h", "/media/1/video/1", "rtsp://h/media/1/video/1"),
+        ("rtsp://h/cam//", "x", "rtsp://h/cam//x"),
         ("rtsp://h/cam/", "rtsp://other/1", "rtsp://other/1"),
     ];
     for (base, control, expected) in cases {
@@ -115,6 +119,14 @@ fn an_absolute_control_is_the_aggregate() {
     assert_eq!(
         description.tracks[0].control.as_deref(),
         Some("rtsp://h/all")
+    );
+    let text = "v=0\na=control:rtsp://h/all/\nm=video 0 RTP/AVP 96\na=control:track1\n";
+    let mut description = parse(text);
+    description.resolve("rtsp://h/asked");
+    assert_eq!(
+        description.tracks[0].control.as_deref(),
+        Some("rtsp://h/all/track1"),
+        "as in FFmpeg, live555 and GStreamer"
     );
 }
 
@@ -426,6 +438,6 @@ fn a_control_is_absolute_only_with_a_scheme() {
         join("rtsp://h/a", "track=1?u=x://b"),
         "rtsp://h/a/track=1?u=x://b"
     );
-    assert_eq!(join("rtsp://h/a/b", "/c"), "rtsp://h/c");
+    assert_eq!(join("rtsp://h/a/b", "/c"), "rtsp://h/a/b/c");
     assert_eq!(join("rtsp://h", "/c"), "rtsp://h/c");
 }

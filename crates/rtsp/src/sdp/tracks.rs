@@ -90,12 +90,23 @@ impl ChosenTracks {
 }
 
 impl Format {
+    /// Returns the encoding name. Where `a=rtpmap` is missing, parameters that only one encoding has tell
+    /// its name.
+    fn name(&self) -> &str {
+        let has = |name| parameter(&self.parameters, name).is_some();
+        match self.encoding_name.as_str() {
+            "" if has("sprop-parameter-sets") => "H264",
+            "" if has("sprop-vps") && has("sprop-sps") => "H265",
+            name => name,
+        }
+    }
+
     /// Returns the track of a format that a server offers, with its parameters unchanged.
     ///
     /// # Errors
     /// Returns [`Unusable`] with the format and the reason why it cannot be used.
     pub fn track(&self) -> Result<Track, Unusable> {
-        let name = &self.encoding_name;
+        let name = self.name();
         let is_latm = name.eq_ignore_ascii_case(LATM);
         let known = is_latm.then_some(Codec::Aac);
         let known = known.or_else(|| Codec::from_encoding_name(name));
@@ -290,6 +301,15 @@ mod tests {
             let is_plain = (clock_rate, channels) == (8_000, 1);
             assert_eq!(track.is_played_by_browsers(), is_plain, "{map}");
         }
+    }
+
+    #[test]
+    fn parameters_of_one_encoding_name_it() {
+        let lines = "m=video 0 RTP/AVP 96\r\na=fmtp:96 sprop-parameter-sets=Z0LAH9o=,aM48gA==";
+        assert_eq!(track(lines).expect("H.264").codec, Codec::H264);
+        let lines =
+            "m=video 0 RTP/AVP 96\r\na=fmtp:96 sprop-vps=QAE=;sprop-sps=QgE=;sprop-pps=RAE=";
+        assert_eq!(track(lines).expect("H.265").codec, Codec::H265);
     }
 
     #[test]

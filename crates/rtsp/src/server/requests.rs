@@ -245,6 +245,7 @@ impl Core {
         }
         // Publishers write their own address as an absolute aggregate control. The tracks that
         // they set up next are below the URL of ANNOUNCE.
+        description.control = None;
         description.resolve(&target.base);
         let description = Box::new(description);
         let stage = Stage::Announce {

@@ -114,18 +114,19 @@ fn play(
         tracing::warn!(stream = %stream.name(), "{warning}");
     }
     let now = Instant::now();
-    let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
-    publisher.note(SourceNote {
-        protocol: "file",
-        left_out: source.warnings().iter().map(ToString::to_string).collect(),
-    });
     let mut pace = Pace::new(now + LEAD);
     let announce = |pace: &Pace| {
         if let Some(code) = clip.frame_code(pace.start()) {
             codes.set(stream.name().as_str(), code);
         }
     };
+    // Who sees that the stream is live may ask for its code at once.
     announce(&pace);
+    let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
+    publisher.note(SourceNote {
+        protocol: "file",
+        left_out: source.warnings().iter().map(ToString::to_string).collect(),
+    });
     loop {
         let frame = match source.next_frame() {
             Ok(Some(frame)) => frame,
@@ -245,8 +246,47 @@ impl fmt::Display for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use glassline_hub::{Limits, StreamName, Wake};
     use glassline_media::{Codec, TrackIndex};
+
+    /// Notes at each wake whether the stream has a frame code.
+    struct Witness {
+        codes: FrameCodes,
+        seen: Mutex<Vec<bool>>,
+    }
+
+    impl Wake for Witness {
+        fn wake(&self) {
+            let has_code = self.codes.get("demo").is_some();
+            self.seen.lock().expect("no panic").push(has_code);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_begins_has_its_frame_code() {
+        let name = StreamName::parse("demo").expect("a name");
+        let stream = Stream::unlisted(name, Limits::default());
+        let codes = FrameCodes::default();
+        let witness = Arc::new(Witness {
+            codes: codes.clone(),
+            seen: Mutex::default(),
+        });
+        let watcher = Arc::clone(&witness) as Arc<dyn Wake>;
+        stream.watch(&watcher);
+        let supervisor = Supervisor::start().expect("a thread");
+        let (_sender, stopped) = watch::channel(true);
+        let stop = Stop {
+            stopped,
+            heartbeat: supervisor.register(Part::Source, "file demo"),
+        };
+        let opened = Clip::Demo.open().expect("the clip is whole");
+        play(&Clip::Demo, opened, &stream, &codes, &stop).expect("stopped at once");
+        let seen = witness.seen.lock().expect("no panic");
+        assert_eq!(seen.first(), Some(&true), "{seen:?}");
+    }
 
     #[test]
     fn the_built_in_clip_is_ten_seconds_of_video_and_audio() {

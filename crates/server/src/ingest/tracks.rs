@@ -31,11 +31,16 @@ pub(super) fn as_sent(mut track: Track) -> Track {
             ("indexdeltalength", "3"),
         ],
         Codec::Amr | Codec::AmrWb => &[("octet-align", "1")],
+        Codec::H265 => &[("sprop-max-don-diff", "0"), ("sprop-depack-buf-nalus", "0")],
         _ => return track,
     };
     for (name, value) in replaced {
         let told = parameter(&track.format_parameters, name);
-        if told.is_some_and(|told| told.eq_ignore_ascii_case(value)) {
+        // What is absent is zero in H.265.
+        let is_told = told.map_or(track.codec == Codec::H265, |told| {
+            told.eq_ignore_ascii_case(value)
+        });
+        if is_told {
             continue;
         }
         let kept: Vec<_> = track
@@ -70,6 +75,19 @@ mod tests {
     #[test]
     fn format_parameters_of_what_we_send_are_kept_as_they_are() {
         assert_eq!(aac(HBR), HBR);
+    }
+
+    #[test]
+    fn units_of_h265_are_sent_on_in_their_order() {
+        let sent = |parameters: &str| {
+            let track = Track::new(Codec::H265).with_format_parameters(parameters);
+            as_sent(track).format_parameters
+        };
+        assert_eq!(sent("profile-id=1"), "profile-id=1");
+        assert_eq!(
+            sent("sprop-max-don-diff=2; profile-id=1; sprop-depack-buf-nalus=0"),
+            "profile-id=1;sprop-depack-buf-nalus=0;sprop-max-don-diff=0"
+        );
     }
 
     #[test]

@@ -24,14 +24,13 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Bitrate, Track};
-use glassline_quic::Trust;
 use glassline_quic::moq::Address;
+use glassline_trust::{FingerprintError, Trust};
 use glassline_url::WrittenWrong;
 use url::Url;
 
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
-use crate::trust;
 
 pub use rtsp::{Endpoint as RtspEndpoint, RtspError};
 pub use whip::{Endpoint, WhipError};
@@ -184,9 +183,9 @@ impl Destination {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let path = text.split(['?', '#']).next().unwrap_or_default();
         match scheme {
-            "http" | "https" if is_endpoint(path) => whip(text, &trust),
-            "whip" | "whips" => whip(&text.replacen("whip", "http", 1), &trust),
-            "rtsp" | "rtsps" => rtsp(text, &trust),
+            "http" | "https" if is_endpoint(path) => whip(text, trust),
+            "whip" | "whips" => whip(&text.replacen("whip", "http", 1), trust),
+            "rtsp" | "rtsps" => rtsp(text, trust),
             "moq" | "moql" | "https" => Ok(Self::Moq {
                 address: Address::parse(text)?,
                 trust,
@@ -230,7 +229,7 @@ impl Destination {
     ) -> Result<Box<dyn Uplink>, Error> {
         match self {
             Self::Moq { address, trust } => {
-                let uplink = moq::connect(address, trust, tracks, settings).await?;
+                let uplink = moq::connect(address, *trust, tracks, settings).await?;
                 Ok(Box::new(uplink))
             }
             Self::Whip(endpoint) => {
@@ -254,9 +253,9 @@ fn understood(text: &str) -> Result<Url, DestinationError> {
 }
 
 /// Parses the URL of a WHIP endpoint.
-fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
-    let trust = trust_of(trust)?;
-    let url = understood(text)?;
+fn whip(text: &str, trust: Trust) -> Result<Destination, DestinationError> {
+    let mut url = understood(text)?;
+    let trust = pinned(&mut url, trust)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(DestinationError::WhipPassword);
     }
@@ -264,21 +263,24 @@ fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
 }
 
 /// Parses the URL of a stream at an RTSP server.
-fn rtsp(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
-    let trust = trust_of(trust)?;
-    let url = understood(text)?;
+fn rtsp(text: &str, trust: Trust) -> Result<Destination, DestinationError> {
+    let mut url = understood(text)?;
+    let trust = pinned(&mut url, trust)?;
     if url.path().trim_matches('/').is_empty() {
         return Err(DestinationError::NoName);
     }
     Ok(Destination::Rtsp(RtspEndpoint::new(url, trust)))
 }
 
-fn trust_of(trust: &Trust) -> Result<trust::Trust, DestinationError> {
-    match trust {
-        Trust::System => Ok(trust::Trust::System),
-        Trust::Anyone => Ok(trust::Trust::Anybody),
-        _ => Err(DestinationError::Trust),
-    }
+/// Takes the pin out of a URL (`#sha256=…`). Returns the trust in its place, or `trust` without one.
+fn pinned(url: &mut Url, trust: Trust) -> Result<Trust, DestinationError> {
+    let fragment = url.fragment().unwrap_or_default();
+    let trust = match fragment.strip_prefix("sha256=") {
+        Some(pin) => Trust::Pinned(pin.parse().map_err(DestinationError::Pin)?),
+        None => trust,
+    };
+    url.set_fragment(None);
+    Ok(trust)
 }
 
 impl fmt::Display for Destination {
@@ -322,12 +324,9 @@ pub enum DestinationError {
          URL of a WHIP endpoint, such as http://host:8889/name/whip, or rtsp://host:8554/name"
     )]
     Scheme(String),
-    /// Another trust than in the system's authorities was asked for.
-    #[error(
-        "WHIP and RTSP take certificates of the system's authorities: name another authority in \
-         SSL_CERT_FILE, or take any certificate (--insecure)"
-    )]
-    Trust,
+    /// The pin behind the URL is none.
+    #[error("`#sha256=` behind the URL pins a certificate: {0}")]
+    Pin(FingerprintError),
     /// The URL of an RTSP server names no stream.
     #[error("the URL names no stream: give one such as rtsp://host:8554/name")]
     NoName,
@@ -415,9 +414,14 @@ mod tests {
         let refused = |text: &str| parse(text).expect_err(text);
         let password = refused("http://ann:secret@host/cam/whip");
         assert_eq!(password, DestinationError::WhipPassword);
-        let file = Trust::Authorities("ca.pem".into());
-        let pinned = Destination::parse("https://host/cam/whip", file);
-        assert_eq!(pinned.expect_err("no file"), DestinationError::Trust);
+        for text in ["https://host/cam/whip", "rtsps://host/cam"] {
+            let pin = "ab".repeat(32);
+            let pinned = parse(&format!("{text}#sha256={pin}")).expect(text);
+            assert_eq!(pinned.to_string(), text, "without the pin");
+            let wrong = parse(&format!("{text}#sha256=ab"));
+            let wrong = wrong.expect_err("no fingerprint").to_string();
+            assert!(wrong.starts_with("`#sha256=` behind the URL"), "{wrong}");
+        }
         let rtsp = parse("rtsp://ann:secret@host/live/cam?token=secret").expect("a destination");
         assert_eq!(rtsp.to_string(), "rtsp://host/live/cam");
         assert!(!format!("{rtsp:?}").contains("secret"));

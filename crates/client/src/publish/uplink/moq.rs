@@ -9,7 +9,8 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
     self, Address, Broadcast, Frame, Options, Role, Session, SessionStats, TrackConfig, WriteError,
 };
-use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
+use glassline_quic::{ClientEndpoint, CongestionControl};
+use glassline_trust::Trust;
 
 use super::futures::BoxFuture;
 use super::{Error, Feedback, Settings, Uplink, UplinkFigures};
@@ -36,14 +37,14 @@ pub(super) struct Moq {
 /// Connects and announces `tracks`.
 pub(super) async fn connect(
     address: &Address,
-    trust: &Trust,
+    trust: Trust,
     tracks: &[Track],
     settings: &Settings,
 ) -> Result<Moq, Error> {
     let endpoint = ClientEndpoint::new().map_err(Error::Socket)?;
     let options = Options {
         congestion: CongestionControl::new(settings.algorithm),
-        trust: trust.clone(),
+        trust,
         role: Role::Publisher,
     };
     let session = moq::connect(&endpoint, address, options).await;

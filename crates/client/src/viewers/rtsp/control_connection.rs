@@ -10,7 +10,7 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use url::Url;
 
-use crate::trust::Trust;
+use crate::trust::{Trust, UntrustedCertificate};
 
 /// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]
@@ -57,12 +57,15 @@ impl ControlConnection {
     ) -> io::Result<Self> {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
-        let session = ClientConnection::new(trust.config(), name);
+        let config = trust.over_tcp().map_err(io::Error::other)?;
+        let session = ClientConnection::new(config, name);
         let mut session = session.map_err(io::Error::other)?;
         socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(patience))?;
         while session.is_handshaking() {
-            session.complete_io(&mut socket)?;
+            session
+                .complete_io(&mut socket)
+                .map_err(UntrustedCertificate::told)?;
         }
         socket.set_read_timeout(None)?;
         socket.set_write_timeout(None)?;

@@ -78,7 +78,7 @@ impl Attack<'_> {
         let options = Options {
             wait: Wait::Sweep(Duration::from_millis(20)),
             token: Some(token),
-            trust: Trust::Anybody,
+            trust: Trust::Anyone,
             ..Options::default()
         };
         Ok(Pool::start(options)?)

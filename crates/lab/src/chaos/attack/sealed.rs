@@ -166,7 +166,7 @@ impl HostilePeer {
             mode: ReceiveMode::CountOnly,
         };
         let (mut session, offer) = Session::dial(config, now);
-        let answer = whep::post_offer(url, &offer, Some(&token), Trust::Anybody);
+        let answer = whep::post_offer(url, &offer, Some(&token), Trust::Anyone);
         let answer = answer.map_err(std::io::Error::other)?;
         let accepted = session.set_answer(&answer.sdp, Instant::now());
         accepted.map_err(std::io::Error::other)?;
@@ -208,7 +208,7 @@ impl HostilePeer {
         let _ = self.exchange();
         if let Some(location) = &self.location {
             // A session that is gone needs no farewell.
-            let _ = whep::delete(location, Some(&self.token), Trust::Anybody);
+            let _ = whep::delete(location, Some(&self.token), Trust::Anyone);
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn watch(audience: &Audience, out: &mut impl Write) -> io::Result<()> {
     let is_over = input_ends()?;
     let options = Options {
         token: audience.token.clone(),
-        trust: Trust::Anybody,
+        trust: Trust::Anyone,
         ..Options::default()
     };
     let pool = Pool::start(options)?;

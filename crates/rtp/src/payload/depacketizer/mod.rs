@@ -119,7 +119,10 @@ impl Depacketizer {
         };
         let format = match track.codec {
             Codec::H264 => Format::H264(Box::new(Frames::new(nal_units::Assembly::default(), max))),
-            Codec::H265 => frames(h265::assembly(track)?, max),
+            Codec::H265 if h265::is_numbered(track) => {
+                frames(h265::NumberedAssembly::default(), max)
+            }
+            Codec::H265 => frames(nal_units::Assembly::<h265::H265>::default(), max),
             Codec::Vp8 => frames(vp8::Assembly, max),
             Codec::Vp9 => frames(vp9::Assembly::default(), max),
             Codec::Av1 => frames(av1::Assembly::default(), max),

@@ -35,14 +35,51 @@ fn several_units_of_audio_in_one_packet_get_their_times() {
     );
 }
 
+/// Returns the units of AAC with these format parameters in a payload.
+fn aac(parameters: &str, payload: &[u8]) -> Vec<Vec<u8>> {
+    let track = Track::new(Codec::Aac).with_format_parameters(parameters);
+    let mut depacketizer = Depacketizer::new(&track).expect("known");
+    depacketizer.push(1, 0, true, payload);
+    std::iter::from_fn(|| depacketizer.poll().map(|unit| unit.data)).collect()
+}
+
 #[test]
-fn interleaved_aac_is_refused_packet_by_packet() {
-    let mut depacketizer = Depacketizer::new(&track(Codec::Aac)).expect("known");
-    depacketizer.push(1, 0, true, &[0, 32, 0, 1 << 3 | 1, 0, 1 << 3, 1, 2]);
-    assert_eq!(depacketizer.poll(), None);
-    assert_eq!(depacketizer.counters().unsupported, 1);
-    depacketizer.push(2, 1024, true, &[0, 16, 0, 1 << 3, 9]);
-    assert!(depacketizer.poll().expect("in order").after_loss);
+fn headers_of_aac_without_indices_are_known_by_their_length() {
+    // bluenviron/gortsplib#118: `sizeLength=13` alone, and headers of 13 bits.
+    let told = "mode=AAC-hbr;config=1190;sizeLength=13";
+    assert_eq!(aac(told, &[0, 13, 0, 2 << 3, 7, 8]), [[7, 8]]);
+    // Two sizes of 13 bits: 1 and 2.
+    assert_eq!(
+        aac(told, &[0, 26, 0, 8, 0, 0x80, 6, 7, 8]),
+        [&[6][..], &[7, 8]]
+    );
+    // The same description, and headers of 16 bits.
+    assert_eq!(aac(told, &[0, 16, 0, 2 << 3, 7, 8]), [[7, 8]]);
+    assert_eq!(aac("", &[0, 32, 0, 8, 0, 8, 7, 8]), [[7], [8]]);
+    let named = "sizelength=13;indexlength=0;indexdeltalength=0";
+    assert_eq!(aac(named, &[0, 13, 0, 2 << 3, 7, 8]), [[7, 8]]);
+}
+
+#[test]
+fn indices_of_aac_are_not_looked_at() {
+    let usual = "sizelength=13;indexlength=3;indexdeltalength=3";
+    let counted = [0, 32, 0, 1 << 3 | 1, 0, 1 << 3 | 2, 1, 2];
+    assert_eq!(aac(usual, &counted), [[1], [2]]);
+}
+
+#[test]
+fn units_of_aac_with_a_header_of_files_are_bare() {
+    let adts = |length: u8, second: u8| [0xff, second, 0x50, 0x80, 0, length << 5, 0xfc];
+    let packet = |unit: &[u8]| [&[0, 16, 0, (unit.len() as u8) << 3][..], unit].concat();
+    // Seven bytes of header and one more wrap to zero in three bits, so the length is in both bytes.
+    let mut unit = [&adts(1, 0xf1)[..], &[0x21, 9]].concat();
+    unit[4] = 1;
+    assert_eq!(aac("", &packet(&unit)), [[0x21, 9]]);
+    let mut unit = [&adts(3, 0xf0)[..], &[1, 2, 0x21, 9]].concat();
+    unit[4] = 1;
+    assert_eq!(aac("", &packet(&unit)), [[0x21, 9]], "with a checksum");
+    let other = [&adts(1, 0xf1)[..], &[0x21, 9, 9]].concat();
+    assert_eq!(aac("", &packet(&other)), [other], "of another length");
 }
 
 #[test]

@@ -286,6 +286,40 @@ fn units_with_start_codes_inside_are_known_by_their_types() {
     }
 }
 
+#[test]
+fn fragments_that_no_bit_ends_are_whole_where_the_sender_never_sets_it() {
+    const END: u8 = 0x40;
+    for Slices {
+        codec,
+        sets,
+        keyframe,
+        delta,
+    } in sliced()
+    {
+        let place = if codec == Codec::H264 { 1 } else { 2 };
+        let frames = [[&sets[..], &keyframe[..1]].concat(), delta[..1].to_vec()];
+        let mut sender = Sender::new(codec);
+        let mut units = Vec::new();
+        for timestamp in 0..6 {
+            let frame = &frames[usize::from(timestamp > 0)];
+            for (index, unit) in frame.iter().enumerate() {
+                for (mut packet, is_last) in fragments(codec, unit, 1) {
+                    packet[place] &= !END;
+                    let marker = is_last && index + 1 == frame.len();
+                    units.extend(sender.send(timestamp, marker, &packet));
+                }
+            }
+        }
+        // The last frame ends where the next one begins.
+        assert_eq!(units.len(), 5, "{codec}");
+        for (unit, at) in units.iter().zip(0..) {
+            assert_eq!((unit.timestamp, unit.is_keyframe()), (at, at == 0));
+            assert_eq!(unit.data, annexb(&frames[usize::from(at > 0)]), "{codec}");
+        }
+        assert_eq!(sender.depacketizer.counters().malformed, 0);
+    }
+}
+
 /// Splits a NAL unit into fragments of `size` bytes, with a marker on the last.
 fn fragments(codec: Codec, unit: &[u8], size: usize) -> Vec<(Vec<u8>, bool)> {
     let header = if codec == Codec::H264 { 1 } else { 2 };

@@ -322,7 +322,6 @@ fn modes_that_are_not_read_are_refused_by_name() {
             "sizelength=13;indexlength=3;ctsdeltalength=16",
             "ctsdeltalength=16",
         ),
-        (Codec::H265, "sprop-max-don-diff=2", "sprop-max-don-diff=2"),
         (Codec::Vorbis, "", "Vorbis"),
     ] {
         let text = refused(codec, parameters);

@@ -98,7 +98,7 @@ impl SourceReceiver {
         let Some(pipeline) = self.pipelines.get_mut(track.get()) else {
             return false;
         };
-        if control || is_control(bytes, pipeline) {
+        if is_control(control, bytes, pipeline) {
             for packet in rtcp::parse(bytes).flatten() {
                 if let rtcp::Packet::SenderReport(report) = packet {
                     let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
@@ -128,12 +128,18 @@ impl SourceReceiver {
     }
 }
 
-/// Returns whether `bytes` is RTCP between RTP packets (RFC 5761 §4), as some cameras send it.
-fn is_control(bytes: &[u8], pipeline: &TrackPipeline) -> bool {
+/// Returns whether `bytes` is RTCP (RFC 5761 §4). Some cameras send RTCP between RTP packets, or RTP
+/// where RTCP belongs (`control`): the types in the packets tell.
+fn is_control(control: bool, bytes: &[u8], pipeline: &TrackPipeline) -> bool {
     const CONTROL_TYPES: std::ops::RangeInclusive<u8> = 192..=223;
-    bytes
-        .get(1)
-        .is_some_and(|kind| CONTROL_TYPES.contains(kind) && !pipeline.describes(kind & 0x7f))
+    let Some(kind) = bytes.get(1) else {
+        return control;
+    };
+    let is_described = pipeline.describes(kind & 0x7f);
+    match CONTROL_TYPES.contains(kind) {
+        true => control || !is_described,
+        false => control && !is_described,
+    }
 }
 
 #[cfg(test)]

@@ -47,10 +47,19 @@ impl Source {
     }
 
     fn take(&mut self, bytes: &[u8]) -> bool {
+        self.take_on(false, bytes)
+    }
+
+    /// Takes bytes where RTCP belongs.
+    fn take_control(&mut self, bytes: &[u8]) -> bool {
+        self.take_on(true, bytes)
+    }
+
+    fn take_on(&mut self, control: bool, bytes: &[u8]) -> bool {
         let (packets, reports) = (&mut self.packets, &mut self.reports);
         self.receiver.take(
             TrackIndex(0),
-            false,
+            control,
             bytes,
             self.now,
             |_, item| match item {
@@ -133,6 +142,47 @@ fn a_new_source_by_udp_may_overtake_itself_and_the_last_packets_of_the_old() {
     source.send(9, 7, 96, b'!');
     source.send(2, 503, 96, b'D');
     assert_eq!(source.received(), "abc-ABCD");
+}
+
+#[test]
+fn numbers_that_begin_again_within_a_connection_are_those_of_a_new_source() {
+    // bluenviron/gortsplib#750: the numbers begin again, and the SSRC stays.
+    let mut source = Source::new();
+    for _ in 0..3 {
+        for (at, payload) in (0..26).zip(b'a'..) {
+            source.send(1, at, 96, payload);
+        }
+    }
+    let alphabet = "abcdefghijklmnopqrstuvwxyz";
+    assert_eq!(source.received(), [alphabet; 3].join("-"));
+    // What a relay passes on late is none, nor is a packet that comes twice.
+    let mut source = Source::new();
+    for number in [10, 11, 13, 12, 14, 14, 15] {
+        source.send(1, number, 96, b'x');
+    }
+    assert_eq!(source.received(), "xx-xxx");
+}
+
+#[test]
+fn media_where_reports_belong_is_media() {
+    let mut source = Source::new();
+    let header = |sequence, payload_type| Header {
+        marker: true,
+        payload_type,
+        sequence,
+        timestamp: 7,
+        ssrc: Ssrc(1),
+    };
+    for (sequence, payload_type) in [(1, 96), (2, 97), (2, 96)] {
+        let mut bytes = vec![0; HEADER_BYTES];
+        write_header(&mut bytes, &header(sequence, payload_type), &[]);
+        bytes.push(b'a');
+        let is_media = source.take_control(&bytes);
+        assert_eq!(is_media, payload_type == 96, "{sequence}");
+    }
+    assert_eq!(source.received(), "aa");
+    let report = [0x80, 201, 0, 1, 0, 0, 0, 7];
+    assert!(!source.take_control(&report) && !source.take_control(&[]));
 }
 
 #[test]

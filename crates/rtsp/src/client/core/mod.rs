@@ -16,7 +16,7 @@ use crate::range::Range;
 use crate::rtp_info;
 use crate::sdp::{Description, Presentation};
 use crate::session::Session;
-use crate::transport::{Delivery, Lower, Transport};
+use crate::transport::{Delivery, Lower, Profile, Transport};
 pub(super) use keep_alive::KeepAlives;
 pub use keep_alive::RefusedKeepAlive;
 
@@ -60,6 +60,9 @@ pub(super) struct Core {
 pub(super) struct RequestedTrack {
     pub(super) track: TrackIndex,
     pub(super) transport: RequestedTransport,
+    /// The channels that the client asked for.
+    pub(super) asked: (u8, u8),
+    /// The channels that the server answered; before, those asked for.
     pub(super) channels: (u8, u8),
 }
 
@@ -130,7 +133,7 @@ impl Core {
         let Some(wanted) = self.wanted.get(index).copied() else {
             return match self.announcement {
                 Some(_) => self.record(now),
-                None => self.play(now),
+                None => self.play(now, Some(self.range_to_play())),
             };
         };
         self.state = State::SettingUp(index);
@@ -151,21 +154,27 @@ impl Core {
         });
     }
 
-    fn play(&mut self, now: Instant) {
+    fn play(&mut self, now: Instant, range: Option<Range>) {
         if self.wanted.is_empty() {
             return self.close(Closed::NothingToPlay);
         }
         self.state = State::Starting;
         let url = self.control.clone();
-        // A range from zero makes gst-rtsp-server rewind the stream for all of its viewers.
-        let range = if self.is_live {
+        self.send(now, Method::Play, &url, |request| {
+            if let Some(range) = range {
+                request.headers.push("Range", &range.to_string());
+            }
+        });
+    }
+
+    /// Returns the range that is asked for first. A range from zero makes gst-rtsp-server rewind the
+    /// stream for all of its viewers.
+    const fn range_to_play(&self) -> Range {
+        if self.is_live {
             Range::LIVE
         } else {
             Range::ALL
-        };
-        self.send(now, Method::Play, &url, |request| {
-            request.headers.push("Range", &range.to_string());
-        });
+        }
     }
 
     /// Returns the channels of an interleaved track, for RTP and for RTCP.
@@ -178,15 +187,20 @@ impl Core {
     }
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
+    ///
+    /// Some cameras answer other channels than they then use: a channel that no response named belongs
+    /// to the track that it was asked for.
     pub(super) fn owner_of(&self, channel: u8) -> Option<(TrackIndex, bool)> {
-        let interleaved =
-            |wanted: &&RequestedTrack| wanted.transport == RequestedTransport::Interleaved;
-        let mut wanted = self.wanted.iter().filter(interleaved);
-        wanted.find_map(|wanted| {
-            let (rtp, rtcp) = wanted.channels;
-            let control = channel == rtcp;
-            (channel == rtp || control).then_some((wanted.track, control && rtp != rtcp))
-        })
+        let owner = |channels: fn(&RequestedTrack) -> (u8, u8)| {
+            let mut wanted = self.wanted.iter();
+            wanted.find_map(|it| {
+                let (rtp, rtcp) = channels(it);
+                let is_own = it.transport == RequestedTransport::Interleaved
+                    && (channel == rtp || channel == rtcp);
+                is_own.then_some((it.track, channel == rtcp && rtp != rtcp))
+            })
+        };
+        owner(|it| it.channels).or_else(|| owner(|it| it.asked))
     }
 
     pub(super) fn handle_message(&mut self, now: Instant, message: Message) {
@@ -239,6 +253,13 @@ impl Core {
         } else if status.is_redirect() {
             let location = redirection::target(&answered.request, response, &self.url);
             Err(Closed::Redirected { location })
+        } else if self.state == State::Starting
+            && status == Status::INVALID_RANGE
+            && answered.request.headers.get("Range").is_some()
+        {
+            // What the server plays without a range is what it has.
+            self.play(now, None);
+            Ok(())
         } else {
             self.proceed(now, &method, response)
         };
@@ -432,14 +453,11 @@ fn answered_transport(wanted: &RequestedTrack, response: &Response) -> Result<Tr
     {
         answer.lower = Lower::Tcp;
     }
+    // The packets of AVPF are those of AVP. The ports of the client are the client's to say.
     let other = |answer: &Transport| {
         answer.lower != asked.lower
-            || answer.profile != asked.profile
+            || !matches!(answer.profile, Profile::Avp | Profile::Avpf)
             || answer.delivery == Some(Delivery::Multicast)
-            || (asked.lower == Lower::Udp
-                && answer
-                    .client_port
-                    .is_some_and(|ports| Some(ports) != asked.client_port))
     };
     match answer {
         Some(answer) if !other(&answer) => Ok(answer),

@@ -118,3 +118,55 @@ fn interleaving_means_tcp_where_the_word_is_missing() {
         assert_eq!(line.frames, [(0, false, vec![9])], "{transport}");
     }
 }
+
+#[test]
+fn ports_of_the_client_and_immediate_feedback_are_the_servers_to_write_as_it_likes() {
+    for transport in [
+        "RTP/AVP;unicast;client_port=0-0;server_port=6970-6971",
+        "RTP/AVP/UDP;unicast;client_port=7000-7001",
+        "RTP/AVPF;unicast;client_port=5000-5001",
+    ] {
+        let mut line = Line::open(URL);
+        line.describe();
+        let udp = RequestedTransport::Udp {
+            ports: (5000, 5001),
+        };
+        line.client.set_up(line.now, &[(TrackIndex(0), udp)]);
+        let head = format!("200 OK\r\nTransport: {transport}\r\nSession: 1");
+        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), &head, "");
+        assert_eq!(line.request().method, Method::Play, "{transport}");
+    }
+}
+
+#[test]
+fn frames_on_channels_that_were_asked_for_belong_to_their_tracks() {
+    let mut line = Line::open(URL);
+    line.describe();
+    let tracks = [0, 1].map(|track| (TrackIndex(track), RequestedTransport::Interleaved));
+    line.client.set_up(line.now, &tracks);
+    // The camera answers the same channels for both tracks, and sends on those it was asked for.
+    let head = "200 OK\r\nTransport: RTP/AVP/TCP;unicast;interleaved=0-1\r\nSession: s";
+    for index in 0..2 {
+        line.exchange(&Method::Setup, &format!("{URL}/stream={index}"), head, "");
+    }
+    line.feed(&[b'$', 0, 0, 1, 7, b'$', 2, 0, 1, 8, b'$', 3, 0, 1, 9]);
+    assert_eq!(
+        line.frames,
+        [(0, false, vec![7]), (1, false, vec![8]), (1, true, vec![9])]
+    );
+    assert_eq!(line.client.stray_frames(), 0);
+}
+
+#[test]
+fn a_range_that_is_refused_is_left_out() {
+    let mut line = Line::open(URL);
+    line.describe();
+    let tracks = [(TrackIndex(0), RequestedTransport::Interleaved)];
+    line.client.set_up(line.now, &tracks);
+    line.exchange(&Method::Setup, &format!("{URL}/stream=0"), "200 OK", "");
+    let play = line.exchange(&Method::Play, &format!("{URL}/"), "457 Invalid Range", "");
+    assert!(play.headers.get("Range").is_some());
+    let again = line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(again.headers.get("Range"), None);
+    assert!(matches!(line.events.last(), Some(Event::Playing { .. })));
+}

@@ -165,3 +165,14 @@ fn a_second_announcement_takes_the_place_of_the_first() {
     let status = line.set_up(&format!("{NEW}/stream=1"), transport).status.0;
     assert_eq!(status, 200);
 }
+
+#[test]
+fn tracks_of_a_publisher_are_below_the_url_of_the_announcement() {
+    let mut line = Line::open();
+    let own = "a=tool:libavformat LIBAVFORMAT_VERSION\r\na=control:rtsp://192.0.2.9/own/\r\n";
+    let body = FFMPEG.replace("a=tool:libavformat LIBAVFORMAT_VERSION\r\n", own);
+    assert_eq!(announce(&mut line, &body), 200);
+    let transport = "RTP/AVP/TCP;unicast;interleaved=0-1;mode=record";
+    let response = line.set_up(&format!("{NEW}/streamid=0"), transport);
+    assert_eq!(response.status.0, 200);
+}

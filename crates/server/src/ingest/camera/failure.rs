@@ -157,6 +157,12 @@ fn but(stranger: Option<Stranger>) -> String {
             "; datagrams of {from} were not taken, because they have another payload type or SSRC than \
              the camera said"
         ),
+        Some(Stranger::Misdirected {
+            answered: (media, control),
+        }) => format!(
+            "; the camera answered SETUP that it sends to the ports {media} and {control}, which are not \
+             those that it was asked for: use transport=tcp"
+        ),
         Some(Stranger::Second { from, first }) => {
             format!("; datagrams of {from} were not taken, because the stream came from {first}")
         }

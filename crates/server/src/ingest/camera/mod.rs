@@ -11,7 +11,7 @@
 mod connection;
 mod failure;
 mod limits;
-mod line;
+mod transport;
 mod on_demand;
 mod ports;
 mod receiver;
@@ -31,7 +31,7 @@ use super::{RtspSource, UdpPorts};
 use crate::runtime::{Heartbeat, Part, Supervisor};
 pub(crate) use connection::{CameraConnection, Purpose};
 pub(crate) use failure::Failure;
-use line::Line;
+use transport::CameraTransport;
 use on_demand::OnDemand;
 use session::Assignment;
 
@@ -83,21 +83,21 @@ pub(super) fn run(
             stream: &stream,
             udp_ports,
         };
-        let mut line = None;
+        let mut transport = None;
         tokio::select! {
-            never = pull_while_needed(assignment, &mut line, &supervisor) => never,
+            never = pull_while_needed(assignment, &mut transport, &supervisor) => never,
             // A dropped sender means that the server ends.
             _ = stopped.wait_for(|stop| *stop) => {}
         }
-        part(&mut line, &supervisor).await;
+        part(&mut transport, &supervisor).await;
     }
 }
 
-/// Connects to a camera again and again, whenever its stream is needed. `line` is the connection that the
-/// camera has not been told the end of.
+/// Connects to a camera again and again, whenever its stream is needed. `transport` is that of a session
+/// that the camera has not been told the end of.
 async fn pull_while_needed(
     assignment: Assignment<'_>,
-    line: &mut Option<Line>,
+    transport: &mut Option<CameraTransport>,
     supervisor: &Arc<Supervisor>,
 ) -> ! {
     let Assignment { camera, stream, .. } = assignment;
@@ -111,7 +111,7 @@ async fn pull_while_needed(
         let mut live_since = None;
         let pulling = async {
             tokio::time::sleep_until(next_attempt.into()).await;
-            session::pull(assignment, line, &on_demand, &mut live_since).await
+            session::pull(assignment, transport, &on_demand, &mut live_since).await
         };
         // A camera whose data makes the server panic is down, like one that is broken.
         let pulling = async {
@@ -124,7 +124,7 @@ async fn pull_while_needed(
         let (detail, is_lasting) = match pulled {
             Ok(SessionEnd::Unneeded) => {
                 tracing::info!(stream = %stream.name(), %camera, "nobody watches: camera left");
-                part(line, supervisor).await;
+                part(transport, supervisor).await;
                 backoff.reset();
                 continue;
             }
@@ -147,16 +147,16 @@ async fn pull_while_needed(
             backoff.pause()
         };
         next_attempt = Instant::now() + pause;
-        part(line, supervisor).await;
+        part(transport, supervisor).await;
     }
 }
 
 /// Tells the camera goodbye, if it is connected. May be dropped, and begun anew.
-async fn part(line: &mut Option<Line>, supervisor: &Supervisor) {
-    if let Some(leaving) = line {
+async fn part(transport: &mut Option<CameraTransport>, supervisor: &Supervisor) {
+    if let Some(leaving) = transport {
         // What the camera sends meanwhile is read like everything else of it.
         let _ = supervisor.catch_task(Part::Source, leaving.leave()).await;
-        *line = None;
+        *transport = None;
     }
 }
 

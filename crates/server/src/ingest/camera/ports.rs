@@ -47,6 +47,8 @@ struct TrackPorts {
     senders: Option<Senders>,
     /// The camera's ports, as far as it names them.
     server: Option<(u16, u16)>,
+    /// Ports of ours that the camera answered and that it was not asked for.
+    misnamed: Option<(u16, u16)>,
 }
 
 /// Where a datagram arrived.
@@ -87,6 +89,7 @@ impl Ports {
             control: into_tokio(control)?,
             senders: None,
             server: None,
+            misnamed: None,
         });
         Ok(numbers)
     }
@@ -108,8 +111,13 @@ impl Ports {
         let payload_types = std::mem::take(&mut ports.payload_types);
         let senders = Senders::new(camera, named, transport.ssrc, payload_types);
         ports.senders = Some(senders);
-        ports.server = transport.server_port;
-        let Some((media, control)) = transport.server_port else {
+        let own = ports.media.local_addr().map(|it| it.port());
+        let answered = transport.client_port;
+        ports.misnamed = answered.filter(|(media, _)| own.is_ok_and(|own| own != *media));
+        // Zero is no port: some cameras send from any.
+        let named_ports = transport.server_port;
+        ports.server = named_ports.filter(|(media, control)| *media > 0 && *control > 0);
+        let Some((media, control)) = ports.server else {
             return;
         };
         // An empty RTP packet and an empty receiver report. Losing them does no harm where nothing
@@ -173,10 +181,16 @@ impl Ports {
         }
     }
 
-    /// Returns the latest sender of media that was not taken.
+    /// Returns the latest sender of media that was not taken, or the ports that media is sent to in place
+    /// of ours.
     pub(super) fn stranger(&self) -> Option<Stranger> {
         let senders = self.tracks.iter().filter_map(|it| it.senders.as_ref());
-        senders.filter_map(Senders::stranger).next()
+        let misnamed = self.tracks.iter().filter_map(|it| it.misnamed);
+        let misnamed = misnamed.map(|answered| Stranger::Misdirected { answered });
+        senders
+            .filter_map(Senders::stranger)
+            .chain(misnamed)
+            .next()
     }
 }
 
@@ -304,6 +318,35 @@ mod tests {
             });
             assert_eq!(opened, [(12, 0, numbers.0), (8, 201, numbers.1)]);
         }
+    }
+
+    /// A camera that named its port as zero got no report, and ended the session.
+    #[tokio::test]
+    async fn a_camera_whose_ports_are_zero_gets_reports_where_its_media_comes_from() {
+        let track = TrackIndex(0);
+        let mut ports = Ports::default();
+        let (port, _) = ports.bind(track, LOCAL, vec![96]).expect("a pair");
+        let transport = Transport {
+            server_port: Some((0, 0)),
+            ..Transport::udp((7_000, 7_001))
+        };
+        ports.expect(track, LOCAL, &transport);
+        let misdirected = Stranger::Misdirected {
+            answered: (7_000, 7_001),
+        };
+        assert_eq!(ports.stranger(), Some(misdirected));
+        let [media, control] = any_pair(LOCAL).expect("a pair");
+        let deadline = Some(Duration::from_secs(20));
+        control.set_read_timeout(deadline).expect("a deadline");
+        let packet = [&[0x80, 96][..], &[0; 10]].concat();
+        media.send_to(&packet, (LOCAL, port)).expect("loopback");
+        ports.receive().await;
+        let own = &ports.tracks[0].control;
+        own.writable().await.expect("a socket");
+        ports.report(track, &[0x80, 201, 0, 1, 0, 0, 0, 9]);
+        let mut buffer = [0; 64];
+        let (count, _) = control.recv_from(&mut buffer).expect("a report");
+        assert_eq!((count, buffer[1]), (8, 201));
     }
 
     #[tokio::test]

@@ -30,6 +30,8 @@ pub(crate) enum Stranger {
     Unnamed { from: IpAddr, named: IpAddr },
     /// The datagrams are none of the track.
     OtherFormat { from: IpAddr },
+    /// The camera answered that it sends to other ports than it was asked to.
+    Misdirected { answered: (u16, u16) },
     /// The track has a sender.
     Second { from: SocketAddr, first: SocketAddr },
 }

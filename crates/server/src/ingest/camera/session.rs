@@ -20,7 +20,7 @@ use glassline_rtsp::sdp::Description;
 use super::SessionEnd;
 use super::failure::Failure;
 use super::limits::{KEYFRAME, REPORTS};
-use super::line::Line;
+use super::transport::CameraTransport;
 use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
@@ -40,24 +40,25 @@ pub(super) struct Assignment<'a> {
 }
 
 /// Connects to the camera and publishes what it sends until something fails, or nobody needs the stream
-/// any more. `line` then holds the connection, also if this is dropped. `live_since` is set to the time
-/// of the first unit that was published.
+/// any more. `transport` then holds the connection, also if this is dropped. `live_since` is set to the
+/// time of the first unit that was published.
 pub(super) async fn pull(
     assignment: Assignment<'_>,
-    line: &mut Option<Line>,
+    transport: &mut Option<CameraTransport>,
     on_demand: &OnDemand<'_>,
     live_since: &mut Option<Instant>,
 ) -> SessionEnd {
     let camera = assignment.camera;
     let range = camera.udp_ports.or(assignment.udp_ports);
-    let line = match Line::open(camera, Ports::new(range, camera.reach)).await {
-        Ok(opened) => line.insert(opened),
+    let opening = CameraTransport::open(camera, Ports::new(range, camera.reach));
+    let transport = match opening.await {
+        Ok(opened) => transport.insert(opened),
         Err(failure) => return SessionEnd::Failed(failure),
     };
     let session = CameraSession {
         camera,
         stream: assignment.stream,
-        line,
+        transport,
         receiver: None,
         playing_since: None,
     };
@@ -68,7 +69,7 @@ pub(super) async fn pull(
 struct CameraSession<'a> {
     camera: &'a RtspSource,
     stream: &'a Arc<Stream>,
-    line: &'a mut Line,
+    transport: &'a mut CameraTransport,
     /// The tracks that are used; `None` before the camera has described them.
     receiver: Option<Receiver<'a>>,
     /// When the camera granted PLAY.
@@ -86,8 +87,8 @@ impl CameraSession<'_> {
         loop {
             tokio::select! {
                 turned = self.turn(&mut buffer, live_since) => if let Err(failure) = turned {
-                    let failure = self.line.connection.explained(failure);
-                    return SessionEnd::Failed(self.line.connection.located(failure));
+                    let failure = self.transport.connection.explained(failure);
+                    return SessionEnd::Failed(self.transport.connection.located(failure));
                 },
                 () = &mut unneeded => {
                     match self.receiver.take() {
@@ -106,7 +107,7 @@ impl CameraSession<'_> {
         buffer: &mut [u8],
         live_since: &mut Option<Instant>,
     ) -> Result<(), Failure> {
-        self.line.connection.send().await?;
+        self.transport.connection.send().await?;
         let deadline = self.deadline();
         let wake = async {
             match deadline {
@@ -114,9 +115,9 @@ impl CameraSession<'_> {
                 None => std::future::pending().await,
             }
         };
-        let Line {
+        let CameraTransport {
             connection, ports, ..
-        } = &mut *self.line;
+        } = &mut *self.transport;
         tokio::select! {
             read = connection.read(buffer) => match read? {
                 0 => connection.client.handle_end(),
@@ -131,12 +132,12 @@ impl CameraSession<'_> {
             () = wake => {}
         }
         let now = Instant::now();
-        self.line.connection.client.handle_timeout(now);
-        while let Some(event) = self.line.connection.client.poll_event() {
+        self.transport.connection.client.handle_timeout(now);
+        while let Some(event) = self.transport.connection.client.poll_event() {
             if let Event::Closed(Closed::Redirected { location }) = event {
                 self.receiver = None;
                 self.playing_since = None;
-                return self.line.follow(self.camera, &location).await;
+                return self.transport.follow(self.camera, &location).await;
             }
             self.on_event(event, now)?;
         }
@@ -144,7 +145,7 @@ impl CameraSession<'_> {
     }
 
     fn take_bytes(&mut self, bytes: &[u8]) {
-        let (client, receiver) = (&mut self.line.connection.client, &mut self.receiver);
+        let (client, receiver) = (&mut self.transport.connection.client, &mut self.receiver);
         let now = Instant::now();
         client.handle_data(now, bytes, |frame| {
             if let Some(receiver) = receiver {
@@ -154,11 +155,11 @@ impl CameraSession<'_> {
     }
 
     fn on_event(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
-        let Line {
+        let CameraTransport {
             connection,
             ports,
             goodbyes,
-        } = &mut *self.line;
+        } = &mut *self.transport;
         match event {
             Event::Described(description) => self.set_up(&description, now)?,
             Event::SetUp { track, transport } => ports.expect(track, connection.peer, &transport),
@@ -204,8 +205,8 @@ impl CameraSession<'_> {
                 Transport::Udp => {
                     let formats = &description.tracks[*track].formats;
                     let types = formats.iter().map(|it| it.payload_type).collect();
-                    let local = self.line.connection.local;
-                    let ports = self.line.ports.bind(*track, local, types);
+                    let local = self.transport.connection.local;
+                    let ports = self.transport.ports.bind(*track, local, types);
                     RequestedTransport::Udp {
                         ports: ports.map_err(Failure::Ports)?,
                     }
@@ -230,7 +231,7 @@ impl CameraSession<'_> {
             receiver.expect_payload_types(track, media.payload_types());
         }
         self.receiver = Some(receiver);
-        self.line.connection.client.set_up(now, &wanted);
+        self.transport.connection.client.set_up(now, &wanted);
         Ok(())
     }
 
@@ -241,7 +242,7 @@ impl CameraSession<'_> {
             .filter(|_| self.playing_since.is_some())
             .map(|it| it.last_received + self.camera.timeout);
         let overdue = receiver.and_then(Receiver::deadline);
-        [self.line.connection.client.poll_timeout(), silent, overdue]
+        [self.transport.connection.client.poll_timeout(), silent, overdue]
             .into_iter()
             .flatten()
             .min()
@@ -257,11 +258,11 @@ impl CameraSession<'_> {
             return Ok(());
         };
         for (track, packet) in receiver.poll_feedback(now, rand::random_range(0.5..1.5)) {
-            self.line.report(track, &packet);
+            self.transport.report(track, &packet);
         }
         let timeout = self.camera.timeout;
         if now.saturating_duration_since(receiver.last_received) >= timeout {
-            let stranger = self.line.ports.stranger();
+            let stranger = self.transport.ports.stranger();
             return Err(Failure::Silent { timeout, stranger });
         }
         if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {

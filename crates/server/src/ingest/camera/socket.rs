@@ -2,11 +2,9 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use glassline_quic::{Trust, TrustError, UntrustedCertificate};
-use rustls::ClientConfig;
+use glassline_trust::{Trust, UntrustedCertificate};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -34,7 +32,7 @@ impl CameraSocket {
                 "'{host}' is no name that a certificate can have: use the camera's name or IP address"
             ))
         })?;
-        let config = config(trust).map_err(|error| {
+        let config = trust.over_tcp().map_err(|error| {
             Failure::Tls(format!(
                 "no certificate of a camera can be checked: {error}; or add sha256=… to the source to \
                  pin the camera's certificate"
@@ -43,43 +41,25 @@ impl CameraSocket {
         let stream = TlsConnector::from(config).connect(name, socket).await;
         match stream {
             Ok(stream) => Ok(Self::Tls(Box::new(stream))),
-            Err(error) => Err(refusal(&error, trust)),
+            Err(error) => Err(refusal(&error, *trust)),
         }
     }
 }
 
 /// Returns why a handshake failed.
-fn refusal(error: &io::Error, trust: &Trust) -> Failure {
-    let Some(UntrustedCertificate {
-        fingerprint,
-        reason,
-    }) = UntrustedCertificate::of(error)
-    else {
+fn refusal(error: &io::Error, trust: Trust) -> Failure {
+    let Some(untrusted) = UntrustedCertificate::of(error) else {
         return Failure::Handshake(error.to_string());
     };
+    let (sentence, fingerprint) = (untrusted.sentence("camera"), untrusted.fingerprint);
     Failure::Tls(match trust {
         Trust::Pinned(_) => format!(
-            "the camera's certificate is not the pinned one: its SHA-256 is {fingerprint}; if the camera \
-             has a new certificate, set sha256={fingerprint} at the source"
+            "{sentence}; if the camera has a new certificate, set sha256={fingerprint} at the source"
         ),
         _ => format!(
-            "the camera's certificate is not trusted ({reason}): its SHA-256 is {fingerprint}; if the \
-             camera's own page shows the same, add sha256={fingerprint} to the source"
+            "{sentence}; if the camera's own page shows the same, add sha256={fingerprint} to the source"
         ),
     })
-}
-
-/// Returns the TLS configuration; that of the system's authorities is made once.
-fn config(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
-    static SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    if *trust != Trust::System {
-        return trust.over_tcp().map(Arc::new);
-    }
-    if let Some(config) = SYSTEM.get() {
-        return Ok(Arc::clone(config));
-    }
-    let config = trust.over_tcp()?;
-    Ok(Arc::clone(SYSTEM.get_or_init(|| Arc::new(config))))
 }
 
 impl AsyncRead for CameraSocket {

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_quic::Trust;
+use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 

@@ -1,4 +1,4 @@
-use glassline_quic::{Fingerprint, Trust};
+use glassline_trust::{Fingerprint, Trust};
 
 use super::*;
 

@@ -357,7 +357,7 @@ async fn a_camera_within_tls_plays_when_its_certificate_is_pinned_or_any_may_be(
     assert_eq!(
         reason,
         format!(
-            "the camera's certificate is not the pinned one: its SHA-256 is {pin}; if the camera has a new \
+            "the camera's certificate is not trusted (it is not the pinned one): its SHA-256 is {pin}; if the camera has a new \
              certificate, set sha256={pin} at the source"
         )
     );

@@ -1,9 +1,19 @@
-//! Which server certificates a client accepts.
+//! Which certificates of servers our clients accept: one rule, and one sentence for a refusal, for QUIC,
+//! HTTPS, TURN and `rtsps://` alike.
+//!
+//! ```text
+//! Trust ─► verifier ─┬► within_quic ─► TLS 1.3 with ALPN
+//!                    └► over_tcp ────► TLS 1.2 or 1.3
+//! a refused certificate ─► UntrustedCertificate: the reason, and the SHA-256 to pin it by
+//! ```
+//!
+//! This crate opens no connection.
 
+mod fingerprint;
 mod untrusted_certificate;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,49 +22,54 @@ use rustls::crypto::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 
-use crate::{Fingerprint, IdentityError};
+pub use fingerprint::{Fingerprint, FingerprintError};
 use untrusted_certificate::NamingVerifier;
 pub use untrusted_certificate::UntrustedCertificate;
 
-/// Files in which systems keep the certificates of authorities, the most common first.
-const BUNDLES: [&str; 5] = [
+/// Files in which systems keep the certificates of authorities, the most common first: Debian and
+/// Alpine, Fedora, SUSE, BSD and macOS.
+const BUNDLES: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
+    "/usr/local/etc/ssl/cert.pem",
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
 
-/// Which server certificates a client accepts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which certificates of servers a client accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Trust {
     /// Certificates of the system's authorities: those of `SSL_CERT_FILE`, or of the system's
     /// bundle.
     #[default]
     System,
-    /// Certificates of the authorities in a PEM file.
-    Authorities(PathBuf),
+    /// Certificates of the authorities in a PEM file, whose path lives as long as the process, as that
+    /// of a command line does.
+    Authorities(&'static Path),
     /// Exactly the certificate with this fingerprint, whatever its name.
     Pinned(Fingerprint),
-    /// Any certificate. Only for tests: an attacker on the path can read and change everything.
+    /// Any certificate. Only for tests: an attacker on the path can read and change everything,
+    /// passwords included.
     Anyone,
 }
 
 impl Trust {
-    /// Returns the TLS configuration of a client that supports `protocols`, the preferred one
-    /// first.
-    pub(crate) fn client(
-        &self,
-        provider: Arc<CryptoProvider>,
-        protocols: Vec<Vec<u8>>,
-    ) -> Result<rustls::ClientConfig, TrustError> {
+    /// Returns the TLS configuration of a client of QUIC that supports `protocols`, the preferred one
+    /// first. A certificate that is refused makes an error which [`UntrustedCertificate::in_tls`] reads.
+    ///
+    /// # Errors
+    /// Returns [`TrustError`] if no certificate can be accepted.
+    pub fn within_quic(self, protocols: Vec<Vec<u8>>) -> Result<ClientConfig, TrustError> {
+        let provider = provider();
         let verifier = self.verifier(&provider)?;
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(IdentityError::Tls)?
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
@@ -62,36 +77,79 @@ impl Trust {
         Ok(config)
     }
 
-    /// Returns the TLS configuration of a client over TCP, with TLS 1.2 or 1.3. A certificate that is
-    /// refused makes an error which [`UntrustedCertificate::of`] reads.
+    /// Returns the TLS configuration of a client over TCP, with TLS 1.2 or 1.3. There is one for each
+    /// of the usual trusts, so that sessions are resumed. A certificate that is refused makes an error
+    /// which [`UntrustedCertificate::of`] reads.
     ///
     /// # Errors
     /// Returns [`TrustError`] if no certificate can be accepted.
-    pub fn over_tcp(&self) -> Result<rustls::ClientConfig, TrustError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let inner = self.verifier(&provider)?;
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(IdentityError::Tls)?
+    pub fn over_tcp(self) -> Result<Arc<ClientConfig>, TrustError> {
+        static SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+        static ANYONE: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+        let kept = match self {
+            Self::System => &SYSTEM,
+            Self::Anyone => &ANYONE,
+            Self::Authorities(_) | Self::Pinned(_) => return self.new_over_tcp(),
+        };
+        if let Some(config) = kept.get() {
+            return Ok(Arc::clone(config));
+        }
+        let config = self.new_over_tcp()?;
+        Ok(Arc::clone(kept.get_or_init(|| config)))
+    }
+
+    fn new_over_tcp(self) -> Result<Arc<ClientConfig>, TrustError> {
+        let provider = provider();
+        let verifier = self.verifier(&provider)?;
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(NamingVerifier { inner }))
+            .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
-        Ok(config)
+        Ok(Arc::new(config))
+    }
+
+    /// Returns why a client refuses a certificate for `name` at `now`; `None` if it is accepted.
+    ///
+    /// `chain`: certificates in DER, the server's own first.
+    ///
+    /// # Errors
+    /// Returns [`TrustError`] if no certificate can be accepted.
+    pub fn judge(
+        self,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<Option<rustls::Error>, TrustError> {
+        let Some((own, others)) = chain.split_first() else {
+            return Ok(Some(rustls::Error::NoCertificatesPresented));
+        };
+        let verifier = self.bare_verifier(&provider())?;
+        let verified = verifier.verify_server_cert(own, others, name, &[], now);
+        Ok(verified.err())
     }
 
     fn verifier(
-        &self,
+        self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, TrustError> {
+        let inner = self.bare_verifier(provider)?;
+        Ok(Arc::new(NamingVerifier { inner }))
+    }
+
+    fn bare_verifier(
+        self,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, TrustError> {
         let by_authorities = |roots: RootCertStore| {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
                 .build()
-                .map_err(|error| IdentityError::Tls(rustls::Error::General(error.to_string())))
+                .map_err(|error| rustls::Error::General(error.to_string()))
         };
         let pin = match self {
             Self::System => return Ok(by_authorities(system()?)?),
             Self::Authorities(file) => return Ok(by_authorities(authorities(file)?)?),
-            Self::Pinned(pin) => Some(*pin),
+            Self::Pinned(pin) => Some(pin),
             Self::Anyone => None,
         };
         Ok(Arc::new(PinVerifier {
@@ -101,8 +159,16 @@ impl Trust {
     }
 }
 
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
 fn system() -> Result<RootCertStore, TrustError> {
-    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    system_of(std::env::var_os("SSL_CERT_FILE").map(PathBuf::from))
+}
+
+/// Returns the authorities of the `named` bundle, or of the first one that the system has.
+fn system_of(named: Option<PathBuf>) -> Result<RootCertStore, TrustError> {
     let found = named.or_else(|| {
         let usual = BUNDLES.into_iter().map(PathBuf::from);
         usual.into_iter().find(|bundle| bundle.is_file())
@@ -173,7 +239,7 @@ impl ServerCertVerifier for PinVerifier {
     }
 }
 
-/// Why a client can accept no certificate. The user can mend it.
+/// The reason why a client can accept no certificate. The user can mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -192,6 +258,9 @@ pub enum TrustError {
         reason: String,
     },
     /// TLS rejects the configuration.
-    #[error(transparent)]
-    Tls(#[from] IdentityError),
+    #[error("TLS rejects the trust in certificates: {0}")]
+    Tls(#[from] rustls::Error),
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use crate::ingest::RtspSource;
 /// The connection and the ports of a session with a camera. A session that is dropped leaves them, so
 /// that the camera can be told goodbye.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct CameraTransport {
     pub(super) connection: CameraConnection,
     /// The tracks' ports for packets by UDP.
     pub(super) ports: Ports,
@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) goodbyes: Vec<(TrackIndex, Vec<u8>)>,
 }
 
-impl Line {
+impl CameraTransport {
     /// Connects to `camera` and sends the first request. The tracks take `ports`.
     pub(super) async fn open(camera: &RtspSource, ports: Ports) -> Result<Self, Failure> {
         Ok(Self {

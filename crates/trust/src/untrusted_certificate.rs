@@ -1,3 +1,4 @@
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -8,7 +9,7 @@ use crate::Fingerprint;
 
 /// A server's certificate that was refused, by which it can be pinned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason} (SHA-256 {fingerprint})")]
+#[error("{}", self.sentence("server"))]
 pub struct UntrustedCertificate {
     /// Fingerprint of the refused certificate.
     pub fingerprint: Fingerprint,
@@ -19,14 +20,37 @@ pub struct UntrustedCertificate {
 impl UntrustedCertificate {
     /// Returns the refused certificate that a TLS handshake over TCP failed for; `None` if it failed
     /// for something else.
-    pub fn of(error: &std::io::Error) -> Option<&Self> {
-        let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        Self::in_tls(error.get_ref()?.downcast_ref()?)
+    }
+
+    /// Returns the refused certificate that is the reason of an error of TLS; `None` if there is another
+    /// reason.
+    pub fn in_tls(error: &rustls::Error) -> Option<&Self> {
         match error {
             rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
                 other.0.downcast_ref()
             }
             _ => None,
         }
+    }
+
+    /// Returns the error of a TLS handshake over TCP with the sentence for a refused certificate, if the
+    /// handshake failed for that.
+    pub fn told(error: io::Error) -> io::Error {
+        match Self::of(&error) {
+            Some(untrusted) => io::Error::new(error.kind(), untrusted.clone()),
+            None => error,
+        }
+    }
+
+    /// Says that the certificate of the `peer`, such as "camera", was refused, and why.
+    pub fn sentence(&self, peer: &str) -> String {
+        let Self {
+            fingerprint,
+            reason,
+        } = self;
+        format!("the {peer}'s certificate is not trusted ({reason}): its SHA-256 is {fingerprint}")
     }
 }
 
@@ -90,7 +114,18 @@ impl ServerCertVerifier for NamingVerifier {
 fn reason(why: &CertificateError) -> String {
     match why {
         CertificateError::ApplicationVerificationFailure => "it is not the pinned one".to_owned(),
+        CertificateError::BadSignature => "the authority that it names did not sign it".to_owned(),
         CertificateError::UnknownIssuer => "no known authority signed it".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet, or the clock of this machine is wrong".to_owned()
+        }
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => not_for(&expected.to_str(), presented),
         // Tools that make certificates for oneself often mark them as authorities.
         CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity") => {
             "it is that of an authority of its own".to_owned()
@@ -100,29 +135,19 @@ fn reason(why: &CertificateError) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io;
+/// Most names of a certificate that a sentence has.
+const NAMES_MAX: usize = 4;
 
-    use super::*;
-
-    #[test]
-    fn a_refused_certificate_is_found_in_the_error_of_the_handshake() {
-        let untrusted = UntrustedCertificate {
-            fingerprint: Fingerprint([7; 32]),
-            reason: reason(&CertificateError::UnknownIssuer),
-        };
-        let other = OtherError(Arc::new(untrusted.clone()));
-        let error = rustls::Error::from(CertificateError::Other(other));
-        let error = io::Error::new(io::ErrorKind::InvalidData, error);
-        assert_eq!(UntrustedCertificate::of(&error), Some(&untrusted));
-        assert!(
-            untrusted
-                .to_string()
-                .starts_with("no known authority signed it (SHA-256 0707")
-        );
-        let expired = CertificateError::Expired.into();
-        let error = io::Error::other::<rustls::Error>(expired);
-        assert_eq!(UntrustedCertificate::of(&error), None);
+/// Says for which names a certificate is, in place of the `expected` one.
+fn not_for(expected: &str, presented: &[String]) -> String {
+    // As the TLS library writes them: `DnsName("camera.example")`.
+    let bare = |name: &String| match name.split('"').nth(1) {
+        Some(bare) => bare.to_owned(),
+        None => name.clone(),
+    };
+    let names: Vec<_> = presented.iter().take(NAMES_MAX).map(bare).collect();
+    match names.is_empty() {
+        true => format!("it is for no name, and not for {expected}"),
+        false => format!("it is for {}, and not for {expected}", names.join(", ")),
     }
 }
