@@ -188,9 +188,7 @@ impl ReceiveStatistics {
                 .saturating_add(distance);
         }
     }
-}
 
-impl ReceiveStatistics {
     /// Returns the ticks from the first packet to `now`, wrapping.
     fn ticks(&mut self, now: Instant) -> u32 {
         let epoch = *self.epoch.get_or_insert(now);
