@@ -23,6 +23,8 @@ make $(pictures 25 1.2) -c:v mpeg2video -q:v 20 -g 10 -bf 2 -threads 1 -f mpegts
 make $(pictures 25 2) -c:v libx264 -preset slow -g 20 -bf 3 -b_strategy 0 \
     -x264-params b-pyramid=normal:scenecut=0 -qp 36 -threads 1 \
     -bsf:v filter_units=remove_types=6 b-frames.h264
+make -f lavfi -i testsrc2=s=160x96:r=15:d=3 -c:v libx264 -preset veryfast -crf 38 -pix_fmt yuv420p \
+    -x264-params intra-refresh=1:keyint=15:bframes=0 intra-refresh.h264
 make $(pictures 30000/1001 1.6) -c:v libx265 -preset fast -x265-params \
     "keyint=16:min-keyint=16:scenecut=0:bframes=3:b-adapt=0:open-gop=1:info=0:$x265" \
     open-gop.h265

@@ -59,6 +59,7 @@ impl<'a> Packet<'a> {
     ///
     /// Padding is removed, if its length is possible. For a packet that is still encrypted use [`Header::parse`] and
     /// [`Packet::header_len`] instead: its padding cannot be read yet.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let header = Header::parse(bytes)?;
         let csrc_end = csrc_end(bytes)?;

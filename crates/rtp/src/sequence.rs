@@ -47,6 +47,12 @@ impl SequenceExtender {
         }
     }
 
+    /// Returns the distance of the number from the highest so far; zero before the first.
+    pub fn ahead(&self, sequence: u16) -> i16 {
+        let distance = |highest: u64| sequence.wrapping_sub(highest as u16) as i16;
+        self.highest.map_or(0, distance)
+    }
+
     /// Returns the highest extended number so far.
     pub fn highest(&self) -> Option<u64> {
         self.highest
@@ -130,6 +136,10 @@ mod tests {
         let mut extender = SequenceExtender::from_cycle(0);
         extender.extend(10);
         assert_eq!(extender.peek(30_000), 30_000);
+        assert_eq!(
+            [9, 10, 30_000, 50_000].map(|it| extender.ahead(it)),
+            [-1, 0, 29_990, -15_546]
+        );
         assert_eq!(extender.highest(), Some(10));
     }
 

@@ -10,7 +10,9 @@ mod syntax;
 pub use packetizer::packetize;
 pub(crate) use syntax::H264;
 
-use crate::payload::nal_units::aggregated;
+use glassline_media::annexb;
+
+use crate::payload::nal_units::{aggregated, recovery_point};
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {
@@ -86,6 +88,23 @@ pub(crate) fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bo
         }
     }
     has_sets && has_slices
+}
+
+/// Returns how many pictures a decoder that starts with `unit`, an access unit in Annex B form, makes
+/// before they are right; `None` for an IDR picture, where all decoders start. Zero is returned for a
+/// unit without a recovery point, such as one of I slices.
+pub fn frames_to_recovery(unit: &[u8]) -> Option<u32> {
+    let mut frames = 0;
+    for nal in annexb::nals(unit) {
+        match nal_type(nal[0]) {
+            nal::IDR => return None,
+            nal::SEI => frames = recovery_point(&nal[1..]).unwrap_or(frames),
+            // Only slices follow slices.
+            nal::SLICE => break,
+            _ => {}
+        }
+    }
+    Some(frames)
 }
 
 /// Start bit of an FU header (RFC 6184 §5.8).

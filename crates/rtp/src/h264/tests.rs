@@ -458,3 +458,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_recovery_point_says_when_pictures_are_right() {
+    let unit = |units: &[&[u8]]| -> Vec<u8> {
+        let coded = units
+            .iter()
+            .flat_map(|nal| [&[0, 0, 0, 1][..], nal].concat());
+        coded.collect()
+    };
+    let point = |code: &[u8]| -> Vec<u8> {
+        // Another message is in front, whose payload looks like a recovery point.
+        let length = u8::try_from(code.len()).expect("short");
+        [&[6, 5, 3, 6, 1, 0xff, 6, length][..], code, &[0x80]].concat()
+    };
+    let slice = slice(0x41, 20);
+    let of = |sei: &[u8]| frames_to_recovery(&unit(&[SPS_UNIT, PPS_UNIT, sei, &slice]));
+    assert_eq!(of(&point(&[0x80])), Some(0));
+    assert_eq!(of(&point(&[0x13, 0x10])), Some(8), "of x264");
+    assert_eq!(of(&point(&[0, 0xfa, 0x20])), Some(499));
+    assert_eq!(
+        of(&point(&[0, 0, 0x80, 0, 0x20])),
+        Some(65_535),
+        "the largest"
+    );
+    assert_eq!(of(&point(&[0, 0, 3, 1, 0, 0x80])), Some(0), "no count");
+    assert_eq!(of(SEI_UNIT), Some(0), "I slices have none");
+    assert_eq!(of(&[6, 6]), Some(0), "cut off");
+    assert_eq!(
+        frames_to_recovery(&unit(&[SPS_UNIT, PPS_UNIT, &idr(20)])),
+        None
+    );
+    assert_eq!(frames_to_recovery(&[]), Some(0));
+}

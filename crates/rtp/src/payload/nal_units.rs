@@ -8,6 +8,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use glassline_media::Bits;
 use glassline_media::annexb::{self, LONG_START_CODE, START_CODE};
 
 use super::assembly::{DropReason, Entry, FrameFormat};
@@ -215,7 +216,7 @@ impl<S: Syntax> Assembly<S> {
                 }
                 kind if kind == S::SEI => {
                     let messages = whole.get(S::HEADER_BYTES..).unwrap_or_default();
-                    contents.recovery_point |= has_recovery_point(messages);
+                    contents.recovery_point |= recovery_point(messages).is_some();
                 }
                 _ => {}
             }
@@ -331,8 +332,9 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
     }
 }
 
-/// Returns whether one of the SEI messages is a recovery point (H.264 D.2.8, H.265 D.3.8).
-fn has_recovery_point(messages: &[u8]) -> bool {
+/// Returns the `recovery_frame_cnt` of H.264 in the first recovery point among the SEI messages (H.264
+/// D.2.8); `None` without one. Recovery points of H.265 (D.3.8) are found, too.
+pub(crate) fn recovery_point(messages: &[u8]) -> Option<u32> {
     const RECOVERY_POINT: usize = 6;
     let mut zeros = 0;
     // Without the bytes that prevent start codes.
@@ -353,14 +355,17 @@ fn has_recovery_point(messages: &[u8]) -> bool {
                 }
             }
         };
-        let (Some(kind), Some(length)) = (sum(), sum()) else {
-            return false;
-        };
+        let (kind, length) = (sum()?, sum()?);
         if kind == RECOVERY_POINT {
-            return true;
+            // The count is below 65,536, and its code has 33 bits at most.
+            let mut code = [0; 5];
+            code.iter_mut()
+                .zip(bytes.take(length))
+                .for_each(|(to, from)| *to = from);
+            return Some(Bits::new(&code).exp_golomb().unwrap_or(0));
         }
-        if length > 0 && bytes.nth(length - 1).is_none() {
-            return false;
+        if length > 0 {
+            bytes.nth(length - 1)?;
         }
     }
 }

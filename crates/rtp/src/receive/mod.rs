@@ -24,6 +24,8 @@ pub struct ReceiveStatistics {
     totals: Totals,
     /// Packets expected and received when the last report block was made.
     reported: (u64, u64),
+    /// Arrival of the last packet, and the same in ticks since the epoch, wrapping.
+    arrival: Option<(Instant, u32)>,
     /// Arrival minus RTP timestamp of the last packet, in ticks, wrapping.
     transit: Option<u32>,
     /// Sixteen times the interarrival jitter in ticks (RFC 3550 A.8).
@@ -68,6 +70,7 @@ impl ReceiveStatistics {
             range: None,
             totals: Totals::default(),
             reported: (0, 0),
+            arrival: None,
             transit: None,
             jitter_16: 0,
             last_sr: None,
@@ -168,9 +171,12 @@ impl ReceiveStatistics {
 
     /// Updates the jitter estimate (RFC 3550 A.8, in its integer form).
     fn update_jitter(&mut self, timestamp: u32, now: Instant) {
-        let epoch = *self.epoch.get_or_insert(now);
-        let since = now.saturating_duration_since(epoch);
-        let arrival = (since.as_nanos() * u128::from(self.clock_rate) / 1_000_000_000) as u32;
+        let arrival = match self.arrival {
+            // Packets that are read together arrive together.
+            Some((last, ticks)) if last == now => ticks,
+            _ => self.ticks(now),
+        };
+        self.arrival = Some((now, arrival));
         let transit = arrival.wrapping_sub(timestamp);
         if let Some(last) = self.transit.replace(transit) {
             let distance = (transit.wrapping_sub(last) as i32).unsigned_abs();
@@ -181,6 +187,16 @@ impl ReceiveStatistics {
                 .saturating_sub(faded)
                 .saturating_add(distance);
         }
+    }
+
+    /// Returns the ticks from the first packet to `now`, wrapping.
+    fn ticks(&mut self, now: Instant) -> u32 {
+        let epoch = *self.epoch.get_or_insert(now);
+        let since = now.saturating_duration_since(epoch);
+        let rate = u64::from(self.clock_rate);
+        let whole = since.as_secs().wrapping_mul(rate);
+        let part = u64::from(since.subsec_nanos()) * rate / 1_000_000_000;
+        whole.wrapping_add(part) as u32
     }
 }
 
@@ -220,6 +236,12 @@ impl Range {
     }
 
     fn record(&mut self, sequence: u64) -> SequenceChange {
+        if sequence == self.highest.wrapping_add(1) {
+            self.suspect = None;
+            self.highest = sequence;
+            self.mark(sequence);
+            return SequenceChange::Ahead(1);
+        }
         if sequence.abs_diff(self.highest) > JUMP_MAX {
             return self.record_far(sequence);
         }

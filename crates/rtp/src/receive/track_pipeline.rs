@@ -31,11 +31,11 @@ const BY_CONNECTION: reorder::Config = reorder::Config {
 };
 
 /// Distance of sequence numbers from which on a packet is a stray (`MAX_DROPOUT` of RFC 3550 A.1).
-const JUMP_MAX: u64 = 3000;
+const JUMP_MAX: i16 = 3000;
 
 /// Distance back from which on a packet within a connection is a stray. Nothing is overtaken there, but
 /// a relay may pass on what was.
-const BACK_MAX_IN_CONNECTION: u64 = 16;
+const BACK_MAX_IN_CONNECTION: i16 = 16;
 
 /// Number of the first packet, so that those before it have numbers, too.
 const FIRST_NUMBER: u64 = 1 << 16;
@@ -58,7 +58,7 @@ pub struct TrackPipeline {
     /// The number that the first packet of the next source gets.
     next_number: u64,
     /// Distance back from which on a packet is a stray.
-    back_max: u64,
+    back_max: i16,
     reorder: ReorderBuffer,
     /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
@@ -142,36 +142,25 @@ impl TrackPipeline {
         let header = &packet.header;
         let is_media = self.payload_types.accept(header.payload_type);
         let payload = if is_media { packet.payload } else { &[] };
-        match &self.statistics {
-            Some(source) if source.ssrc() == header.ssrc && !self.is_far(header.sequence) => {}
-            None if is_media => {}
-            _ => {
-                if is_media {
-                    self.take_stray(header, payload, now, sink);
+        let is_of_source = match &self.statistics {
+            None => is_media,
+            Some(source) => {
+                let ahead = self.sequences.ahead(header.sequence);
+                let is_near = (-self.back_max..=JUMP_MAX).contains(&ahead);
+                let is_of_source = is_near && source.ssrc() == header.ssrc;
+                // A packet behind a later one is no sign that its source goes on.
+                if is_of_source && ahead >= 0 && self.stray.is_some() {
+                    self.stray = None;
                 }
-                return is_media;
+                is_of_source
             }
-        }
-        if self.stray.is_some() && !self.is_late(header.sequence) {
-            self.stray = None;
-        }
-        self.accept(header, payload, now, &mut sink);
-        is_media
-    }
-
-    fn is_far(&self, sequence: u16) -> bool {
-        let Some(highest) = self.sequences.highest() else {
-            return false;
         };
-        let number = self.sequences.peek(sequence);
-        number > highest + JUMP_MAX || number + self.back_max < highest
-    }
-
-    /// Returns whether a packet comes behind a later one: such a packet is no sign that its source goes
-    /// on.
-    fn is_late(&self, sequence: u16) -> bool {
-        let highest = self.sequences.highest();
-        highest.is_some_and(|highest| self.sequences.peek(sequence) < highest)
+        if is_of_source {
+            self.accept(header, payload, now, &mut sink);
+        } else if is_media {
+            self.take_stray(header, payload, now, sink);
+        }
+        is_media
     }
 
     /// Keeps a stray packet, or begins anew with it and the one before.

@@ -87,7 +87,23 @@ impl ReorderBuffer {
 
     /// Takes a packet and passes all packets that are in order then to `sink`: maybe none, each
     /// number once, in ascending order. A packet behind those already passed is dropped.
+    #[inline]
     pub fn push(&mut self, packet: ReceivedPacket<'_>, mut sink: impl FnMut(ReceivedPacket<'_>)) {
+        // Nearly all packets come in order.
+        if self.next == Some(packet.sequence) && self.held.is_empty() {
+            self.next = Some(packet.sequence + 1);
+            sink(packet);
+            return;
+        }
+        self.push_another(packet, sink);
+    }
+
+    /// Takes a packet that is the first one, or that comes early, late or behind a gap.
+    fn push_another(
+        &mut self,
+        packet: ReceivedPacket<'_>,
+        mut sink: impl FnMut(ReceivedPacket<'_>),
+    ) {
         self.expire(packet.received, &mut sink);
         let next = *self.next.get_or_insert(packet.sequence);
         if packet.sequence < next {

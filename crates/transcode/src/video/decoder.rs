@@ -6,10 +6,17 @@ use std::ptr::null_mut;
 use openh264::OpenH264API;
 use openh264::decoder::{Decoder as Cisco, DecoderConfig, Flush};
 use openh264::formats::YUVSource;
-use openh264_sys2::SBufferInfo;
+use openh264_sys2::{
+    DECODER_OPTION_ERROR_CON_IDC, ERROR_CON_DISABLE, ERROR_CON_IDC, ERROR_CON_SLICE_COPY,
+    SBufferInfo, dsDataErrorConcealed, dsRefLost,
+};
 
 /// A decoder of one stream. It has no threads of its own.
-pub(crate) struct Decoder(Cisco);
+pub(crate) struct Decoder {
+    cisco: Cisco,
+    /// Bits of a state with which a picture is taken nevertheless.
+    pardoned: i32,
+}
 
 /// A decoded picture in the decoder's memory: 8 bits, 4:2:0.
 pub(crate) struct Decoded<'a> {
@@ -27,7 +34,32 @@ impl Decoder {
     pub(crate) fn new() -> Result<Self, String> {
         let config = DecoderConfig::new().flush_after_decode(Flush::NoFlush);
         let cisco = Cisco::with_api_config(OpenH264API::from_source(), config);
-        cisco.map(Self).map_err(|error| error.to_string())
+        let cisco = cisco.map_err(|error| error.to_string())?;
+        Ok(Self { cisco, pardoned: 0 })
+    }
+
+    /// Sets whether pictures are made whose references are missing: a grey picture stands for them. A
+    /// decoder that starts at a recovery point needs that, because the pictures until it has recovered
+    /// refer to earlier ones. OpenH264 calls all later ones concealed, too.
+    pub(crate) fn conceal(&mut self, conceals: bool) {
+        let (mut method, pardoned) = match conceals {
+            true => (ERROR_CON_SLICE_COPY, dsRefLost | dsDataErrorConcealed),
+            false => (ERROR_CON_DISABLE, 0),
+        };
+        self.pardoned = pardoned;
+        self.set_concealment(&mut method);
+    }
+
+    #[expect(unsafe_code, reason = "the wrapper does not offer the option")]
+    fn set_concealment(&mut self, method: &mut ERROR_CON_IDC) {
+        // SAFETY: the decoder is initialised, and reads a number of this type for this option during
+        // the call; it is borrowed mutably, so no other call runs.
+        let result = unsafe {
+            self.cisco
+                .raw_api()
+                .set_option(DECODER_OPTION_ERROR_CON_IDC, (&raw mut *method).cast())
+        };
+        debug_assert_eq!(result, 0, "an initialised decoder takes the option");
     }
 
     /// Decodes the access unit `number`. Returns the next picture in the order of display, if it is
@@ -51,16 +83,16 @@ impl Decoder {
         // keeps of it; `planes` has room for the three pointers that it writes, `info` is a valid
         // structure, and the decoder is borrowed mutably, so no other call runs.
         let state = unsafe {
-            self.0.raw_api().decode_frame_no_delay(
+            self.cisco.raw_api().decode_frame_no_delay(
                 unit.as_ptr(),
                 bytes,
                 planes.as_mut_ptr().cast(),
                 &raw mut info,
             )
         };
-        match state {
+        match state & !self.pardoned {
             0 => Ok(self.output(planes, &info)),
-            state => Err(state),
+            _ => Err(state),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Video with B-frames, made into H.264 without them on the same timeline.
+//! Video with B-frames, or without IDR pictures, made into H.264 with IDR pictures and without B-frames
+//! on the same timeline.
 //!
 //! ```text
 //! coded frame, media time ─► Decoder: pictures in the order of display ─► Encoder ─► coded frame
@@ -8,6 +9,9 @@
 //!
 //! Receivers over WebRTC show frames in the order in which they arrive. A picture waits until
 //! all pictures before it are there, which is what B-frames cost any player.
+//!
+//! They also begin with IDR pictures only. Of a source with intra refresh, the pictures behind a
+//! recovery point are decoded until they are right, and encoded from then on.
 
 pub(crate) mod decoder;
 pub(crate) mod encoder;
@@ -18,6 +22,7 @@ use std::fmt;
 use std::time::Duration;
 
 use glassline_media::{Bitrate, MediaTime};
+use glassline_rtp::h264::frames_to_recovery;
 use thiserror::Error;
 
 use crate::transcoder::Counts;
@@ -27,6 +32,10 @@ pub use source::{PIXELS_MAX, UntranscodableVideo, VideoSource};
 
 /// Most frames that are in the decoder. H.264 reorders 16 at most (ITU-T H.264, A.3.1).
 const PENDING_MAX: usize = 32;
+
+/// Most pictures behind a recovery point that are not shown since they are not right yet. Encoders with
+/// intra refresh take a second or two.
+const RECOVERY_MAX: u32 = 150;
 
 /// Failures from which the source is in trouble: each frame that fails adds two, each other one takes
 /// one away.
@@ -64,7 +73,7 @@ pub enum VideoError {
     /// The picture is too large.
     #[error(
         "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
-         smaller, or turn B-frames off at the source"
+         smaller"
     )]
     Size {
         /// Width of the refused pictures, in pixels.
@@ -88,7 +97,7 @@ pub struct VideoFrame {
     pub keyframe: bool,
 }
 
-/// Transcodes one track of video into H.264 without B-frames.
+/// Transcodes one track of video into H.264 with IDR pictures and without B-frames.
 pub struct VideoTranscoder {
     decoder: Option<Decoder>,
     encoder: Option<Encoder>,
@@ -100,6 +109,8 @@ pub struct VideoTranscoder {
     shown: Option<MediaTime>,
     /// Whether frames are left out until the next keyframe, because one before was.
     is_broken: bool,
+    /// Pictures that come out before they are right, because decoding began at a recovery point.
+    unrecovered: u32,
     is_keyframe_wanted: bool,
     /// The frame rate that the encoder was made for before two pictures had come out. The frames that
     /// the decoder has by then lie as far ahead as the source reorders.
@@ -125,6 +136,7 @@ impl VideoTranscoder {
             next: 0,
             shown: None,
             is_broken: true,
+            unrecovered: 0,
             is_keyframe_wanted: false,
             guessed_rate: None,
             counts: Counts::default(),
@@ -171,11 +183,13 @@ impl VideoTranscoder {
         (keyframe, encodes): (bool, bool),
         frames: &mut Vec<VideoFrame>,
     ) -> Result<(), VideoError> {
-        self.is_broken &= !keyframe;
         let mut decoder = match self.decoder.take() {
             Some(decoder) => decoder,
             None => Decoder::new().map_err(VideoError::Encoder)?,
         };
+        if keyframe {
+            self.begin_at(unit, &mut decoder);
+        }
         if self.pending.len() == PENDING_MAX {
             self.pending.pop_front();
         }
@@ -189,6 +203,23 @@ impl VideoTranscoder {
         };
         self.decoder = Some(decoder);
         made
+    }
+
+    /// Prepares for `unit`, at which a decoder can start.
+    fn begin_at(&mut self, unit: &[u8], decoder: &mut Decoder) {
+        let starts = std::mem::take(&mut self.is_broken);
+        match frames_to_recovery(unit) {
+            None => {
+                decoder.conceal(false);
+                self.unrecovered = 0;
+            }
+            Some(frames) if starts => {
+                decoder.conceal(true);
+                self.unrecovered = frames.min(RECOVERY_MAX);
+            }
+            // The decoder has what the unit refers to.
+            Some(_) => {}
+        }
     }
 
     fn encode(
@@ -209,7 +240,9 @@ impl VideoTranscoder {
         }
         let before = self.shown.replace(time);
         let measured = before.map(|before| rate_of(time.saturating_since(before)));
-        if !encodes {
+        let is_right = self.unrecovered == 0;
+        self.unrecovered = self.unrecovered.saturating_sub(1);
+        if !encodes || !is_right {
             return Ok(());
         }
         let (width, height) = decoded.size;

@@ -1,6 +1,6 @@
 //! What a track's description says of its video, and whether that can be transcoded.
 
-use glassline_media::{Codec, Kind, Track, VideoParameters};
+use glassline_media::{Codec, Track, VideoParameters};
 use thiserror::Error;
 
 /// Most pixels of a picture: 1920 × 1088.
@@ -20,18 +20,12 @@ pub struct VideoSource {
     height: u32,
 }
 
-/// Why the video of a track cannot be transcoded, and what its publisher can do.
+/// Why the video of a track cannot be transcoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UntranscodableVideo {
-    /// The track is no video with B-frames.
-    #[error("{codec} needs no video transcoding")]
-    NotNeeded {
-        /// Codec of the track.
-        codec: Codec,
-    },
     /// There is no decoder for the codec.
-    #[error("there is no decoder for {codec}, only for H.264: turn B-frames off at the source")]
+    #[error("there is no decoder for {codec}, only for H.264")]
     Codec {
         /// Codec of the track.
         codec: Codec,
@@ -39,7 +33,7 @@ pub enum UntranscodableVideo {
     /// There is no decoder for this profile.
     #[error(
         "H.264 of profile {profile_idc} is not decoded, only 8 bits and 4:2:0 of Baseline, Main and \
-         High (66, 77, 100): turn B-frames off at the source"
+         High (66, 77, 100)"
     )]
     Profile {
         /// `profile_idc` of the sequence parameter set.
@@ -48,7 +42,7 @@ pub enum UntranscodableVideo {
     /// The pictures are too large.
     #[error(
         "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
-         smaller, or turn B-frames off at the source"
+         smaller"
     )]
     Size {
         /// Width of the refused pictures, in pixels.
@@ -62,12 +56,9 @@ impl VideoSource {
     /// Reads the description of a track.
     ///
     /// # Errors
-    /// Returns [`UntranscodableVideo`], whose text also says what to do.
+    /// Returns [`UntranscodableVideo`].
     pub fn of(track: &Track) -> Result<Self, UntranscodableVideo> {
         let codec = track.codec;
-        if track.kind() != Kind::Video || !track.video.reordered {
-            return Err(UntranscodableVideo::NotNeeded { codec });
-        }
         if codec != Codec::H264 {
             return Err(UntranscodableVideo::Codec { codec });
         }
@@ -136,11 +127,7 @@ mod tests {
         ] {
             let text = refused(&track);
             assert!(text.contains(reason), "{text}");
-            assert!(text.contains("B-frames off"), "{text}");
         }
-        let mut plain = video(Codec::H264, &high, 640, 360);
-        plain.video.reordered = false;
-        assert!(refused(&plain).contains("needs no video transcoding"));
     }
 
     #[test]
@@ -174,16 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn only_video_with_b_frames_is_transcoded() {
-        for (codec, reordered) in [
-            (Codec::Opus, true),
-            (Codec::H265, false),
-            (Codec::H264, false),
-        ] {
-            let mut track = video(codec, &[], 640, 360);
-            track.video.reordered = reordered;
-            let refused = Err(UntranscodableVideo::NotNeeded { codec });
-            assert_eq!(VideoSource::of(&track), refused);
+    fn only_h264_is_transcoded() {
+        for codec in [Codec::Opus, Codec::H265] {
+            let refused = Err(UntranscodableVideo::Codec { codec });
+            assert_eq!(VideoSource::of(&Track::new(codec)), refused);
         }
         let made = VideoSource::of(&video(Codec::H264, &[], 640, 360)).expect("H.264");
         assert_eq!(made.transcoded().video.sps, [0x67, 0x42, 0xc0, 0x1f]);

@@ -2,21 +2,36 @@
 
 use glassline_demux as demux;
 use glassline_demux::live::Splitter;
+use glassline_media::annexb;
+use openh264::formats::YUVSource;
 
 use super::*;
 
 /// Twelve access units a second or more of x264's High profile, with B-frames; in decoding order.
 fn film() -> Vec<demux::Frame> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../demux/samples/b-frames.h264"
-    );
+    sample("b-frames.h264")
+}
+
+fn sample(name: &str) -> Vec<demux::Frame> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../demux/samples");
     let options = demux::Options {
         once: true,
         ..demux::Options::default()
     };
+    let path = format!("{folder}/{name}");
     let mut film = demux::open(&[path.into()], &options).expect("a sample");
     std::iter::from_fn(|| film.next_frame().expect("good")).collect()
+}
+
+/// Intra refresh without its IDR picture: the first access unit is a recovery point, and the pictures
+/// are right from the returned one on.
+fn refreshed() -> (Vec<demux::Frame>, usize) {
+    let mut film = sample("intra-refresh.h264");
+    let begins = |frame: &demux::Frame| annexb::nals(&frame.data).any(|nal| nal[0] & 0x1f == 7);
+    let start = film.iter().skip(1).position(begins).expect("a second one");
+    film.drain(..=start);
+    let right = frames_to_recovery(&film[0].data).expect("no IDR picture");
+    (film, right as usize)
 }
 
 fn push_all(transcoder: &mut VideoTranscoder, film: &[demux::Frame]) -> Vec<VideoFrame> {
@@ -99,6 +114,95 @@ fn frames_behind_a_gap_wait_for_a_keyframe() {
     }
     assert!(out.len() > before + 8, "{}", out.len());
     assert!(out.windows(2).all(|pair| pair[0].time < pair[1].time));
+}
+
+/// w3c/webcodecs#650: cameras send one IDR picture at their start, or none.
+#[test]
+fn a_stream_without_idr_pictures_is_shown_once_its_pictures_are_right() {
+    let (film, right) = refreshed();
+    assert!((1..film.len() - 10).contains(&right), "{right}");
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    for (at, frame) in film.iter().enumerate() {
+        // The hub calls the first unit a keyframe, and each later recovery point.
+        let keyframe = at == 0 || annexb::nals(&frame.data).count() > 1;
+        let pushed = transcoder.push(&frame.data, frame.time, (keyframe, true), &mut out);
+        pushed.expect("decoded");
+    }
+    let times: Vec<_> = film[right..].iter().map(|frame| frame.time).collect();
+    let made: Vec<_> = out.iter().map(|frame| frame.time).collect();
+    // The last one waits for a frame that never comes.
+    assert!(
+        made.len() + 2 >= times.len(),
+        "{} of {}",
+        made.len(),
+        times.len()
+    );
+    assert_eq!(made[..], times[..made.len()]);
+    assert!(out[0].keyframe && transcoder.trouble().is_none());
+    assert_eq!(transcoder.counts().undecodable, 0);
+    // A gap: the next recovery point is another start.
+    let keyframe = |frame: &demux::Frame| annexb::nals(&frame.data).count() > 1;
+    let later = film.iter().skip(1).position(keyframe).expect("another") + 1;
+    transcoder.leave_out();
+    let length = film
+        .last()
+        .expect("frames")
+        .time
+        .saturating_since(MediaTime::ZERO);
+    let before = out.len();
+    for frame in film.iter().skip(1) {
+        let how = (keyframe(frame), true);
+        let pushed = transcoder.push(&frame.data, frame.time + length, how, &mut out);
+        pushed.expect("decoded");
+    }
+    let again = out.len() - before;
+    assert!((1..=film.len() - later - right).contains(&again), "{again}");
+    assert!(again + 2 >= film.len() - later - right, "{again}");
+}
+
+#[test]
+fn pictures_behind_a_recovery_point_are_those_of_the_whole_film() {
+    let (cut, right) = refreshed();
+    let film = sample("intra-refresh.h264");
+    let whole = pictures(&film, false);
+    let recovered = pictures(&cut, true);
+    assert!(recovered.len() + 2 >= cut.len(), "{}", recovered.len());
+    let behind = &whole[film.len() - cut.len()..];
+    let differences: Vec<f64> = behind
+        .iter()
+        .zip(&recovered)
+        .map(|(one, other)| {
+            let differences = one
+                .iter()
+                .zip(other)
+                .map(|(a, b)| f64::from(a.abs_diff(*b)));
+            differences.sum::<f64>() / one.len() as f64
+        })
+        .collect();
+    println!("mean differences: {differences:.1?}");
+    assert!(differences[0] > 5.0, "grey: {differences:.1?}");
+    assert!(
+        differences[right..].iter().all(|it| *it < 1.0),
+        "{differences:.1?}"
+    );
+}
+
+/// Decodes the film, and returns the luminance of its pictures.
+fn pictures(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
+    let mut decoder = Decoder::new().expect("a decoder");
+    decoder.conceal(conceals);
+    let mut pictures = Vec::new();
+    for (number, frame) in (0..).zip(film) {
+        let decoded = decoder.decode(&frame.data, number);
+        let decoded = decoded.unwrap_or_else(|state| panic!("frame {number}: {state:#x}"));
+        let Some(decoded) = decoded else { continue };
+        let (width, height) = decoded.size;
+        let rows = decoded.y().chunks(decoded.strides().0);
+        let rows = rows.take(height).flat_map(|row| &row[..width]);
+        pictures.push(rows.copied().collect());
+    }
+    pictures
 }
 
 #[test]
