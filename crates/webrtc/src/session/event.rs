@@ -238,6 +238,10 @@ pub enum Dropped {
     /// The packet was received already, or retransmitted twice.
     #[error("duplicate")]
     Duplicate,
+    /// The peer sends more transport feedback than it can have to say; the other packets of the
+    /// datagram are handled.
+    #[error("too much transport feedback")]
+    ExcessFeedback,
     /// The session is closed.
     #[error("session closed")]
     Closed,

@@ -18,7 +18,7 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use super::super::{body, resource};
 use super::advice::{self, Advice};
-use super::{OfStream, StreamPath, known};
+use super::{OfStream, StreamPath, VIEWERS_MAX, known};
 use crate::app::App;
 use crate::ingest::Arrivals;
 use crate::ingest::whip::PublisherClock;
@@ -243,7 +243,10 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
         tracks: figures.iter().map(PublishedTrack::of).collect(),
         advice,
         whip,
-        latency: Some(app.latencies.latency(&stream, now)),
+        latency: Some(
+            app.latencies
+                .latency(&stream, &(0..VIEWERS_MAX as usize), now),
+        ),
         accepts,
     }
 }
