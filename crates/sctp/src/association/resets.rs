@@ -63,6 +63,13 @@ impl Association {
         self.receiver.forget_stream(stream);
     }
 
+    /// Returns the number of incoming and of outgoing streams that have a state.
+    #[cfg(test)]
+    pub(crate) fn stream_states(&mut self) -> [usize; 2] {
+        let incoming = self.receiver.stream_states();
+        [incoming, self.sender.send_queue.stream_states()]
+    }
+
     /// Makes a reset request of the streams whose data is acknowledged by now.
     pub(super) fn prepare_resets(&mut self) {
         let streams = &self.sender.send_queue;

@@ -10,7 +10,7 @@ use super::{ChannelId, Channels, ClosedBy, Event, Refusal};
 use crate::Direction;
 
 /// Most resets that are pending when another stream without a channel is refused by a reset.
-const REFUSALS_MAX: usize = 64;
+const REFUSALS_MAX: usize = 256;
 
 impl Channels {
     /// Closes a channel. Queued messages are sent first, nothing more is accepted or
@@ -121,7 +121,7 @@ impl Channels {
             // Without the extension, nothing can be reported to the peer. Nor is there a need to
             // keep a list of thousands of streams on which a peer sends without a channel.
             None if self.association.resets_pending() < REFUSALS_MAX => {
-                drop(self.association.reset_streams(&[stream], now));
+                let _unsupported = self.association.reset_streams(&[stream], now);
             }
             None => {}
         }

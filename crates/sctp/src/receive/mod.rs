@@ -389,6 +389,12 @@ impl Receiver {
         self.streams.open(stream);
     }
 
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(crate) fn stream_states(&mut self) -> usize {
+        self.streams.states()
+    }
+
     /// Closes a stream, which then has no lasting state.
     pub(crate) fn close_stream(&mut self, stream: u16) {
         self.streams.close(stream);

@@ -172,7 +172,7 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
         if fragment.begins && fragment.ends {
             return whole(fragment, max);
         }
-        let before = self.runs.range_mut((key, 0)..(key, fragment.number));
+        let mut before = self.runs.range_mut((key, 0)..(key, fragment.number));
         let before = before.next_back().map(|(place, run)| (*place, run));
         let adjacent = before.filter(|(_, run)| run.last + 1 == fragment.number);
         let place = match adjacent {

@@ -217,6 +217,12 @@ impl ReassemblyStreams {
         stream.map_or((0, 0), |it| (it.next, it.unordered))
     }
 
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(super) fn states(&mut self) -> usize {
+        self.streams.iter_mut().filter(|it| it.1.exists).count()
+    }
+
     /// Returns the payload that cannot be delivered yet, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.fragments.bytes() + self.interleaved.bytes() + self.waiting.bytes
@@ -494,10 +500,6 @@ mod tests {
         }
     }
 
-    fn states(streams: &mut ReassemblyStreams) -> usize {
-        streams.streams.iter_mut().filter(|it| it.1.exists).count()
-    }
-
     /// One end names all streams in 245 chunks; that was 6 MB at the other.
     #[test]
     fn a_forward_tsn_makes_nothing_of_streams_that_nobody_opened() {
@@ -506,7 +508,7 @@ mod tests {
         streams.open(7);
         streams.skip_data(9, 9, (0..u16::MAX).map(|name| (name, 3)), &mut ready);
         (0..u16::MAX).for_each(|name| streams.skip_interleaved(name, true, 3, &mut ready));
-        assert_eq!(states(&mut streams), 1);
+        assert_eq!(streams.states(), 1);
         // What was skipped on the open one counts.
         assert_eq!(
             streams.insert_data(&message(7, 4), 100, 10, &mut ready),
@@ -535,7 +537,7 @@ mod tests {
         let numbers: Vec<_> = ready.drain(..).map(|it| it.info.number).collect();
         assert_eq!(numbers, [0, 1, 2]);
         streams.open(5);
-        assert_eq!((streams.held(100), states(&mut streams)), (0, 1));
+        assert_eq!((streams.held(100), streams.states()), (0, 1));
         streams.close(5);
         assert_eq!(
             streams.held(100),
@@ -545,7 +547,7 @@ mod tests {
         streams.open(5);
         streams.reset(&[5]);
         streams.close(5);
-        assert_eq!((streams.held(100), states(&mut streams)), (0, 0));
+        assert_eq!((streams.held(100), streams.states()), (0, 0));
         // One that nobody opens is forgotten with what waits.
         assert_eq!(
             streams.insert_data(&message(9, 1), 100, 10, &mut ready),
@@ -553,7 +555,7 @@ mod tests {
         );
         streams.forget(9);
         assert_eq!(
-            (streams.held(100), streams.bytes(), states(&mut streams)),
+            (streams.held(100), streams.bytes(), streams.states()),
             (0, 0, 0)
         );
     }

@@ -195,6 +195,15 @@ impl SendQueue {
         self.streams.get(stream).is_some_and(|it| !it.is_unused())
     }
 
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(crate) fn stream_states(&mut self) -> usize {
+        self.streams
+            .iter_mut()
+            .filter(|it| !it.1.is_unused())
+            .count()
+    }
+
     /// Forgets the properties that the owner of a stream set.
     pub(crate) fn close(&mut self, stream: u16) {
         if let Some(stream) = self.streams.get_mut(stream) {
