@@ -273,6 +273,7 @@ impl Dropped {
             Self::Forged => "forged",
             Self::MalformedRecord => "malformed_record",
             Self::Duplicate => "duplicate",
+            Self::ExcessFeedback => "excess_feedback",
             Self::Closed => "closed",
         }
     }

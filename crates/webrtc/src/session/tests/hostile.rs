@@ -116,13 +116,11 @@ fn feedback_is_handled_as_far_as_there_can_be_something_to_say() {
     let now = pair.now();
     let algorithm = glassline_congestion::Algorithm::Glide;
     assert!(pair.server.enable_congestion_control(algorithm, now));
-    for packet in 0..500 {
-        pair.send(0, packet, false, b"payload");
-    }
     pair.server.dropped.clear();
     pair.server.events.clear();
     let datagrams = 200;
-    for _ in 0..datagrams {
+    for number in 0..datagrams {
+        pair.send(0, number as u32, false, b"payload");
         let mut packet = pair.client.empty_report();
         (0..28).for_each(|_| packet.extend_from_slice(&claim));
         pair.client.send_rtcp(packet);
@@ -131,7 +129,7 @@ fn feedback_is_handled_as_far_as_there_can_be_something_to_say() {
     let is_feedback = |it: &&(Duration, Event)| matches!(it.1, Event::TransportFeedback { .. });
     let handled = pair.server.events.iter().filter(is_feedback).count();
     // Two of a datagram, in all a burst of 64, and one for each 4 ms after that.
-    assert!((100..=2 * datagrams).contains(&handled), "{handled}");
+    assert!((100..=130).contains(&handled), "{handled}");
     let of_claims = |it: &&Dropped| **it == Dropped::ExcessFeedback;
     assert_eq!(
         pair.server.dropped.iter().filter(of_claims).count(),
