@@ -118,11 +118,11 @@ pub struct Account {
 
 impl Account {
     /// Adds a report and removes what is older than the window. Returns the frames that are new.
-    pub(super) fn add(
-        &mut self,
+    pub(super) fn add<'a>(
+        &'a mut self,
         joined: &Joined,
         now: Instant,
-    ) -> impl Iterator<Item = &FrameDelays> {
+    ) -> impl Iterator<Item = &'a FrameDelays> + use<'a> {
         let mut new = 0;
         for frame in &joined.frames {
             if self.timestamps.insert(frame.timestamp) {
@@ -304,7 +304,10 @@ pub(super) mod tests {
         captured.is_captured = true;
         captured.stages_ms[Stage::Encode.index()] = 7.0;
         let joined = reported(9, vec![captured]);
-        account.add(&joined, start + Duration::from_secs(1));
+        assert_eq!(
+            account.add(&joined, start + Duration::from_secs(1)).count(),
+            1
+        );
         let both = latency(&mut account, start + Duration::from_secs(9));
         let counts = both.stages.iter().map(|row| (row.stage, row.count));
         let counts: Vec<_> = counts.take(4).collect();
@@ -355,7 +358,8 @@ pub(super) mod tests {
     fn delays_below_zero_stay_below_zero() {
         let now = Instant::now();
         let mut account = Account::default();
-        account.add(&reported(1, vec![sample(-0.25, None)]), now);
+        let new = account.add(&reported(1, vec![sample(-0.25, None)]), now);
+        assert_eq!(new.count(), 1);
         let network = latency(&mut account, now).stages;
         let network = network.iter().find(|it| it.stage == "network");
         assert!(

@@ -15,7 +15,7 @@ const DIGITS: u32 = 6;
 const MAX_US: f64 = 60_000_000.0;
 
 /// Number of buckets of delays from zero up.
-const COUNT: usize = 1_344;
+const COUNT: usize = 1_331;
 
 impl Bucket {
     /// Stands for a delay that was not measured.

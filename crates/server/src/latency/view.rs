@@ -189,7 +189,7 @@ pub struct StreamLatency {
     /// State of the path to each viewer that is under congestion control, of those on this page.
     pub paths: Vec<NamedPath>,
     /// Number of viewers on all pages: those that report, or whose path is known.
-    pub viewers_total: usize,
+    pub total: usize,
 }
 
 /// The path to one viewer of a stream.

@@ -462,11 +462,6 @@ pub(super) async fn report(
 ) -> Result<Json<ViewerLatency>, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
     let body = body::read(body).await?;
-    if !record.take_report(Instant::now()) {
-        let detail = "a session reports its frames once a second";
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many reports", detail);
-        return Err(problem.header(header::RETRY_AFTER, "1"));
-    }
     let report: Report = serde_json::from_slice(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
@@ -474,6 +469,9 @@ pub(super) async fn report(
     report
         .check()
         .map_err(|error| Problem::bad_request(error.to_string()))?;
+    if !record.take_report(Instant::now()) {
+        return Err(Problem::too_many_reports());
+    }
     let report = report.without_doubles();
     let stamps = if report.frames.is_empty() {
         Vec::new()

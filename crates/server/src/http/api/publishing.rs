@@ -189,6 +189,9 @@ pub(crate) async fn report(
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
     })?;
     let clock = report.clock(app.clock.epoch())?;
+    if !record.take_report(Instant::now()) {
+        return Err(Problem::too_many_reports());
+    }
     let publisher = app.sessions.publisher_of(&record.stream);
     if publisher.is_some_and(|it| it.id == record.id)
         && let Some(captures) = app.sessions.captures(&record.stream)

@@ -131,10 +131,9 @@ fn feedback_is_handled_as_far_as_there_can_be_something_to_say() {
     // Two of a datagram, in all a burst of 64, and one for each 4 ms after that.
     assert!((100..=130).contains(&handled), "{handled}");
     let of_claims = |it: &&Dropped| **it == Dropped::ExcessFeedback;
-    assert_eq!(
-        pair.server.dropped.iter().filter(of_claims).count(),
-        datagrams
-    );
+    // Claims cost nothing where nothing that was sent waits for feedback.
+    let counted = pair.server.dropped.iter().filter(of_claims).count();
+    assert!((150..=datagrams).contains(&counted), "{counted}");
     assert!(pair.server.is_connected());
 }
 
