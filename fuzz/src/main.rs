@@ -3,6 +3,6 @@
 #![no_main]
 
 /// Chosen by the compiler, so that the program has the code and the counters of its target alone.
-const RUN: fn(&[u8]) = glassline_fuzz::target(env!("GLASSLINE_FUZZ_TARGET"));
+const TARGET: glassline_fuzz::Target = glassline_fuzz::target(env!("GLASSLINE_FUZZ_TARGET"));
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| RUN(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| TARGET.check(bytes));

@@ -13,6 +13,9 @@ pub(super) struct Latency {
     pub(super) glass_to_glass: Option<Whole>,
     #[serde(default)]
     pub(super) viewers: Vec<Viewer>,
+    /// Number of viewers on all pages of the answer; older servers have one page.
+    #[serde(default)]
+    pub(super) total: usize,
     pub(super) publisher: Option<Publisher>,
 }
 

@@ -26,6 +26,7 @@ pub(super) fn text(latency: &Latency, color: bool) -> String {
     let reporting = match latency.viewers.len() {
         0 => "no viewer reports, so delays end at the server's socket".to_owned(),
         1 => "1 viewer reports".to_owned(),
+        n if n < latency.total => format!("{n} of {} viewers are listed", latency.total),
         n => format!("{n} viewers report"),
     };
     line(format_args!(
@@ -83,7 +84,7 @@ pub(super) fn text(latency: &Latency, color: bool) -> String {
     }
     if let Some(more) = latency.viewers.len().checked_sub(VIEWERS_MAX + 1) {
         line(format_args!(
-            "and {} more viewers (--json has all)",
+            "and {} more viewers (--json has them)",
             more + 1
         ));
     }

@@ -89,7 +89,11 @@ pub struct NackGenerator {
     learned_rtt: Option<Duration>,
     learns_rtt: bool,
     highest: Option<u64>,
-    missing: BTreeMap<u64, MissingPacket>,
+    /// Runs of missing packets by their first number, apart from each other: the gap before a
+    /// packet is one entry, however long its sender makes it.
+    runs: BTreeMap<u64, MissingRun>,
+    /// Number of packets in `runs`.
+    missing: usize,
     due: Option<Instant>,
     given_up: u64,
 }
@@ -109,7 +113,8 @@ impl NackGenerator {
             learned_rtt: None,
             learns_rtt: true,
             highest: None,
-            missing: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            missing: 0,
             due: None,
             given_up: 0,
         }
@@ -133,15 +138,15 @@ impl NackGenerator {
             return Arrival::Next;
         };
         if sequence <= highest {
-            let Some(missing) = self.missing.remove(&sequence) else {
+            let Some(run) = self.take(sequence) else {
                 return Arrival::Old;
             };
-            if (1..=1 + u32::from(self.config.repeats)).contains(&missing.requests) {
-                self.learn_rtt(now.saturating_duration_since(missing.requested));
+            if (1..=1 + u32::from(self.config.repeats)).contains(&run.requests) {
+                self.learn_rtt(now.saturating_duration_since(run.requested));
             }
             return Arrival::Recovered {
-                requests: missing.requests,
-                after: now.saturating_duration_since(missing.noticed),
+                requests: run.requests,
+                after: now.saturating_duration_since(run.noticed),
             };
         }
         self.highest = Some(sequence);
@@ -167,37 +172,41 @@ impl NackGenerator {
             return lost;
         }
         let (config, retry) = (self.config, self.retry_interval);
-        let before = self.missing.len();
-        self.missing.retain(|_, missing| {
-            let age = now.saturating_duration_since(missing.noticed);
-            let spent = missing.requests >= config.requests_max && now >= missing.next;
-            age < config.budget && !spent
+        let before = self.missing;
+        self.runs.retain(|&first, run| {
+            let age = now.saturating_duration_since(run.noticed);
+            let spent = run.requests >= config.requests_max && now >= run.next;
+            let kept = age < config.budget && !spent;
+            if !kept {
+                self.missing -= run.count(first);
+            }
+            kept
         });
-        self.given_up += (before - self.missing.len()) as u64;
-        for (&sequence, missing) in &mut self.missing {
-            if lost.len() == REQUEST_MAX {
+        self.given_up += (before - self.missing) as u64;
+        let mut rest = None;
+        for (&first, run) in &mut self.runs {
+            let room = REQUEST_MAX - lost.len();
+            if room == 0 || rest.is_some() {
                 break;
             }
-            if missing.next <= now {
-                missing.requests += 1;
-                if missing.requests == 1 {
-                    missing.requested = now;
-                }
-                missing.next = match missing.requests {
-                    1 if config.repeats => now + retry / 5,
-                    2 if config.repeats => missing.requested + retry,
-                    _ => now + retry,
-                };
-                lost.push(sequence as u16);
+            if run.next > now {
+                continue;
             }
+            if run.count(first) > room {
+                rest = Some((first + room as u64, *run));
+                run.end = first + room as u64;
+            }
+            lost.extend((first..run.end).map(|sequence| sequence as u16));
+            run.on_request(&config, retry, now);
         }
-        self.due = self.missing.values().map(|missing| missing.next).min();
+        self.runs.extend(rest);
+        self.due = self.runs.values().map(|run| run.next).min();
         lost
     }
 
     /// Number of packets that are missing now, whether requested or about to be.
     pub fn missing(&self) -> usize {
-        self.missing.len()
+        self.missing
     }
 
     /// Returns the number of packets that were given up since the last call. If it is not zero,
@@ -217,28 +226,60 @@ impl NackGenerator {
         }
     }
 
+    /// Removes packet `sequence` from the missing ones. Returns the run that it was in.
+    fn take(&mut self, sequence: u64) -> Option<MissingRun> {
+        let (&first, run) = self.runs.range_mut(..=sequence).next_back()?;
+        let whole = *run;
+        if sequence >= whole.end {
+            return None;
+        }
+        if first == sequence {
+            self.runs.remove(&first);
+        } else {
+            run.end = sequence;
+        }
+        if sequence + 1 < whole.end {
+            self.runs.insert(sequence + 1, whole);
+        }
+        self.missing -= 1;
+        Some(whole)
+    }
+
     /// Adds the packets `first..end` to the missing ones.
     fn record_gap(&mut self, first: u64, end: u64, now: Instant) {
         if end - first > self.config.missing_max as u64 {
-            self.given_up += end - first + self.missing.len() as u64;
-            self.missing.clear();
+            self.given_up += end - first + self.missing as u64;
+            self.runs.clear();
+            self.missing = 0;
             self.due = None;
             return;
         }
         let next = now + self.config.reorder_wait;
-        let missing = MissingPacket {
+        let run = MissingRun {
+            end,
             noticed: now,
             next,
             requested: now,
             requests: 0,
         };
-        self.missing
-            .extend((first..end).map(|sequence| (sequence, missing)));
-        while self.missing.len() > self.config.missing_max {
-            self.missing.pop_first();
-            self.given_up += 1;
-        }
+        self.missing += run.count(first);
+        self.runs.insert(first, run);
+        self.give_up_oldest();
         self.due = Some(self.due.map_or(next, |due| due.min(next)));
+    }
+
+    /// Gives up the oldest packets beyond `missing_max`.
+    fn give_up_oldest(&mut self) {
+        while let surplus @ 1.. = self.missing.saturating_sub(self.config.missing_max)
+            && let Some((first, run)) = self.runs.pop_first()
+        {
+            let given_up = surplus.min(run.count(first));
+            self.missing -= given_up;
+            self.given_up += given_up as u64;
+            if given_up < run.count(first) {
+                self.runs.insert(first + given_up as u64, run);
+            }
+        }
     }
 }
 
@@ -248,15 +289,37 @@ pub const REQUEST_MAX: usize = 250;
 /// Round-trip time that is assumed until one was measured.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
-/// A packet that has not arrived: when its gap was noticed, when the next request is due, and
-/// the number of requests so far.
+/// Consecutive packets that have not arrived: when their gap was noticed, when the next request
+/// is due, and the number of requests so far.
 #[derive(Clone, Copy, Debug)]
-struct MissingPacket {
+struct MissingRun {
+    /// Number behind the last packet.
+    end: u64,
     noticed: Instant,
     next: Instant,
     /// Time of the first request.
     requested: Instant,
     requests: u32,
+}
+
+impl MissingRun {
+    /// Returns the number of packets of a run that begins at `first`.
+    fn count(&self, first: u64) -> usize {
+        (self.end - first) as usize
+    }
+
+    /// Notes that the packets are requested at `now`.
+    fn on_request(&mut self, config: &Config, retry: Duration, now: Instant) {
+        self.requests += 1;
+        if self.requests == 1 {
+            self.requested = now;
+        }
+        self.next = match self.requests {
+            1 if config.repeats => now + retry / 5,
+            2 if config.repeats => self.requested + retry,
+            _ => now + retry,
+        };
+    }
 }
 
 #[cfg(test)]
@@ -391,6 +454,28 @@ mod tests {
         assert_eq!(generator.take_given_up(), 1002);
     }
 
+    /// The sender chooses the numbers: a gap must cost what its packet costs, not what it skips.
+    #[test]
+    fn gaps_cost_an_entry_each_however_long_they_are() {
+        let start = Instant::now();
+        let mut generator = NackGenerator::default();
+        for packet in 0..1_000u64 {
+            generator.on_packet(packet * 900, start);
+            assert!(generator.missing() <= 1_000);
+            assert!(generator.runs.len() <= 2, "{}", generator.runs.len());
+        }
+        let asked = generator.poll(start + 3 * MS);
+        assert_eq!((asked.len(), generator.runs.len()), (REQUEST_MAX, 3));
+        // A packet in the middle of a run leaves both its ends.
+        let within = 899 * 1_000 - 3;
+        assert!(matches!(
+            generator.on_packet(within, start + 4 * MS),
+            Arrival::Recovered { requests: 0, .. }
+        ));
+        assert_eq!((generator.missing(), generator.runs.len()), (999, 4));
+        assert_eq!(generator.on_packet(within, start + 4 * MS), Arrival::Old);
+    }
+
     #[test]
     fn the_oldest_are_given_up_when_too_many_are_missing() {
         let start = Instant::now();
@@ -443,6 +528,45 @@ mod tests {
                 });
             }
             prop_assert_eq!(recovered, sent_lost);
+        }
+
+        /// Runs are an encoding: what is missing is what a set of numbers would say.
+        #[test]
+        fn runs_hold_what_a_set_would(
+            arrivals in prop::collection::vec((0u64..60, 0u32..4), 1..120),
+        ) {
+            let mut now = Instant::now();
+            let mut generator = NackGenerator::new(Config { missing_max: 50, ..Config::default() });
+            let (mut at, mut highest) = (10_000u64, None);
+            let mut expected = std::collections::BTreeSet::new();
+            for (step, wait) in arrivals {
+                at = at + step - 25;
+                now += wait * MS;
+                match highest {
+                    Some(last) if at > last => {
+                        if at - last - 1 > 50 {
+                            expected.clear();
+                        } else {
+                            expected.extend(last + 1..at);
+                        }
+                        while expected.len() > 50 {
+                            expected.pop_first();
+                        }
+                    }
+                    Some(_) => {
+                        let was_missing = expected.remove(&at);
+                        let arrival = generator.clone().on_packet(at, now);
+                        prop_assert_eq!(was_missing, arrival != Arrival::Old);
+                    }
+                    None => {}
+                }
+                highest = highest.max(Some(at));
+                generator.on_packet(at, now);
+                let missing = generator.runs.iter().flat_map(|(first, run)| *first..run.end);
+                prop_assert_eq!(missing.collect::<Vec<_>>(), expected.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!(generator.missing(), expected.len());
+                generator.poll(now);
+            }
         }
 
         #[test]

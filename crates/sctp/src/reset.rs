@@ -101,6 +101,15 @@ impl StreamResets {
         }
     }
 
+    /// Returns the number of streams whose reset is wanted or requested.
+    pub(crate) fn pending(&self) -> usize {
+        let sent = self
+            .sent
+            .as_ref()
+            .map_or(0, |request| request.streams.len());
+        self.wanted.len() + sent
+    }
+
     /// Makes a request of the streams that are ready. `drained`: whether none of a stream's
     /// data waits to be sent. `last`: last TSN that was sent. `acknowledged`: cumulative
     /// TSN.

@@ -69,12 +69,24 @@ mod webtransport;
 #[cfg(fuzzing)]
 mod whip;
 
+use crate::cost::Cost;
+
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
+pub struct Target {
     pub(crate) name: &'static str,
     /// Function that reads one input, and panics where the target finds a fault.
-    pub(crate) run: fn(&[u8]),
+    run: fn(&[u8]),
+}
+
+impl Target {
+    /// Runs the target on an input.
+    ///
+    /// # Panics
+    /// If the input breaks what the target checks, or costs more than its bytes allow.
+    pub fn check(&self, bytes: &[u8]) {
+        Cost::of(self.name).check(bytes, self.run);
+    }
 }
 
 macro_rules! table {

@@ -51,7 +51,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let frames = report.frames.len() as u64;
     let (registry, session) = (LatencyRegistry::default(), SessionId::new("page"));
     let name = StreamName::parse("demo").expect("a good name");
-    let view = registry.report(&name, &session, joined, ms(10));
+    let view = registry.report(&name, &session, &joined, ms(10));
     assert!(view.frames.len() as u64 <= frames);
     let text = serde_json::to_string(&view).expect("plain data");
     serde_json::from_str::<serde_json::Value>(&text).expect("what a page reads");

@@ -17,8 +17,8 @@ pub(crate) fn run(bytes: &[u8]) {
         match &packet {
             Packet::Nack(nack) => assert!(nack.lost().count() <= nack.items.len() * 17),
             Packet::TransportFeedback(feedback) => {
-                let statuses = feedback.statuses().count();
-                assert_eq!(statuses, usize::from(feedback.status_count));
+                let described: u32 = feedback.runs().map(|run| u32::from(run.count())).sum();
+                assert_eq!(described, u32::from(feedback.status_count));
                 history.on_feedback(feedback, now, &mut acknowledged);
             }
             _ => {}

@@ -248,7 +248,7 @@ impl Range {
         self.suspect = None;
         if sequence > self.highest {
             let ahead = sequence - self.highest;
-            (self.highest + 1..sequence).for_each(|number| self.clear(number));
+            self.clear(self.highest + 1, sequence);
             self.highest = sequence;
             self.mark(sequence);
             return SequenceChange::Ahead(ahead);
@@ -280,8 +280,21 @@ impl Range {
         self.seen[word(number)] |= 1 << (number % 64);
     }
 
-    fn clear(&mut self, number: u64) {
-        self.seen[word(number)] &= !(1 << (number % 64));
+    /// Clears the bits of the numbers `first..end`, a word at a time: the sender of the packets
+    /// decides how many they are.
+    fn clear(&mut self, first: u64, end: u64) {
+        let mut at = first;
+        while at < end {
+            let next = (at / 64 + 1) * 64;
+            let below = (1 << (at % 64)) - 1;
+            let above = if end < next {
+                u64::MAX << (end % 64)
+            } else {
+                0
+            };
+            self.seen[word(at)] &= below | above;
+            at = next;
+        }
     }
 
     fn is_marked(&self, number: u64) -> bool {

@@ -1,7 +1,7 @@
 //! Reordering of packets at the receiver: packets that overtook each other are put back into
 //! the order in which they were sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::payload::Depacketizer;
@@ -17,6 +17,9 @@ pub struct ReorderBuffer {
     next: Option<u64>,
     held: BTreeMap<u64, HeldPacket>,
     held_bytes: usize,
+    /// Arrivals of held packets with their numbers, oldest first, and some of packets that were
+    /// passed on.
+    arrivals: VecDeque<(Instant, u64)>,
     gap_since: Option<Instant>,
     late: u64,
 }
@@ -80,6 +83,7 @@ impl ReorderBuffer {
             next: None,
             held: BTreeMap::new(),
             held_bytes: 0,
+            arrivals: VecDeque::new(),
             gap_since: None,
             late: 0,
         }
@@ -158,9 +162,12 @@ impl ReorderBuffer {
             payload: packet.payload.to_vec(),
         };
         self.held_bytes += held.cost();
-        if let Some(double) = self.held.insert(packet.sequence, held) {
-            self.held_bytes -= double.cost();
-            self.late += 1;
+        match self.held.insert(packet.sequence, held) {
+            None => self.arrivals.push_back((packet.received, packet.sequence)),
+            Some(double) => {
+                self.held_bytes -= double.cost();
+                self.late += 1;
+            }
         }
     }
 
@@ -180,8 +187,12 @@ impl ReorderBuffer {
             let sequence = *entry.key();
             if self.next != Some(sequence) {
                 // The gap was first noticed when the oldest packet behind it arrived, which
-                // need not be the one with the lowest number.
-                self.gap_since = self.held.values().map(|packet| packet.received).min();
+                // need not be the one with the lowest number. Each arrival is looked at once,
+                // however many gaps there are.
+                while self.arrivals.front().is_some_and(|it| it.1 < sequence) {
+                    self.arrivals.pop_front();
+                }
+                self.gap_since = self.arrivals.front().map(|it| it.0);
                 return;
             }
             let packet = entry.remove();
@@ -195,6 +206,7 @@ impl ReorderBuffer {
                 received: packet.received,
             });
         }
+        self.arrivals.clear();
         self.gap_since = None;
     }
 }

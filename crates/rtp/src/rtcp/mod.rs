@@ -40,7 +40,7 @@ pub use picture_loss_indication::PictureLossIndication;
 pub use remb::Remb;
 pub use report::{REPORTS_MAX, ReceiverReport, ReportBlock, SenderReport};
 pub use source_description::{Chunk, SourceDescription};
-pub use transport_feedback::{Statuses, TransportFeedback, TransportFeedbackBuilder};
+pub use transport_feedback::{StatusRun, StatusRuns, TransportFeedback, TransportFeedbackBuilder};
 pub(crate) use transport_feedback::{TICKS_PER_REFERENCE, TICKS_PER_SECOND};
 
 use glassline_media::Ssrc;

@@ -7,7 +7,8 @@ use crate::ParseError;
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 ///
 /// Statuses are decoded while they are iterated over, so that a short packet cannot make the
-/// receiver allocate memory for the 65,535 statuses that it may describe.
+/// receiver allocate memory for the 65,535 statuses that it may describe; by
+/// [`runs`](Self::runs), it costs no time for them either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportFeedback<'a> {
     /// SSRC of the receiver that reports.
@@ -37,9 +38,23 @@ pub(crate) const TICKS_PER_REFERENCE: i64 = 256;
 impl<'a> TransportFeedback<'a> {
     /// Iterates over (transport sequence number, arrival) of each packet, in order. The arrival
     /// is in ticks of 250 µs after `reference_time`; `None` for a packet that was not received.
-    pub fn statuses(&self) -> Statuses<'a> {
-        Statuses {
-            sequence: self.base_sequence,
+    ///
+    /// A few bytes can claim 65,535 packets. A reader that must not spend time on claims takes
+    /// [`runs`](Self::runs).
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, Option<i32>)> + use<'a> {
+        let statuses = self.runs().flat_map(|run| match run {
+            StatusRun::Missing(count) => std::iter::repeat_n(None, usize::from(count)),
+            StatusRun::Arrived(ticks) => std::iter::repeat_n(Some(ticks), 1),
+        });
+        let base = self.base_sequence;
+        let numbered = statuses.zip(0..);
+        numbered.map(move |(status, place)| (base.wrapping_add(place), status))
+    }
+
+    /// Iterates over the statuses in order, with missing packets of a run length chunk as one
+    /// item: the number of items follows the bytes of the feedback, not what it claims.
+    pub fn runs(&self) -> StatusRuns<'a> {
+        StatusRuns {
             remaining: self.status_count,
             chunk: StatusChunk::Run {
                 symbol: NOT_RECEIVED,
@@ -108,10 +123,28 @@ impl<'a> TransportFeedback<'a> {
     }
 }
 
-/// Iterator over the statuses of a [`TransportFeedback`].
+/// Consecutive packets of which a feedback says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusRun {
+    /// So many packets were not received; never zero.
+    Missing(u16),
+    /// One packet arrived, in ticks of 250 µs after the reference time.
+    Arrived(i32),
+}
+
+impl StatusRun {
+    /// Returns the number of packets that the run describes.
+    pub const fn count(self) -> u16 {
+        match self {
+            Self::Missing(count) => count,
+            Self::Arrived(_) => 1,
+        }
+    }
+}
+
+/// Iterator over the statuses of a [`TransportFeedback`], by runs.
 #[derive(Clone, Debug)]
-pub struct Statuses<'a> {
-    sequence: u16,
+pub struct StatusRuns<'a> {
     remaining: u16,
     chunk: StatusChunk,
     chunks: &'a [u8],
@@ -120,7 +153,7 @@ pub struct Statuses<'a> {
     arrival: i32,
 }
 
-impl Statuses<'_> {
+impl StatusRuns<'_> {
     /// Reads the next receive delta, of `bytes` bytes.
     fn take_delta(&mut self, bytes: usize) -> Option<i32> {
         let (delta, rest) = self.deltas.split_at_checked(bytes)?;
@@ -133,10 +166,10 @@ impl Statuses<'_> {
     }
 }
 
-impl Iterator for Statuses<'_> {
-    type Item = (u16, Option<i32>);
+impl Iterator for StatusRuns<'_> {
+    type Item = StatusRun;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<StatusRun> {
         if self.remaining == 0 {
             return None;
         }
@@ -146,16 +179,21 @@ impl Iterator for Statuses<'_> {
             self.chunks = rest;
             self.chunk = StatusChunk::new(u16::from_be_bytes(*word));
         }
+        if let StatusChunk::Run { symbol, len } = &mut self.chunk
+            && *symbol == NOT_RECEIVED
+        {
+            let missing = std::mem::take(len).min(self.remaining);
+            self.remaining -= missing;
+            return Some(StatusRun::Missing(missing));
+        }
         let symbol = self.chunk.take_first();
-        let sequence = self.sequence;
-        self.sequence = sequence.wrapping_add(1);
         self.remaining -= 1;
         if symbol == NOT_RECEIVED {
-            return Some((sequence, None));
+            return Some(StatusRun::Missing(1));
         }
         let delta = self.take_delta(usize::from(symbol))?;
         self.arrival = self.arrival.saturating_add(delta);
-        Some((sequence, Some(self.arrival)))
+        Some(StatusRun::Arrived(self.arrival))
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Recorder {
     /// Number at which the next feedback begins: behind the last one, or at a late packet.
     next: u64,
     due: Option<Instant>,
+    /// Missing packets that may still be recorded.
+    gap_allowance: usize,
     feedback_count: u8,
 }
 
@@ -43,6 +45,7 @@ impl Recorder {
             start: 0,
             next: 0,
             due: None,
+            gap_allowance: PACKETS_MAX,
             feedback_count: 0,
         }
     }
@@ -96,13 +99,16 @@ impl Recorder {
 
     /// Stores an arrival. Returns false for a duplicate, or a packet too old to be kept.
     fn store(&mut self, sequence: u64, ticks: i64) -> bool {
-        if self.arrivals.is_empty() || sequence >= self.end() + PACKETS_MAX as u64 {
-            // This is the first packet, or one so far ahead that nothing between can be
-            // reported.
+        let gap = sequence.saturating_sub(self.end());
+        if self.arrivals.is_empty() || gap > self.gap_allowance as u64 {
+            // This is the first packet, or one so far ahead that nothing between is reported.
             self.arrivals.clear();
             self.start = sequence;
             self.next = sequence;
+        } else {
+            self.gap_allowance -= gap as usize;
         }
+        self.gap_allowance = (self.gap_allowance + GAP_PER_PACKET).min(PACKETS_MAX);
         let Some(offset) = sequence.checked_sub(self.start) else {
             return false;
         };
@@ -159,6 +165,9 @@ const TICK_NANOS: u128 = 1_000_000_000 / TICKS_PER_SECOND as u128;
 const MISSING: i64 = i64::MIN;
 /// Most packets that are kept: a second of 40 Mbit/s.
 const PACKETS_MAX: usize = 4096;
+/// Missing packets that each arrival allows to record: far more than a path loses on which
+/// anything can be sent. An outage may use what was saved up, `PACKETS_MAX`.
+const GAP_PER_PACKET: usize = 16;
 /// Reported packets that are kept, so that a late packet can be reported between them.
 const REPEATABLE: u64 = 256;
 /// Number of packets to report at which feedback is due at once: more would not fit a datagram.

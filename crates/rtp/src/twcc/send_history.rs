@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::SequenceExtender;
-use crate::rtcp::{TICKS_PER_REFERENCE, TransportFeedback};
+use crate::rtcp::{StatusRun, TICKS_PER_REFERENCE, TransportFeedback};
 
 /// The packets that a sender has sent and that feedback has not acknowledged yet.
 ///
@@ -14,6 +14,8 @@ pub struct SendHistory {
     /// Packets `start + index`.
     sent: VecDeque<Sent>,
     start: u64,
+    /// First packet that no feedback has described yet.
+    undescribed: u64,
     /// Extended reference time of the last feedback, in units of 64 ms.
     reference: Option<i64>,
 }
@@ -47,6 +49,19 @@ pub struct FeedbackSummary {
     pub rtt: Option<Duration>,
 }
 
+impl FeedbackSummary {
+    /// Counts what the feedback newly says of a packet.
+    fn count(&mut self, settled: &Settled) {
+        if settled.arrival.is_some() {
+            self.acked += 1;
+            self.acked_bytes += usize::from(settled.bytes);
+            self.rtt = Some(settled.age);
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
 impl SendHistory {
     /// Creates an empty history.
     pub fn new() -> Self {
@@ -61,6 +76,7 @@ impl SendHistory {
         if self.sent.is_empty() || sequence >= self.end() + PACKETS_MAX as u64 {
             self.sent.clear();
             self.start = sequence;
+            self.undescribed = self.undescribed.max(sequence);
         }
         if sequence < self.end() {
             return;
@@ -98,6 +114,11 @@ impl SendHistory {
 
     /// Joins feedback with the packets sent. Appends to `out` what the feedback newly reports
     /// of packets that are still kept.
+    ///
+    /// A packet counts as missing by the first feedback that describes it. What later ones say
+    /// of packets before that matters only where they arrived. The work thereby follows the bytes
+    /// of the feedback and the packets sent since the last one, not the 65,535 packets that 40
+    /// bytes can claim.
     pub fn on_feedback(
         &mut self,
         feedback: &TransportFeedback<'_>,
@@ -111,29 +132,28 @@ impl SendHistory {
         let base = SequenceExtender::near(last, feedback.base_sequence);
         let reference = self.extend_reference(feedback.reference_time) * TICKS_PER_REFERENCE;
         let now_us = now.saturating_duration_since(epoch).as_micros() as u32;
-        for (sequence, (_, arrival)) in (base..).zip(feedback.statuses()) {
-            let Some(settled) = self.settle(sequence, arrival, now_us) else {
-                continue;
+        let mut next = base;
+        for run in feedback.runs() {
+            let (first, end) = (next, next + u64::from(run.count()));
+            next = end;
+            let (of_interest, arrival) = match run {
+                StatusRun::Missing(_) => (first.max(self.undescribed)..end.min(self.end()), None),
+                StatusRun::Arrived(ticks) => (first..end, Some(ticks)),
             };
-            let Settled {
-                bytes,
-                age,
-                arrival,
-            } = settled;
-            if arrival.is_some() {
-                summary.acked += 1;
-                summary.acked_bytes += usize::from(bytes);
-                summary.rtt = Some(age);
-            } else {
-                summary.lost += 1;
+            for sequence in of_interest {
+                let Some(settled) = self.settle(sequence, arrival, now_us) else {
+                    continue;
+                };
+                summary.count(&settled);
+                out.push(Acknowledgement {
+                    sequence,
+                    bytes: settled.bytes,
+                    sent: now.checked_sub(settled.age).unwrap_or(now),
+                    arrival: settled.arrival.map(|ticks| reference + i64::from(ticks)),
+                });
             }
-            out.push(Acknowledgement {
-                sequence,
-                bytes,
-                sent: now.checked_sub(age).unwrap_or(now),
-                arrival: arrival.map(|ticks| reference + i64::from(ticks)),
-            });
         }
+        self.undescribed = self.undescribed.max(next.min(self.end()));
         while self
             .sent
             .front()

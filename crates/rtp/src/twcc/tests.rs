@@ -214,6 +214,102 @@ fn feedback_about_what_was_never_sent_is_ignored() {
     assert_eq!(history.len(), 1);
 }
 
+/// Returns feedback whose `count` packets from `base` on are all missing.
+fn all_missing(base: u16, count: u16) -> Vec<u8> {
+    let mut chunks = Vec::new();
+    let mut left = count;
+    while left > 0 {
+        let run = left.min(0x1fff);
+        chunks.extend_from_slice(&run.to_be_bytes());
+        left -= run;
+    }
+    chunks.resize(chunks.len().next_multiple_of(4), 0);
+    let words = u16::try_from(4 + chunks.len() / 4).expect("short");
+    let mut out = vec![0x80 | 15, 205];
+    out.extend_from_slice(&words.to_be_bytes());
+    out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2]);
+    out.extend_from_slice(&base.to_be_bytes());
+    out.extend_from_slice(&count.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&chunks);
+    out
+}
+
+/// Forty bytes claim 65,535 packets, and a datagram holds 28 such claims.
+#[test]
+fn feedback_costs_what_its_bytes_say_and_not_what_they_claim() {
+    let bytes = all_missing(3, u16::MAX);
+    let feedback = parsed(&bytes);
+    assert_eq!(feedback.statuses().count(), 65_535);
+    let runs: Vec<_> = feedback.runs().collect();
+    assert_eq!(runs.len(), 9, "one a chunk");
+    let claimed: u32 = runs.iter().map(|run| u32::from(run.count())).sum();
+    assert_eq!(claimed, 65_535);
+
+    let start = Instant::now();
+    let mut history = SendHistory::new();
+    (1..=4096).for_each(|number| history.sent(number, start, 100));
+    let mut out = Vec::new();
+    let began = Instant::now();
+    for round in 0..10_000u32 {
+        let now = start + round * MS;
+        let summary = history.on_feedback(&feedback, now, &mut out);
+        assert_eq!(summary.lost, if round == 0 { 4094 } else { 0 });
+    }
+    // They took minutes when each claim was looked at; the limit is far above what they take now.
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(out.len(), 4094, "each packet is lost once");
+}
+
+#[test]
+fn a_later_feedback_makes_no_losses_of_what_an_earlier_one_described() {
+    let start = Instant::now();
+    let mut history = SendHistory::new();
+    (100..120).for_each(|number| history.sent(number, start, 100));
+    let mut out = Vec::new();
+    let mut lost = |history: &mut SendHistory, base, count| {
+        let bytes = all_missing(base, count);
+        history
+            .on_feedback(&parsed(&bytes), start + 50 * MS, &mut out)
+            .lost
+    };
+    assert_eq!(lost(&mut history, 105, 5), 5);
+    assert_eq!(lost(&mut history, 100, 10), 0, "it comes too late");
+    assert_eq!(lost(&mut history, 100, 15), 5);
+    // What is claimed of packets that will be sent is not remembered.
+    assert_eq!(lost(&mut history, 100, 1000), 5);
+    history.sent(120, start, 100);
+    assert_eq!(lost(&mut history, 120, 1), 1);
+}
+
+#[test]
+fn a_sender_that_skips_its_numbers_makes_no_work() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    let mut statuses = 0;
+    for packet in 0..10_000u32 {
+        let now = start + packet * MS / 10;
+        recorder.record((packet * 4_000) as u16, now);
+        while let Some(bytes) = poll(&mut recorder, now) {
+            statuses += read(&bytes).arrivals.len();
+        }
+    }
+    assert!(statuses < 10_000 * 20, "{statuses}");
+}
+
+#[test]
+fn an_outage_is_reported_with_the_packets_around_it() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    recorder.record(0, start);
+    recorder.record(4_000, start + 1_000 * MS);
+    let mut reported = 0;
+    while let Some(bytes) = poll(&mut recorder, start + 2_000 * MS) {
+        reported += read(&bytes).arrivals.len();
+    }
+    assert_eq!(reported, 4_001);
+}
+
 #[test]
 fn a_packet_that_was_sent_again_counts_as_lost_once() {
     let start = Instant::now();

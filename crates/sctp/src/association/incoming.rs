@@ -27,11 +27,16 @@ impl Association {
         let mut chunks = packet.chunks();
         let mut result = Ok(());
         let mut first = true;
+        let mut has_sack = false;
         for chunk in &mut chunks {
             let chunk = chunk?;
             if first {
                 self.check_tag(&chunk, header.verification_tag)?;
                 first = false;
+            }
+            // One SACK tells everything; more in a packet would only cost time.
+            if matches!(chunk, Chunk::Sack(_)) && std::mem::replace(&mut has_sack, true) {
+                continue;
             }
             // A chunk that is dropped does not prevent the others from being handled.
             if let Err(dropped) = self.process_chunk(&chunk, header.verification_tag, now) {
@@ -266,7 +271,10 @@ impl Association {
             match parameter? {
                 Parameter::OutgoingReset(reset) => self.on_outgoing_reset(&reset),
                 Parameter::IncomingReset(reset) => {
-                    let streams: Vec<u16> = reset.streams.iter().collect();
+                    // Streams on which nothing was sent are as if they had been reset.
+                    let queue = &self.sender.send_queue;
+                    let used = reset.streams.iter().filter(|stream| queue.is_used(*stream));
+                    let streams: Vec<u16> = used.collect();
                     self.resets.on_request(reset.request, |resets| {
                         streams
                             .iter()

@@ -9,6 +9,9 @@ use super::registry::Phase;
 use super::{ChannelId, Channels, ClosedBy, Event, Refusal};
 use crate::Direction;
 
+/// Most resets that are pending when another stream without a channel is refused by a reset.
+const REFUSALS_MAX: usize = 256;
+
 impl Channels {
     /// Closes a channel. Queued messages are sent first, nothing more is accepted or
     /// delivered, and [`Event::Closed`] comes when the peer has closed its side too. An
@@ -51,15 +54,18 @@ impl Channels {
         // The reset is refused if the peer lacks the extension or the association is
         // ending.
         if self.association.reset_streams(&[stream], now).is_err() {
-            self.retire(id, stream);
+            self.retire(id, stream, now);
         }
     }
 
     /// Removes a channel whose stream cannot be reset. The peer may still have the channel
     /// open, so the stream number is not used again.
-    pub(super) fn retire(&mut self, id: ChannelId, stream: u16) {
+    pub(super) fn retire(&mut self, id: ChannelId, stream: u16, now: Instant) {
         self.remove(id);
-        self.registry.retire(stream);
+        // A peer that refuses every reset would use up stream after stream.
+        if self.registry.retire(stream) > self.limits.channels_max {
+            self.association.abort(now);
+        }
     }
 
     /// Handles the reset of one direction of `streams`; an empty list means all streams.
@@ -93,7 +99,11 @@ impl Channels {
             Direction::Outgoing => channel.outgoing_reset = channel.phase == Phase::Closing,
         }
         if channel.incoming_reset && channel.outgoing_reset {
+            let stream = channel.info.stream;
             self.remove(id);
+            if let Some(stream) = stream {
+                self.association.close_stream(stream);
+            }
         }
     }
 
@@ -108,8 +118,12 @@ impl Channels {
                 }
                 self.reset(id, now);
             }
-            // Without the extension, nothing can be reported to the peer.
-            None => drop(self.association.reset_streams(&[stream], now)),
+            // Without the extension, nothing can be reported to the peer. Nor is there a need to
+            // keep a list of thousands of streams on which a peer sends without a channel.
+            None if self.association.resets_pending() < REFUSALS_MAX => {
+                let _unsupported = self.association.reset_streams(&[stream], now);
+            }
+            None => {}
         }
     }
 

@@ -114,7 +114,8 @@ pub const MESSAGE_MAX_UNSTATED: u64 = 64 * 1024;
 
 impl Channels {
     /// Returns data channels over `association`, without any channel yet.
-    pub fn new(association: Association, role: Role, limits: Limits) -> Self {
+    pub fn new(mut association: Association, role: Role, limits: Limits) -> Self {
+        association.require_opened_streams();
         Self {
             association,
             registry: Registry::default(),
@@ -241,7 +242,15 @@ impl Channels {
         match event {
             AssociationEvent::Message {
                 stream, ppid, data, ..
-            } => return self.on_message(stream, ppid, data, now),
+            } => {
+                let event = self.on_message(stream, ppid, data, now);
+                // A stream exists while it has a channel. Of a retired one the peer may go on to
+                // send what nobody reads.
+                if !self.registry.has_stream(stream) {
+                    self.association.forget_stream(stream);
+                }
+                return event;
+            }
             AssociationEvent::Connected { outgoing, incoming } => {
                 self.streams = Some(outgoing.min(incoming));
                 self.events.push_back(Event::Connected);
@@ -255,7 +264,7 @@ impl Channels {
             AssociationEvent::ResetRefused { streams } => {
                 for stream in streams {
                     if let Some(channel) = self.registry.on_stream(stream) {
-                        self.retire(channel, stream);
+                        self.retire(channel, stream, now);
                     }
                 }
             }

@@ -47,7 +47,7 @@ impl Channels {
         let channel = self.registry.add(Channel::new(init, false));
         if let Some(stream) = negotiated {
             // Reserved at once, so that no other channel takes the stream before.
-            self.registry.bind(channel, stream);
+            self.bind(channel, stream);
         }
         if self.streams.is_some() {
             self.begin(channel, now);
@@ -111,7 +111,7 @@ impl Channels {
         channel.phase = Phase::Open;
         channel.ack_pending = true;
         let id = self.registry.add(channel);
-        self.registry.bind(id, stream);
+        self.bind(id, stream);
         self.association.set_priority(stream, open.priority);
         self.send_pending(id, now);
         Ok(id)
@@ -135,7 +135,7 @@ impl Channels {
             }
             return self.remove(id);
         };
-        self.registry.bind(id, stream);
+        self.bind(id, stream);
         let Some(channel) = self.registry.get(id) else {
             return;
         };
@@ -153,6 +153,12 @@ impl Channels {
                 by_peer: false,
             });
         }
+    }
+
+    /// Assigns a channel its stream.
+    fn bind(&mut self, id: ChannelId, stream: u16) {
+        self.registry.bind(id, stream);
+        self.association.open_stream(stream);
     }
 
     /// Sends the DCEP messages and resets that are pending on all channels.

@@ -125,9 +125,10 @@ impl Registry {
         Some(channel)
     }
 
-    /// Takes a stream out of use until the association ends.
-    pub(super) fn retire(&mut self, stream: u16) {
+    /// Takes a stream out of use until the association ends. Returns the number of such streams.
+    pub(super) fn retire(&mut self, stream: u16) -> usize {
         self.retired.insert(stream);
+        self.retired.len()
     }
 
     /// Returns all streams to use, after the association restarted.

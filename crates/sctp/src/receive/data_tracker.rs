@@ -1,7 +1,7 @@
 //! Tracks which TSNs have arrived: the cumulative TSN, the ranges beyond the first gap, and
 //! duplicates.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use crate::chunk::GapBlock;
 use crate::sequence::{Tsn, narrow};
@@ -33,19 +33,13 @@ pub(super) enum TsnStatus {
 pub(super) struct DataTracker {
     /// The highest TSN without a gap before it.
     cumulative: u64,
-    /// Ranges beyond the first gap: ascending, apart from each other and from `cumulative`.
-    ranges: VecDeque<TsnRange>,
+    /// Ranges beyond the first gap, the last TSN of each by its first, apart from each other and
+    /// from `cumulative`. The peer decides in which order they come: each costs the same.
+    ranges: BTreeMap<u64, u64>,
     /// Duplicates that the next SACK reports.
     duplicates: Vec<Tsn>,
     /// Duplicates since the beginning.
     duplicates_total: u64,
-}
-
-/// Consecutive TSNs that have arrived, both ends included.
-#[derive(Clone, Copy, Debug)]
-struct TsnRange {
-    first: u64,
-    last: u64,
 }
 
 impl DataTracker {
@@ -53,7 +47,7 @@ impl DataTracker {
     pub(super) const fn new(cumulative: u64) -> Self {
         Self {
             cumulative,
-            ranges: VecDeque::new(),
+            ranges: BTreeMap::new(),
             duplicates: Vec::new(),
             duplicates_total: 0,
         }
@@ -66,9 +60,8 @@ impl DataTracker {
 
     /// Returns the highest TSN that has arrived.
     pub(super) fn highest(&self) -> u64 {
-        self.ranges
-            .back()
-            .map_or(self.cumulative, |range| range.last)
+        let last = self.ranges.last_key_value();
+        last.map_or(self.cumulative, |(_, last)| *last)
     }
 
     /// Whether a TSN is missing below the highest.
@@ -92,9 +85,8 @@ impl DataTracker {
         if tsn > self.cumulative + GAP_OFFSET_MAX {
             return TsnStatus::OutOfRange;
         }
-        let place = self.ranges.partition_point(|range| range.last < tsn);
-        match self.ranges.get(place) {
-            Some(range) if range.first <= tsn => TsnStatus::Duplicate,
+        match self.ranges.range(..=tsn).next_back() {
+            Some((_, last)) if *last >= tsn => TsnStatus::Duplicate,
             _ if self.ranges.len() >= RANGES_MAX => TsnStatus::OutOfRange,
             _ => TsnStatus::BeyondGap,
         }
@@ -115,27 +107,12 @@ impl DataTracker {
             self.advance_cumulative();
             return;
         }
-        let place = self.ranges.partition_point(|range| range.last < tsn);
-        let joins_before = place > 0 && self.ranges[place - 1].last + 1 == tsn;
-        let joins_after = self
-            .ranges
-            .get(place)
-            .is_some_and(|range| range.first == tsn + 1);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                let end = self.ranges[place].last;
-                self.ranges.remove(place);
-                self.ranges[place - 1].last = end;
+        let last = self.ranges.remove(&(tsn + 1)).unwrap_or(tsn);
+        match self.ranges.range_mut(..tsn).next_back() {
+            Some((_, before)) if *before + 1 == tsn => *before = last,
+            _ => {
+                self.ranges.insert(tsn, last);
             }
-            (true, false) => self.ranges[place - 1].last = tsn,
-            (false, true) => self.ranges[place].first = tsn,
-            (false, false) => self.ranges.insert(
-                place,
-                TsnRange {
-                    first: tsn,
-                    last: tsn,
-                },
-            ),
         }
     }
 
@@ -147,12 +124,10 @@ impl DataTracker {
 
     /// Moves the cumulative TSN over the ranges that it has reached.
     fn advance_cumulative(&mut self) {
-        while let Some(range) = self.ranges.front().copied() {
-            if range.first > self.cumulative + 1 {
-                break;
-            }
-            self.cumulative = self.cumulative.max(range.last);
-            self.ranges.pop_front();
+        while let Some(range) = self.ranges.first_entry()
+            && *range.key() <= self.cumulative + 1
+        {
+            self.cumulative = self.cumulative.max(range.remove());
         }
     }
 
@@ -167,11 +142,13 @@ impl DataTracker {
         } else {
             self.ranges.len()
         };
-        let high = self.ranges.len() - (count - low).min(self.ranges.len() - low);
-        let reported = self.ranges.range(..low).chain(self.ranges.range(high..));
-        reported.map(move |range| GapBlock {
-            start: offset(range.first),
-            end: offset(range.last),
+        let high = (count - low).min(self.ranges.len() - low);
+        let mut highest: Vec<_> = self.ranges.iter().rev().take(high).collect();
+        highest.reverse();
+        let reported = self.ranges.iter().take(low).chain(highest);
+        reported.map(move |(first, last)| GapBlock {
+            start: offset(*first),
+            end: offset(*last),
         })
     }
 

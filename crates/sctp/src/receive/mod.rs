@@ -107,7 +107,7 @@ impl Receiver {
     /// Starts with the peer's first TSN. Messages that wait to be read stay.
     pub(crate) fn establish(&mut self, initial_tsn: u32) {
         self.data_tracker = DataTracker::new(widen_first(initial_tsn) - 1);
-        self.streams = ReassemblyStreams::default();
+        self.streams = self.streams.restarted();
         self.sacks.restart();
         self.announced = self.room();
     }
@@ -115,6 +115,9 @@ impl Receiver {
     /// Takes over unread messages and counters from the association before a restart.
     pub(crate) fn adopt_unread(&mut self, mut before: Self) {
         self.ready = std::mem::take(&mut before.ready);
+        if before.streams.are_opened() {
+            self.streams.require_opening();
+        }
         self.ready_bytes = before.ready_bytes;
         self.counts = before.counts;
     }
@@ -153,8 +156,8 @@ impl Receiver {
 
     /// Returns the memory that unread and incomplete messages take, in bytes.
     fn used(&self) -> u64 {
-        let buffers = (self.ready.len() + self.streams.buffers()) as u64;
-        self.ready_bytes + self.streams.bytes() as u64 + buffers * OVERHEAD
+        let ready = self.ready_bytes + self.ready.len() as u64 * OVERHEAD;
+        ready + self.streams.held(OVERHEAD as usize) as u64
     }
 
     /// Returns what is left of the receive window, in bytes.
@@ -238,7 +241,9 @@ impl Receiver {
             self.streams
                 .insert_interleaved(fragment, max, &mut self.ready)
         } else {
-            self.streams.insert_data(fragment, max, &mut self.ready)
+            let cumulative = self.data_tracker.cumulative();
+            self.streams
+                .insert_data(fragment, max, cumulative, &mut self.ready)
         };
         self.count_ready(before);
         match inserted {
@@ -355,7 +360,9 @@ impl Receiver {
         };
         let before = self.ready.len();
         let skipped = forward.skipped.map(|it| (it.stream, it.ssn.0));
-        self.streams.skip_data(tsn, skipped, &mut self.ready);
+        let cumulative = self.data_tracker.cumulative();
+        self.streams
+            .skip_data(tsn, cumulative, skipped, &mut self.ready);
         self.count_ready(before);
     }
 
@@ -370,6 +377,32 @@ impl Receiver {
                 .skip_interleaved(it.stream, it.unordered, it.mid.0, &mut self.ready);
         }
         self.count_ready(before);
+    }
+
+    /// Requires that streams are opened to have a lasting state.
+    pub(crate) fn require_opening(&mut self) {
+        self.streams.require_opening();
+    }
+
+    /// Opens a stream: it has a state until it is closed.
+    pub(crate) fn open_stream(&mut self, stream: u16) {
+        self.streams.open(stream);
+    }
+
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(crate) fn stream_states(&mut self) -> usize {
+        self.streams.states()
+    }
+
+    /// Closes a stream, which then has no lasting state.
+    pub(crate) fn close_stream(&mut self, stream: u16) {
+        self.streams.close(stream);
+    }
+
+    /// Forgets a stream that is not open, with everything that waits on it.
+    pub(crate) fn forget_stream(&mut self, stream: u16) {
+        self.streams.forget(stream);
     }
 
     /// Resets incoming streams; an empty list means all.

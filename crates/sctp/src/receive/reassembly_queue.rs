@@ -3,6 +3,11 @@
 //! Consecutive fragments are appended to one buffer as they come: that is the only copy of
 //! a payload that arrives in order. A fragment beyond a gap begins a buffer of its own, and
 //! the buffers of a message are joined once, when it is complete.
+//!
+//! The queue counts the memory that it holds, and not the payload alone: a peer may send
+//! fragments of one byte. It also drops what can never become complete.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
@@ -10,6 +15,10 @@ use smallvec::{SmallVec, smallvec};
 /// Most bytes that are reserved for a message that has just begun. The reservation is as
 /// large as the message before, because messages of a stream resemble each other.
 const EXPECTED_MAX: usize = 256 * 1024;
+
+/// Memory that a run costs beyond its buffers, in bytes: its entry in a tree whose nodes may be
+/// half full, and what an allocator adds to a small buffer.
+pub(super) const RUN_BYTES: usize = 256;
 
 /// What a fragment says about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +58,7 @@ pub(super) enum InsertOutcome {
 /// Consecutive fragments of one message.
 #[derive(Debug)]
 struct FragmentRun {
-    /// Number of the first fragment.
-    first: u64,
-    /// Number of the last fragment.
+    /// Number of the last fragment; that of the first is the key of the run.
     last: u64,
     /// Whether the first fragment begins the message.
     begins: bool,
@@ -63,18 +70,56 @@ struct FragmentRun {
     len: usize,
     /// Buffers whose bytes, in order, are the payload.
     parts: SmallVec<[Vec<u8>; 1]>,
+    /// Capacity of the first buffer at the beginning, in bytes.
+    reserved: usize,
 }
 
-/// Incomplete messages, distinguished by the numbers of their fragments alone: TSNs for
-/// DATA, where a message's are consecutive; FSNs within one message of I-DATA.
-#[derive(Debug, Default)]
-pub(super) struct ReassemblyQueue {
-    /// Runs of consecutive fragments: ascending, apart from each other.
-    runs: Vec<FragmentRun>,
+impl FragmentRun {
+    /// Returns the memory of the run, in bytes. What was reserved for it, as long as that
+    /// suffices, counts as it is used: there is one such run at a time.
+    fn held(&self) -> usize {
+        let capacity: usize = self.parts.iter().map(Vec::capacity).sum();
+        let buffers = if capacity <= self.reserved {
+            self.len
+        } else {
+            capacity
+        };
+        RUN_BYTES + buffers
+    }
+
+    /// Appends a fragment.
+    fn append(&mut self, fragment: &Fragment<'_>) {
+        match self.parts.last_mut() {
+            Some(part) => part.extend_from_slice(fragment.payload),
+            None => self.parts.push(fragment.payload.to_vec()),
+        }
+        self.last = fragment.number;
+        self.len += fragment.payload.len();
+        self.ends = fragment.ends;
+    }
+}
+
+/// Incomplete messages. Fragments are distinguished by a key and by their numbers. Those of
+/// DATA all have the same key, and their TSNs, since those of a message are consecutive. Those
+/// of I-DATA have the message as the key, and their FSNs.
+#[derive(Debug)]
+pub(super) struct ReassemblyQueue<K> {
+    /// Runs of consecutive fragments, apart from each other, by the number of the first one.
+    runs: BTreeMap<(K, u64), FragmentRun>,
     /// Payload of all runs, in bytes.
     bytes: usize,
-    /// Size of the latest complete message, in bytes.
-    expected: usize,
+    /// Memory of all runs, in bytes.
+    held: usize,
+}
+
+impl<K> Default for ReassemblyQueue<K> {
+    fn default() -> Self {
+        Self {
+            runs: BTreeMap::new(),
+            bytes: 0,
+            held: 0,
+        }
+    }
 }
 
 /// One fragment of a message, as it came.
@@ -92,124 +137,163 @@ pub(super) struct Fragment<'a> {
     pub(super) payload: &'a [u8],
 }
 
-impl ReassemblyQueue {
-    /// Returns an empty queue that reserves `bytes` for its first message.
-    pub(super) fn expecting(bytes: usize) -> Self {
-        Self {
-            expected: bytes,
-            ..Self::default()
-        }
-    }
-
+impl<K: Copy + Ord> ReassemblyQueue<K> {
     /// Returns the payload of incomplete messages, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
+    /// Returns the memory that incomplete messages take, in bytes.
+    pub(super) const fn held(&self) -> usize {
+        self.held
+    }
+
     /// Returns the number of runs.
+    #[cfg(test)]
     pub(super) fn run_count(&self) -> usize {
         self.runs.len()
     }
 
+    /// Whether there are runs of `key`.
+    pub(super) fn has(&self, key: K) -> bool {
+        self.runs.range((key, 0)..=(key, u64::MAX)).next().is_some()
+    }
+
     /// Inserts a fragment that was not here before. `max`: largest message that is allowed,
-    /// in bytes.
-    pub(super) fn insert(&mut self, fragment: &Fragment<'_>, max: usize) -> InsertOutcome {
-        let len = fragment.payload.len();
+    /// in bytes. `expected`: bytes to reserve for a message that begins while no other is
+    /// incomplete.
+    pub(super) fn insert(
+        &mut self,
+        key: K,
+        fragment: &Fragment<'_>,
+        max: usize,
+        expected: usize,
+    ) -> InsertOutcome {
         if fragment.begins && fragment.ends {
             return whole(fragment, max);
         }
-        // The fragment nearly always follows the last run.
-        let place = match self.runs.last() {
-            Some(run) if run.last < fragment.number => self.runs.len(),
-            None => 0,
-            Some(_) => self.runs.partition_point(|run| run.last < fragment.number),
-        };
-        let joins =
-            |run: &FragmentRun| run.last + 1 == fragment.number && !run.ends && !fragment.begins;
-        let place = if place > 0 && joins(&self.runs[place - 1]) {
-            let run = &mut self.runs[place - 1];
-            if !is_same(&run.info, &fragment.info) {
-                return InsertOutcome::Contradiction(
-                    "fragments of different messages follow each other",
-                );
+        let mut before = self.runs.range_mut((key, 0)..(key, fragment.number));
+        let before = before.next_back().map(|(place, run)| (*place, run));
+        let adjacent = before.filter(|(_, run)| run.last + 1 == fragment.number);
+        let place = match adjacent {
+            Some((place, run)) if !run.ends && !fragment.begins => {
+                if !is_same(&run.info, &fragment.info) {
+                    return InsertOutcome::Contradiction(
+                        "fragments of different messages follow each other",
+                    );
+                }
+                self.held -= run.held();
+                run.append(fragment);
+                self.held += run.held();
+                place
             }
-            match run.parts.last_mut() {
-                Some(part) => part.extend_from_slice(fragment.payload),
-                None => run.parts.push(fragment.payload.to_vec()),
-            }
-            run.last = fragment.number;
-            run.len += len;
-            run.ends = fragment.ends;
-            place - 1
-        } else {
-            self.begin(place, fragment);
-            place
+            _ => self.begin(key, fragment, expected),
         };
-        self.bytes += len;
-        if self.runs.len() > place + 1 {
-            self.join(place);
-        }
-        let run = &self.runs[place];
+        self.bytes += fragment.payload.len();
+        self.join(place);
+        let run = &self.runs[&place];
         if run.len > max {
             return InsertOutcome::TooLarge;
         }
         if run.begins && run.ends {
-            let run = self.runs.remove(place);
-            self.bytes -= run.len;
-            self.expected = run.len;
-            return InsertOutcome::Complete(completed(run));
+            return match self.remove(place) {
+                Some(run) => InsertOutcome::Complete(completed(run)),
+                None => InsertOutcome::Incomplete,
+            };
         }
         InsertOutcome::Incomplete
     }
 
-    /// Begins a run at index `place` with a fragment.
-    fn begin(&mut self, place: usize, fragment: &Fragment<'_>) {
+    /// Begins a run with a fragment. Returns its place.
+    fn begin(&mut self, key: K, fragment: &Fragment<'_>, expected: usize) -> (K, u64) {
         let len = fragment.payload.len();
-        let expected = if fragment.begins {
-            self.expected.min(EXPECTED_MAX).max(len)
+        let is_only_one = self.runs.is_empty() && fragment.begins;
+        let reserved = if is_only_one {
+            expected.min(EXPECTED_MAX).max(len)
         } else {
             len
         };
-        let mut part = Vec::with_capacity(expected);
+        let mut part = Vec::with_capacity(reserved);
         part.extend_from_slice(fragment.payload);
         let run = FragmentRun {
-            first: fragment.number,
             last: fragment.number,
             begins: fragment.begins,
             ends: fragment.ends,
             info: fragment.info,
             len,
             parts: smallvec![part],
+            reserved,
         };
+        self.held += run.held();
+        let place = (key, fragment.number);
         self.runs.insert(place, run);
+        place
     }
 
-    /// Joins the run at index `place` with the one behind it if they are adjacent.
-    fn join(&mut self, place: usize) {
-        let (before, after) = (&self.runs[place], &self.runs[place + 1]);
-        let is_adjacent = before.last + 1 == after.first && !before.ends && !after.begins;
-        if !is_adjacent || !is_same(&before.info, &after.info) {
+    /// Joins the run at `place` with the one behind it if they are adjacent.
+    fn join(&mut self, place: (K, u64)) {
+        let before = &self.runs[&place];
+        let next = (place.0, before.last + 1);
+        if before.ends {
             return;
         }
-        let mut after = self.runs.remove(place + 1);
-        let before = &mut self.runs[place];
+        let is_continued =
+            |after: &FragmentRun| !after.begins && is_same(&before.info, &after.info);
+        if !self.runs.get(&next).is_some_and(is_continued) {
+            return;
+        }
+        let (Some(mut after), Some(before)) = (self.runs.remove(&next), self.runs.get_mut(&place))
+        else {
+            return;
+        };
+        self.held -= before.held() + after.held();
         before.last = after.last;
         before.ends = after.ends;
         before.len += after.len;
+        before.reserved += after.reserved;
         before.parts.append(&mut after.parts);
+        self.held += before.held();
     }
 
-    /// Drops runs that begin at or before `number` and whose message `is_abandoned` says was
-    /// abandoned.
+    /// Removes the run at `place`.
+    fn remove(&mut self, place: (K, u64)) -> Option<FragmentRun> {
+        let run = self.runs.remove(&place)?;
+        self.bytes -= run.len;
+        self.held -= run.held();
+        Some(run)
+    }
+
+    /// Drops all runs with keys in `keys`.
+    pub(super) fn drop_keys(&mut self, keys: std::ops::RangeInclusive<K>) {
+        let (first, last) = ((*keys.start(), 0), (*keys.end(), u64::MAX));
+        while let Some((&place, _)) = self.runs.range(first..=last).next() {
+            self.remove(place);
+        }
+    }
+}
+
+impl ReassemblyQueue<()> {
+    /// Drops the runs that cannot become complete because everything up to `cumulative` has come
+    /// or will not come: the fragment before or behind the run is not part of it. A peer that
+    /// abandons a message leaves such runs.
+    pub(super) fn drop_dead(&mut self, cumulative: u64) {
+        while let Some((&place, run)) = self.runs.first_key_value()
+            && place.1 <= cumulative
+            && (!run.begins || run.last < cumulative)
+        {
+            self.remove(place);
+        }
+    }
+
+    /// Drops the run with `number`, if `is_abandoned` says that its message was abandoned. What
+    /// begins before that run must have been dropped.
     pub(super) fn drop_if(&mut self, number: u64, is_abandoned: impl Fn(&MessageInfo) -> bool) {
-        let bytes = &mut self.bytes;
-        self.runs.retain(|run| {
-            let kept = run.first > number || !is_abandoned(&run.info);
-            if !kept {
-                *bytes -= run.len;
-            }
-            kept
-        });
+        if let Some((&place, run)) = self.runs.first_key_value()
+            && place.1 <= number
+            && is_abandoned(&run.info)
+        {
+            self.remove(place);
+        }
     }
 }
 
@@ -278,11 +362,11 @@ mod tests {
         fn a_message_comes_out_once_whatever_the_order(
             order in Just((0u64..40).collect::<Vec<_>>()).prop_shuffle()
         ) {
-            let mut queue = ReassemblyQueue::default();
+            let mut queue = ReassemblyQueue::<()>::default();
             let mut found = None;
             for number in order {
                 let payload = [number as u8; 3];
-                match queue.insert(&fragment(number, 39, &payload), 1000) {
+                match queue.insert((), &fragment(number, 39, &payload), 1000, 90) {
                     InsertOutcome::Complete(message) => prop_assert!(found.replace(message).is_none()),
                     InsertOutcome::Incomplete => {}
                     other => prop_assert!(false, "{:?}", other),
@@ -290,29 +374,82 @@ mod tests {
             }
             let expected: Vec<u8> = (0..40).flat_map(|number| [number; 3]).collect();
             prop_assert_eq!(found.map(|it| it.data.to_vec()), Some(expected));
-            prop_assert_eq!((queue.bytes(), queue.run_count()), (0, 0));
+            prop_assert_eq!((queue.bytes(), queue.held(), queue.run_count()), (0, 0, 0));
         }
     }
 
     #[test]
     fn a_message_that_never_ends_is_cut_off() {
-        let mut queue = ReassemblyQueue::default();
+        let mut queue = ReassemblyQueue::<()>::default();
         let payload = [0; 100];
         for number in 0..10 {
-            let outcome = queue.insert(&fragment(number, 99, &payload), 1000);
+            let outcome = queue.insert((), &fragment(number, 99, &payload), 1000, 0);
             assert!(matches!(outcome, InsertOutcome::Incomplete), "{outcome:?}");
         }
-        let outcome = queue.insert(&fragment(10, 99, &payload), 1000);
+        let outcome = queue.insert((), &fragment(10, 99, &payload), 1000, 0);
         assert!(matches!(outcome, InsertOutcome::TooLarge), "{outcome:?}");
     }
 
     #[test]
+    fn what_cannot_become_complete_is_let_go() {
+        let mut queue = ReassemblyQueue::<()>::default();
+        let mut insert = |number, begins| {
+            let fragment = Fragment {
+                number,
+                begins,
+                ends: false,
+                info: LABEL,
+                payload: b"abc",
+            };
+            queue.insert((), &fragment, 100, 0);
+            queue.drop_dead(number);
+            (queue.bytes(), queue.run_count())
+        };
+        assert_eq!(insert(5, true), (3, 1), "its next fragment may come");
+        assert_eq!(insert(6, false), (6, 1), "the next came");
+        assert_eq!(
+            insert(7, true),
+            (3, 1),
+            "a message began before the last one ended"
+        );
+        assert_eq!(insert(9, false), (0, 0), "packet 8 will not come");
+        assert_eq!(queue.held(), 0);
+    }
+
+    #[test]
     fn what_was_given_up_is_let_go() {
-        let mut queue = ReassemblyQueue::default();
-        queue.insert(&fragment(0, 9, b"abc"), 100);
-        queue.insert(&fragment(2, 9, b"def"), 100);
-        queue.insert(&fragment(8, 9, b"ghi"), 100);
-        queue.drop_if(2, |_| true);
+        let mut queue = ReassemblyQueue::<()>::default();
+        queue.insert((), &fragment(0, 9, b"abc"), 100, 0);
+        queue.insert((), &fragment(2, 9, b"def"), 100, 0);
+        queue.insert((), &fragment(8, 9, b"ghi"), 100, 0);
+        queue.drop_dead(3);
         assert_eq!((queue.bytes(), queue.run_count()), (3, 1));
+        queue.drop_if(3, |_| true);
+        assert_eq!((queue.bytes(), queue.run_count()), (3, 1), "it lies behind");
+    }
+
+    /// After a long message, as much was reserved for each of many that only began.
+    #[test]
+    fn fragments_of_a_byte_are_counted_by_what_they_hold() {
+        let mut queue = ReassemblyQueue::<u64>::default();
+        for key in 0..1_000 {
+            let outcome = queue.insert(key, &fragment(0, 9, b"q"), 1 << 20, 250_000);
+            assert!(matches!(outcome, InsertOutcome::Incomplete), "{outcome:?}");
+        }
+        assert_eq!(
+            (queue.bytes(), queue.held()),
+            (1_000, 1_000 * (RUN_BYTES + 1))
+        );
+        let capacity = |run: &FragmentRun| run.parts.iter().map(Vec::capacity).sum::<usize>();
+        let capacity: usize = queue.runs.values().map(capacity).sum();
+        assert!(capacity < 250_000 + 1_000 * 64, "{capacity}");
+        // What grows beyond its reservation is counted with the room that it has.
+        for number in 1..9 {
+            queue.insert(7, &fragment(number, 9, &[0; 100]), 1 << 20, 0);
+        }
+        assert!(queue.held() > 1_000 * (RUN_BYTES + 1) + 800);
+        queue.drop_keys(0..=998);
+        assert_eq!((queue.bytes(), queue.held()), (1, RUN_BYTES + 1));
+        assert!(queue.has(999) && !queue.has(998));
     }
 }

@@ -16,27 +16,37 @@ type Key = (u16, bool, u64);
 /// State of one incoming stream.
 #[derive(Debug, Default)]
 struct IncomingStream {
+    /// Whether there is a state; a table of low numbers has entries without.
+    exists: bool,
+    /// Whether the owner of the association opened the stream.
+    is_open: bool,
     /// Number of the next ordered message.
     next: u64,
     /// Highest number of an unordered message, from which 32-bit numbers are widened.
     unordered: u64,
     /// Complete messages that wait for an earlier one, by number.
     waiting: BTreeMap<u64, ReassembledMessage>,
-    /// Size of the latest message, in bytes.
-    expected: usize,
 }
 
 /// All incoming streams, with their incomplete and waiting messages.
+///
+/// A peer may use any of 65,536 numbers. Where streams are opened, as channels are, one that is
+/// not open has a state only as long as a message of it waits or is unread, and that state counts
+/// as memory of the receive window.
 #[derive(Debug, Default)]
 pub(super) struct ReassemblyStreams {
-    /// State of each stream that was used.
+    /// State of each stream that is open or was used.
     streams: StreamMap<IncomingStream>,
+    /// Whether streams must be opened to have a lasting state.
+    are_opened: bool,
+    /// Number of streams that have a state and are not open.
+    unopened: usize,
     /// Incomplete messages of DATA chunks, by TSN.
-    fragments: ReassemblyQueue,
-    /// Incomplete messages of I-DATA chunks, each with a queue of its own.
-    interleaved: BTreeMap<Key, ReassemblyQueue>,
-    /// Payload in `interleaved`, in bytes.
-    interleaved_bytes: usize,
+    fragments: ReassemblyQueue<()>,
+    /// Incomplete messages of I-DATA chunks, by message and FSN.
+    interleaved: ReassemblyQueue<Key>,
+    /// Size of the latest message that came in fragments, in bytes.
+    expected: usize,
     /// Complete messages that wait for an earlier one.
     waiting: Waiting,
 }
@@ -120,42 +130,141 @@ pub(crate) enum ReassemblyError {
 /// underflow.
 const FIRST: u64 = 1 << 32;
 
+/// Memory that a stream's state costs, in bytes: its entry in a tree whose nodes may be half full.
+const STREAM_BYTES: usize = 192;
+
 impl ReassemblyStreams {
+    /// Requires that streams are opened to have a lasting state.
+    pub(super) fn require_opening(&mut self) {
+        self.are_opened = true;
+    }
+
+    /// Whether streams must be opened to have a lasting state.
+    pub(super) const fn are_opened(&self) -> bool {
+        self.are_opened
+    }
+
+    /// Returns what begins anew for an association that is established now: open streams stay
+    /// open.
+    pub(super) fn restarted(&mut self) -> Self {
+        let mut anew = Self {
+            are_opened: self.are_opened,
+            ..Self::default()
+        };
+        for (name, stream) in self.streams.iter_mut() {
+            if stream.is_open {
+                anew.open(name);
+            }
+        }
+        anew
+    }
+
+    /// Opens a stream: it has a state until it is closed.
+    pub(super) fn open(&mut self, name: u16) {
+        self.make(name);
+        if let Some(stream) = self.streams.get_mut(name)
+            && !std::mem::replace(&mut stream.is_open, true)
+        {
+            self.unopened -= 1;
+        }
+    }
+
+    /// Closes a stream. Its state remains as long as messages came that belong to the next one
+    /// to open it.
+    pub(super) fn close(&mut self, name: u16) {
+        let Some(stream) = self.existing(name) else {
+            return;
+        };
+        let was_open = std::mem::replace(&mut stream.is_open, false);
+        let is_unused = stream.next == 0 && stream.unordered == 0 && stream.waiting.is_empty();
+        self.unopened += usize::from(was_open);
+        if is_unused {
+            self.forget(name);
+        }
+    }
+
+    /// Forgets a stream that is not open, with everything that waits on it.
+    pub(super) fn forget(&mut self, name: u16) {
+        self.drop_held(name);
+        if self.existing(name).is_some_and(|it| !it.is_open) {
+            self.unopened -= 1;
+            self.streams.remove(name);
+        }
+    }
+
+    /// Returns the state of a stream that has one.
+    fn existing(&mut self, name: u16) -> Option<&mut IncomingStream> {
+        self.streams.get_mut(name).filter(|it| it.exists)
+    }
+
+    /// Makes a state for a stream that has none.
+    fn make(&mut self, name: u16) {
+        let stream = self.streams.entry(name);
+        self.unopened += usize::from(!std::mem::replace(&mut stream.exists, true));
+    }
+
+    /// Makes a state for a stream that has none, unless it would have to be opened.
+    fn make_undemanded(&mut self, name: u16) {
+        if !self.are_opened {
+            self.make(name);
+        }
+    }
+
+    /// Returns the number of the next ordered message of a stream, and the highest of an unordered
+    /// one.
+    fn numbers(&mut self, name: u16) -> (u64, u64) {
+        let stream = self.existing(name);
+        stream.map_or((0, 0), |it| (it.next, it.unordered))
+    }
+
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(super) fn states(&mut self) -> usize {
+        self.streams.iter_mut().filter(|it| it.1.exists).count()
+    }
+
     /// Returns the payload that cannot be delivered yet, in bytes.
     pub(super) const fn bytes(&self) -> usize {
-        self.fragments.bytes() + self.interleaved_bytes + self.waiting.bytes
+        self.fragments.bytes() + self.interleaved.bytes() + self.waiting.bytes
     }
 
-    /// Returns the number of buffers, each of which costs memory of its own.
-    pub(super) fn buffers(&self) -> usize {
-        self.fragments.run_count() + self.interleaved.len() + self.waiting.count
+    /// Returns the memory of what cannot be delivered yet, in bytes, where each waiting message
+    /// costs `overhead` beyond its payload.
+    pub(super) fn held(&self, overhead: usize) -> usize {
+        let unopened = if self.are_opened { self.unopened } else { 0 };
+        self.fragments.held()
+            + self.interleaved.held()
+            + self.waiting.bytes
+            + self.waiting.count * overhead
+            + unopened * STREAM_BYTES
     }
 
-    /// Inserts the fragment of a DATA chunk that was not here before. Messages that can be
-    /// delivered go to `ready`.
+    /// Inserts the fragment of a DATA chunk that was not here before. Everything up to `cumulative`
+    /// has come or will not come. Messages that can be delivered go to `ready`.
     pub(super) fn insert_data(
         &mut self,
         fragment: &Fragment<'_>,
         max: usize,
+        cumulative: u64,
         ready: &mut VecDeque<ReassembledMessage>,
     ) -> Result<(), ReassemblyError> {
         let outcome = if fragment.begins && fragment.ends {
             whole(fragment, max)
         } else {
-            self.fragments.insert(fragment, max)
+            self.fragments.insert((), fragment, max, self.expected)
         };
-        let Some(message) = completed(outcome, fragment)? else {
+        self.fragments.drop_dead(cumulative);
+        let Some(message) = self.completed(outcome, fragment)? else {
             return Ok(());
         };
         if message.info.unordered {
             ready.push_back(message);
             return Ok(());
         }
-        let stream = self.streams.entry(message.info.stream);
-        let near = FIRST + stream.next;
+        let (next, _) = self.numbers(message.info.stream);
         #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
-        let number = widen_short(message.info.number as u16, near);
-        stream.order(number, message, &mut self.waiting, ready);
+        let number = widen_short(message.info.number as u16, FIRST + next);
+        self.order(number, message, ready);
         Ok(())
     }
 
@@ -168,58 +277,60 @@ impl ReassemblyStreams {
         ready: &mut VecDeque<ReassembledMessage>,
     ) -> Result<(), ReassemblyError> {
         let info = fragment.info;
-        let stream = self.streams.entry(info.stream);
-        let near = if info.unordered {
-            stream.unordered
-        } else {
-            stream.next
-        };
+        self.make_undemanded(info.stream);
+        let (next, unordered) = self.numbers(info.stream);
+        let near = if info.unordered { unordered } else { next };
         let number = widen(info.number, FIRST + near);
         if info.unordered {
-            stream.unordered = stream.unordered.max(number.saturating_sub(FIRST));
-        } else if number < FIRST + stream.next {
+            if let Some(stream) = self.existing(info.stream) {
+                stream.unordered = stream.unordered.max(number.saturating_sub(FIRST));
+            }
+        } else if number < FIRST + next {
             return Err(ReassemblyError::Contradiction(
                 "a message came that was delivered before",
             ));
         }
-        let message = if fragment.begins && fragment.ends {
-            completed(whole(fragment, max), fragment)?
-        } else {
-            let key = (info.stream, info.unordered, number);
-            let expected = stream.expected;
-            let new = || ReassemblyQueue::expecting(expected);
-            let queue = self.interleaved.entry(key).or_insert_with(new);
-            let before = queue.bytes();
-            let outcome = queue.insert(fragment, max);
-            self.interleaved_bytes = self.interleaved_bytes - before + queue.bytes();
-            let message = completed(outcome, fragment)?;
-            if let Some(message) = &message {
-                if queue.run_count() > 0 {
-                    return Err(ReassemblyError::Contradiction(
-                        "a fragment lies beyond its message's end",
-                    ));
-                }
-                stream.expected = message.data.len();
-                self.interleaved.remove(&key);
-            }
-            message
-        };
-        let Some(message) = message else {
+        let key = (info.stream, info.unordered, number);
+        let outcome = self.interleaved.insert(key, fragment, max, self.expected);
+        let Some(message) = self.completed(outcome, fragment)? else {
             return Ok(());
         };
+        if self.interleaved.has(key) {
+            return Err(ReassemblyError::Contradiction(
+                "a fragment lies beyond its message's end",
+            ));
+        }
         if info.unordered {
             ready.push_back(message);
         } else {
-            stream.order(number, message, &mut self.waiting, ready);
+            self.order(number, message, ready);
         }
         Ok(())
     }
 
+    /// Delivers a complete ordered message, or lets it wait.
+    fn order(
+        &mut self,
+        number: u64,
+        message: ReassembledMessage,
+        ready: &mut VecDeque<ReassembledMessage>,
+    ) {
+        let name = message.info.stream;
+        if number >= FIRST {
+            self.make(name);
+        }
+        if let Some(stream) = self.streams.get_mut(name).filter(|it| it.exists) {
+            stream.order(number, message, &mut self.waiting, ready);
+        }
+    }
+
     /// Handles a FORWARD TSN: drops incomplete messages at or before `tsn`, and stops
-    /// waiting for ordered messages up to those in `skipped` (stream and SSN).
+    /// waiting for ordered messages up to those in `skipped` (stream and SSN). Everything up to
+    /// `cumulative` has come or will not come.
     pub(super) fn skip_data(
         &mut self,
         tsn: u64,
+        cumulative: u64,
         skipped: impl Iterator<Item = (u16, u16)> + Clone,
         ready: &mut VecDeque<ReassembledMessage>,
     ) {
@@ -231,12 +342,13 @@ impl ReassemblyStreams {
                     stream == info.stream && !number.is_after(Ssn(ssn))
                 })
         };
+        self.fragments.drop_dead(cumulative);
         self.fragments.drop_if(tsn, is_abandoned);
         for (name, ssn) in skipped {
-            let stream = self.streams.entry(name);
-            let number = widen_short(ssn, FIRST + stream.next);
-            stream.next = stream.next.max((number + 1).saturating_sub(FIRST));
-            stream.deliver(&mut self.waiting, ready);
+            self.make_undemanded(name);
+            let (next, _) = self.numbers(name);
+            let number = widen_short(ssn, FIRST + next);
+            self.skip_ordered(name, number, ready);
         }
     }
 
@@ -249,23 +361,22 @@ impl ReassemblyStreams {
         mid: u32,
         ready: &mut VecDeque<ReassembledMessage>,
     ) {
-        let stream = self.streams.entry(name);
-        let near = if unordered {
-            stream.unordered
-        } else {
-            stream.next
-        };
+        self.make_undemanded(name);
+        let (next, highest) = self.numbers(name);
+        let near = if unordered { highest } else { next };
         let number = widen(mid, FIRST + near);
-        let abandoned: Vec<Key> = self
-            .interleaved
-            .range((name, unordered, 0)..=(name, unordered, number))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in abandoned {
-            let queue = self.interleaved.remove(&key);
-            self.interleaved_bytes -= queue.map_or(0, |it| it.bytes());
-        }
+        self.interleaved
+            .drop_keys((name, unordered, 0)..=(name, unordered, number));
         if !unordered {
+            self.skip_ordered(name, number, ready);
+        }
+    }
+
+    /// Stops waiting for ordered messages of a stream up to `number`. A stream without a state has
+    /// nothing that waits, and a channel on it would have begun with a message that is not
+    /// abandoned (RFC 8832 §6).
+    fn skip_ordered(&mut self, name: u16, number: u64, ready: &mut VecDeque<ReassembledMessage>) {
+        if let Some(stream) = self.streams.get_mut(name).filter(|it| it.exists) {
             stream.next = stream.next.max((number + 1).saturating_sub(FIRST));
             stream.deliver(&mut self.waiting, ready);
         }
@@ -274,39 +385,60 @@ impl ReassemblyStreams {
     /// Resets these streams, or all of them if the list is empty. Everything sent before
     /// the reset has arrived.
     pub(super) fn reset(&mut self, names: &[u16]) {
-        let all = names.is_empty();
-        for (name, stream) in self.streams.iter_mut() {
-            if all || names.contains(&name) {
-                for message in std::mem::take(&mut stream.waiting).into_values() {
-                    self.waiting.remove(&message);
-                }
-                stream.next = 0;
-                stream.unordered = 0;
+        let every: Vec<u16> = if names.is_empty() {
+            self.streams.iter_mut().map(|it| it.0).collect()
+        } else {
+            Vec::new()
+        };
+        if names.is_empty() {
+            self.interleaved
+                .drop_keys((0, false, 0)..=(u16::MAX, true, u64::MAX));
+        }
+        for &name in names.iter().chain(&every) {
+            self.drop_held(name);
+            let Some(stream) = self.existing(name) else {
+                continue;
+            };
+            stream.next = 0;
+            stream.unordered = 0;
+            if !stream.is_open {
+                self.forget(name);
             }
         }
-        let bytes = &mut self.interleaved_bytes;
-        self.interleaved.retain(|key, queue| {
-            let kept = !all && !names.contains(&key.0);
-            if !kept {
-                *bytes -= queue.bytes();
-            }
-            kept
-        });
     }
-}
 
-/// Returns the message that the fragment completed, if any.
-fn completed(
-    outcome: InsertOutcome,
-    fragment: &Fragment<'_>,
-) -> Result<Option<ReassembledMessage>, ReassemblyError> {
-    match outcome {
-        InsertOutcome::Incomplete => Ok(None),
-        InsertOutcome::Complete(message) => Ok(Some(message)),
-        InsertOutcome::TooLarge => Err(ReassemblyError::TooLarge {
-            stream: fragment.info.stream,
-        }),
-        InsertOutcome::Contradiction(what) => Err(ReassemblyError::Contradiction(what)),
+    /// Drops the incomplete and waiting messages of a stream. Those of DATA are not known by
+    /// stream; they come to an end with their TSNs.
+    fn drop_held(&mut self, name: u16) {
+        self.interleaved
+            .drop_keys((name, false, 0)..=(name, true, u64::MAX));
+        let waiting = self
+            .existing(name)
+            .map(|stream| std::mem::take(&mut stream.waiting));
+        for message in waiting.unwrap_or_default().values() {
+            self.waiting.remove(message);
+        }
+    }
+
+    /// Returns the message that the fragment completed, if any.
+    fn completed(
+        &mut self,
+        outcome: InsertOutcome,
+        fragment: &Fragment<'_>,
+    ) -> Result<Option<ReassembledMessage>, ReassemblyError> {
+        match outcome {
+            InsertOutcome::Incomplete => Ok(None),
+            InsertOutcome::Complete(message) => {
+                if !(fragment.begins && fragment.ends) {
+                    self.expected = message.data.len();
+                }
+                Ok(Some(message))
+            }
+            InsertOutcome::TooLarge => Err(ReassemblyError::TooLarge {
+                stream: fragment.info.stream,
+            }),
+            InsertOutcome::Contradiction(what) => Err(ReassemblyError::Contradiction(what)),
+        }
     }
 }
 
@@ -343,12 +475,88 @@ mod tests {
             assert_eq!(streams.bytes(), 30);
             streams.reset(names);
             assert_eq!(streams.bytes(), 10 * kept.len(), "{names:?}");
-            assert_eq!(streams.buffers(), kept.len(), "{names:?}");
+            let run = super::super::reassembly_queue::RUN_BYTES + 10;
+            assert_eq!(streams.held(0), run * kept.len(), "{names:?}");
             for stream in 0..3 {
                 assert_eq!(insert(&mut streams, half(stream, true)), Ok(()));
             }
             let came: Vec<_> = ready.iter().map(|it| it.info.stream).collect();
             assert_eq!(came, kept, "{names:?}");
         }
+    }
+
+    fn message(stream: u16, number: u32) -> Fragment<'static> {
+        Fragment {
+            number: 0,
+            begins: true,
+            ends: true,
+            info: MessageInfo {
+                stream,
+                unordered: false,
+                number,
+                ppid: 53,
+            },
+            payload: b"payload",
+        }
+    }
+
+    /// One end names all streams in 245 chunks; that was 6 MB at the other.
+    #[test]
+    fn a_forward_tsn_makes_nothing_of_streams_that_nobody_opened() {
+        let (mut streams, mut ready) = (ReassemblyStreams::default(), VecDeque::new());
+        streams.require_opening();
+        streams.open(7);
+        streams.skip_data(9, 9, (0..u16::MAX).map(|name| (name, 3)), &mut ready);
+        (0..u16::MAX).for_each(|name| streams.skip_interleaved(name, true, 3, &mut ready));
+        assert_eq!(streams.states(), 1);
+        // What was skipped on the open one counts.
+        assert_eq!(
+            streams.insert_data(&message(7, 4), 100, 10, &mut ready),
+            Ok(())
+        );
+        assert_eq!(ready.len(), 1);
+        assert_eq!(streams.held(0), 0);
+    }
+
+    #[test]
+    fn a_stream_that_is_not_open_counts_as_memory_as_long_as_it_has_a_state() {
+        let (mut streams, mut ready) = (ReassemblyStreams::default(), VecDeque::new());
+        streams.require_opening();
+        // The message that opens a channel may be overtaken: those behind wait in order.
+        for number in [2, 1] {
+            assert_eq!(
+                streams.insert_data(&message(5, number), 100, 10, &mut ready),
+                Ok(())
+            );
+        }
+        assert_eq!(streams.held(100), STREAM_BYTES + 2 * (100 + 7));
+        assert_eq!(
+            streams.insert_data(&message(5, 0), 100, 10, &mut ready),
+            Ok(())
+        );
+        let numbers: Vec<_> = ready.drain(..).map(|it| it.info.number).collect();
+        assert_eq!(numbers, [0, 1, 2]);
+        streams.open(5);
+        assert_eq!((streams.held(100), streams.states()), (0, 1));
+        streams.close(5);
+        assert_eq!(
+            streams.held(100),
+            STREAM_BYTES,
+            "the next to open it may have begun"
+        );
+        streams.open(5);
+        streams.reset(&[5]);
+        streams.close(5);
+        assert_eq!((streams.held(100), streams.states()), (0, 0));
+        // One that nobody opens is forgotten with what waits.
+        assert_eq!(
+            streams.insert_data(&message(9, 1), 100, 10, &mut ready),
+            Ok(())
+        );
+        streams.forget(9);
+        assert_eq!(
+            (streams.held(100), streams.bytes(), streams.states()),
+            (0, 0, 0)
+        );
     }
 }

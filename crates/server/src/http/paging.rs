@@ -1,5 +1,7 @@
 //! Lists are answered in pages: `?page=2&limit=100`.
 
+use std::ops::Range;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use schemars::JsonSchema;
@@ -45,6 +47,22 @@ const fn limit() -> u32 {
 }
 
 impl Page {
+    /// Returns this page with at most `limit` entries, for those that are long.
+    pub(super) fn at_most(self, limit: u32) -> Self {
+        Self {
+            limit: self.limit.min(limit),
+            ..self
+        }
+    }
+
+    /// Returns the places of this page's entries in the whole list, which may be shorter.
+    pub(super) fn places(self) -> Range<usize> {
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let before = usize::try_from(self.page - 1).unwrap_or(usize::MAX);
+        let before = before.saturating_mul(limit);
+        before..before.saturating_add(limit)
+    }
+
     /// Returns the entries of this page, and where they are in the list.
     pub(super) fn of<T>(self, mut entries: Vec<T>) -> (Vec<T>, Extent) {
         let extent = Extent {
@@ -52,11 +70,9 @@ impl Page {
             page: self.page,
             limit: self.limit,
         };
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let before = usize::try_from(self.page - 1).unwrap_or(usize::MAX);
-        let before = before.saturating_mul(limit).min(entries.len());
-        entries.drain(..before);
-        entries.truncate(limit);
+        let places = self.places();
+        entries.truncate(places.end);
+        entries.drain(..places.start.min(entries.len()));
         (entries, extent)
     }
 }

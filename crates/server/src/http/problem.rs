@@ -71,6 +71,12 @@ impl Problem {
         )
     }
 
+    pub(super) fn too_many_reports() -> Self {
+        let detail = "a session reports once a second";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many reports", detail)
+            .header(header::RETRY_AFTER, "1")
+    }
+
     pub(super) fn try_later(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).header(header::RETRY_AFTER, "1")
     }

@@ -1,11 +1,15 @@
 //! The delays of one viewer's frames over the last seconds.
+//!
+//! A frame is kept by the buckets of its delays. Whoever wants figures copies them, and computes
+//! without a lock: that takes a time in proportion to the frames, and sorts nothing.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
 
-use super::view::{Accounted, FrameLine, StageRow, ViewerLatency, Whole};
+use super::distribution::{Bucket, Distribution};
+use super::view::{Accounted, FrameLine, StageDelays, StageRow, ViewerLatency, Whole};
 
 /// Time span of the stage tables.
 pub(super) const STAGE_WINDOW: Duration = Duration::from_secs(10);
@@ -64,125 +68,169 @@ pub struct Joined {
     pub(super) lost: u64,
 }
 
+/// The delays of a frame by their buckets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameDelays {
+    timestamp: u32,
+    /// Delay of each stage, by [`Stage::index`].
+    pub(super) stages: [Bucket; Stage::ALL.len()],
+    /// Sum of the stages.
+    pub(super) sum: Bucket,
+    pub(super) glass: Bucket,
+    pub(super) error_ms: f32,
+    /// Whether the sum and the glass-to-glass delay agree within the error; `None` without the
+    /// latter.
+    is_explained: Option<bool>,
+}
+
+impl FrameDelays {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an uncertainty needs few digits"
+    )]
+    fn of(frame: &FrameSample) -> Self {
+        let bucket = |ms: Option<f64>| ms.map_or(Bucket::ABSENT, Bucket::of_ms);
+        let sum_ms = frame.sum_ms();
+        let explains = |glass: f64| (sum_ms - glass).abs() <= frame.error_ms + RESOLUTION_MS;
+        Self {
+            timestamp: frame.timestamp,
+            stages: Stage::ALL.map(|stage| bucket(frame.delay_ms(stage))),
+            sum: Bucket::of_ms(sum_ms),
+            glass: bucket(frame.glass_ms),
+            error_ms: frame.error_ms as f32,
+            is_explained: frame.glass_ms.map(explains),
+        }
+    }
+}
+
 /// The recent frames of one viewer.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    frames: VecDeque<(Instant, FrameSample)>,
+    /// Frames within the window, each with the time of its report.
+    frames: VecDeque<(Instant, FrameDelays)>,
+    /// Timestamps of `frames`: a frame counts once, however often it is reported.
+    timestamps: HashSet<u32>,
     /// Time of each report, with its numbers of unmatched and of lost frames.
     misses: VecDeque<(Instant, u64, u64)>,
+    /// The latest frames, which are listed one by one.
+    latest: VecDeque<FrameSample>,
 }
 
 impl Account {
-    /// Adds a report and removes what is older than the window.
-    pub(super) fn add(&mut self, joined: Joined, now: Instant) {
-        self.misses.push_back((now, joined.unmatched, joined.lost));
-        self.frames
-            .extend(joined.frames.into_iter().map(|frame| (now, frame)));
+    /// Adds a report and removes what is older than the window. Returns the frames that are new.
+    pub(super) fn add<'a>(
+        &'a mut self,
+        joined: &Joined,
+        now: Instant,
+    ) -> impl Iterator<Item = &'a FrameDelays> + use<'a> {
+        let mut new = 0;
+        for frame in &joined.frames {
+            if self.timestamps.insert(frame.timestamp) {
+                self.frames.push_back((now, FrameDelays::of(frame)));
+                if self.latest.len() == LINES {
+                    self.latest.pop_front();
+                }
+                self.latest.push_back(frame.clone());
+                new += 1;
+            }
+        }
+        if joined.unmatched > 0 || joined.lost > 0 {
+            self.misses.push_back((now, joined.unmatched, joined.lost));
+        }
         self.expire(now);
+        let before = self.frames.len().saturating_sub(new);
+        self.frames.range(before..).map(|(_, frame)| frame)
     }
 
-    /// Adds everything that `other` holds.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.misses.extend(&other.misses);
-        self.frames.extend(other.frames.iter().cloned());
-    }
-
+    /// Removes what is older than the window.
     fn expire(&mut self, now: Instant) {
         let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
-        self.frames.retain(|(at, _)| !old(*at));
-        self.misses.retain(|(at, ..)| !old(*at));
-        let surplus = self.frames.len().saturating_sub(FRAMES_MAX);
-        self.frames.drain(..surplus);
+        while let Some((at, frame)) = self.frames.front()
+            && (old(*at) || self.frames.len() > FRAMES_MAX)
+        {
+            self.timestamps.remove(&frame.timestamp);
+            self.frames.pop_front();
+        }
+        while self.misses.front().is_some_and(|(at, ..)| old(*at)) {
+            self.misses.pop_front();
+        }
+        let listed = LINES.min(self.frames.len());
+        let surplus = self.latest.len().saturating_sub(listed);
+        self.latest.drain(..surplus);
     }
 
-    /// Returns the figures of the window that ends at `now`.
-    pub(super) fn latency(&mut self, now: Instant) -> ViewerLatency {
-        // A merged account may hold many viewers' frames: only their age is bounded.
-        let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
-        self.frames.retain(|(at, _)| !old(*at));
+    /// Returns what figures of the window that ends at `now` are made of.
+    pub(super) fn window(&mut self, now: Instant) -> Window {
+        self.expire(now);
         // A page may report any number.
-        let sum = |sum: u64, count: &u64| sum.saturating_add(*count);
-        let unmatched = self.misses.iter().map(|(_, it, _)| it).fold(0, sum);
-        let lost = self.misses.iter().map(|(.., it)| it).fold(0, sum);
-        let frames = || self.frames.iter().map(|(_, frame)| frame);
-        let stages = Stage::ALL
-            .into_iter()
-            .map(|stage| {
-                let delays = frames().filter_map(|frame| frame.delay_ms(stage));
-                row(stage, delays.collect(), unmatched, lost)
-            })
-            .filter(|row| row.count > 0)
-            .collect();
-        let error_ms = frames().map(|frame| frame.error_ms).fold(0.0, f64::max);
-        let both =
-            frames().filter_map(|frame| Some((frame.sum_ms(), frame.glass_ms?, frame.error_ms)));
-        let (mut within, mut of) = (0, 0);
-        for (sum, glass, error) in both {
-            of += 1;
-            within += u64::from((sum - glass).abs() <= error + RESOLUTION_MS);
+        let sum = |sum: u64, count: u64| sum.saturating_add(count);
+        Window {
+            frames: self.frames.iter().map(|(_, frame)| *frame).collect(),
+            latest: self.latest.iter().rev().cloned().collect(),
+            unmatched: self.misses.iter().map(|(_, it, _)| *it).fold(0, sum),
+            lost: self.misses.iter().map(|(.., it)| *it).fold(0, sum),
         }
+    }
+}
+
+/// A copy of what an account holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    frames: Vec<FrameDelays>,
+    /// The latest frames, the newest first.
+    latest: Vec<FrameSample>,
+    unmatched: u64,
+    lost: u64,
+}
+
+impl Window {
+    /// Returns whether there are frames.
+    pub(super) fn has_frames(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    /// Returns the figures of a viewer.
+    pub(super) fn latency(&self, scratch: &mut Distribution) -> ViewerLatency {
+        let mut latency = Self::figures(std::iter::once(self), scratch);
+        latency.frames = self.latest.iter().map(line).collect();
+        latency
+    }
+
+    /// Returns the figures of several viewers together, without lines of frames.
+    pub(super) fn figures<'a>(
+        windows: impl Iterator<Item = &'a Self> + Clone,
+        scratch: &mut Distribution,
+    ) -> ViewerLatency {
+        let sum = |of: fn(&Self) -> u64| windows.clone().map(of).fold(0, u64::saturating_add);
+        let (unmatched, lost) = (sum(|it| it.unmatched), sum(|it| it.lost));
+        let frames = || windows.clone().flat_map(|window| &window.frames);
+        let rows = Stage::ALL.into_iter().map(|stage| {
+            let delays = frames().map(|frame| frame.stages[stage.index()]);
+            StageRow::of_figures(stage, &scratch.figures_of(delays), unmatched, lost)
+        });
+        let stages = rows.filter(|row| row.count > 0).collect();
+        let sums = scratch.figures_of(frames().map(|frame| frame.sum));
+        let glass = scratch.figures_of(frames().map(|frame| frame.glass));
+        let error_ms = frames().map(|frame| frame.error_ms).fold(0.0, f32::max);
+        let explained = || frames().filter_map(|frame| frame.is_explained);
         ViewerLatency {
             window_s: WINDOW_S,
             stages,
-            end_to_end: whole(frames().map(FrameSample::sum_ms).collect(), error_ms),
-            glass_to_glass: whole(
-                frames().filter_map(|frame| frame.glass_ms).collect(),
-                error_ms,
-            ),
-            accounted: Accounted { within, of },
-            frames: frames().rev().take(LINES).map(line).collect(),
+            end_to_end: Whole::of_figures(&sums, error_ms.into()),
+            glass_to_glass: Whole::of_figures(&glass, error_ms.into()),
+            accounted: Accounted {
+                within: explained().filter(|it| *it).count() as u64,
+                of: explained().count() as u64,
+            },
+            frames: Vec::new(),
         }
     }
 }
 
-fn row(stage: Stage, mut delays: Vec<f64>, unmatched: u64, lost: u64) -> StageRow {
-    delays.sort_by(f64::total_cmp);
-    StageRow {
-        stage: stage.as_str(),
-        count: delays.len() as u64,
-        unmatched,
-        lost,
-        p50_ms: quantile(&delays, 0.50),
-        p95_ms: quantile(&delays, 0.95),
-        p99_ms: quantile(&delays, 0.99),
-        max_ms: delays.last().copied().unwrap_or_default(),
-    }
-}
-
-fn whole(mut delays: Vec<f64>, error_ms: f64) -> Option<Whole> {
-    delays.sort_by(f64::total_cmp);
-    (!delays.is_empty()).then(|| Whole {
-        count: delays.len() as u64,
-        p50_ms: quantile(&delays, 0.50),
-        p95_ms: quantile(&delays, 0.95),
-        max_ms: delays.last().copied().unwrap_or_default(),
-        error_ms,
-    })
-}
-
-/// Returns the nearest-rank quantile of sorted values; 0 if there are none.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a few thousand values"
-)]
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let rank = (q * sorted.len() as f64).ceil() as usize;
-    sorted
-        .get(rank.saturating_sub(1))
-        .copied()
-        .unwrap_or_default()
-}
-
 fn line(frame: &FrameSample) -> FrameLine {
-    let delays = Stage::ALL.into_iter();
-    let stages = delays
-        .filter_map(|stage| Some((stage.as_str().to_owned(), frame.delay_ms(stage)?.into())))
-        .collect();
     FrameLine {
         rtp_timestamp: frame.timestamp,
-        stages,
+        stages: StageDelays(Stage::ALL.map(|stage| frame.delay_ms(stage))),
         sum_ms: frame.sum_ms(),
         glass_to_glass_ms: frame.glass_ms,
         error_ms: frame.error_ms,
@@ -207,6 +255,25 @@ pub(super) mod tests {
         }
     }
 
+    fn latency(account: &mut Account, now: Instant) -> ViewerLatency {
+        account.window(now).latency(&mut Distribution::new())
+    }
+
+    fn close(is: f64, should: f64) -> bool {
+        (is - should).abs() <= should / 100.0
+    }
+
+    /// Gives each frame a timestamp of its own, from `first` on.
+    fn reported(first: u32, mut frames: Vec<FrameSample>) -> Joined {
+        for (timestamp, frame) in (first..).zip(&mut frames) {
+            frame.timestamp = timestamp;
+        }
+        Joined {
+            frames,
+            ..Joined::default()
+        }
+    }
+
     #[test]
     fn figures_cover_the_window_and_count_what_is_explained() {
         let start = Instant::now();
@@ -216,46 +283,88 @@ pub(super) mod tests {
             sample(20.0, Some(53.3)),
             sample(30.0, None),
         ];
-        account.add(
-            Joined {
-                frames,
-                unmatched: 2,
-                lost: 1,
-            },
-            start,
-        );
-        let latency = account.latency(start + Duration::from_secs(9));
-        assert_eq!(latency.accounted, Accounted { within: 1, of: 2 });
-        let mut rows = latency.stages.iter();
+        let joined = Joined {
+            unmatched: 2,
+            lost: 1,
+            ..reported(1, frames)
+        };
+        assert_eq!(account.add(&joined, start).count(), 3);
+        let first = latency(&mut account, start + Duration::from_secs(9));
+        assert_eq!(first.accounted, Accounted { within: 1, of: 2 });
+        let mut rows = first.stages.iter();
         let is_it = |row: &&StageRow| row.stage == Stage::Network.as_str();
         let network = rows.find(is_it).expect("it is accounted for");
         assert_eq!((network.count, network.unmatched, network.lost), (3, 2, 1));
-        assert_eq!((network.p50_ms, network.max_ms), (20.0, 30.0));
-        assert_eq!(latency.end_to_end.map(|whole| whole.p95_ms), Some(30.0));
-        assert_eq!(latency.glass_to_glass.map(|whole| whole.count), Some(2));
-        let rows = latency.stages.iter().map(|row| row.stage);
+        assert!(close(network.p50_ms, 20.0) && close(network.max_ms, 30.0));
+        assert!(first.end_to_end.is_some_and(|it| close(it.p95_ms, 30.0)));
+        assert_eq!(first.glass_to_glass.map(|whole| whole.count), Some(2));
+        let rows = first.stages.iter().map(|row| row.stage);
         assert!(!rows.clone().any(|stage| stage == "uplink"), "not captured");
         let mut captured = sample(10.0, None);
         captured.is_captured = true;
         captured.stages_ms[Stage::Encode.index()] = 7.0;
-        let frames = vec![captured];
-        account.add(
-            Joined {
-                frames,
-                ..Joined::default()
-            },
-            start + Duration::from_secs(1),
+        let joined = reported(9, vec![captured]);
+        assert_eq!(
+            account.add(&joined, start + Duration::from_secs(1)).count(),
+            1
         );
-        let both = account.latency(start + Duration::from_secs(9));
+        let both = latency(&mut account, start + Duration::from_secs(9));
         let counts = both.stages.iter().map(|row| (row.stage, row.count));
         let counts: Vec<_> = counts.take(4).collect();
         let expected = [("capture", 1), ("encode", 1), ("uplink", 1), ("ingest", 4)];
         assert_eq!(counts, expected);
         assert_eq!(both.frames[0].sum_ms, 17.0);
-        let later = account.latency(start + Duration::from_secs(12));
+        let later = latency(&mut account, start + Duration::from_secs(12));
         assert!(
-            later.stages.is_empty() && later.end_to_end.is_none(),
+            later.stages.is_empty() && later.end_to_end.is_none() && later.frames.is_empty(),
             "absent, not zero"
+        );
+    }
+
+    #[test]
+    fn a_frame_counts_once_however_often_it_is_reported() {
+        let start = Instant::now();
+        let mut account = Account::default();
+        let frames = |first| reported(first, vec![sample(10.0, None); 1_000]);
+        for report in 0..5 {
+            let new = account.add(&frames(0), start + Duration::from_secs(report));
+            assert_eq!(new.count(), if report == 0 { 1_000 } else { 0 });
+        }
+        let count = |account: &mut Account, at| {
+            let whole = latency(account, start + Duration::from_secs(at)).end_to_end;
+            whole.map_or(0, |it| it.count)
+        };
+        assert_eq!(count(&mut account, 5), 1_000);
+        // Beyond the most that are kept, the oldest make room, and may then come again.
+        assert_eq!(
+            account
+                .add(&frames(1_000), start + Duration::from_secs(6))
+                .count(),
+            1_000
+        );
+        assert_eq!(
+            account
+                .add(&frames(2_000), start + Duration::from_secs(7))
+                .count(),
+            1_000
+        );
+        assert_eq!(count(&mut account, 7), FRAMES_MAX as u64);
+        assert_eq!(account.timestamps.len(), FRAMES_MAX);
+        assert_eq!(count(&mut account, 40), 0);
+        assert!(account.timestamps.is_empty());
+    }
+
+    #[test]
+    fn delays_below_zero_stay_below_zero() {
+        let now = Instant::now();
+        let mut account = Account::default();
+        let new = account.add(&reported(1, vec![sample(-0.25, None)]), now);
+        assert_eq!(new.count(), 1);
+        let network = latency(&mut account, now).stages;
+        let network = network.iter().find(|it| it.stage == "network");
+        assert!(
+            network.is_some_and(|it| close(-it.p50_ms, 0.25)),
+            "{network:?}"
         );
     }
 }

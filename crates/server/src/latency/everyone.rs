@@ -3,106 +3,162 @@
 //! A dashboard asks each second. Thousands of viewers send some hundred thousand frames in the
 //! window; distributions of them cost the same however many viewers report.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use glassline_media::{Stage, StageTable, Summary, WindowedHistogram};
+use glassline_media::Stage;
 
-use super::account::{FrameSample, STAGE_WINDOW};
+use super::account::{FrameDelays, STAGE_WINDOW};
+use super::distribution::{Bucket, Distribution, Figures};
 use super::view::{StageRow, Whole};
 
-/// The delays of the reporting viewers' recent frames, as distributions with an error below 1 %.
-#[derive(Debug)]
+/// The stages that only viewers know, in order.
+const STAGES: [Stage; 4] = [
+    Stage::Network,
+    Stage::JitterBuffer,
+    Stage::Decode,
+    Stage::Render,
+];
+
+/// The delays of the reporting viewers' recent frames.
+///
+/// They are counted in two halves of the window, of which the older one is forgotten when the newer
+/// one is full: figures cover between half a window and a whole one.
+#[derive(Clone, Debug)]
 pub(super) struct Everyone {
-    stages: StageTable,
-    end_to_end: WindowedHistogram,
-    glass_to_glass: WindowedHistogram,
-    error: WindowedHistogram,
+    present: Half,
+    before: Half,
+    /// When `present` began.
+    turned: Instant,
+}
+
+/// The delays of half a window.
+#[derive(Clone, Debug)]
+struct Half {
+    stages: [Distribution; STAGES.len()],
+    end_to_end: Distribution,
+    glass_to_glass: Distribution,
+    error_ms: f32,
+}
+
+impl Half {
+    fn new() -> Self {
+        Self {
+            stages: std::array::from_fn(|_| Distribution::new()),
+            end_to_end: Distribution::new(),
+            glass_to_glass: Distribution::new(),
+            error_ms: 0.0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.stages.iter_mut().for_each(Distribution::clear);
+        self.end_to_end.clear();
+        self.glass_to_glass.clear();
+        self.error_ms = 0.0;
+    }
+
+    fn add(&mut self, frame: &FrameDelays) {
+        // Delays below zero are zero among those of many clocks.
+        let known = |delay: Bucket| match delay {
+            Bucket::ABSENT => delay,
+            delay => delay.not_negative(),
+        };
+        for (stage, delays) in STAGES.iter().zip(&mut self.stages) {
+            delays.add(known(frame.stages[stage.index()]));
+        }
+        self.end_to_end.add(known(frame.sum));
+        self.glass_to_glass.add(known(frame.glass));
+        self.error_ms = self.error_ms.max(frame.error_ms);
+    }
 }
 
 impl Everyone {
     /// Creates empty distributions, which begin at `now`.
     pub(super) fn new(now: Instant) -> Self {
-        let empty = || WindowedHistogram::new(STAGE_WINDOW, now);
         Self {
-            stages: StageTable::new(STAGE_WINDOW),
-            end_to_end: empty(),
-            glass_to_glass: empty(),
-            error: empty(),
+            present: Half::new(),
+            before: Half::new(),
+            turned: now,
         }
     }
 
     /// Adds the frames of a report that came at `now`.
-    pub(super) fn add(&mut self, frames: &[FrameSample], now: Instant) {
-        for frame in frames {
-            for stage in Stage::ALL {
-                if let Some(ms) = frame.delay_ms(stage) {
-                    self.stages.record(stage, of_ms(ms), now);
-                }
-            }
-            self.end_to_end.record(of_ms(frame.sum_ms()), now);
-            if let Some(ms) = frame.glass_ms {
-                self.glass_to_glass.record(of_ms(ms), now);
-            }
-            self.error.record(of_ms(frame.error_ms), now);
+    pub(super) fn add<'a>(&mut self, frames: impl Iterator<Item = &'a FrameDelays>, now: Instant) {
+        self.turn(now);
+        frames.for_each(|frame| self.present.add(frame));
+    }
+
+    /// Forgets the older half of the window once the newer one is full.
+    pub(super) fn turn(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.turned);
+        if age < STAGE_WINDOW / 2 {
+            return;
         }
+        std::mem::swap(&mut self.present, &mut self.before);
+        self.present.clear();
+        if age >= STAGE_WINDOW {
+            self.before.clear();
+        }
+        self.turned = now;
     }
 
     /// Returns the stages that only viewers know, in order.
-    pub(super) fn stages(&mut self, now: Instant) -> Vec<StageRow> {
-        let all = self.stages.summaries(now);
-        all.iter()
-            .filter(|(stage, _)| is_viewers(*stage))
-            .map(|(stage, summary)| StageRow::of_summary(*stage, summary))
-            .collect()
+    pub(super) fn stages(&self) -> Vec<StageRow> {
+        let halves = self.before.stages.iter().zip(&self.present.stages);
+        let rows = STAGES
+            .into_iter()
+            .zip(halves)
+            .map(|(stage, halves)| StageRow::of_figures(stage, &figures(halves.0, halves.1), 0, 0));
+        rows.filter(|row| row.count > 0).collect()
     }
 
     /// Returns the delay from a frame's origin until it is presented.
-    pub(super) fn end_to_end(&mut self, now: Instant) -> Option<Whole> {
-        let error = self.error.summary(now);
-        Whole::of_summary(&self.end_to_end.summary(now), &error)
+    pub(super) fn end_to_end(&self) -> Option<Whole> {
+        let delays = figures(&self.before.end_to_end, &self.present.end_to_end);
+        Whole::of_figures(&delays, self.error_ms())
     }
 
     /// Returns the delay that was measured with the code drawn into frames.
-    pub(super) fn glass_to_glass(&mut self, now: Instant) -> Option<Whole> {
-        let error = self.error.summary(now);
-        Whole::of_summary(&self.glass_to_glass.summary(now), &error)
+    pub(super) fn glass_to_glass(&self) -> Option<Whole> {
+        let delays = figures(&self.before.glass_to_glass, &self.present.glass_to_glass);
+        Whole::of_figures(&delays, self.error_ms())
     }
+
+    fn error_ms(&self) -> f64 {
+        self.before.error_ms.max(self.present.error_ms).into()
+    }
+}
+
+fn figures(before: &Distribution, present: &Distribution) -> Figures {
+    let mut both = before.clone();
+    both.merge(present);
+    both.figures()
 }
 
 /// Returns whether the viewer measures `stage`: what comes before is the server's, who has all
 /// frames, and not only those of viewers that report.
 pub(super) fn is_viewers(stage: Stage) -> bool {
-    matches!(
-        stage,
-        Stage::Network | Stage::JitterBuffer | Stage::Decode | Stage::Render
-    )
-}
-
-/// Delays below zero are zero: the offset of two clocks is known to within an error only.
-fn of_ms(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms.max(0.0) / 1e3).unwrap_or(Duration::MAX)
-}
-
-impl Whole {
-    fn of_summary(delay: &Summary, error: &Summary) -> Option<Self> {
-        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        (delay.count > 0).then(|| Self {
-            count: delay.count,
-            p50_ms: ms(delay.p50),
-            p95_ms: ms(delay.p95),
-            max_ms: ms(delay.max),
-            error_ms: ms(error.max),
-        })
-    }
+    STAGES.contains(&stage)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::latency::account::tests::sample;
+    use crate::latency::account::{Account, FrameSample, Joined};
 
     fn close(is: f64, should: f64) -> bool {
         (is - should).abs() <= should / 100.0
+    }
+
+    fn add(everyone: &mut Everyone, frame: FrameSample, now: Instant) {
+        let joined = Joined {
+            frames: vec![frame],
+            ..Joined::default()
+        };
+        everyone.add(Account::default().add(&joined, now), now);
     }
 
     #[test]
@@ -112,21 +168,24 @@ mod tests {
         for viewer in 1..=100 {
             let delay = f64::from(viewer);
             let glass = (viewer == 100).then_some(delay + 1.0);
-            everyone.add(&[sample(delay, glass)], start);
+            add(&mut everyone, sample(delay, glass), start);
         }
         let now = start + Duration::from_secs(1);
-        let rows = everyone.stages(now);
+        everyone.turn(now);
+        let rows = everyone.stages();
         let names: Vec<&str> = rows.iter().map(|row| row.stage).collect();
         assert_eq!(names, ["network", "jitter_buffer", "decode", "render"]);
         assert_eq!(rows[0].count, 100);
         assert!(close(rows[0].p50_ms, 50.0) && close(rows[0].p95_ms, 95.0));
-        let whole = everyone.end_to_end(now).expect("frames came");
+        let whole = everyone.end_to_end().expect("frames came");
         assert!(close(whole.p50_ms, 50.0) && close(whole.max_ms, 100.0));
         assert!(close(whole.error_ms, 0.3), "{whole:?}");
-        let glass = everyone.glass_to_glass(now).expect("a frame has it");
+        let glass = everyone.glass_to_glass().expect("a frame has it");
         assert!(glass.count == 1 && close(glass.max_ms, 101.0));
-        let later = now + STAGE_WINDOW * 2;
-        assert!(everyone.stages(later).is_empty() && everyone.end_to_end(later).is_none());
+        everyone.turn(start + STAGE_WINDOW * 3 / 5);
+        assert_eq!(everyone.stages()[0].count, 100, "half a window is kept");
+        everyone.turn(now + STAGE_WINDOW * 2);
+        assert!(everyone.stages().is_empty() && everyone.end_to_end().is_none());
     }
 
     #[test]
@@ -134,9 +193,9 @@ mod tests {
         let now = Instant::now();
         let mut everyone = Everyone::new(now);
         for delay in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.0, 1e300] {
-            everyone.add(&[sample(delay, Some(delay))], now);
+            add(&mut everyone, sample(delay, Some(delay)), now);
         }
-        let whole = everyone.end_to_end(now).expect("frames came");
+        let whole = everyone.end_to_end().expect("frames came");
         assert!(whole.count == 5 && whole.max_ms <= 61_000.0, "{whole:?}");
     }
 }

@@ -1,5 +1,8 @@
 //! Joins a page's report with the server's stamps.
 
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
 use glassline_media::Stage;
 use serde::Deserialize;
 
@@ -11,6 +14,12 @@ use crate::runtime::Clock;
 
 /// Most frames of one report: several seconds at 120 frames a second.
 const FRAMES_MAX: usize = 1000;
+
+/// Interval of a session's reports, a little less than that of pages, whose timers vary.
+const INTERVAL: Duration = Duration::from_millis(900);
+
+/// Most reports that come together.
+const BURST: u32 = 8;
 
 /// Furthest that a frame code may lie ahead of the present, in ms, to belong to the present loop of
 /// the clip; a code further ahead belongs to the loop before.
@@ -49,6 +58,26 @@ pub struct FrameReport {
     pub jitter_buffer_ms: Option<f64>,
     /// The number that is drawn into the frame, if it could be read.
     pub code: Option<u32>,
+}
+
+/// How many more reports of a session are taken: one a second, and a few that were held back on the
+/// way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportAllowance {
+    /// Instant at which the allowance is whole again.
+    full_at: Option<Instant>,
+}
+
+impl ReportAllowance {
+    /// Takes one report from the allowance. Returns false if there is none left.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + INTERVAL;
+        let is_allowed = full_at.saturating_duration_since(now) <= INTERVAL * BURST;
+        if is_allowed {
+            self.full_at = Some(full_at);
+        }
+        is_allowed
+    }
 }
 
 /// The reason why a report was refused.
@@ -96,6 +125,13 @@ impl Report {
             finite(frame.jitter_buffer_ms.unwrap_or(0.0), "jitter_buffer_ms")?;
         }
         Ok(())
+    }
+
+    /// Drops all but the first measurement of each frame, so that the shard is asked once.
+    pub fn without_doubles(mut self) -> Self {
+        let mut seen = HashSet::with_capacity(self.frames.len());
+        self.frames.retain(|frame| seen.insert(frame.rtp_timestamp));
+        self
     }
 
     /// Returns the RTP timestamps of all frames, to ask the shard for its stamps.
@@ -226,7 +262,6 @@ fn nanos_to_ms(nanos: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     fn report(frames: Vec<FrameReport>) -> Report {
         Report {
@@ -307,6 +342,26 @@ mod tests {
             (glass_ms(29, &code, presented, &clock) - 83.333).abs() < 0.01,
             "one frame off"
         );
+    }
+
+    #[test]
+    fn a_session_reports_once_a_second_and_catches_up() {
+        let mut now = Instant::now();
+        let mut allowance = ReportAllowance::default();
+        for second in 0..100 {
+            now += Duration::from_secs(1);
+            assert!(allowance.take(now), "{second}");
+        }
+        let burst = (0..100).filter(|_| allowance.take(now)).count();
+        assert!((6..=8).contains(&burst), "{burst}");
+        now += Duration::from_secs(2);
+        assert_eq!((0..100).filter(|_| allowance.take(now)).count(), 2);
+    }
+
+    #[test]
+    fn the_shard_is_asked_once_for_each_frame() {
+        let report = report(vec![frame(1.0, 2.0, None); 1_000]).without_doubles();
+        assert_eq!(report.timestamps(), [9_000]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Latency figures as the API shows them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use glassline_hub::StreamName;
 use glassline_media::{Stage, Summary};
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 
 use super::data::DataView;
+use super::distribution::Figures;
 use super::path::{PathView, SelectedPath};
 
 /// One row of a table of stages.
@@ -32,6 +34,19 @@ pub struct StageRow {
 }
 
 impl StageRow {
+    pub(super) fn of_figures(stage: Stage, figures: &Figures, unmatched: u64, lost: u64) -> Self {
+        Self {
+            stage: stage.as_str(),
+            count: figures.count,
+            unmatched,
+            lost,
+            p50_ms: figures.p50,
+            p95_ms: figures.p95,
+            p99_ms: figures.p99,
+            max_ms: figures.max,
+        }
+    }
+
     pub(super) fn of_summary(stage: Stage, summary: &Summary) -> Self {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         Self {
@@ -61,6 +76,19 @@ pub struct Whole {
     /// Largest uncertainty of the clock offset among these frames, in ms: half the shortest round
     /// trip of the exchange.
     pub error_ms: f64,
+}
+
+impl Whole {
+    /// Returns the delay; `None` if no frame has it.
+    pub(super) fn of_figures(delay: &Figures, error_ms: f64) -> Option<Self> {
+        (delay.count > 0).then_some(Self {
+            count: delay.count,
+            p50_ms: delay.p50,
+            p95_ms: delay.p95,
+            max_ms: delay.max,
+            error_ms,
+        })
+    }
 }
 
 /// The delays of one viewer's frames.
@@ -96,13 +124,40 @@ pub struct FrameLine {
     /// RTP timestamp of the frame, as the viewer knows it.
     pub rtp_timestamp: u32,
     /// Delay of each stage in ms.
-    pub stages: serde_json::Map<String, serde_json::Value>,
+    pub stages: StageDelays,
     /// Sum of all stages in ms.
     pub sum_ms: f64,
     /// Delay measured with the code drawn into the frame, in ms.
     pub glass_to_glass_ms: Option<f64>,
     /// Uncertainty of both measurements in ms.
     pub error_ms: f64,
+}
+
+/// Delay of each stage in ms, by [`Stage::index`]; those that were not measured are missing from
+/// the map that this becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageDelays(pub [Option<f64>; Stage::ALL.len()]);
+
+impl Serialize for StageDelays {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let delays = Stage::ALL.into_iter().zip(self.0);
+        let known = delays.filter_map(|(stage, ms)| Some((stage.as_str(), ms?)));
+        serializer.collect_map(known)
+    }
+}
+
+impl JsonSchema for StageDelays {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "StageDelays".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        serde_json::Map::<String, serde_json::Value>::json_schema(generator)
+    }
 }
 
 /// The delays of a stream, of all its viewers that report together.
@@ -129,10 +184,12 @@ pub struct StreamLatency {
     pub end_to_end: Option<Whole>,
     /// Delay measured with the code drawn into frames, over all reporting viewers.
     pub glass_to_glass: Option<Whole>,
-    /// Figures of each reporting viewer.
+    /// Figures of the reporting viewers on this page.
     pub viewers: Vec<NamedLatency>,
-    /// State of the path to each viewer that is under congestion control.
+    /// State of the path to each viewer that is under congestion control, of those on this page.
     pub paths: Vec<NamedPath>,
+    /// Number of viewers on all pages: those that report, or whose path is known.
+    pub total: usize,
 }
 
 /// The path to one viewer of a stream.

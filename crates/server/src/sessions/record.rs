@@ -8,6 +8,7 @@ use glassline_webrtc::IceCredentials;
 
 use super::diagnosis::ClientView;
 use super::peer::Peer;
+use crate::latency::ReportAllowance;
 use crate::runtime::SessionId;
 
 /// The registry's record of one session.
@@ -26,6 +27,8 @@ pub struct SessionRecord {
     created: Instant,
     /// End of the rights that the session was made with; unset if they have none.
     until: OnceLock<Instant>,
+    /// How many more reports of frames are taken.
+    reports: Mutex<ReportAllowance>,
     state: Mutex<SessionState>,
 }
 
@@ -70,6 +73,7 @@ impl SessionRecord {
             file: OnceLock::new(),
             created: now,
             until: OnceLock::new(),
+            reports: Mutex::default(),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
@@ -102,6 +106,13 @@ impl SessionRecord {
     /// Returns whether the rights that the session was made with have ended.
     pub(super) fn has_lapsed(&self, now: Instant) -> bool {
         self.until.get().is_some_and(|until| *until <= now)
+    }
+
+    /// Takes one report of the client's frames from what a session is allowed. Returns false if that
+    /// is used up.
+    pub(crate) fn take_report(&self, now: Instant) -> bool {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.take(now)
     }
 
     /// Locks the session's state. The lock is to be held briefly. The registry's lock may be taken

@@ -19,10 +19,19 @@ impl Session {
         let bytes = keys.inbound.open_rtcp(datagram)?;
         // A malformed packet inside an authentic compound packet is an error of the peer; the
         // others are handled all the same.
+        let mut result = Ok(());
+        self.feedbacks.begin_datagram();
         for packet in rtcp::parse(&datagram[..bytes]).take(PACKETS_MAX).flatten() {
-            self.on_rtcp(now, &packet);
+            match &packet {
+                // Where nothing that was sent waits for feedback, it costs nothing.
+                rtcp::Packet::TransportFeedback(_) if self.history.is_empty() => {}
+                rtcp::Packet::TransportFeedback(_) if !self.feedbacks.take(now) => {
+                    result = Err(Dropped::ExcessFeedback);
+                }
+                packet => self.on_rtcp(now, packet),
+            }
         }
-        Ok(())
+        result
     }
 
     fn on_rtcp(&mut self, now: Instant, packet: &rtcp::Packet<'_>) {

@@ -238,6 +238,10 @@ pub enum Dropped {
     /// The packet was received already, or retransmitted twice.
     #[error("duplicate")]
     Duplicate,
+    /// The peer sends more transport feedback than it can have to say; the other packets of the
+    /// datagram are handled.
+    #[error("too much transport feedback")]
+    ExcessFeedback,
     /// The session is closed.
     #[error("session closed")]
     Closed,
@@ -269,6 +273,7 @@ impl Dropped {
             Self::Forged => "forged",
             Self::MalformedRecord => "malformed_record",
             Self::Duplicate => "duplicate",
+            Self::ExcessFeedback => "excess_feedback",
             Self::Closed => "closed",
         }
     }

@@ -17,6 +17,7 @@ mod data;
 mod error;
 mod establish;
 mod event;
+mod feedback_allowance;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod index;
@@ -67,6 +68,7 @@ use crate::{TransportAddress, turn};
 use congestion_control::CongestionControl;
 use data::Data;
 use event::EventQueue;
+use feedback_allowance::FeedbackAllowance;
 use path::Unwrapped;
 use reports::Reports;
 
@@ -88,6 +90,7 @@ pub struct Session {
     /// Extended transport-wide sequence number of the next packet that carries one.
     transport_sequence: u64,
     history: SendHistory,
+    feedbacks: FeedbackAllowance,
     /// Congestion control of what is sent, if it is enabled.
     congestion: Option<Box<CongestionControl>>,
     recorder: Option<Box<Recorder>>,

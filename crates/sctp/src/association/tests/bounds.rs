@@ -3,8 +3,9 @@
 use glassline_sim::{Case, Loss};
 
 use super::*;
-use crate::chunk::{Data, DataFlags};
+use crate::chunk::{Data, DataFlags, IData, Sack};
 use crate::packet::{Checksum, Header, PacketBuilder};
+use crate::sequence::{Mid, narrow};
 use crate::{SendError, Ssn, Tsn};
 
 #[test]
@@ -273,27 +274,95 @@ fn a_message_above_the_limit_ends_the_association_by_name() {
 }
 
 #[test]
-fn fragments_that_never_finish_are_bounded_and_named() {
+fn messages_that_begin_and_never_end_hold_nothing_once_the_next_begins() {
     let mut world = World::new(&plain(), Conditions::delayed(MS), 37).connected();
-    // Messages that begin and never end.
     for number in 0..2000 {
         let ssn = u16::try_from(number).expect("small");
         let packet = forge(&world, number, DataFlags::BEGIN, ssn, &[1; 1000]);
         let now = world.now();
-        let _ = world.b.association.handle_packet(&packet, now);
+        assert_eq!(world.b.association.handle_packet(&packet, now), Ok(()));
         world.b.association.end_batch(now);
         let report = world.b.association.report();
-        assert!(report.unassembled <= 800_000, "{report:?}");
+        assert_eq!(report.unassembled, 1000, "{report:?}");
     }
+    assert_eq!(world.b.association.report().state, State::Established);
+}
+
+/// Returns a packet with I-DATA chunks for `b`, as if from `a`: fragments of one byte of message
+/// `mid` of stream 0, the TSNs from `tsn` on and the given numbers of fragments.
+fn forge_fragments(world: &World, tsn: u32, mid: u32, numbers: &[u32]) -> Vec<u8> {
+    let mut out = vec![0; 1500];
+    let header = Header {
+        source_port: 5000,
+        destination_port: 5000,
+        verification_tag: world.b.association.own_tag,
+    };
+    let mut packet = PacketBuilder::new(&mut out, header).expect("room");
+    for (at, fsn) in (tsn..).zip(numbers) {
+        let chunk = IData {
+            flags: DataFlags(0),
+            tsn: Tsn(world.a.association.own_tsn.wrapping_add(at)),
+            stream: 0,
+            mid: Mid(mid),
+            ppid: 0,
+            fsn: *fsn,
+            payload: b"q",
+        };
+        chunk.write(&mut packet).expect("room");
+    }
+    let len = packet.finish(Checksum::Crc32c);
+    out.truncate(len);
+    out
+}
+
+/// Fragments with gaps between them each have a buffer: a window of 400,000 of them was 60 MB.
+#[test]
+fn fragments_of_a_byte_use_up_the_window_by_what_they_hold() {
+    let config = Config {
+        interleaving: true,
+        ..plain()
+    };
+    let mut world = World::new(&config, Conditions::delayed(MS), 43).connected();
+    let mut tsn = 0;
+    // The numbers fall: a list in order would move all others for each of them.
+    for packet in (0..1_000u32).rev() {
+        let numbers: Vec<u32> = (1..=40).map(|at| 2 * (40 * packet + at)).rev().collect();
+        let bytes = forge_fragments(&world, tsn, 0, &numbers);
+        let now = world.now();
+        let _ = world.b.association.handle_packet(&bytes, now);
+        world.b.association.end_batch(now);
+        tsn += 40;
+    }
+    let report = world.b.association.report();
+    assert!(report.unassembled <= 2 * 400_000 / 256, "{report:?}");
     world.run_for(MS * 10);
-    assert!(
-        matches!(
-            world.b.events.last(),
-            Some(Event::Closed(CloseReason::Violation(_)))
-        ),
-        "{:?}",
-        world.b.events
+    let stuck = "fragments of unfinished messages fill the receive window";
+    assert_eq!(
+        world.b.events.last(),
+        Some(&Event::Closed(CloseReason::Violation(stuck)))
     );
+}
+
+#[test]
+fn a_packet_has_one_sack_that_counts() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 44).connected();
+    let mut out = vec![0; 1500];
+    let header = Header {
+        source_port: 5000,
+        destination_port: 5000,
+        verification_tag: world.b.association.own_tag,
+    };
+    let mut packet = PacketBuilder::new(&mut out, header).expect("room");
+    let before = world.b.association.report().sacks_received;
+    let acknowledged = Tsn(narrow(world.b.association.sender.cumulative()));
+    for window in [1_000, 2_000] {
+        Sack::write_fitting(acknowledged, window, [], [], &mut packet).expect("room");
+    }
+    let len = packet.finish(Checksum::Crc32c);
+    let now = world.now();
+    assert_eq!(world.b.association.handle_packet(&out[..len], now), Ok(()));
+    let sacks = world.b.association.report().sacks_received - before;
+    assert_eq!(sacks, 1);
 }
 
 #[test]

@@ -181,3 +181,68 @@ fn channels_and_names_beyond_the_limits_are_closed() {
     let own = world.ends[B].channels.open(Init::default(), now);
     assert_eq!(own, Err(OpenError::TooMany { limit: 3 }));
 }
+
+/// A peer may send on any of 65,536 streams, and may open and close a channel on each in turn.
+#[test]
+fn streams_without_a_channel_leave_nothing_behind() {
+    let mut world = World::connected();
+    for stream in 100..2_100 {
+        world.forge(A, stream, ppid::STRING, b"nobody");
+        world.forge(A, stream, ppid::STRING, b"listens");
+        if stream % 50 == 0 {
+            world.pass(100);
+        }
+    }
+    world.pass(2_000);
+    let refused = |event: &&Event| matches!(event, Event::Refused { .. });
+    assert_eq!(world.ends[B].events.iter().filter(refused).count(), 4_000);
+    for round in 0..10 {
+        let channel = world.open(A, labelled("brief"));
+        world.pass(100);
+        world.send(A, channel, Message::text("last words"));
+        world.close(A, channel);
+        world.pass(300);
+        let states = world.ends[B].channels.association.stream_states();
+        assert_eq!(states, [0, 0], "round {round}");
+    }
+    // Of the channels that are open now, the messages come as ever.
+    world.ends[B].events.clear();
+    let channel = world.open(A, labelled("lasting"));
+    world.pass(100);
+    world.send(A, channel, Message::text("heard"));
+    world.pass(100);
+    world.opened(B, true);
+    let is_heard = |event: Option<Event>| matches!(event, Some(Event::Message { .. }));
+    assert!(is_heard(world.next(B)));
+    assert_eq!(world.ends[B].channels.association.stream_states(), [1, 1]);
+}
+
+/// The OPEN is lost, and the messages behind it arrive first: they wait for it in order.
+#[test]
+fn messages_that_overtake_their_open_come_after_it() {
+    for interleaving in [false, true] {
+        let config = Config {
+            interleaving,
+            ..Config::default()
+        };
+        let conditions = Conditions::delayed(Duration::from_millis(10));
+        let mut world = World::with([Limits::default(); 2], &config, conditions, 3);
+        world.pass(200);
+        world.ends.iter_mut().for_each(|end| end.events.clear());
+        let channel = world.open(A, labelled("late"));
+        let now = world.now();
+        let mut out = [0; 2000];
+        world.ends[A].read(now);
+        let lost = world.ends[A].channels.poll_transmit(now, &mut out);
+        assert!(lost.is_some(), "it carries the OPEN");
+        for number in 0..5 {
+            world.send(A, channel, Message::text(number.to_string()));
+        }
+        world.pass(2_000);
+        let channel = world.opened(B, true);
+        for number in 0..5 {
+            let message = Message::text(number.to_string());
+            assert_eq!(world.next(B), Some(Event::Message { channel, message }));
+        }
+    }
+}

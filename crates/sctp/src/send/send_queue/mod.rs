@@ -109,6 +109,17 @@ struct OutgoingStream {
 }
 
 impl OutgoingStream {
+    /// Whether nothing distinguishes the stream from one that was never used, but its place among
+    /// the others.
+    fn is_unused(&self) -> bool {
+        self.waiting.is_empty()
+            && self.next_ordered == 0
+            && self.next_unordered == 0
+            && self.low == 0
+            && self.priority == 0
+            && !self.resetting
+    }
+
     /// Returns the weight against other streams.
     fn weight(&self) -> u64 {
         let priority = if self.priority == 0 {
@@ -176,6 +187,41 @@ impl SendQueue {
     /// Sets whether a stream is being reset.
     pub(crate) fn set_resetting(&mut self, stream: u16, resetting: bool) {
         self.streams.entry(stream).resetting = resetting;
+        self.forget_unused(stream);
+    }
+
+    /// Whether a stream has a state: something was sent on it, or its owner set a property.
+    pub(crate) fn is_used(&self, stream: u16) -> bool {
+        self.streams.get(stream).is_some_and(|it| !it.is_unused())
+    }
+
+    /// Returns the number of streams that have a state.
+    #[cfg(test)]
+    pub(crate) fn stream_states(&mut self) -> usize {
+        self.streams
+            .iter_mut()
+            .filter(|it| !it.1.is_unused())
+            .count()
+    }
+
+    /// Forgets the properties that the owner of a stream set.
+    pub(crate) fn close(&mut self, stream: u16) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.low = 0;
+            stream.priority = 0;
+        }
+        self.forget_unused(stream);
+    }
+
+    /// Forgets the state of a stream that equals that of one that was never used.
+    fn forget_unused(&mut self, stream: u16) {
+        if self
+            .streams
+            .get(stream)
+            .is_some_and(OutgoingStream::is_unused)
+        {
+            self.streams.remove(stream);
+        }
     }
 
     /// Restarts the message numbers of a stream, after its reset.
@@ -185,6 +231,7 @@ impl SendQueue {
             stream.next_unordered = 0;
             stream.resetting = false;
         }
+        self.forget_unused(stream);
     }
 
     /// Whether nothing of a stream waits to be sent.

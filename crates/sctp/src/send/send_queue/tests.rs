@@ -104,3 +104,22 @@ fn the_threshold_is_told_once_it_is_reached() {
     order(&mut streams, 2);
     assert!(!streams.has_low());
 }
+
+#[test]
+fn streams_that_were_only_reset_leave_no_state() {
+    let mut queue = SendQueue::default();
+    for stream in 0..1_000 {
+        queue.set_resetting(stream, true);
+        assert!(queue.is_resetting(stream));
+        queue.restart(stream);
+    }
+    queue.set_priority(70, 512);
+    queue.set_low(70, 9);
+    queue.set_resetting(70, true);
+    queue.close(70);
+    assert!(queue.is_used(70), "it is being reset");
+    queue.restart(70);
+    // Those of low numbers are in a table.
+    let states = queue.streams.iter_mut().filter(|it| it.0 >= 64).count();
+    assert_eq!((queue.stream_states(), states), (0, 0));
+}

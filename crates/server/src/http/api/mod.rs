@@ -36,9 +36,9 @@ use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
 use crate::auth::Pattern;
-use crate::latency::{self, Origins, Report, StreamLatency, ViewerLatency};
+use crate::latency::{self, FrameStamps, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
-use crate::sessions::ChangeError;
+use crate::sessions::{ChangeError, SessionRecord};
 use media_ports::MediaPorts;
 use publishing::SourceView;
 use track_view::TrackView;
@@ -59,8 +59,11 @@ pub(super) fn routes() -> Routes {
         )
         .get(
             "/api/v1/streams/{name}/latency",
-            Operation::new("getLatency", "Returns the delay of each stage of a stream")
-                .problem(404, no_stream),
+            Operation::new(
+                "getLatency",
+                "Returns the delay of each stage of a stream, and a page of its viewers",
+            )
+            .problem(404, no_stream),
             stream_latency,
         )
         .get(
@@ -331,9 +334,13 @@ struct Publisher {
     sender: Sender,
 }
 
+/// Most viewers on a page of latency figures. Each one has some thirty frames with a dozen delays.
+pub(super) const VIEWERS_MAX: u32 = 100;
+
 async fn stream_latency(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
+    page: Page,
 ) -> Result<Json<Latency>, Problem> {
     let stream = app
         .hub
@@ -347,7 +354,9 @@ async fn stream_latency(
         sender: session.sender,
     });
     Ok(Json(Latency {
-        stages: app.latencies.latency(&stream, now),
+        stages: app
+            .latencies
+            .latency(&stream, &page.at_most(VIEWERS_MAX).places(), now),
         publisher,
     }))
 }
@@ -428,6 +437,23 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
     })
 }
 
+/// Returns the server's stamps of the frames of a report, which the viewer's shard has.
+async fn stamps(
+    app: &App,
+    record: &SessionRecord,
+    report: &Report,
+) -> Result<Vec<Option<FrameStamps>>, Problem> {
+    let stamps = app.sessions.stamps(record, report.timestamps());
+    let stamps = stamps.map_err(|error| match error {
+        ChangeError::Busy => Problem::try_later(
+            "Server busy",
+            "the viewer's shard has too many requests waiting",
+        ),
+        other => other.into(),
+    })?;
+    stamps.await.map_err(|_| Problem::no_session())
+}
+
 /// Takes a player's measurements of its frames: `POST /{stream}/whep/{session}/report`.
 pub(super) async fn report(
     State(app): State<App>,
@@ -443,15 +469,15 @@ pub(super) async fn report(
     report
         .check()
         .map_err(|error| Problem::bad_request(error.to_string()))?;
-    let stamps = app.sessions.stamps(&record, report.timestamps());
-    let stamps = stamps.map_err(|error| match error {
-        ChangeError::Busy => Problem::try_later(
-            "Server busy",
-            "the viewer's shard has too many requests waiting",
-        ),
-        other => other.into(),
-    })?;
-    let stamps = stamps.await.map_err(|_| Problem::no_session())?;
+    if !record.take_report(Instant::now()) {
+        return Err(Problem::too_many_reports());
+    }
+    let report = report.without_doubles();
+    let stamps = if report.frames.is_empty() {
+        Vec::new()
+    } else {
+        stamps(&app, &record, &report).await?
+    };
     let (code, captures) = (app.frame_code(&name), app.sessions.captures(&record.stream));
     let origins = Origins {
         code: code.as_ref(),
@@ -460,7 +486,7 @@ pub(super) async fn report(
     let joined = latency::join(&report, &stamps, origins, &app.clock);
     let figures = app
         .latencies
-        .report(&record.stream, &record.id, joined, Instant::now());
+        .report(&record.stream, &record.id, &joined, Instant::now());
     // The session may have ended while its shard was asked; then nobody else removes what was
     // written here.
     if app.sessions.by_id(&record.id).is_none() {

@@ -18,7 +18,7 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use super::super::{body, resource};
 use super::advice::{self, Advice};
-use super::{OfStream, StreamPath, known};
+use super::{OfStream, StreamPath, VIEWERS_MAX, known};
 use crate::app::App;
 use crate::ingest::Arrivals;
 use crate::ingest::whip::PublisherClock;
@@ -189,6 +189,9 @@ pub(crate) async fn report(
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
     })?;
     let clock = report.clock(app.clock.epoch())?;
+    if !record.take_report(Instant::now()) {
+        return Err(Problem::too_many_reports());
+    }
     let publisher = app.sessions.publisher_of(&record.stream);
     if publisher.is_some_and(|it| it.id == record.id)
         && let Some(captures) = app.sessions.captures(&record.stream)
@@ -243,7 +246,10 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
         tracks: figures.iter().map(PublishedTrack::of).collect(),
         advice,
         whip,
-        latency: Some(app.latencies.latency(&stream, now)),
+        latency: Some(
+            app.latencies
+                .latency(&stream, &(0..VIEWERS_MAX as usize), now),
+        ),
         accepts,
     }
 }

@@ -103,6 +103,40 @@ fn a_peer_that_asks_for_everything_again_and_again_is_held_to_an_allowance() {
     assert!(pair.server.is_connected());
 }
 
+/// Forty bytes of feedback claim 65,535 packets, and a datagram has room for 28 such claims.
+#[test]
+fn feedback_is_handled_as_far_as_there_can_be_something_to_say() {
+    let mut claim = Vec::new();
+    claim.extend_from_slice(&[0x80 | 15, 205, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2]);
+    claim.extend_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0, 0]);
+    for run in [[0x1f, 0xff]; 8].into_iter().chain([[0, 7], [0, 0]]) {
+        claim.extend_from_slice(&run);
+    }
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    let algorithm = glassline_congestion::Algorithm::Glide;
+    assert!(pair.server.enable_congestion_control(algorithm, now));
+    pair.server.dropped.clear();
+    pair.server.events.clear();
+    let datagrams = 200;
+    for number in 0..datagrams {
+        pair.send(0, number as u32, false, b"payload");
+        let mut packet = pair.client.empty_report();
+        (0..28).for_each(|_| packet.extend_from_slice(&claim));
+        pair.client.send_rtcp(packet);
+        pair.run_for(ms(1));
+    }
+    let is_feedback = |it: &&(Duration, Event)| matches!(it.1, Event::TransportFeedback { .. });
+    let handled = pair.server.events.iter().filter(is_feedback).count();
+    // Two of a datagram, in all a burst of 64, and one for each 4 ms after that.
+    assert!((100..=130).contains(&handled), "{handled}");
+    let of_claims = |it: &&Dropped| **it == Dropped::ExcessFeedback;
+    // Claims cost nothing where nothing that was sent waits for feedback.
+    let counted = pair.server.dropped.iter().filter(of_claims).count();
+    assert!((150..=datagrams).contains(&counted), "{counted}");
+    assert!(pair.server.is_connected());
+}
+
 proptest! {
     #[test]
     fn noise_never_panics_nor_ends_the_session(
