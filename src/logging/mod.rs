@@ -81,7 +81,7 @@ impl Format {
     /// Returns `text`, which is no event, as a line.
     fn line(self, level: &str, text: &str) -> String {
         match self {
-            Self::Text => format!("{}\n", text.trim_end()),
+            Self::Text => format!("{}\n", fields::escaped_lines(text.trim_end())),
             Self::Json => json::line(level, text),
         }
     }
