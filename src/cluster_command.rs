@@ -178,6 +178,10 @@ fn table(status: &Value) -> String {
     for warning in engine["warnings"].as_array().into_iter().flatten() {
         line(&[about("warning"), (0, text(warning))]);
     }
+    let unproven = |node: &Value| match node["is_proven"].as_bool() {
+        Some(false) => ", unproven: its record has no valid MAC, so its addresses are not used",
+        _ => "",
+    };
     for node in rows("nodes") {
         let viewers = format!("{} viewers", text(&node["viewers"]));
         line(&[
@@ -186,7 +190,7 @@ fn table(status: &Value) -> String {
             (10, text(&node["state"])),
             (14, viewers),
             (22, text(&node["quic"])),
-            (0, text(&node["version"])),
+            (0, text(&node["version"]) + unproven(&node)),
         ]);
     }
     for stream in rows("streams") {
@@ -223,7 +227,8 @@ mod tests {
         let status = json!({
             "node": "a", "region": "eu", "is_draining": true,
             "engine": {"state": "away", "server": null, "failure": "no route", "warnings": ["w"]},
-            "nodes": [{"name": "b", "state": "dead", "viewers": 3, "quic": "b:1", "version": null}],
+            "nodes": [{"name": "b", "state": "dead", "viewers": 3, "quic": "b:1", "version": null},
+                      {"name": "c", "state": "serving", "viewers": 1, "quic": "", "version": "1", "is_proven": false}],
             "streams": [{"name": "cam", "kind": "pushed", "owner": "b", "epoch": 7}],
             "pulls": [{"stream": "cam", "from": "b", "path": ["c", "b"]}],
         });
@@ -237,6 +242,7 @@ mod tests {
             "NATS away: no route",
             "warning w",
             "node b dead 3 viewers b:1 -",
+            "node c serving 1 viewers 1, unproven: its record has no valid MAC, so its addresses are not used",
             "stream cam pushed at b epoch 7",
             "pull cam from b path c → b",
         ];

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Write};
 
+use glassline_server::runtime::is_deceptive;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::FormatFields;
@@ -10,8 +11,8 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 /// Most characters of one field. Names and paths that strangers send can have 60 kB.
 const CHARS_MAX: usize = 300;
 
-/// Returns the format `message name=value …`, with fields that are too long cut off, and control
-/// characters in them escaped.
+/// Returns the format `message name=value …`, with fields that are too long cut off, and characters
+/// in them escaped that would change how the line is shown.
 pub(super) fn shortened() -> impl for<'writer> FormatFields<'writer> + 'static {
     let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         if field.name() != "message" {
@@ -20,6 +21,20 @@ pub(super) fn shortened() -> impl for<'writer> FormatFields<'writer> + 'static {
         write!(writer, "{}", Shortened(value))
     };
     debug_fn(write).delimited(" ")
+}
+
+/// Returns `text` with the characters escaped that would change how it is shown, but for the ends of
+/// lines and tabs.
+pub(super) fn escaped_lines(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_deceptive(character) && !matches!(character, '\n' | '\t') {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
 }
 
 /// Returns `value` as [`Debug`] writes it, cut off after [`CHARS_MAX`] characters.
@@ -71,7 +86,7 @@ impl Write for Room<'_, '_> {
                 continue;
             }
             self.left -= 1;
-            if character.is_control() {
+            if is_deceptive(character) {
                 write!(self.inner, "{}", character.escape_default())?;
             } else {
                 self.inner.write_char(character)?;
@@ -84,6 +99,18 @@ impl Write for Room<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn characters_that_turn_or_hide_text_are_escaped() {
+        let name = "h/\u{202e}evil\u{2066}\u{200b}\u{2028}\u{e0041}\u{9b}";
+        let text = Shortened(&format_args!("{name}")).to_string();
+        let escaped = "h/\\u{202e}evil\\u{2066}\\u{200b}\\u{2028}\\u{e0041}\\u{9b}";
+        assert_eq!(text, escaped);
+        assert_eq!(
+            escaped_lines(&format!("a\n\tb{name}")),
+            format!("a\n\tb{escaped}")
+        );
+    }
 
     #[test]
     fn long_values_are_cut_and_control_characters_escaped() {

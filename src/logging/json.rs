@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Write as _};
 
+use glassline_server::runtime::escaped_json;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -74,8 +75,9 @@ fn head(level: &str, target: &str) -> String {
 /// look for the time first.
 fn add(line: &mut String, name: &str, value: &Value) {
     let comma = if line.len() > 1 { "," } else { "" };
+    let value = value.to_string();
     // A string takes everything.
-    let _ = write!(line, "{comma}\"{name}\":{value}");
+    let _ = write!(line, "{comma}\"{name}\":{}", escaped_json(&value));
 }
 
 /// The message of an event, and its fields by name.
@@ -206,6 +208,29 @@ mod tests {
         let path = lines[1]["fields"]["path"].as_str().expect("text");
         assert!(path.ends_with("é… (59700 characters more)"), "{path}");
         assert_eq!(lines[2].get("fields"), None);
+    }
+
+    #[test]
+    fn no_line_has_a_character_that_turns_or_hides_text() {
+        let name = "h/\u{202e}evil\u{200b}\u{2029}\u{e0041}";
+        let lines = Lines::default();
+        let written = lines.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .fmt_fields(super::super::fields::shortened())
+            .event_format(Json)
+            .with_writer(move || written.clone());
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(name, shown = %name, "{name}");
+        });
+        let bytes = lines.0.lock().expect("no panic");
+        let text = std::str::from_utf8(&bytes).expect("text");
+        assert!(text.is_ascii(), "{text}");
+        let line: Value = serde_json::from_str(text).expect("JSON");
+        assert_eq!(
+            line["fields"]["name"], name,
+            "a program reads what was sent"
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_server::LogCounters;
+use glassline_server::{AUDIT, LogCounters};
+use tracing::Metadata;
+use tracing_subscriber::fmt::MakeWriter;
 
 use super::Format;
 
@@ -17,6 +19,11 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 /// Most lines that wait for the reader; with few bytes each, their bookkeeping is most of the
 /// memory.
 pub(super) const LINES_MAX: usize = 8192;
+
+/// Room beyond that for lines about operators' changes: what others write leaves it free. Each has
+/// some 300 bytes, and is in the file of changes, too.
+const RESERVED_BYTES: usize = 1 << 20;
+const RESERVED_LINES: usize = 4096;
 
 /// Longest time that the thread waits for a line before it shows again that it makes progress.
 const TURN: Duration = Duration::from_secs(1);
@@ -70,12 +77,16 @@ impl LineQueue {
     /// Adds `text`, which is no event, as a line of the log's format; or drops and counts the line if
     /// there is no room.
     pub(super) fn push(&self, text: &str) {
-        self.push_bytes(self.format.line("ERROR", text).as_bytes());
+        self.push_bytes(self.format.line("ERROR", text).as_bytes(), false);
     }
 
-    fn push_bytes(&self, line: &[u8]) {
+    fn push_bytes(&self, line: &[u8], is_evidence: bool) {
+        let (bytes_max, lines_max) = match is_evidence {
+            true => (BYTES_MAX + RESERVED_BYTES, LINES_MAX + RESERVED_LINES),
+            false => (BYTES_MAX, LINES_MAX),
+        };
         let mut state = self.lock();
-        if state.bytes + line.len() > BYTES_MAX || state.lines.len() >= LINES_MAX {
+        if state.bytes + line.len() > bytes_max || state.lines.len() >= lines_max {
             state.dropped += 1;
             self.counters.dropped.add(1);
             return;
@@ -152,10 +163,37 @@ impl LineQueue {
     }
 }
 
+/// Adds the lines of events to a queue.
+pub(super) struct Lines(pub(super) Arc<LineQueue>);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = QueuedLine<'a>;
+
+    fn make_writer(&'a self) -> QueuedLine<'a> {
+        QueuedLine {
+            queue: &self.0,
+            is_evidence: false,
+        }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> QueuedLine<'a> {
+        QueuedLine {
+            queue: &self.0,
+            is_evidence: metadata.target() == AUDIT,
+        }
+    }
+}
+
 /// Adds each piece that is written as a line: `tracing_subscriber` writes a line as one piece.
-impl Write for &LineQueue {
+pub(super) struct QueuedLine<'a> {
+    queue: &'a LineQueue,
+    /// Whether the line is about an operator's change.
+    is_evidence: bool,
+}
+
+impl Write for QueuedLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push_bytes(line);
+        self.queue.push_bytes(line, self.is_evidence);
         Ok(line.len())
     }
 
@@ -226,6 +264,36 @@ mod tests {
         );
         let kept = u64::try_from(LINES_MAX + 100).expect("few") - dropped;
         assert_eq!(count, kept + 1);
+    }
+
+    #[test]
+    fn lines_about_changes_wait_where_others_are_dropped() {
+        use tracing_subscriber::layer::SubscriberExt as _;
+
+        let (permit, permissions) = sync_channel(4 * LINES_MAX);
+        let (written, lines) = sync_channel(4 * LINES_MAX);
+        let stream = Reluctant {
+            permissions,
+            written,
+        };
+        let queue = LineQueue::start(stream, counters(), Format::Text).expect("a thread");
+        let layer = tracing_subscriber::fmt::layer().with_writer(Lines(Arc::clone(&queue)));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            for number in 0..2 * LINES_MAX {
+                tracing::info!(number, "a stranger knocked");
+            }
+            for _ in 0..8 {
+                tracing::info!(target: AUDIT, "EVIL");
+            }
+        });
+        let waiting = queue.lock().lines.len();
+        for _ in 0..waiting + 2 {
+            permit.send(()).expect("the thread lives");
+        }
+        let next = || lines.recv_timeout(Duration::from_secs(60)).expect("more");
+        let told = (0..waiting).filter(|_| next().contains("EVIL")).count();
+        // The thread may have held one line already.
+        assert_eq!(told + usize::from(next().contains("EVIL")), 8);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //!
 //! Whoever reads stderr may stop reading. Lines that find no room in the queue are dropped and
 //! counted, and the log says so when the reader goes on. Strangers cause lines, too, so each place
-//! in the code may write some lines at once and a few a second.
+//! in the code may write some lines at once and a few a second. Lines about operators' changes are
+//! not limited, and have room of their own in the queue.
 
 #![expect(
     clippy::disallowed_methods,
@@ -81,7 +82,7 @@ impl Format {
     /// Returns `text`, which is no event, as a line.
     fn line(self, level: &str, text: &str) -> String {
         match self {
-            Self::Text => format!("{}\n", text.trim_end()),
+            Self::Text => format!("{}\n", fields::escaped_lines(text.trim_end())),
             Self::Json => json::line(level, text),
         }
     }
@@ -152,7 +153,7 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
         .map_err(|error| Failure::runtime(format_args!("cannot start the log: {error}")))?;
     let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields::shortened())
-        .with_writer(Arc::clone(&queue))
+        .with_writer(line_queue::Lines(Arc::clone(&queue)))
         .with_ansi(format == Format::Text && color(&std::io::stderr()));
     let lines: Lines = match format {
         Format::Text => lines.boxed(),

@@ -11,7 +11,7 @@ const INTERVAL_MS = 10_000;
 const time = new Intl.DateTimeFormat([], { dateStyle: 'short', timeStyle: 'medium' });
 
 export class AuditList {
-  #latest = -1;
+  #latest = '';
   #due = 0;
 
   constructor(list, empty) {
@@ -31,7 +31,7 @@ export class AuditList {
       // The connection of the page tells that the server is away.
       return;
     }
-    const latest = changes[0]?.number ?? 0;
+    const latest = JSON.stringify(changes.map(({ number, count }) => [number, count]));
     if (latest === this.#latest) return;
     this.#latest = latest;
     this.empty.hidden = changes.length > 0;
@@ -44,10 +44,10 @@ export class AuditList {
   }
 }
 
-function row({ at_ms: at, who, role, from, action, target, status, reason }) {
+function row({ at_ms: at, who, role, from, action, target, status, reason, count }) {
   const isDone = status < 400;
   return html('li', {},
     html('time', { class: 'quiet', datetime: new Date(at).toISOString() }, time.format(at)),
-    html('span', { class: 'pill', 'data-state': isDone ? 'live' : 'down' }, html('strong', {}, who), ` (${role}) ${action}`, isDone ? '' : ` refused: ${status}`),
+    html('span', { class: 'pill', 'data-state': isDone ? 'live' : 'down' }, html('strong', {}, who), ` (${role}) ${action}`, isDone ? '' : ` refused: ${status}`, count > 1 ? ` (${count} times)` : ''),
     html('p', { class: 'quiet' }, `${target} from ${from}${reason ? ` · ${reason}` : ''}`));
 }

@@ -61,6 +61,7 @@ mod telemetry;
 pub mod tls;
 mod transcoding;
 
+pub use audit::AUDIT;
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
 pub use reload::{LoadConfig, LogFilter, Reloading};

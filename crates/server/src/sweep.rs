@@ -7,9 +7,10 @@ use glassline_hub::Hub;
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::audit::AuditLog;
 use crate::auth::Access;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{FaultPoint, FreeMemory, Heartbeat, Part, keep_running};
+use crate::runtime::{FaultPoint, FreeMemory, Heartbeat, Part, calendar, keep_running};
 use crate::sessions::Shared;
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are
@@ -19,30 +20,38 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Number of sweeps between two turns of the work that nobody waits for.
 const RARE_SWEEPS: u32 = 5;
 
+/// What is swept.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) latencies: Arc<LatencyRegistry>,
+    pub(crate) audit: Arc<AuditLog>,
+}
+
 /// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.
 pub(crate) fn keep_sweeping(
-    shared: Arc<Shared>,
-    hub: Arc<Hub>,
-    latencies: Arc<LatencyRegistry>,
+    swept: Swept,
     stopped: watch::Receiver<bool>,
 ) -> impl Future<Output = ()> {
-    let supervisor = Arc::clone(&shared.supervisor);
+    let supervisor = Arc::clone(&swept.shared.supervisor);
     // The supervisor knows the threads before the server is said to serve.
     let heartbeat = supervisor.register(Part::Background, "tokio");
     async move {
-        let make = || sweep(&shared, &hub, &latencies, &heartbeat, stopped.clone());
+        let make = || sweep(&swept, &heartbeat, stopped.clone());
         let task = (Part::Background, "sweep");
         keep_running(supervisor, task, stopped.clone(), make).await;
+        swept.audit.settle(None);
     }
 }
 
-async fn sweep(
-    shared: &Shared,
-    hub: &Hub,
-    latencies: &LatencyRegistry,
-    heartbeat: &Heartbeat,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn sweep(swept: &Swept, heartbeat: &Heartbeat, mut stopped: watch::Receiver<bool>) {
+    let Swept {
+        shared,
+        hub,
+        latencies,
+        audit,
+    } = swept;
     let mut ticks = tokio::time::interval(SWEEP);
     let free_memory = Arc::<FreeMemory>::default();
     let mut sweeps = 0_u32;
@@ -62,7 +71,10 @@ async fn sweep(
             latencies.sweep(|stream| hub.stream(stream.as_str()).is_some());
             let free_memory = Arc::clone(&free_memory);
             let supervisor = Arc::clone(&shared.supervisor);
+            let audit = Arc::clone(audit);
             tokio::task::spawn_blocking(move || {
+                let now = calendar::now();
+                let _ = supervisor.catch(Part::Background, || audit.settle(Some(now)));
                 supervisor.catch(Part::Background, || free_memory.tend())
             });
         }

@@ -10,8 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::holder_name;
 use super::holders::{Holder, HolderOrigin};
-use super::webhook::{Action, Allowed, Asker, Credential, Denial, Question, WebhookCounters};
-use super::{Access, LoginError, Pattern, Users};
+use super::webhook::{Action, Allowed, Asker, Denial, Question, WebhookCounters};
+use super::{Access, Login, LoginError, Pattern, Users};
+use crate::runtime::SourcePrefix;
+
+/// Stands for the name in the pairs of credentials that the webhook refused. No user's name has a
+/// colon.
+const ASKED: &str = ":asked";
 
 /// Time for which rights without an end last: as good as forever.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
@@ -59,27 +64,39 @@ impl Users {
     /// [`may`](Self::may) tells until they end. Must be called within tokio; no thread waits.
     ///
     /// # Errors
-    /// Returns [`LoginError`]; wrong credentials are counted. Without a clear answer in time, the
-    /// error is [`LoginError::NoAnswer`].
-    pub async fn ask(&self, question: Question) -> Result<String, LoginError> {
+    /// Returns [`LoginError`]. Without a clear answer in time, the error is [`LoginError::NoAnswer`].
+    pub async fn ask(&self, login: &mut Login, question: Question) -> Result<String, LoginError> {
         let Some(webhook) = self.asker().filter(|it| it.takes(&question)) else {
             return Err(LoginError::Wrong);
         };
-        let by = question.by;
-        let user = question.user().map(str::to_owned);
-        let is_guess = question.credential != Credential::Nothing;
         let now = Instant::now();
-        if is_guess {
-            self.limit.attempt(&by, true, now)?;
+        let secret = question.secret().map(str::to_owned);
+        let table = self.table();
+        let shown = secret.map(|secret| {
+            let from = SourcePrefix::from(login.by().address());
+            let pair = table.refused.key(from, ASKED, &secret);
+            (login.place(question.user(), &secret), pair)
+        });
+        if let Some((at, _)) = shown {
+            self.begin(login, at, now)?;
+            self.release(login, at, now);
         }
         let is_kept = |holder: &str| self.holders.get(holder, Instant::now()).is_some();
         let answered = webhook.ask(question, is_kept).await;
         let now = Instant::now();
-        let is_wrong = matches!(answered.outcome, Err(Denial::Wrong | Denial::Refused));
-        if is_wrong && is_guess && answered.is_first {
-            // The failure is paid for now: a login that is right never holds anything.
-            let _ = self.limit.begin(&by, now);
-            self.limit.fail(&by, user.as_deref(), now);
+        if let Some((at, pair)) = shown {
+            match &answered.outcome {
+                Ok(_) => self.accept(login, at, now),
+                Err(Denial::Wrong | Denial::Refused) => {
+                    // A guess is paid for once, even if its client did not wait for the first answer.
+                    let is_new = answered.is_first || !table.refused.has(&pair, now);
+                    table.refused.remember(pair, now);
+                    login.refuse(at, is_new);
+                }
+                Err(Denial::NoAnswer { .. } | Denial::Crowded) => {
+                    self.leave_untold(login, at, now);
+                }
+            }
         }
         match answered.outcome {
             Ok(granted) => {
@@ -90,12 +107,12 @@ impl Users {
                 Ok(granted.holder)
             }
             Err(Denial::Wrong) => Err(LoginError::Wrong),
-            Err(Denial::Refused) if is_guess => Err(LoginError::Refused),
+            Err(Denial::Refused) if shown.is_some() => Err(LoginError::Refused),
             // A client that has shown nothing is asked to show something.
             Err(Denial::Refused) => Err(LoginError::Wrong),
             Err(Denial::NoAnswer { retry_after }) => Err(LoginError::NoAnswer { retry_after }),
             Err(Denial::Crowded) => {
-                self.limit.count_busy(&by);
+                self.limit.count_busy(login.by());
                 let retry_after = CROWDED_RETRY;
                 Err(LoginError::Busy { retry_after })
             }

@@ -13,8 +13,7 @@ use super::holders::{Holder, HolderOrigin};
 use super::token_digest::digest_of;
 use super::verifiers::Verifiers;
 use super::{
-    Access, KeyRing, KeyRingError, LoginError, Pattern, Requester, TokenError, Users, jwt,
-    known_tokens,
+    Access, KeyRing, KeyRingError, Login, LoginError, Pattern, TokenError, Users, jwt, known_tokens,
 };
 use crate::runtime::{SourcePrefix, calendar};
 
@@ -48,36 +47,36 @@ impl Users {
     /// A token that names an unknown key waits up to 5 s for newer keys.
     ///
     /// # Errors
-    /// Returns [`LoginError`]; a wrong token is counted. The reason is
-    /// [`LoginError::Busy`] while there are no keys at all.
-    pub async fn verify_bearer(&self, by: &Requester, token: &str) -> Result<String, LoginError> {
+    /// Returns [`LoginError`]. The reason is [`LoginError::Busy`] while there are no keys at all.
+    pub async fn verify_bearer(
+        &self,
+        login: &mut Login,
+        token: &str,
+    ) -> Result<String, LoginError> {
         let (table, now) = (self.table(), Instant::now());
         let name = holder_name::name_of(token);
-        let from = SourcePrefix::from(by.address());
+        let at = login.place(None, token);
+        let from = SourcePrefix::from(login.by().address());
         let pair = table.verified.key(from, SIGNED, token);
         if table.verified.has(&pair, now) && self.holders.get(&name, now).is_some() {
+            self.accept(login, at, now);
             return Ok(name);
         }
         if let Some(known) = table.tokens.get(&digest_of(token)) {
-            self.check(&table, by, None, pair, now, || true)?;
+            self.check(login, at, (&table, pair), || true)?;
             self.holders.insert(&name, Holder::of_known(known, now));
             return Ok(name);
         }
         let verifier = table.verifiers.jwt.as_ref();
         let Some(verifier) = verifier.filter(|_| jwt::has_form(token)) else {
-            let wrong = self.check(&table, by, None, pair, now, || false);
+            let wrong = self.check(login, at, (&table, pair), || false);
             return Err(wrong.err().unwrap_or(LoginError::Wrong));
         };
         // A player repeats the token that it has: that is no guess.
-        let attempt = match table.refused.has(&pair, now) {
-            true => None,
-            false => Some(self.limit.attempt(by, false, now)?),
-        };
-        let not_failed = || {
-            if let Some(attempt) = attempt {
-                attempt.succeed(now);
-            }
-        };
+        let is_new = !table.refused.has(&pair, now);
+        if is_new {
+            self.begin(login, at, now)?;
+        }
         let mut verified = verifier.verify(token, (now, calendar::now()));
         if verified == Err(TokenError::UnknownKey) && verifier.ring().renewed(now).await {
             verified = verifier.verify(token, (Instant::now(), calendar::now()));
@@ -97,19 +96,19 @@ impl Users {
                 };
                 self.holders.insert(&name, holder);
                 table.verified.remember(pair, now);
-                not_failed();
+                self.accept(login, at, now);
                 Ok(name)
             }
             Err(TokenError::UnknownKey) if verifier.ring().age(now).0 == 0 => {
-                not_failed();
-                self.limit.count_busy(by);
+                self.leave_untold(login, at, now);
+                self.limit.count_busy(login.by());
                 let retry_after = KEYS_RETRY;
                 Err(LoginError::Busy { retry_after })
             }
             Err(error) => {
                 table.refused.remember(pair, now);
-                self.limit.fail(by, None, now);
-                tracing::debug!(from = %by.address(), %error, "token refused");
+                login.refuse(at, is_new);
+                tracing::debug!(from = %login.by().address(), %error, "token refused");
                 Err(LoginError::Token(error))
             }
         }

@@ -107,28 +107,6 @@ impl LoginLimit {
         Err(LoginError::Limited { retry_after })
     }
 
-    /// Begins to check a login that takes time. One that is most likely right holds no token
-    /// meanwhile, so that any number of users behind one address may log in at the same time.
-    ///
-    /// # Errors
-    /// [`LoginError::Limited`] if the address has failed too often.
-    pub(super) fn attempt<'a>(
-        &'a self,
-        by: &'a Requester,
-        is_likely: bool,
-        now: Instant,
-    ) -> Result<Attempt<'a>, LoginError> {
-        self.begin(by, now)?;
-        if is_likely {
-            self.succeed(by, now);
-        }
-        Ok(Attempt {
-            limit: self,
-            by,
-            holds_token: !is_likely,
-        })
-    }
-
     /// Returns whether a login of the address would be checked.
     pub(super) fn may_begin(&self, by: &Requester, now: Instant) -> bool {
         let mut table = self.lock();
@@ -189,23 +167,6 @@ impl LoginLimit {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A login that is being checked.
-pub(super) struct Attempt<'a> {
-    limit: &'a LoginLimit,
-    by: &'a Requester,
-    /// Whether a token is given back if the login was right.
-    holds_token: bool,
-}
-
-impl Attempt<'_> {
-    /// Notes that the login was right, or was not checked after all: it costs nothing.
-    pub(super) fn succeed(self, now: Instant) {
-        if self.holds_token {
-            self.limit.succeed(self.by, now);
-        }
     }
 }
 

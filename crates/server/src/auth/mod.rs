@@ -9,7 +9,7 @@
 //!                             │        ├► verify_digest: RTSP, Digest (RFC 7616)
 //!                             │        ├► may: what a name may do to a stream
 //!                             │        └► operator_by_…, sign_in: who uses the admin port
-//!                             └ LoginLimit: failed logins cost their address, not the server
+//!                             └ Login, LoginLimit: what nothing accepts costs its address, not the server
 //! cors.origins, http.hosts ─► Sites: which pages of browsers may use the server
 //! ```
 //!
@@ -34,6 +34,9 @@ mod holder_name;
 mod holders;
 mod jwt;
 mod known_tokens;
+mod login;
+#[cfg(test)]
+pub(crate) mod login_cases;
 mod login_error;
 mod login_limit;
 mod operator;
@@ -77,6 +80,7 @@ pub use jwt::fuzz_token;
 pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
 pub use known_tokens::NamedToken;
 pub(crate) use known_tokens::{KnownToken, draw_token};
+pub use login::Login;
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use operator::Operator;
@@ -118,7 +122,7 @@ pub struct Users {
     replaced: watch::Sender<()>,
     holders: Holders,
     sign_ins: SignIns,
-    limit: LoginLimit,
+    limit: Arc<LoginLimit>,
     hashing: HashThreads,
     /// Hash that is checked for names that do not exist.
     nobody: PasswordHash,
@@ -162,7 +166,7 @@ impl Users {
             replaced: watch::Sender::new(()),
             holders: Holders::default(),
             sign_ins: SignIns::default(),
-            limit: LoginLimit::new(),
+            limit: Arc::new(LoginLimit::new()),
             hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
             nobody_secret: nobody.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -240,16 +244,16 @@ impl Users {
     /// Checks that `token` gives one of `accesses`.
     ///
     /// # Errors
-    /// Returns [`LoginError`]; a wrong token is counted, unless no token is configured that it could
-    /// be, or somebody else may know it: [`verify_bearer`](Self::verify_bearer), [`ask`](Self::ask).
+    /// Returns [`LoginError`]. Somebody else may know the token: [`verify_bearer`](Self::verify_bearer),
+    /// [`ask`](Self::ask).
     pub fn verify_token(
         &self,
-        by: &Requester,
+        login: &mut Login,
         accesses: &[Access],
         token: &str,
     ) -> Result<(), LoginError> {
         let opens = || accesses.iter().any(|it| self.token_opens(*it, token));
-        let is_other = (self.is_signed(token) || self.has_webhook()) && !opens();
+        let is_other = self.is_signed(token) && !opens();
         if is_other || !accesses.iter().any(|access| self.has_token(*access)) {
             return Err(LoginError::Wrong);
         }
@@ -260,60 +264,42 @@ impl Users {
             [Access::Publish] => ":publish",
             _ => ":any",
         };
-        let pair = table
-            .verified
-            .key(SourcePrefix::from(by.address()), kind, token);
+        let at = login.place(None, token);
+        let from = SourcePrefix::from(login.by().address());
+        let pair = table.verified.key(from, kind, token);
         if table.verified.has(&pair, now) && opens() {
+            self.accept(login, at, now);
             return Ok(());
         }
-        self.check(&table, by, None, pair, now, opens)
+        self.check(login, at, (&table, pair), opens)
     }
 
     /// Returns whether `password` is a token that gives `access`, presented as the password of a
-    /// user of any name. It is not counted as a failure if it is none, since it may be the user's
-    /// password; an address that has failed too often gets no answer.
-    pub fn is_token(&self, by: &Requester, accesses: &[Access], password: &str) -> bool {
+    /// user of any name. It is not wrong if it is none, since it may be the user's password; an
+    /// address that has failed too often gets no answer.
+    pub fn is_token(&self, login: &mut Login, accesses: &[Access], password: &str) -> bool {
         let opens = accesses.iter().any(|it| self.token_opens(*it, password));
-        opens && self.limit.may_begin(by, Instant::now())
+        let (at, now) = (login.place(None, password), Instant::now());
+        let is_token = opens && self.limit.may_begin(login.by(), now);
+        if is_token {
+            self.accept(login, at, now);
+        }
+        is_token
     }
 
     /// Checks the credentials of a Digest request (RFC 7616).
     ///
     /// # Errors
-    /// Returns [`LoginError`]; wrong credentials are counted.
-    pub fn verify_digest(&self, by: &Requester, response: &Digest) -> Result<(), LoginError> {
+    /// Returns [`LoginError`].
+    pub fn verify_digest(&self, login: &mut Login, response: &Digest) -> Result<(), LoginError> {
         let (user, now) = (response.user(), Instant::now());
-        self.limit.begin(by, now)?;
+        let at = login.place(Some(user), user);
+        self.begin(login, at, now)?;
         if response.verify(&self.digest_secret(user, response.algorithm())) {
-            self.limit.succeed(by, now);
+            self.accept(login, at, now);
             return Ok(());
         }
-        self.limit.fail(by, Some(user), now);
-        Err(LoginError::Wrong)
-    }
-
-    /// Runs a check that takes no time, within the limit of failed logins.
-    fn check(
-        &self,
-        table: &UserTable,
-        by: &Requester,
-        user: Option<&str>,
-        pair: checked_pairs::Pair,
-        now: Instant,
-        is_right: impl FnOnce() -> bool,
-    ) -> Result<(), LoginError> {
-        if table.refused.has(&pair, now) {
-            self.limit.fail(by, user, now);
-            return Err(LoginError::Wrong);
-        }
-        self.limit.begin(by, now)?;
-        if is_right() {
-            table.verified.remember(pair, now);
-            self.limit.succeed(by, now);
-            return Ok(());
-        }
-        table.refused.remember(pair, now);
-        self.limit.fail(by, user, now);
+        login.refuse(at, true);
         Err(LoginError::Wrong)
     }
 
@@ -365,30 +351,34 @@ impl Users {
     /// the address that it came from. Others are hashed on threads of low priority.
     ///
     /// # Errors
-    /// Returns [`LoginError`]; a wrong name or password is counted.
+    /// Returns [`LoginError`].
     pub async fn verify(
         &self,
-        by: &Requester,
+        login: &mut Login,
         user: &str,
         password: &str,
     ) -> Result<(), LoginError> {
         let (table, now) = (self.table(), Instant::now());
-        let pair = table
-            .verified
-            .key(SourcePrefix::from(by.address()), user, password);
+        let at = login.place(Some(user), password);
+        let from = SourcePrefix::from(login.by().address());
+        let pair = table.verified.key(from, user, password);
         if table.verified.has(&pair, now) {
+            self.accept(login, at, now);
             return Ok(());
         }
         let account = table.accounts.get(user);
         let is_likely = table.has_fast_hashes && self.has_fast_hash(account, user, password);
         if table.has_fast_hashes && !is_likely {
-            return self.check(&table, by, Some(user), pair, now, || false);
+            return self.check(login, at, (&table, pair), || false);
         }
         if table.refused.has(&pair, now) {
-            self.limit.fail(by, Some(user), now);
+            login.refuse(at, false);
             return Err(LoginError::Wrong);
         }
-        let attempt = self.limit.attempt(by, is_likely, now)?;
+        self.begin(login, at, now)?;
+        if is_likely {
+            self.release(login, at, now);
+        }
         let hash = account.map_or(&self.nobody, |account| &account.password);
         let answer = self
             .hashing
@@ -401,17 +391,17 @@ impl Users {
         match compared.map(|is_right| is_right && account.is_some()) {
             Some(true) => {
                 table.verified.remember(pair, now);
-                attempt.succeed(now);
+                self.accept(login, at, now);
                 Ok(())
             }
             Some(false) => {
                 table.refused.remember(pair, now);
-                self.limit.fail(by, Some(user), now);
+                login.refuse(at, true);
                 Err(LoginError::Wrong)
             }
             None => {
-                attempt.succeed(now);
-                self.limit.count_busy(by);
+                self.leave_untold(login, at, now);
+                self.limit.count_busy(login.by());
                 let retry_after = BUSY_RETRY;
                 Err(LoginError::Busy { retry_after })
             }

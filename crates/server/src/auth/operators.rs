@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::operator::{Operator, Proof};
 use super::sign_ins::SignIn;
 use super::token_digest::digest_of;
-use super::{LoginError, Requester, Role, Users, jwt};
+use super::{Login, LoginError, Requester, Role, Users, jwt};
 use crate::runtime::SourcePrefix;
 
 /// Stands for the name in the pairs that are remembered. No user's name has a colon.
@@ -35,7 +35,7 @@ impl Users {
         })
     }
 
-    /// Checks a user's name and password.
+    /// Logs an operator in by a user's name and password.
     ///
     /// # Errors
     /// Returns [`LoginError`]; a wrong name or password is counted.
@@ -45,7 +45,9 @@ impl Users {
         user: &str,
         password: &str,
     ) -> Result<Operator, LoginError> {
-        self.verify(by, user, password).await?;
+        let mut login = Login::new(*by).with_user(Some((user, password)));
+        let verified = self.verify(&mut login, user, password).await;
+        self.concluded(login, verified)?;
         let table = self.table();
         let account = table.accounts.get(user).ok_or(LoginError::Wrong)?;
         Ok(Operator {
@@ -57,7 +59,7 @@ impl Users {
         })
     }
 
-    /// Checks a token that the server knows, or one that an identity provider signed.
+    /// Logs an operator in by a token that the server knows, or one that an identity provider signed.
     ///
     /// # Errors
     /// Returns [`LoginError`]; a wrong token is counted.
@@ -66,24 +68,27 @@ impl Users {
         by: &Requester,
         token: &str,
     ) -> Result<Operator, LoginError> {
+        let mut login = Login::new(*by).with_token(Some(token));
+        let operator = self.operator_of(&mut login, token).await;
+        self.concluded(login, operator)
+    }
+
+    async fn operator_of(&self, login: &mut Login, token: &str) -> Result<Operator, LoginError> {
         let (table, now) = (self.table(), Instant::now());
         let digest = digest_of(token);
         let found = table.tokens.get(&digest);
         if found.is_none() && self.is_signed(token) {
-            return self.operator_by_signature(by, token).await;
+            return self.operator_by_signature(login, token).await;
         }
-        let from = SourcePrefix::from(by.address());
+        let at = login.place(None, token);
+        let from = SourcePrefix::from(login.by().address());
         let pair = table.verified.key(from, OPERATOR, token);
-        let is_remembered = table.verified.has(&pair, now);
-        let Some(found) = found else {
-            return Err(self
-                .check(&table, by, None, pair, now, || false)
-                .err()
-                .unwrap_or(LoginError::Wrong));
-        };
-        if !is_remembered {
-            self.check(&table, by, None, pair, now, || true)?;
+        if found.is_some() && table.verified.has(&pair, now) {
+            self.accept(login, at, now);
+        } else {
+            self.check(login, at, (&table, pair), || found.is_some())?;
         }
+        let found = found.ok_or(LoginError::Wrong)?;
         Ok(Operator {
             shown: found.name.to_string(),
             proof: Proof::Token(digest),
@@ -92,10 +97,10 @@ impl Users {
 
     async fn operator_by_signature(
         &self,
-        by: &Requester,
+        login: &mut Login,
         token: &str,
     ) -> Result<Operator, LoginError> {
-        let name = self.verify_bearer(by, token).await?;
+        let name = self.verify_bearer(login, token).await?;
         let holder = self.holders.get(&name, Instant::now());
         let expired = LoginError::Token(jwt::TokenError::Expired);
         let subject = holder.ok_or(expired)?.subject.clone();

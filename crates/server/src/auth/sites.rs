@@ -18,7 +18,7 @@ use glassline_rtsp::server::TunnelHosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::Current;
+use crate::runtime::{Current, is_deceptive};
 
 /// Ends of names that nobody can register for the public: RFC 6762 (`local`), RFC 8375
 /// (`home.arpa`), ICANN's reservation of 2024 (`internal`), and those that routers hand out although
@@ -194,9 +194,10 @@ fn is_of_host(origin: &str, host: Option<&str>) -> bool {
     authority.eq_ignore_ascii_case(host)
 }
 
-/// Returns the first characters of a text that a stranger sent, without control characters.
+/// Returns the first characters of a text that a stranger sent, without characters that
+/// would change how it is shown.
 fn shortened(text: &str) -> String {
-    let visible = text.chars().filter(|c| !c.is_control());
+    let visible = text.chars().filter(|it| !is_deceptive(*it));
     visible.take(80).collect()
 }
 

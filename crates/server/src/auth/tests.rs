@@ -77,19 +77,19 @@ const WRONG: Result<(), LoginError> = Err(LoginError::Wrong);
 #[tokio::test]
 async fn a_password_is_hashed_once_and_then_remembered_for_its_address() {
     let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
-    assert_eq!(users.verify(&HERE, "ann", "open").await, WRONG);
-    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
+    assert_eq!(users.log_in(&HERE, "ann", "open").await, WRONG);
+    assert_eq!(users.log_in(&HERE, "ann", "open sesame").await, Ok(()));
     // The address has used up its failures, but a remembered pair still passes.
     while users.limit.begin(&HERE, Instant::now()).is_ok() {}
-    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
-    let limited = users.verify(&HERE, "ann", "other").await;
+    assert_eq!(users.log_in(&HERE, "ann", "open sesame").await, Ok(()));
+    let limited = users.log_in(&HERE, "ann", "other").await;
     assert!(
         matches!(limited, Err(LoginError::Limited { .. })),
         "{limited:?}"
     );
     // Another address may not try guesses against the pairs of this one.
     while users.limit.begin(&AWAY, Instant::now()).is_ok() {}
-    let limited = users.verify(&AWAY, "ann", "open sesame").await;
+    let limited = users.log_in(&AWAY, "ann", "open sesame").await;
     assert!(
         matches!(limited, Err(LoginError::Limited { .. })),
         "{limited:?}"
@@ -106,9 +106,9 @@ async fn an_unknown_name_is_hashed_like_a_known_one() {
     assert!(fast.table().has_fast_hashes && !slow.table().has_fast_hashes);
     for users in [fast, slow] {
         for (name, password) in [("eve", "open sesame"), ("", ""), ("ann", "x")] {
-            assert_eq!(users.verify(&HERE, name, password).await, WRONG, "{name}");
+            assert_eq!(users.log_in(&HERE, name, password).await, WRONG, "{name}");
         }
-        assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
+        assert_eq!(users.log_in(&HERE, "ann", "open sesame").await, Ok(()));
     }
 }
 
@@ -117,20 +117,20 @@ async fn the_slow_hash_decides_even_if_the_fast_one_matches() {
     let mut ann = account("ann", "open sesame", &["*"], &[]);
     ann.password = PasswordHash::of("another", &[1; 16]);
     let users = users(vec![ann], None, None);
-    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, WRONG);
-    assert_eq!(users.verify(&HERE, "ann", "another").await, WRONG);
+    assert_eq!(users.log_in(&HERE, "ann", "open sesame").await, WRONG);
+    assert_eq!(users.log_in(&HERE, "ann", "another").await, WRONG);
 }
 
 /// An office behind one address after a restart of the server.
 #[tokio::test]
 async fn users_behind_one_address_log_in_at_the_same_time() {
     let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
-    let logins = (0..40).map(|_| users.verify(&AWAY, "ann", "open sesame"));
+    let logins = (0..40).map(|_| users.log_in(&AWAY, "ann", "open sesame"));
     let answers = futures_util::future::join_all(logins).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     // An address that has failed too often learns nothing of a right guess.
     while users.limit.begin(&HERE, Instant::now()).is_ok() {}
-    let limited = users.verify(&HERE, "ann", "open sesame").await;
+    let limited = users.log_in(&HERE, "ann", "open sesame").await;
     assert!(
         matches!(limited, Err(LoginError::Limited { .. })),
         "{limited:?}"
@@ -151,16 +151,16 @@ async fn wrong_logins_from_everywhere_delay_no_right_one() {
         let [high, low] = guess.to_be_bytes();
         let password = format!("guess {guess}");
         let by = from([198, 51, high, low]);
-        assert_eq!(users.verify(&by, "ann", &password).await, WRONG);
+        assert_eq!(users.log_in(&by, "ann", &password).await, WRONG);
     }
     assert!(begun.elapsed() < hashed * 500, "{:?}", begun.elapsed());
-    assert_eq!(users.verify(&AWAY, "ann", "open sesame").await, Ok(()));
+    assert_eq!(users.log_in(&AWAY, "ann", "open sesame").await, Ok(()));
 }
 
 #[tokio::test]
 async fn wrong_tokens_cost_their_address() {
     let users = users(Vec::new(), Some("look"), Some("show"));
-    let ask = |by: &Requester, access, token: &str| users.verify_token(by, &[access], token);
+    let ask = |by: &Requester, access, token: &str| users.log_in_by_token(by, &[access], token);
     assert_eq!(ask(&HERE, Access::Read, "look"), Ok(()));
     assert_eq!(ask(&AWAY, Access::Publish, "look"), WRONG);
     assert_eq!(ask(&AWAY, Access::Read, "look"), Ok(()), "right for this");

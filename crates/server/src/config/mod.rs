@@ -182,7 +182,8 @@ pub struct Admin {
     /// does not listen.
     pub https: Option<SocketAddr>,
     /// File of sources that are made over the API, which the server writes; only its user can read
-    /// it. Null takes `api.json` in `state_folder`. Each server needs a file of its own.
+    /// it. Null takes `api.json` in `state_folder`. Each server needs a file of its own. Beside it are
+    /// the files of operators' changes, `.audit.jsonl`, and of the last load test.
     pub state_file: Option<PathBuf>,
     /// What may be named over the API as a source.
     pub sources: ApiSources,

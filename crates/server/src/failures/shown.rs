@@ -1,11 +1,13 @@
 //! Text that strangers had a part in, made fit to be shown.
 
+use crate::runtime::is_deceptive;
+
 /// Returns at most `bytes_max` bytes of `text`, without characters that change how the text around
-/// them is shown: control characters, and those that reverse the direction of writing.
+/// them is shown ([`is_deceptive`]).
 pub(crate) fn shown(text: &str, bytes_max: usize) -> Box<str> {
     let mut shown = String::with_capacity(text.len().min(bytes_max));
     for character in text.chars() {
-        let character = if is_harmful(character) {
+        let character = if is_deceptive(character) {
             char::REPLACEMENT_CHARACTER
         } else {
             character
@@ -17,13 +19,6 @@ pub(crate) fn shown(text: &str, bytes_max: usize) -> Box<str> {
         shown.push(character);
     }
     shown.into()
-}
-
-/// Returns whether a terminal or a page could be misled by the character: Unicode's control and
-/// format characters for direction, and line separators.
-fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod body;
 mod call;
 mod created;
 mod dashboard;
+mod escaped;
 mod extract;
 #[cfg(debug_assertions)]
 mod fault;
@@ -48,7 +49,7 @@ use std::sync::Arc;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -122,7 +123,7 @@ pub(crate) fn public(app: App) -> Router {
         .merge(api::routes().into_router())
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found);
-    let router = router.layer(axum::middleware::from_fn(joins::admitted));
+    let router = router.layer(from_fn(joins::admitted));
     let router = router
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers));
@@ -131,6 +132,7 @@ pub(crate) fn public(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), refusals::note))
         // An authority has no credentials, and asks by names that may not be configured elsewhere.
         .route("/.well-known/acme-challenge/{token}", get(acme::answer))
+        .layer(from_fn(escaped::escape))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app.clone());
     forwarded::in_front_of(router, app)
@@ -150,6 +152,7 @@ pub(crate) fn admin(app: App) -> Router {
         .layer(Extension(Arc::<dashboard::Overviews>::default()))
         .layer(from_fn_with_state(guard, operators::guard))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
+        .layer(from_fn(escaped::escape))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)
 }

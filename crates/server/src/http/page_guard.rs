@@ -90,12 +90,17 @@ fn check(app: &App, connection: ConnectionAddresses, request: &Request) -> Resul
     if checked.is_ok() {
         return checked;
     }
-    let token = shown.token();
+    let Some(token) = shown.token() else {
+        return checked;
+    };
+    let mut login = shown.login();
     let accesses = [Access::Publish];
-    if token.is_some_and(|token| app.users.verify_token(&by, &accesses, &token).is_ok()) {
-        return Ok(());
+    let verified = app.users.verify_token(&mut login, &accesses, &token);
+    let _ = app.users.conclude(login, verified.is_ok());
+    match verified {
+        Ok(()) => Ok(()),
+        Err(_) => checked,
     }
-    checked
 }
 
 /// Returns the problem for a request that a page of a stranger may have sent: 421 for the name of

@@ -27,7 +27,9 @@ use glassline_cluster::Access;
 use super::server::Scheme;
 use super::{resource, whep};
 use crate::app::App;
-use crate::cluster::{Destination, Elsewhere, Grant, Member, by_calendar, in_query};
+use crate::cluster::{
+    Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
+};
 use crate::runtime::{SessionId, calendar};
 
 /// Key of a query by which a client that cannot follow a redirect asks for none.
@@ -110,8 +112,10 @@ impl RequestTarget {
         }
         let id = SessionId::new(session);
         let base = member.http_of(id.server()?)?;
-        let path = request.uri().path_and_query()?.as_str();
-        Some(temporary(&format!("{base}{path}")))
+        let path = request.uri().path();
+        let query = without_credentials(request.uri().query().unwrap_or_default());
+        let separator = if query.is_empty() { "" } else { "?" };
+        Some(temporary(&format!("{base}{path}{separator}{query}")))
     }
 
     /// Returns how the client of a request can be redirected; `None` if it is served here in any

@@ -4,7 +4,9 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use glassline_rtsp::auth::{Authorization, User};
 
-use crate::auth::{Action, Credential, Listener, PageHeaders, Question, Requester, query_token};
+use crate::auth::{
+    Action, Credential, Listener, Login, PageHeaders, Question, Requester, query_token,
+};
 use crate::sessions::ConnectionAddresses;
 
 /// What a request shows of its client: the address, the page that sent it, and credentials.
@@ -65,6 +67,15 @@ impl<'a> Shown<'a> {
     /// URLs, which end up in histories and logs.
     pub(super) fn bearer(&self) -> Option<String> {
         bearer(self.headers)
+    }
+
+    /// Returns the login of this client, with the credentials that the request shows.
+    pub(super) fn login(&self) -> Login {
+        let (token, user) = (self.token(), self.user());
+        let user = user.as_ref().map(|it| (&*it.name, &*it.password));
+        Login::new(self.requester())
+            .with_token(token.as_deref())
+            .with_user(user)
     }
 
     /// Returns the question whether this client may do `action` to the stream or room `name`, with

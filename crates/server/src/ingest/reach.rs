@@ -1,13 +1,14 @@
 //! The addresses that the server may dial for a source.
 //!
 //! A camera of the operator's file is dialled wherever it is. One that came over the API was named by
-//! a caller, who must not use the server to reach what the caller cannot: services of this machine,
+//! a caller, who must not use the server to reach what the caller cannot: services of this machine, at
+//! whichever of its addresses,
 //! and addresses at which clouds answer with credentials. A name is resolved once for each
 //! connection, and the address that was checked is the one that is dialled, so that a name server
 //! cannot answer differently the second time (DNS rebinding).
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// The addresses that may be dialled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,9 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(100, 100, 100, 200),
     Ipv4Addr::new(192, 0, 0, 192),
 ];
+
+/// Port that an address is looked at with (RFC 863). Nothing is sent there.
+const DISCARD: u16 = 9;
 
 /// The metadata service of AWS over IPv6.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
@@ -92,7 +96,11 @@ impl AddressLimits {
     /// # Errors
     /// Returns why the address must not be dialled.
     pub(crate) fn check(self, ip: IpAddr) -> Result<(), String> {
-        let why = match scope(ip) {
+        self.judge(ip, is_of_this_machine)
+    }
+
+    fn judge(self, ip: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Result<(), String> {
+        let why = match scope_here(ip, is_own) {
             Scope::Public => return Ok(()),
             Scope::Private if self.private => return Ok(()),
             Scope::Loopback if self.loopback => return Ok(()),
@@ -106,6 +114,38 @@ impl AddressLimits {
             "{ip} {why}; sources of the configuration may have any address"
         ))
     }
+}
+
+/// Sorts an address as [`scope`] does, where those of this machine's interfaces are this machine.
+fn scope_here(ip: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Scope {
+    let within = match ip {
+        IpAddr::V6(ip) => embedded(ip).map(IpAddr::V4),
+        IpAddr::V4(_) => None,
+    };
+    match scope(ip) {
+        Scope::Public | Scope::Private if is_own(ip) || within.is_some_and(&is_own) => {
+            Scope::Loopback
+        }
+        scope => scope,
+    }
+}
+
+/// Returns whether an address is one of this machine: an interface has it, or the system takes it as
+/// its own, so that packets to it come from it. Nothing is sent.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    // Without a list of interfaces, the system's own choice is left.
+    let interfaces = glassline_net::interface_addresses().unwrap_or_default();
+    let is_chosen = || {
+        let unspecified: IpAddr = match ip {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((unspecified, 0)).ok()?;
+        // Connecting a UDP socket chooses an address, and sends no datagram (RFC 768 has no handshake).
+        socket.connect((ip, DISCARD)).ok()?;
+        socket.local_addr().ok()
+    };
+    interfaces.iter().any(|it| it.ip == ip) || is_chosen().is_some_and(|own| own.ip() == ip)
 }
 
 fn scope(ip: IpAddr) -> Scope {
@@ -150,26 +190,32 @@ fn scope_v6(ip: Ipv6Addr) -> Scope {
         [first, ..] if first & 0xffc0 == 0xfec0 => Scope::Never("is site-local"),
         [first, ..] if first & 0xff00 == 0xff00 => Scope::Never("is a multicast group"),
         [first, ..] if first & 0xfe00 == 0xfc00 => Scope::Private,
-        // Where the IPv4 address is within them depends on the network (RFC 8215, RFC 4380).
-        [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] => {
-            Scope::Never("stands for an IPv4 address that cannot be told")
-        }
+        // Where the IPv4 address is within them depends on the network (RFC 8215).
+        [0x64, 0xff9b, 1, ..] => Scope::Never("stands for an IPv4 address that cannot be told"),
         _ => Scope::Public,
     }
 }
 
 /// Returns the IPv4 address that an IPv6 address stands for: mapped (RFC 4291 §2.5.5.2), compatible
-/// (§2.5.5.1), translated by NAT64 (RFC 6052 §2.1), or 6to4 (RFC 3056 §2).
+/// (§2.5.5.1), translated (RFC 2765 §2.1), translated by NAT64 (RFC 6052 §2.1), 6to4 (RFC 3056 §2),
+/// Teredo, whose client's address is inverted (RFC 4380 §4), or ISATAP (RFC 5214 §6.1).
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| {
         let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
         Ipv4Addr::new(a, b, c, d)
     };
     match ip.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] => Some(of(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
+            Some(of(high, low))
+        }
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => Some(of(high, low)),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(of(high, low)),
         [0x2002, high, low, ..] => Some(of(high, low)),
+        [0x2001, 0, .., high, low] => Some(of(!high, !low)),
+        // An address that never leaves its link is judged by that.
+        [first, .., 0 | 0x200, 0x5efe, high, low] if first & 0xffc0 != 0xfe80 => {
+            Some(of(high, low))
+        }
         _ => None,
     }
 }
@@ -221,7 +267,7 @@ mod tests {
             "::ffff:0.0.0.0",
         ];
         for text in never {
-            let refusal = ALL.check(ip(text)).expect_err(text);
+            let refusal = ALL.judge(ip(text), |_| false).expect_err(text);
             assert!(refusal.starts_with(&ip(text).to_string()), "{refusal}");
         }
     }
@@ -234,6 +280,10 @@ mod tests {
             "::1",
             "::ffff:127.0.0.1",
             "64:ff9b::7f00:1",
+            "::ffff:0:127.0.0.1",
+            "2002:7f00:1::",
+            "2001:0:808:808::80ff:fffe",
+            "2606:4700::5efe:7f00:1",
         ];
         let private = [
             "10.0.0.1",
@@ -245,16 +295,29 @@ mod tests {
             "fd12::1",
             "::ffff:10.0.0.1",
             "2002:c0a8:101::1",
+            "::ffff:0:10.0.0.1",
+            "2001:0:808:808::f5ff:fffe",
+            "2606:4700::200:5efe:a00:1",
         ];
         let only = |private, loopback| AddressLimits { private, loopback };
         for text in machine {
-            assert!(only(false, true).check(ip(text)).is_ok(), "{text}");
-            let refusal = only(true, false).check(ip(text)).expect_err(text);
+            assert!(
+                only(false, true).judge(ip(text), |_| false).is_ok(),
+                "{text}"
+            );
+            let refusal = only(true, false)
+                .judge(ip(text), |_| false)
+                .expect_err(text);
             assert!(refusal.contains("admin.sources.loopback"), "{refusal}");
         }
         for text in private {
-            assert!(only(true, false).check(ip(text)).is_ok(), "{text}");
-            let refusal = only(false, true).check(ip(text)).expect_err(text);
+            assert!(
+                only(true, false).judge(ip(text), |_| false).is_ok(),
+                "{text}"
+            );
+            let refusal = only(false, true)
+                .judge(ip(text), |_| false)
+                .expect_err(text);
             assert!(refusal.contains("admin.sources.private"), "{refusal}");
         }
         for text in [
@@ -264,8 +327,36 @@ mod tests {
             "2606:4700::1111",
             "64:ff9b::808:808",
         ] {
-            assert!(PUBLIC.check(ip(text)).is_ok(), "{text}");
+            assert!(PUBLIC.judge(ip(text), |_| false).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn addresses_of_interfaces_are_this_machine_in_any_disguise() {
+        let own = ip("203.0.113.7");
+        let is_own = |it| it == own || it == ip("fd00::2");
+        let outside = AddressLimits {
+            private: true,
+            loopback: false,
+        };
+        for text in [
+            "203.0.113.7",
+            "fd00::2",
+            "::ffff:203.0.113.7",
+            "64:ff9b::203.0.113.7",
+            "2002:cb00:7107::1",
+        ] {
+            let refusal = outside.judge(ip(text), is_own).expect_err(text);
+            assert!(refusal.contains("admin.sources.loopback"), "{refusal}");
+            assert!(ALL.judge(ip(text), is_own).is_ok(), "{text}");
+        }
+        assert!(outside.judge(ip("203.0.113.8"), is_own).is_ok());
+        for of_interface in glassline_net::interface_addresses().expect("a list") {
+            assert!(is_of_this_machine(of_interface.ip), "{of_interface:?}");
+            let refused = outside.check(of_interface.ip);
+            assert!(refused.is_err(), "{of_interface:?}");
+        }
+        assert!(!is_of_this_machine(ip("8.8.8.8")));
     }
 
     #[tokio::test]
@@ -291,16 +382,18 @@ mod tests {
         fn every_form_of_an_address_is_judged_alike(bits in any::<u32>(), private: bool, loopback: bool) {
             let limits = AddressLimits { private, loopback };
             let v4 = Ipv4Addr::from_bits(bits);
-            let plain = limits.check(v4.into()).is_ok();
+            let plain = limits.judge(v4.into(), |_| false).is_ok();
             let [a, b, c, d] = v4.octets().map(u16::from);
             let (high, low) = (a << 8 | b, c << 8 | d);
             let forms = [
                 v4.to_ipv6_mapped(),
                 Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
                 Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
+                Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
+                Ipv6Addr::new(0x2001, 0, 8, 8, 0, 0, !high, !low),
             ];
             for form in forms {
-                assert_eq!(limits.check(form.into()).is_ok(), plain, "{form}");
+                assert_eq!(limits.judge(form.into(), |_| false).is_ok(), plain, "{form}");
             }
         }
     }

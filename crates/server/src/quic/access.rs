@@ -10,7 +10,7 @@ use glassline_quic::moq::{Page, Role};
 use tokio::sync::watch;
 
 use crate::auth::{
-    Access, Action, Credential, LoginError, PageHeaders, PageRefusal, Question, Readable,
+    Access, Action, Credential, Login, LoginError, PageHeaders, PageRefusal, Question, Readable,
     Requester, Sites, Users,
 };
 
@@ -163,7 +163,27 @@ pub(super) async fn rights(
     sites: &Sites,
     asked: &RightsRequest<'_>,
 ) -> Result<Rights, Denied> {
-    let (shown, by) = (Shown::of(asked.query), &asked.by);
+    let shown = Shown::of(asked.query);
+    let user = shown.user.as_ref();
+    let mut login = Login::new(asked.by)
+        .with_token(shown.token.as_deref())
+        .with_user(user.map(|(name, password)| (&**name, &**password)));
+    let rights = rights_of(users, sites, &mut login, asked, &shown).await;
+    let concluded = users.conclude(login, rights.is_ok());
+    match (rights, concluded) {
+        (Err(_), Err(limited)) => Err(Denied::Login(limited)),
+        (rights, _) => rights,
+    }
+}
+
+async fn rights_of(
+    users: &Users,
+    sites: &Sites,
+    login: &mut Login,
+    asked: &RightsRequest<'_>,
+    shown: &Shown,
+) -> Result<Rights, Denied> {
+    let by = &asked.by;
     let page = asked.page();
     let is_guarded =
         users.has_logins() || users.has_token(Access::Read) || users.has_token(Access::Publish);
@@ -178,21 +198,25 @@ pub(super) async fn rights(
     // it learns of the mistake.
     if let Some(token) = shown.token.as_deref().filter(|_| is_guarded) {
         if users.is_signed(token) && !accesses.into_iter().any(opens) {
-            user = Some(users.verify_bearer(by, token).await?);
+            user = Some(users.verify_bearer(login, token).await?);
             is_asked = false;
-        } else if !users.has_webhook() || accesses.into_iter().any(opens) {
-            users.verify_token(by, &accesses, token)?;
-            is_asked = false;
+        } else {
+            match users.verify_token(login, &accesses, token) {
+                Ok(()) => is_asked = false,
+                // The webhook may know it.
+                Err(LoginError::Wrong) if is_asked => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     let known = shown.user.as_ref();
     if let Some((name, password)) = known.filter(|(name, _)| users.checks_here(name)) {
-        users.verify(by, name, password).await?;
+        users.verify(login, name, password).await?;
         user = Some(name.clone());
         is_asked = false;
     }
     if is_asked {
-        user = ask(users, asked, &shown).await?;
+        user = ask(users, login, asked, shown).await?;
     }
     let open = users
         .open_streams(by)
@@ -227,6 +251,7 @@ pub(super) async fn rights(
 /// it gives: `None` if it is not asked, or gives nothing to a session that names no stream.
 async fn ask(
     users: &Users,
+    login: &mut Login,
     asked: &RightsRequest<'_>,
     shown: &Shown,
 ) -> Result<Option<String>, LoginError> {
@@ -236,7 +261,7 @@ async fn ask(
         if !users.takes(&question) {
             continue;
         }
-        match users.ask(question).await {
+        match users.ask(login, question).await {
             Ok(name) => {
                 holder = Some(match holder {
                     Some(before) => users.both(&before, &name),
@@ -276,9 +301,11 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    use crate::auth::{Account, Listener, Name, Origin, Pattern};
+    use crate::auth::{Account, Listener, Name, Origin, Pattern, login_cases};
     use crate::config::{Auth, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
@@ -403,6 +430,36 @@ mod tests {
         };
         let rights = rights(&Users::new(&auth), &Sites::default(), &asked).await;
         assert!(rights.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_credential_that_nothing_accepts_is_one_failure() {
+        for case in login_cases::all().await {
+            for stream in login_cases::STREAMS {
+                for role in [Role::Publisher, Role::Subscriber, Role::Both] {
+                    let ask = async |users: &Arc<Users>, credential: Credential| {
+                        let query = match credential {
+                            Credential::Nothing => String::new(),
+                            Credential::Token(token) => format!("token={token}"),
+                            Credential::Password { user, password } => {
+                                format!("user={user}&password={password}")
+                            }
+                        };
+                        let request = RightsRequest {
+                            path: stream,
+                            ..asked(AWAY, &query, role)
+                        };
+                        match rights(users, &Sites::default(), &request).await {
+                            Ok(_) => 200,
+                            Err(Denied::Login(LoginError::Limited { .. })) => 429,
+                            Err(_) => 401,
+                        }
+                    };
+                    case.walk(Listener::Quic, &format!("{role:?} {stream}"), ask)
+                        .await;
+                }
+            }
+        }
     }
 
     #[tokio::test]

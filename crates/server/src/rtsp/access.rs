@@ -3,8 +3,8 @@
 use glassline_rtsp::auth::User;
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
-use super::pending_request::Login;
-use crate::auth::{Action, Credential, LoginError, Question, Requester, Users, query_token};
+use super::pending_request::SlowCheck;
+use crate::auth::{Action, Credential, Login, LoginError, Question, Requester, Users, query_token};
 
 /// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
@@ -13,19 +13,43 @@ pub(super) enum Decision {
     Now(Answer),
     /// The check takes far longer than a polling thread may be blocked. [`by_name`] then gives the
     /// answer.
-    Later(Login),
+    Later(SlowCheck),
+}
+
+/// Returns the login of a client, with the credentials that its request shows.
+pub(super) fn login_of(
+    by: Requester,
+    query: Option<&str>,
+    shown: Option<&ClientCredentials>,
+) -> Login {
+    let login = Login::new(by).with_token(query.and_then(query_token).as_deref());
+    login.with_user(shown.map(|it| match it {
+        ClientCredentials::Basic(user) => (&*user.name, &*user.password),
+        // A response proves the password, and differs each time.
+        ClientCredentials::Digest(response) => (response.user(), response.user()),
+    }))
+}
+
+/// Ends a login with the answer to its request, which is to wait if the address has failed too often.
+pub(super) fn concluded(users: &Users, login: Login, answer: Answer) -> Answer {
+    let is_granted = matches!(answer, Answer::Authorized { .. });
+    match users.conclude(login, is_granted) {
+        Err(limited) if !is_granted => Answer::Refused(refused(limited)),
+        _ => answer,
+    }
 }
 
 /// Checks the credentials of a client against users and tokens. A token is taken from the URL's
 /// `?token=` or `?jwt=`, or as the password of any user of Basic.
 pub(super) fn authorize(
     users: &Users,
-    by: &Requester,
-    access: Access,
-    path: &str,
+    login: &mut Login,
+    (access, path): (Access, &str),
     query: Option<&str>,
     shown: Option<ClientCredentials>,
 ) -> Decision {
+    let requester = *login.by();
+    let by = &requester;
     let granted = |user: Option<&str>| {
         Decision::Now(Answer::Authorized {
             user: user.map(str::to_owned),
@@ -46,9 +70,9 @@ pub(super) fn authorize(
     };
     if let Some(token) = query.and_then(query_token) {
         if is_signed(users, accesses, &token) {
-            return Decision::Later(Login::Token(token));
+            return Decision::Later(SlowCheck::Token(token));
         }
-        match users.verify_token(by, accesses, &token) {
+        match users.verify_token(login, accesses, &token) {
             Ok(()) => return granted(None),
             // Other credentials of the request may be right.
             Err(LoginError::Wrong) => {}
@@ -69,11 +93,11 @@ pub(super) fn authorize(
             Decision::Now(Answer::Refused(Refusal::Forbidden))
         }
         None => Decision::Now(Answer::Refused(Refusal::Unauthorized)),
-        Some(ClientCredentials::Basic(user)) => by_basic(users, by, accesses, user, question),
+        Some(ClientCredentials::Basic(user)) => by_basic(users, login, accesses, user, question),
         Some(ClientCredentials::Digest(response)) => {
-            let login = users.verify_digest(by, &response);
-            let login = login.map(|()| response.user().to_owned());
-            Decision::Now(by_name(users, login, access, path))
+            let verified = users.verify_digest(login, &response);
+            let user = verified.map(|()| response.user().to_owned());
+            Decision::Now(by_name(users, user, access, path))
         }
     }
 }
@@ -82,7 +106,7 @@ pub(super) fn authorize(
 /// that no user here has.
 fn by_basic(
     users: &Users,
-    by: &Requester,
+    login: &mut Login,
     accesses: &[Access],
     user: User,
     question: impl Fn(Credential) -> Question,
@@ -92,23 +116,23 @@ fn by_basic(
         Decision::Now(Answer::Authorized { user })
     };
     if is_signed(users, accesses, &user.password) {
-        return Decision::Later(Login::Token(user.password));
+        return Decision::Later(SlowCheck::Token(user.password));
     }
     if !users.any() && !users.has_webhook() {
         // The password can be a token only.
-        return match users.verify_token(by, accesses, &user.password) {
+        return match users.verify_token(login, accesses, &user.password) {
             Ok(()) => granted(user),
             Err(error) => Decision::Now(Answer::Refused(refused(error))),
         };
     }
-    if users.is_token(by, accesses, &user.password) {
+    if users.is_token(login, accesses, &user.password) {
         return granted(user);
     }
     let User { name, password } = user;
     let is_known = users.checks_here(&name);
     let user = name;
     match is_known {
-        true => Decision::Later(Login::Password { user, password }),
+        true => Decision::Later(SlowCheck::Password { user, password }),
         false => asked(question(Credential::Password { user, password })),
     }
 }
@@ -120,7 +144,7 @@ fn is_signed(users: &Users, accesses: &[Access], token: &str) -> bool {
 }
 
 fn asked(question: Question) -> Decision {
-    Decision::Later(Login::Question(Box::new(question)))
+    Decision::Later(SlowCheck::Question(Box::new(question)))
 }
 
 /// Returns whether an open server lets the client have `access` to this stream.
@@ -136,6 +160,22 @@ fn opening(users: &Users, by: &Requester, access: Access) -> &'static [Access] {
         Access::Publish => &[Access::Publish],
         Access::Read if users.is_open(Access::Read, by) => &[Access::Publish],
         Access::Read => &[Access::Read],
+    }
+}
+
+/// Makes a check that takes time, and returns the name of the user.
+pub(super) async fn verify(
+    users: &Users,
+    login: &mut Login,
+    check: SlowCheck,
+) -> Result<String, LoginError> {
+    match check {
+        SlowCheck::Password { user, password } => {
+            let verified = users.verify(login, &user, &password).await;
+            verified.map(|()| user)
+        }
+        SlowCheck::Token(token) => users.verify_bearer(login, &token).await,
+        SlowCheck::Question(question) => users.ask(login, *question).await,
     }
 }
 
@@ -165,9 +205,11 @@ fn refused(error: LoginError) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    use crate::auth::Listener;
+    use crate::auth::{Listener, login_cases};
     use crate::config::{Algorithm, Auth, Jwt, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
@@ -175,11 +217,25 @@ mod tests {
 
     fn ask(auth: &Auth, peer: [u8; 4], access: Access, query: Option<&str>) -> Decision {
         let by = from(peer);
-        authorize(&Users::new(auth), &by, access, "cam", query, None)
+        decide(&Users::new(auth), by, (access, "cam"), query, None)
     }
 
     fn from(peer: [u8; 4]) -> Requester {
         Requester::direct(peer.into(), Listener::Rtsp)
+    }
+
+    fn decide(
+        users: &Users,
+        by: Requester,
+        wanted: (Access, &str),
+        query: Option<&str>,
+        shown: Option<ClientCredentials>,
+    ) -> Decision {
+        let mut login = login_of(by, query, shown.as_ref());
+        match authorize(users, &mut login, wanted, query, shown) {
+            Decision::Now(answer) => Decision::Now(concluded(users, login, answer)),
+            later => later,
+        }
     }
 
     fn open() -> Decision {
@@ -223,7 +279,7 @@ mod tests {
         let users = Users::new(&auth);
         let answer = |access| {
             let basic = Some(basic.clone());
-            authorize(&users, &from(AWAY), access, "cam", None, basic)
+            decide(&users, from(AWAY), (access, "cam"), None, basic)
         };
         let ann = Answer::Authorized {
             user: Some("ann".to_owned()),
@@ -251,14 +307,20 @@ mod tests {
                     password: password.to_owned(),
                 })
             });
-            authorize(&users, &from(AWAY), Access::Read, "cam", Some(query), shown)
+            decide(
+                &users,
+                from(AWAY),
+                (Access::Read, "cam"),
+                Some(query),
+                shown,
+            )
         };
-        let token = || Decision::Later(Login::Token("eyJ.eyJ.c2ln".to_owned()));
+        let token = || Decision::Later(SlowCheck::Token("eyJ.eyJ.c2ln".to_owned()));
         assert_eq!(ask("jwt=eyJ.eyJ.c2ln", None), token());
         assert_eq!(ask("", Some("eyJ.eyJ.c2ln")), token());
         assert_eq!(ask("token=look-1234567", None), open());
         assert_eq!(ask("", None), refused(Refusal::Unauthorized));
-        let publish = authorize(&users, &from(HERE), Access::Publish, "cam", None, None);
+        let publish = decide(&users, from(HERE), (Access::Publish, "cam"), None, None);
         assert_eq!(publish, refused(Refusal::Unauthorized), "nothing is open");
     }
 
@@ -266,7 +328,7 @@ mod tests {
     fn a_client_behind_a_proxy_of_this_machine_is_not_local() {
         let users = Users::new(&Auth::default());
         let by = from(HERE).forwarded(true);
-        let answer = authorize(&users, &by, Access::Publish, "cam", None, None);
+        let answer = decide(&users, by, (Access::Publish, "cam"), None, None);
         assert_eq!(answer, refused(Refusal::Forbidden));
     }
 
@@ -277,14 +339,53 @@ mod tests {
             ..Auth::default()
         };
         let users = Users::new(&auth);
-        let ask = |path, query| authorize(&users, &from(HERE), Access::Read, path, query, None);
+        let ask = |path, query| decide(&users, from(HERE), (Access::Read, path), query, None);
         let voice = "call~team~0123456789ab";
         assert_eq!(ask("cam", None), open());
         assert_eq!(ask(voice, None), refused(Refusal::Unauthorized));
         assert_eq!(ask(voice, Some("token=show-1234567")), open());
         let nobody = Users::new(&Auth::default());
-        let away = authorize(&nobody, &from(AWAY), Access::Read, voice, None, None);
+        let away = decide(&nobody, from(AWAY), (Access::Read, voice), None, None);
         assert_eq!(away, refused(Refusal::Forbidden));
+    }
+
+    #[tokio::test]
+    async fn a_credential_that_nothing_accepts_is_one_failure() {
+        for case in login_cases::all().await {
+            for access in [Access::Read, Access::Publish] {
+                for stream in login_cases::STREAMS {
+                    let wanted = (access, stream);
+                    let ask = async |users: &Arc<Users>, credential: Credential| {
+                        let (query, shown) = match credential {
+                            Credential::Nothing => (None, None),
+                            Credential::Token(token) => (Some(format!("token={token}")), None),
+                            Credential::Password { user, password } => {
+                                let user = User {
+                                    name: user,
+                                    password,
+                                };
+                                (None, Some(ClientCredentials::Basic(user)))
+                            }
+                        };
+                        let (by, query) = (from(AWAY), query.as_deref());
+                        let mut login = login_of(by, query, shown.as_ref());
+                        let answer = match authorize(users, &mut login, wanted, query, shown) {
+                            Decision::Now(answer) => answer,
+                            Decision::Later(check) => {
+                                let user = verify(users, &mut login, check).await;
+                                by_name(users, user, access, stream)
+                            }
+                        };
+                        match concluded(users, login, answer) {
+                            Answer::Authorized { .. } => 200,
+                            Answer::Refused(Refusal::Unavailable { .. }) => 429,
+                            _ => 401,
+                        }
+                    };
+                    case.walk(Listener::Rtsp, &format!("{wanted:?}"), ask).await;
+                }
+            }
+        }
     }
 
     #[test]
@@ -296,7 +397,13 @@ mod tests {
         let users = Users::new(&auth);
         let ask = |peer, token: &str| {
             let query = format!("token={token}");
-            authorize(&users, &from(peer), Access::Read, "cam", Some(&query), None)
+            decide(
+                &users,
+                from(peer),
+                (Access::Read, "cam"),
+                Some(&query),
+                None,
+            )
         };
         for guess in 0..20 {
             let answer = ask(AWAY, &guess.to_string());

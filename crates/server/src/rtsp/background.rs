@@ -9,7 +9,7 @@ use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
 use super::access;
 use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
-use super::pending_request::{Credentials, Login, PendingRequest};
+use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 use super::shared::Shared;
 use crate::auth::LoginError;
@@ -37,24 +37,17 @@ impl Background {
         self.shared.runtime.spawn(async move {
             let users = &shared.users;
             let Credentials {
-                by,
-                login,
+                mut login,
+                check,
                 access,
                 path,
             } = credentials;
-            let verified = async {
-                match login {
-                    Login::Password { user, password } => {
-                        users.verify(&by, &user, &password).await.map(|()| user)
-                    }
-                    Login::Token(token) => users.verify_bearer(&by, &token).await,
-                    Login::Question(question) => users.ask(*question).await,
-                }
-            };
+            let verified = access::verify(users, &mut login, check);
             let verified = shared.supervisor.catch_task(Part::Rtsp, verified).await;
             // A client that waits for its answer gets one even after a panic.
-            let login = verified.unwrap_or(Err(LoginError::Wrong));
-            let answer = Box::new(access::by_name(users, login, access, &path));
+            let user = verified.unwrap_or(Err(LoginError::Wrong));
+            let answer = access::by_name(users, user, access, &path);
+            let answer = Box::new(access::concluded(users, login, answer));
             shared.send(thread, Command::Answer { client, id, answer });
         });
     }

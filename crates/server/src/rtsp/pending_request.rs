@@ -7,7 +7,7 @@ use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
 
-use crate::auth::{Question, Requester};
+use crate::auth::{Login, Question};
 
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl TrackRequest {
 
 /// Credentials whose check takes time.
 #[derive(PartialEq, Eq)]
-pub(super) enum Login {
+pub(super) enum SlowCheck {
     /// The password must be hashed.
     Password {
         /// Name of the user.
@@ -60,7 +60,7 @@ pub(super) enum Login {
     Question(Box<Question>),
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for SlowCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Password { user, .. } => write!(f, "password of {user}"),
@@ -73,8 +73,9 @@ impl fmt::Debug for Login {
 /// Credentials whose check takes time, and the access that they are presented for.
 #[derive(Debug)]
 pub(super) struct Credentials {
-    pub(super) by: Requester,
+    /// Login that the check belongs to.
     pub(super) login: Login,
+    pub(super) check: SlowCheck,
     pub(super) access: Access,
     pub(super) path: String,
 }

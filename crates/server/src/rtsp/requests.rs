@@ -172,12 +172,14 @@ impl Requests {
             return Effect::Answer(id, Answer::Authorized { user });
         }
         let (users, by) = (&self.shared.users, scope.client.requester());
-        match access::authorize(users, &by, access, &path, query, credentials) {
-            Decision::Now(answer) => Effect::Answer(id, answer),
-            Decision::Later(login) => {
+        let mut login = access::login_of(by, query, credentials.as_ref());
+        let wanted = (access, &*path);
+        match access::authorize(users, &mut login, wanted, query, credentials) {
+            Decision::Now(answer) => Effect::Answer(id, access::concluded(users, login, answer)),
+            Decision::Later(check) => {
                 let credentials = Credentials {
-                    by,
                     login,
+                    check,
                     access,
                     path,
                 };

@@ -28,6 +28,7 @@ mod shrink;
 mod slots;
 mod source_prefix;
 mod source_rates;
+mod strangers_text;
 mod subscription;
 mod supervision;
 mod task_waker;
@@ -51,6 +52,7 @@ pub(crate) use shrink::shrink;
 pub(crate) use slots::{Key, Slots};
 pub(crate) use source_prefix::SourcePrefix;
 pub(crate) use source_rates::SourceRates;
+pub use strangers_text::{escaped_json, is_deceptive};
 pub(crate) use subscription::StreamSubscription;
 #[cfg(debug_assertions)]
 pub(crate) use supervision::Fault;

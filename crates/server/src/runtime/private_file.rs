@@ -41,6 +41,17 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
+/// Opens a file to read it and to add to its end, which is made if it does not exist.
+///
+/// # Errors
+/// Returns the error of the system.
+pub(crate) fn appending(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.read(true).append(true).create(true).open(path)
+}
+
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

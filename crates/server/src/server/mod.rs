@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints, TlsParts};
+use crate::audit::AuditLog;
 use crate::auth::Users;
 use crate::config::Config;
 use crate::events::EventLog;
@@ -39,7 +40,7 @@ use crate::runtime::{Clock, ConnectionLimit, Part, Supervisor, run_once, spawn_k
 use crate::sessions::{self, Command, Negotiator, Registry, Shards, Shared};
 use crate::settings::{AllowedConnections, Cause, Settings};
 use crate::stored::{self, Stored};
-use crate::sweep::{end_lost_sessions, keep_sweeping};
+use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::TranscodingThreads;
@@ -213,6 +214,7 @@ impl Server {
             &http_config.trusted_proxies,
         );
         let hook_list = watch::Sender::new(Arc::from(config.hooks.clone()));
+        let audit = AuditLog::open(config.admin.state_file.as_deref());
         let settings = Arc::new(Settings::new(config));
         let app = App {
             settings: Arc::clone(&settings),
@@ -237,7 +239,7 @@ impl Server {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
                 places,
-                audit: Arc::default(),
+                audit: Arc::new(audit),
                 events: Arc::clone(&events),
             },
             tls: TlsParts {
@@ -245,6 +247,12 @@ impl Server {
                 challenges: certificates.challenges().cloned(),
                 certificates: certificates.stores().into(),
             },
+        };
+        let swept = Swept {
+            shared: Arc::clone(&shared),
+            hub: Arc::clone(&hub),
+            latencies,
+            audit: Arc::clone(&app.http.audit),
         };
         let task = (Part::Background, "participants");
         let (of_rooms, until) = (app.clone(), stopped.clone());
@@ -298,12 +306,7 @@ impl Server {
         tasks.extend([
             participants,
             tokio::spawn(reload),
-            tokio::spawn(keep_sweeping(
-                Arc::clone(&shared),
-                Arc::clone(&hub),
-                latencies,
-                stopped,
-            )),
+            tokio::spawn(keep_sweeping(swept, stopped)),
         ]);
         Ok(Self {
             listeners,

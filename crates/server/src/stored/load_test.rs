@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::state_file::StateFileError;
-use crate::runtime::private_file;
+use crate::runtime::{is_deceptive, private_file};
 
 /// Most steps of a load test.
 const STEPS_MAX: usize = 500;
@@ -115,7 +115,7 @@ impl LoadTest {
             &mut self.verdict,
         ];
         for text in texts {
-            let visible = text.chars().filter(|it| !it.is_control());
+            let visible = text.chars().filter(|it| !is_deceptive(*it));
             *text = visible.take(CHARS_MAX).collect();
         }
         Ok(self)

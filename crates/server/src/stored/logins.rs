@@ -14,6 +14,9 @@ use crate::auth::{
 const USERS_MAX: usize = 10_000;
 const TOKENS_MAX: usize = 1_000;
 
+/// Most patterns of a user or token. Each request for a stream is compared with all of them.
+const PATTERNS_MAX: usize = 256;
+
 /// The users and tokens that were made over the API.
 #[derive(Debug)]
 pub(crate) struct StoredLogins {
@@ -27,6 +30,19 @@ pub(crate) struct Rights {
     pub(crate) role: Option<Role>,
     pub(crate) read: Vec<Pattern>,
     pub(crate) publish: Vec<Pattern>,
+}
+
+impl Rights {
+    /// Checks the rights of the user or token `name`.
+    fn check(&self, name: &Name) -> Result<(), LoginsError> {
+        if *self == Self::default() {
+            return Err(LoginsError::NoRights(name.clone()));
+        }
+        match self.read.len() + self.publish.len() {
+            patterns if patterns > PATTERNS_MAX => Err(LoginsError::TooManyPatterns(patterns)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What a user is to be.
@@ -59,14 +75,24 @@ pub(crate) enum LoginsError {
     )]
     NoAdmin,
     /// There are too many.
-    #[error("there are {0} already, and more cannot be made")]
+    #[error("there are {0} already, and more cannot be made: delete one first")]
     TooMany(usize),
+    /// The user or token has too many patterns.
+    #[error(
+        "`read` and `publish` have {0} patterns together, and may have {PATTERNS_MAX}: use patterns that end in `*`"
+    )]
+    TooManyPatterns(usize),
     /// The password could not be hashed.
     #[error("the password could not be hashed: {0}")]
     Hashing(String),
     /// The file cannot be written.
     #[error("not kept: {0}")]
     File(#[from] StateFileError),
+    /// A deletion is in force, and is not in the file.
+    #[error(
+        "it is deleted until the server starts again, which would find it in its file; delete it again once the file can be written: {0}"
+    )]
+    DeletedUntilStart(StateFileError),
 }
 
 impl StoredLogins {
@@ -132,9 +158,7 @@ impl StoredLogins {
         if self.users.configured_accounts().iter().any(is_configured) {
             return Err(LoginsError::Configured(name.clone()));
         }
-        if rights == Rights::default() {
-            return Err(LoginsError::NoRights(name.clone()));
-        }
+        rights.check(name)?;
         // Hashing takes long, and changes nothing.
         let hashed = match password {
             Some(password) => Some(hashed(name.clone(), password).await?),
@@ -165,20 +189,22 @@ impl StoredLogins {
     /// Deletes a user, whose sessions end as those of a user that the configuration loses.
     ///
     /// # Errors
-    /// Returns [`LoginsError`] if there is no such user, or the file cannot be written.
+    /// Returns [`LoginsError`] if there is no such user, or the file cannot be written: the user is then
+    /// without rights until the server starts again.
     pub(crate) async fn delete_user(&self, name: &Name) -> Result<(), LoginsError> {
         let mut file = self.file.lock().await;
         let mut made = self.users.made();
         let before = made.accounts.len();
         made.accounts.retain(|it| it.name != *name);
-        if made.accounts.len() == before {
+        // One that is damaged, or could not be deleted before, is in the file alone.
+        if made.accounts.len() == before && !file.content().users.contains_key(name) {
             let configured = self.users.configured_accounts();
             return Err(match configured.iter().any(|it| it.name == *name) {
                 true => LoginsError::Configured(name.clone()),
                 false => LoginsError::Absent(name.clone()),
             });
         }
-        self.keep(&mut file, made)
+        self.drop_from(&mut file, made)
     }
 
     /// Makes a token and returns its text, which nobody can read again; or gives a token other rights,
@@ -195,9 +221,7 @@ impl StoredLogins {
         if configured.iter().any(|it| it.name == *name) {
             return Err(LoginsError::Configured(name.clone()));
         }
-        if rights == Rights::default() {
-            return Err(LoginsError::NoRights(name.clone()));
-        }
+        rights.check(name)?;
         let mut file = self.file.lock().await;
         let mut made = self.users.made();
         let known = made.tokens.iter().position(|it| it.name == *name);
@@ -221,20 +245,22 @@ impl StoredLogins {
     /// Deletes a token, with which nothing can be opened any more.
     ///
     /// # Errors
-    /// Returns [`LoginsError`] if there is no such token, or the file cannot be written.
+    /// Returns [`LoginsError`] if there is no such token, or the file cannot be written: the token opens
+    /// nothing then until the server starts again.
     pub(crate) async fn delete_token(&self, name: &Name) -> Result<(), LoginsError> {
         let mut file = self.file.lock().await;
         let mut made = self.users.made();
         let before = made.tokens.len();
         made.tokens.retain(|it| it.name != *name);
-        if made.tokens.len() == before {
+        // One that is damaged, or could not be deleted before, is in the file alone.
+        if made.tokens.len() == before && !file.content().tokens.contains_key(name) {
             let configured = self.users.configured_tokens();
             return Err(match configured.iter().any(|it| it.name == *name) {
                 true => LoginsError::Configured(name.clone()),
                 false => LoginsError::Absent(name.clone()),
             });
         }
-        self.keep(&mut file, made)
+        self.drop_from(&mut file, made)
     }
 
     /// Writes what is to be, and puts it into force.
@@ -242,19 +268,35 @@ impl StoredLogins {
         if !self.users.keeps_an_admin(&made) {
             return Err(LoginsError::NoAdmin);
         }
-        let mut content = file.content().clone();
-        let users = made.accounts.iter();
-        content.users = users
-            .map(|it| (it.name.clone(), KeptUser::of(it)))
-            .collect();
-        let tokens = made.tokens.iter();
-        content.tokens = tokens
-            .map(|it| (it.name.clone(), KeptToken::of(it)))
-            .collect();
-        file.write(&content)?;
+        file.write(&content_with(file, &made))?;
         self.users.replace_made(made);
         Ok(())
     }
+
+    /// Puts a deletion into force and writes it. What cannot be written is in force all the same: a
+    /// full disk must not keep a stolen token alive.
+    fn drop_from(&self, file: &mut super::StateFile, made: Made) -> Result<(), LoginsError> {
+        if !self.users.keeps_an_admin(&made) {
+            return Err(LoginsError::NoAdmin);
+        }
+        let content = content_with(file, &made);
+        self.users.replace_made(made);
+        file.write(&content).map_err(LoginsError::DeletedUntilStart)
+    }
+}
+
+/// Returns the content of the file with other users and tokens.
+fn content_with(file: &super::StateFile, made: &Made) -> Content {
+    let mut content = file.content().clone();
+    let users = made.accounts.iter();
+    content.users = users
+        .map(|it| (it.name.clone(), KeptUser::of(it)))
+        .collect();
+    let tokens = made.tokens.iter();
+    content.tokens = tokens
+        .map(|it| (it.name.clone(), KeptToken::of(it)))
+        .collect();
+    content
 }
 
 /// Hashes a password, on a thread that may take its time.

@@ -114,6 +114,12 @@ pub(crate) struct NamedSource {
     pub(crate) problem: Option<String>,
 }
 
+/// Most sources that may be made over the API.
+const SOURCES_MAX: usize = 10_000;
+
+/// Most bytes of a source, as the file has it.
+const SOURCE_BYTES_MAX: usize = 8 << 10;
+
 /// Whether a change is for a source that must exist, or must not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Expected {
@@ -145,6 +151,14 @@ pub(crate) enum StoredError {
     /// There is a source already.
     #[error("there is a source '{0}' already")]
     Present(StreamName),
+    /// The source has too many bytes.
+    #[error(
+        "the source has {0} bytes, and one that is made over the API has {SOURCE_BYTES_MAX} at most: shorten its URL"
+    )]
+    TooLong(usize),
+    /// There are too many sources.
+    #[error("there are {SOURCES_MAX} sources of the API already: delete one first")]
+    TooMany,
     /// The source cannot be understood.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -252,6 +266,10 @@ impl StoredSources {
         expected: Expected,
     ) -> Result<Put, StoredError> {
         // What takes long, and changes nothing, is done before others have to wait.
+        let bytes = serde_json::to_string(&keys).map_or(0, |it| it.len());
+        if bytes > SOURCE_BYTES_MAX {
+            return Err(StoredError::TooLong(bytes));
+        }
         let input = self.permitted.get().check(keys.input()?).await?;
         let mut file = self.file.lock().await;
         if self.is_configured(name) {
@@ -261,6 +279,7 @@ impl StoredSources {
         match (&before, expected) {
             (Some(_), Expected::Absent) => return Err(StoredError::Present(name.clone())),
             (None, Expected::Present) => return Err(StoredError::Absent(name.clone())),
+            (None, _) if self.lock().len() >= SOURCES_MAX => return Err(StoredError::TooMany),
             _ => {}
         }
         let content = file.content().clone();
@@ -276,7 +295,7 @@ impl StoredSources {
                     .entry(name.clone())
                     .and_modify(|it| it.problem = problem);
             }
-            file.write(&content)?;
+            file.write_back(&content)?;
             return Err(error);
         }
         let problem = None;

@@ -19,8 +19,12 @@ use crate::runtime::private_file;
 /// Version of the form that this server writes, and the only one that it reads.
 const VERSION: u32 = 1;
 
-/// Largest file that is read, in bytes. A thousand sources have some 200 kB.
-const BYTES_MAX: u64 = 16 << 20;
+/// Size beyond which the file does not grow, in bytes. A thousand sources have some 200 kB.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Largest file that is read, in bytes: one that another version, or a person, let grow further does
+/// not keep the server from its start.
+const READ_BYTES_MAX: u64 = 256 << 20;
 
 /// What the file has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,6 +92,14 @@ pub enum StateFileError {
         /// Version that the file has.
         found: u32,
     },
+    /// The change would let the file grow too far.
+    #[error(
+        "what is made over the API would have {bytes} bytes, and its file has {BYTES_MAX} at most: delete sources, users or tokens first, or make shorter ones"
+    )]
+    Full {
+        /// Size that the file would have.
+        bytes: usize,
+    },
     /// Somebody else changed the file since this server read it.
     #[error(
         "{}: something else has changed the file since the server read it: restart the server to read it again, and let each server have a file of its own",
@@ -122,6 +134,11 @@ impl StateFile {
             });
         };
         let known = read(&path)?;
+        let bytes = known.as_ref().map_or(0, String::len);
+        if bytes > BYTES_MAX {
+            let path = path.display();
+            tracing::warn!(%path, bytes, "the file of what was made over the API is larger than the {BYTES_MAX} bytes that this server lets it have: everything in it is in force, and nothing can be added until enough is deleted");
+        }
         let content = known.as_deref().map(|text| parse(&path, text));
         let content = content.transpose()?.unwrap_or_default();
         let path = Some(path);
@@ -137,21 +154,33 @@ impl StateFile {
         &self.content
     }
 
-    /// Writes `content`.
+    /// Writes `content`, which may always be smaller than what the file has.
     ///
     /// # Errors
-    /// Returns [`StateFileError`] if the file cannot be written, or is not as this server left it.
-    /// The file is then as it was.
+    /// Returns [`StateFileError`] if the file would be too large, cannot be written, or is not as this
+    /// server left it. The file is then as it was.
     pub(super) fn write(&mut self, content: &Content) -> Result<(), StateFileError> {
+        let (text, before) = (text_of(content), self.known.as_ref().map_or(0, String::len));
+        if text.len() > BYTES_MAX.max(before) {
+            return Err(StateFileError::Full { bytes: text.len() });
+        }
+        self.replace(content, text)
+    }
+
+    /// Writes `content` again, which the file had before the last change.
+    ///
+    /// # Errors
+    /// Returns [`StateFileError`] as [`write`](Self::write) does.
+    pub(super) fn write_back(&mut self, content: &Content) -> Result<(), StateFileError> {
+        self.replace(content, text_of(content))
+    }
+
+    fn replace(&mut self, content: &Content, text: String) -> Result<(), StateFileError> {
         let path = self.path.as_ref().ok_or(StateFileError::NoPath)?;
         if read(path)? != self.known {
             let path = path.clone();
             return Err(StateFileError::Changed { path });
         }
-        let version = VERSION;
-        let written = Written { version, content };
-        let mut text = serde_json::to_string_pretty(&written).expect("plain data");
-        text.push('\n');
         let unusable = |source| StateFileError::Unusable {
             path: path.clone(),
             source,
@@ -166,11 +195,20 @@ impl StateFile {
     }
 }
 
+fn text_of(content: &Content) -> String {
+    let version = VERSION;
+    let written = Written { version, content };
+    let mut text = serde_json::to_string_pretty(&written).expect("plain data");
+    text.push('\n');
+    text
+}
+
 fn read(path: &Path) -> Result<Option<String>, StateFileError> {
     let read = || {
         let bytes = fs::metadata(path)?.len();
-        if bytes > BYTES_MAX {
-            let what = format!("it has {bytes} bytes, and this server writes {BYTES_MAX} at most");
+        if bytes > READ_BYTES_MAX {
+            let what =
+                format!("it has {bytes} bytes, and this server reads {READ_BYTES_MAX} at most");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         fs::read_to_string(path)
@@ -285,6 +323,34 @@ mod tests {
         );
         let read = StateFile::open(Some(path.clone())).expect("whole");
         assert_eq!(*read.content(), content("rtsp://a/"));
+        fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
+    }
+
+    #[test]
+    fn a_file_does_not_grow_too_far_and_one_that_did_is_read_and_shrinks() {
+        let path = file("full");
+        let mut state = StateFile::open(Some(path.clone())).expect("no file yet");
+        let mut all = content("rtsp://a/");
+        state.write(&all).expect("written");
+        let long = serde_json::json!({ "source": "x".repeat(240_000) });
+        let long: SourceKeys = serde_json::from_value(long).expect("a source");
+        for number in 0..69 {
+            all.sources.insert(format!("s{number}"), long.clone());
+        }
+        state.write(&all).expect("written");
+        let last = "s69".to_owned();
+        all.sources.insert(last.clone(), long);
+        let full = state.write(&all).expect_err("too large");
+        assert!(matches!(full, StateFileError::Full { .. }), "{full}");
+        let read = StateFile::open(Some(path.clone())).expect("it starts");
+        assert!(!read.content().sources.contains_key(&last), "as it was");
+        // Another version wrote the file.
+        fs::write(&path, text_of(&all)).expect("ours");
+        let mut state = StateFile::open(Some(path.clone())).expect("it starts");
+        assert_eq!(*state.content(), all);
+        all.sources.remove(&last);
+        state.write(&all).expect("a deletion");
+        state.write(&all).expect("no growth");
         fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
     }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::counters::{Signal, TelemetryCounters};
 use super::settings::Otlp;
 use crate::outbound::{Bounds, BoxError, ClientError, HttpClient};
+use crate::runtime::is_deceptive;
 
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -138,6 +139,6 @@ impl Collector {
 /// Returns the beginning of an answer, fit for the log.
 fn shown(answer: &[u8]) -> String {
     let answer = String::from_utf8_lossy(&answer[..answer.len().min(200)]);
-    let fit = |it: char| if it.is_control() { ' ' } else { it };
+    let fit = |it: char| if is_deceptive(it) { ' ' } else { it };
     answer.trim().chars().map(fit).collect()
 }

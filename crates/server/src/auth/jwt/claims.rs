@@ -9,6 +9,7 @@ use super::compact::object;
 use super::{Rules, TokenError};
 use crate::auth::{Pattern, Role};
 use crate::rooms;
+use crate::runtime::is_deceptive;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;
@@ -145,7 +146,7 @@ fn patterns(
 
 /// Returns a subject as people are shown it.
 fn shown(subject: &str) -> String {
-    let visible = subject.chars().filter(|it| !it.is_control());
+    let visible = subject.chars().filter(|it| !is_deceptive(*it));
     visible.take(SUBJECT_CHARS_MAX).collect()
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::{Access, Pattern};
 use super::{Action, Question};
 use crate::rooms;
+use crate::runtime::is_deceptive;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;
@@ -210,7 +211,7 @@ fn voices(rooms: &str) -> Option<Pattern> {
 
 /// Returns a name as people are shown it.
 fn shown(name: &str) -> String {
-    let visible = name.chars().filter(|it| !it.is_control());
+    let visible = name.chars().filter(|it| !is_deceptive(*it));
     visible.take(USER_CHARS_MAX).collect()
 }
 

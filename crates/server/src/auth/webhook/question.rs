@@ -117,6 +117,15 @@ impl Question {
         self.name.as_ref().is_none_or(is_possible)
     }
 
+    /// Returns the password or token, if the client shows one.
+    pub(in crate::auth) fn secret(&self) -> Option<&str> {
+        match &self.credential {
+            Credential::Nothing => None,
+            Credential::Password { password, .. } => Some(password),
+            Credential::Token(token) => Some(token),
+        }
+    }
+
     /// Returns the name of the user, if the client shows one.
     pub(in crate::auth) fn user(&self) -> Option<&str> {
         match &self.credential {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::auth::{Access, Auth, Listener, LoginError, Requester, Users};
+use crate::auth::{Access, Auth, Listener, Login, LoginError, Requester, Users};
 use crate::outbound::WebUrl;
 use crate::runtime::Counter;
 
@@ -96,7 +96,7 @@ async fn equal_questions_are_asked_once_and_remembered() {
     let users = users(hook.settings());
     let asked = (0..50).map(|_| {
         let users = Arc::clone(&users);
-        tokio::spawn(async move { users.ask(question(1, "cam")).await })
+        tokio::spawn(async move { users.log_in_by_asking(question(1, "cam")).await })
     });
     let mut names = Vec::new();
     for asked in asked.collect::<Vec<_>>() {
@@ -106,11 +106,17 @@ async fn equal_questions_are_asked_once_and_remembered() {
     let [name] = &names[..] else {
         panic!("{names:?}")
     };
-    assert_eq!(users.ask(question(1, "cam")).await.as_ref(), Ok(name));
+    assert_eq!(
+        users.log_in_by_asking(question(1, "cam")).await.as_ref(),
+        Ok(name)
+    );
     assert_eq!(hook.count(), 1);
     assert!(users.may(name, Access::Read, "cam"));
     assert!(!users.may(name, Access::Read, "cam2") && !users.may(name, Access::Publish, "cam"));
-    let other = users.ask(question(2, "cam")).await.expect("allowed");
+    let other = users
+        .log_in_by_asking(question(2, "cam"))
+        .await
+        .expect("allowed");
     assert_ne!(*name, other, "another address is another question");
     let (counters, is_held_back) = users.webhook().expect("there is one");
     let counts = [&counters.allowed, &counters.cached, &counters.denied].map(Counter::get);
@@ -124,8 +130,8 @@ async fn without_a_cache_each_question_is_asked_and_names_the_same_holder() {
         cache_s: 0,
         ..hook.settings()
     });
-    let first = users.ask(question(1, "cam")).await;
-    assert_eq!(users.ask(question(1, "cam")).await, first);
+    let first = users.log_in_by_asking(question(1, "cam")).await;
+    assert_eq!(users.log_in_by_asking(question(1, "cam")).await, first);
     assert_eq!(hook.count(), 2);
 }
 
@@ -133,14 +139,20 @@ async fn without_a_cache_each_question_is_asked_and_names_the_same_holder() {
 async fn rights_end_when_the_answer_says_so() {
     let hook = Hook::start().await;
     let users = users(hook.settings());
-    let name = users.ask(question(1, "short")).await.expect("allowed");
+    let name = users
+        .log_in_by_asking(question(1, "short"))
+        .await
+        .expect("allowed");
     assert!(!users.has_ended(&name) && users.have_ends());
     let until = users.until(&name).expect("it has an end");
     assert!(until <= Instant::now() + Duration::from_secs(1));
     tokio::time::sleep_until(until.into()).await;
     assert!(users.has_ended(&name) && !users.may(&name, Access::Read, "short"));
     assert!(users.expire(Instant::now()));
-    users.ask(question(1, "short")).await.expect("asked again");
+    users
+        .log_in_by_asking(question(1, "short"))
+        .await
+        .expect("asked again");
     assert_eq!(hook.count(), 2);
 }
 
@@ -156,7 +168,7 @@ async fn what_is_no_clear_answer_lets_nobody_in() {
         ("cam*", LoginError::Wrong),
     ] {
         assert_eq!(
-            users.ask(question(1, stream)).await,
+            users.log_in_by_asking(question(1, stream)).await,
             Err(expected),
             "{stream}"
         );
@@ -166,19 +178,25 @@ async fn what_is_no_clear_answer_lets_nobody_in() {
         credential: Credential::Nothing,
         ..question(1, "cam")
     };
-    assert_eq!(users.ask(nothing.clone()).await, Err(LoginError::Wrong));
+    assert_eq!(
+        users.log_in_by_asking(nothing.clone()).await,
+        Err(LoginError::Wrong)
+    );
     assert_eq!(hook.count(), 4, "nor one who shows nothing");
     let nameless = Question {
         name: None,
         ..question(1, "cam")
     };
-    let holder = users.ask(nameless).await.expect("allowed, and nothing");
+    let holder = users
+        .log_in_by_asking(nameless)
+        .await
+        .expect("allowed, and nothing");
     assert!(!users.has_rights(&holder));
     let with_query = Question {
         query: Some("key=1".to_owned()),
         ..nothing
     };
-    assert!(users.ask(with_query).await.is_ok());
+    assert!(users.log_in_by_asking(with_query).await.is_ok());
     let publish = Question {
         action: Action::Publish,
         ..question(1, "cam")
@@ -187,7 +205,10 @@ async fn what_is_no_clear_answer_lets_nobody_in() {
         actions: vec![Action::Read],
         ..hook.settings()
     });
-    assert_eq!(reading.ask(publish).await, Err(LoginError::Wrong));
+    assert_eq!(
+        reading.log_in_by_asking(publish).await,
+        Err(LoginError::Wrong)
+    );
 }
 
 #[tokio::test]
@@ -205,13 +226,16 @@ async fn a_question_that_hangs_delays_no_other_and_ends_at_the_deadline() {
                 query: Some(number.to_string()),
                 ..question(66, "slow")
             };
-            tokio::spawn(async move { users.ask(slow).await })
+            tokio::spawn(async move { users.log_in_by_asking(slow).await })
         })
         .collect();
     while hook.count() < 8 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    users.ask(question(1, "cam")).await.expect("not delayed");
+    users
+        .log_in_by_asking(question(1, "cam"))
+        .await
+        .expect("not delayed");
     assert!(
         hanging.iter().all(|it| !it.is_finished()),
         "it did not wait for them"
@@ -232,7 +256,7 @@ async fn a_webhook_that_is_down_is_left_alone_and_refuses() {
     let users = users(Webhook::at(url));
     for number in 0..20 {
         let refused = users
-            .ask(question(number, "cam"))
+            .log_in_by_asking(question(number, "cam"))
             .await
             .expect_err("nobody decides");
         assert!(matches!(refused, LoginError::NoAnswer { .. }), "{refused}");
@@ -253,7 +277,7 @@ async fn guesses_are_bounded_and_cost_the_webhook_little() {
     };
     let mut limited = 0;
     for number in 0..40 {
-        match users.ask(guess(number)).await {
+        match users.log_in_by_asking(guess(number)).await {
             Err(LoginError::Limited { .. }) => limited += 1,
             other => assert_eq!(other, Err(LoginError::Wrong)),
         }
@@ -261,7 +285,7 @@ async fn guesses_are_bounded_and_cost_the_webhook_little() {
     assert!(limited >= 10, "{limited}");
     assert!(hook.count() <= 30, "{}", hook.count());
     users
-        .ask(question(2, "cam"))
+        .log_in_by_asking(question(2, "cam"))
         .await
         .expect("another address");
     // A player that repeats what it has guesses nothing.
@@ -270,8 +294,32 @@ async fn guesses_are_bounded_and_cost_the_webhook_little() {
             by: Requester::direct([192, 0, 2, 3].into(), Listener::Http),
             ..guess(0)
         };
-        assert_eq!(users.ask(again).await, Err(LoginError::Wrong));
+        assert_eq!(users.log_in_by_asking(again).await, Err(LoginError::Wrong));
     }
+}
+
+#[tokio::test]
+async fn a_guess_whose_client_leaves_costs_as_much_as_another() {
+    let hook = Hook::start().await;
+    let users = users(hook.settings());
+    let mut limited = 0;
+    for number in 0..40 {
+        let guess = || Question {
+            credential: Credential::Token(format!("guess-{number}")),
+            ..question(1, "wrong")
+        };
+        let mut login = Login::new(guess().by);
+        let asking = users.ask(&mut login, guess());
+        let left = tokio::time::timeout(Duration::ZERO, asking).await;
+        assert!(!matches!(left, Ok(Ok(_))), "nobody is let in");
+        drop(login);
+        // Another client of the address comes for the answer.
+        match users.log_in_by_asking(guess()).await {
+            Err(LoginError::Limited { .. }) => limited += 1,
+            other => assert_eq!(other, Err(LoginError::Wrong)),
+        }
+    }
+    assert!(limited >= 10, "{limited}");
 }
 
 #[tokio::test]
@@ -290,15 +338,19 @@ async fn what_users_and_tokens_open_is_not_asked_about() {
     });
     assert!(users.checks_here("ann") && !users.checks_here("bob"));
     let by = question(1, "cam").by;
+    let mut login = Login::new(by);
+    let read = [Access::Read];
     assert_eq!(
-        users.verify_token(&by, &[Access::Read], "look-1234567"),
+        users.verify_token(&mut login, &read, "look-1234567"),
         Ok(())
     );
-    // A token that the webhook may know is no failure here.
-    let wrong = users.verify_token(&by, &[Access::Read], "another");
+    // A token that the webhook knows is no failure.
+    let wrong = users.verify_token(&mut login, &read, "a-token");
     assert_eq!(wrong, Err(LoginError::Wrong));
+    assert_eq!(hook.count(), 0);
+    assert!(users.ask(&mut login, question(1, "cam")).await.is_ok());
+    assert_eq!(users.conclude(login, true), Ok(()));
     assert_eq!(users.failures().of(Listener::Http).wrong.get(), 0);
     let here = Requester::direct([127, 0, 0, 1].into(), Listener::Http);
     assert!(!users.is_open(Access::Publish, &here) && !users.is_open(Access::Read, &here));
-    assert_eq!(hook.count(), 0);
 }

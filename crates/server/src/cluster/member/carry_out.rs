@@ -41,10 +41,12 @@ impl Member {
             }
             if let Some(engine) = self.engine.get() {
                 for reply in replies {
-                    engine.reply(reply);
+                    engine.reply(self.authentic.sign_reply(reply));
                 }
                 for request in requests {
+                    let request = self.authentic.sign_request(request);
                     if let Err(Busy(answer)) = engine.request(request) {
+                        let answer = self.authentic.check_answer(answer);
                         self.lock().node.handle_answer(moment(), answer);
                     }
                 }

@@ -115,8 +115,12 @@ impl Driver {
         let rest = std::iter::from_fn(|| self.inputs.try_next());
         for input in std::iter::once(first).chain(rest.take(INPUTS_AT_ONCE)) {
             match input {
-                Input::Answer(answer) => core.node.handle_answer(moment(), answer),
+                Input::Answer(answer) => {
+                    let answer = self.member.authentic.check_answer(answer);
+                    core.node.handle_answer(moment(), answer);
+                }
                 Input::Incoming(incoming) => {
+                    let incoming = self.member.authentic.check_incoming(incoming);
                     is_doubled |= is_of_another_process(&core.node, &incoming);
                     core.node.handle_incoming(moment(), incoming);
                 }

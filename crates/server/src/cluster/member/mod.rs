@@ -11,6 +11,7 @@
 //! driver hands it time and what the engine says, and carries its decisions out. Another server's
 //! stream feeds the hub only after the core admitted it, under the same lock.
 
+mod authentic;
 mod carry_out;
 mod claim;
 mod drain;
@@ -42,6 +43,7 @@ use super::identity::{Identity, Provenances};
 use super::pull::{Pull, Pulls};
 use crate::messages::MessageLinks;
 use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
+use authentic::Authentic;
 use claim::Publishing;
 use driver::Driver;
 use elsewhere::ToldNames;
@@ -51,7 +53,7 @@ use redirect::Redirecting;
 pub(crate) use claim::{ClaimRefusal, HeldName};
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
-pub(crate) use redirect::{Elsewhere, by_calendar};
+pub(crate) use redirect::{Elsewhere, by_calendar, without_credentials};
 pub(crate) use rooms::NotHere;
 pub(crate) use status::{Counts, MemberView, NodesView};
 
@@ -86,6 +88,7 @@ pub(crate) struct Member {
     options: Options,
     viewers_max: usize,
     redirecting: Redirecting,
+    authentic: Authentic,
     core: Mutex<Core>,
     /// The engine, once it has started.
     engine: OnceLock<Engine>,
@@ -169,6 +172,7 @@ impl Member {
             counts: Counts::default(),
             told: ToldNames::default(),
         };
+        let authentic = Authentic::new(&identity.secret, settings.engine.node.clone());
         Ok(Arc::new(Self {
             hub: Arc::clone(hub),
             provenances: Arc::clone(provenances),
@@ -181,6 +185,7 @@ impl Member {
                 is_on: settings.redirects,
                 viewers_per_stream: settings.viewers_per_stream,
             },
+            authentic,
             core: Mutex::new(core),
             engine: OnceLock::new(),
             changed: Arc::default(),

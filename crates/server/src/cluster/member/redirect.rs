@@ -116,17 +116,13 @@ impl Member {
     ) -> String {
         let secret = &self.redirecting.secret;
         let ticket = viewer_ticket::issue(secret, destination, grant, calendar::now());
-        let is_passed_on = |pair: &&str| {
-            let key = pair.split('=').next().unwrap_or_default();
-            !pair.is_empty() && !CREDENTIALS.contains(&key)
-        };
-        let pairs = query.unwrap_or_default().split('&').filter(is_passed_on);
-        let mut url = format!("{}{path}?", to.base);
-        for pair in pairs {
-            url.push_str(pair);
-            url.push('&');
-        }
-        format!("{url}{}={ticket}", viewer_ticket::QUERY_KEY)
+        let passed_on = without_credentials(query.unwrap_or_default());
+        let separator = if passed_on.is_empty() { "" } else { "&" };
+        let base = &to.base;
+        format!(
+            "{base}{path}?{passed_on}{separator}{}={ticket}",
+            viewer_ticket::QUERY_KEY
+        )
     }
 
     /// Returns what another server grants to a viewer that it sent here with `query`; `None` if there
@@ -165,6 +161,17 @@ impl Member {
     }
 }
 
+/// Returns a query without what proves something to this server alone.
+pub(crate) fn without_credentials(query: &str) -> String {
+    let is_passed_on = |pair: &&str| {
+        // Keys are read as servers read them, whose characters may be escaped.
+        let key = url::form_urlencoded::parse(pair.as_bytes()).next();
+        !key.is_none_or(|(key, _)| CREDENTIALS.contains(&&*key))
+    };
+    let pairs: Vec<_> = query.split('&').filter(is_passed_on).collect();
+    pairs.join("&")
+}
+
 /// Forgets a viewer that waits for a decision when nobody waits any more.
 pub(super) struct Forgotten<'a> {
     pub(super) member: &'a Member,
@@ -189,5 +196,22 @@ impl Core {
     /// Notes whether this server takes further viewers.
     pub(super) const fn note_headroom(&mut self, headroom: u32) {
         self.is_full = headroom == 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_passed_on_without_credentials_however_they_are_written() {
+        for (query, expected) in [
+            ("", ""),
+            ("token=a", ""),
+            ("a=1&token=s3cret&b=%20&jwt=x&ticket=y&&c", "a=1&b=%20&c"),
+            ("%74oken=s3cret&to%6ben=s3cret&tokens=1", "tokens=1"),
+        ] {
+            assert_eq!(without_credentials(query), expected, "{query}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Member;
+use super::authentic::Authentic;
 
 /// What this member has done since it started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +80,8 @@ pub(crate) struct NodeView {
     /// Address for viewers over RTSP, to which other servers redirect them; null for none.
     rtsp: Option<String>,
     version: Option<String>,
+    /// Whether its record has a valid MAC under `cluster.secret`. If not, its addresses are not used.
+    is_proven: bool,
     /// Viewers that the server serves itself.
     viewers: Option<u32>,
     /// Streams that the server has, its own and those it pulls.
@@ -147,7 +150,7 @@ impl Member {
             region: self.options.region.to_string(),
             is_draining: core.node.is_draining(),
             engine,
-            nodes: nodes(&core.node, load),
+            nodes: nodes(&core.node, load, &self.authentic),
             counts: core.counts,
         }
     }
@@ -186,7 +189,7 @@ impl Member {
 
 /// Returns all servers that are known by their records, or heard, in the order of their names. `load`
 /// is that of this server, which hears no heartbeat of its own.
-fn nodes(node: &Node, load: Load) -> Vec<NodeView> {
+fn nodes(node: &Node, load: Load, authentic: &Authentic) -> Vec<NodeView> {
     let mut found = BTreeMap::new();
     for (name, record) in node.known_nodes() {
         let view = NodeView {
@@ -199,6 +202,7 @@ fn nodes(node: &Node, load: Load) -> Vec<NodeView> {
             http: record.http.clone(),
             rtsp: record.rtsp.clone(),
             version: Some(record.version.clone()),
+            is_proven: authentic.is_proven(name),
             ..NodeView::unheard(name)
         };
         found.insert(name.clone(), view);
@@ -239,6 +243,7 @@ impl NodeView {
             http: None,
             rtsp: None,
             version: None,
+            is_proven: true,
             viewers: None,
             streams: None,
             owned: 0,

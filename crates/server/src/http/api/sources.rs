@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::{Pattern, Role};
 use crate::config::SourceKeys;
 use crate::ingest::{ChangeError, Input};
-use crate::stored::{Expected, NamedSource, Put, StoredError};
+use crate::stored::{Expected, NamedSource, Put, StateFileError, StoredError};
 
 /// Returns the routes of sources, for operators.
 pub(super) fn routes() -> Routes {
@@ -50,6 +50,7 @@ pub(super) fn routes() -> Routes {
             .problem(409, configured)
             .problem(404, "There is no such source to change")
             .problem(412, condition)
+            .problem(413, "The source is too long, or there are too many")
             .problem(422, wrong),
             put,
         )
@@ -324,6 +325,10 @@ impl From<StoredError> for Problem {
             StoredError::NotPermitted(_) => (StatusCode::FORBIDDEN, "Not allowed"),
             StoredError::Spec(_) => (StatusCode::UNPROCESSABLE_ENTITY, "Not a source"),
             StoredError::Change(_) => (StatusCode::UNPROCESSABLE_ENTITY, "It does not start"),
+            StoredError::TooLong(_) | StoredError::File(StateFileError::Full { .. }) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Too large")
+            }
+            StoredError::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, "Too many"),
             StoredError::File(_) => (StatusCode::CONFLICT, "Not kept"),
         };
         Self::new(status, title, error.to_string())

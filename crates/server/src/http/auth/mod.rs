@@ -1,6 +1,8 @@
 //! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
 //! user of the [user store](crate::auth).
 
+mod stream_key;
+
 use std::sync::Arc;
 
 use axum::http::{StatusCode, header};
@@ -9,11 +11,9 @@ use super::page_guard;
 use super::problem::Problem;
 use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
-use crate::auth::{
-    Access, Action, Credential, LoginError, Question, REALM, Readable, Requester, Sites,
-    TokenError, Users,
-};
+use crate::auth::{Access, Action, Login, LoginError, REALM, Readable, Sites, TokenError, Users};
 use crate::rooms;
+pub(super) use stream_key::stream_of_key;
 
 /// The streams that a request may know of, attached to the request that [`reader`] lets pass.
 #[derive(Clone, Debug)]
@@ -47,21 +47,31 @@ pub(super) async fn reader(
     shown: &Shown<'_>,
     stream: Option<&str>,
 ) -> Result<Reader, Problem> {
-    let by = shown.requester();
-    if let Some(streams) = users.open_streams(&by) {
-        return open_reader(users, shown, stream, streams);
+    let mut login = shown.login();
+    let reader = reader_of(users, &mut login, shown, stream).await;
+    concluded(users, login, reader)
+}
+
+async fn reader_of(
+    users: &Arc<Users>,
+    login: &mut Login,
+    shown: &Shown<'_>,
+    stream: Option<&str>,
+) -> Result<Reader, Problem> {
+    if let Some(streams) = users.open_streams(login.by()) {
+        return open_reader(users, login, shown, stream, streams);
     }
     let of = |streams| Reader {
         users: Arc::clone(users),
         streams,
     };
     if let Some(token) = shown.token() {
-        match users.verify_token(&by, &[Access::Read], &token) {
+        match users.verify_token(login, &[Access::Read], &token) {
             Ok(()) => return Ok(of(Readable::All)),
             Err(error) => refuse_later(error)?,
         }
     }
-    let user = login(users, shown, (Action::Read, stream), Access::Read).await?;
+    let user = log_in(users, login, shown, (Action::Read, stream)).await?;
     let reader = of(Readable::OfUser(user));
     match stream.filter(|stream| !reader.sees(stream)) {
         Some(stream) => Err(missing("read", stream)),
@@ -73,6 +83,7 @@ pub(super) async fn reader(
 /// the publish token, as joining a room does.
 fn open_reader(
     users: &Arc<Users>,
+    login: &mut Login,
     shown: &Shown<'_>,
     stream: Option<&str>,
     streams: Readable,
@@ -84,7 +95,7 @@ fn open_reader(
     if reader.streams == Readable::AllButRooms
         && let Some(token) = shown.token()
     {
-        match users.verify_token(&shown.requester(), &[Access::Publish], &token) {
+        match users.verify_token(login, &[Access::Publish], &token) {
             Ok(()) => reader.streams = Readable::All,
             Err(error) => refuse_later(error)?,
         }
@@ -111,11 +122,22 @@ pub(super) async fn publisher(
     shown: &Shown<'_>,
     stream: &str,
 ) -> Result<Option<String>, Problem> {
-    let by = shown.requester();
-    if shows_token(users, shown, &by, Access::Publish)? {
+    let mut login = shown.login();
+    let user = publisher_of(users, sites, &mut login, shown, stream).await;
+    concluded(users, login, user)
+}
+
+async fn publisher_of(
+    users: &Users,
+    sites: &Sites,
+    login: &mut Login,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<Option<String>, Problem> {
+    if shows_token(users, login, shown, Access::Publish)? {
         return Ok(None);
     }
-    if users.is_open(Access::Publish, &by) {
+    if users.is_open(Access::Publish, login.by()) {
         let own = sites.check_own(&shown.page());
         return own.map(|()| None).map_err(|refusal| {
             let page = page_guard::refuse(&refusal);
@@ -128,8 +150,7 @@ pub(super) async fn publisher(
              allow others",
         ));
     }
-    let wanted = (Action::Publish, Some(stream));
-    let user = login(users, shown, wanted, Access::Publish).await?;
+    let user = log_in(users, login, shown, (Action::Publish, Some(stream))).await?;
     match users.may(&user, Access::Publish, stream) {
         true => Ok(Some(user)),
         false => Err(missing("publish", stream)),
@@ -145,28 +166,40 @@ pub(super) async fn reader_or_publisher(
     shown: &Shown<'_>,
     stream: &str,
 ) -> Result<(), Problem> {
-    let by = shown.requester();
+    let mut login = shown.login();
+    let may = reader_or_publisher_of(users, sites, &mut login, shown, stream).await;
+    concluded(users, login, may)
+}
+
+async fn reader_or_publisher_of(
+    users: &Arc<Users>,
+    sites: &Sites,
+    login: &mut Login,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<(), Problem> {
     let accesses = [Access::Read, Access::Publish];
     let has_token = accesses.iter().any(|access| users.has_token(*access));
     if has_token && let Some(token) = shown.token() {
-        match users.verify_token(&by, &accesses, &token) {
+        match users.verify_token(login, &accesses, &token) {
             Ok(()) => return Ok(()),
             Err(LoginError::Wrong) if users.is_signed(&token) || users.has_webhook() => {}
-            // A wrong token is counted once, and the request has no other credentials.
+            // The request has no other credentials.
             Err(error) => {
                 refuse_later(error)?;
                 return Err(unauthorised(users, Access::Publish));
             }
         }
     }
-    if users.open_streams(&by).is_some() {
-        return reader(users, shown, Some(stream)).await.map(drop);
+    if users.open_streams(login.by()).is_some() {
+        let reader = reader_of(users, login, shown, Some(stream)).await;
+        return reader.map(drop);
     }
-    if users.is_open(Access::Publish, &by) || !users.has_logins() {
-        return publisher(users, sites, shown, stream).await.map(drop);
+    if users.is_open(Access::Publish, login.by()) || !users.has_logins() {
+        let user = publisher_of(users, sites, login, shown, stream).await;
+        return user.map(drop);
     }
-    let wanted = (Action::Publish, Some(stream));
-    let user = login(users, shown, wanted, Access::Publish).await?;
+    let user = log_in(users, login, shown, (Action::Publish, Some(stream))).await?;
     match accesses
         .iter()
         .any(|access| users.may(&user, *access, stream))
@@ -175,85 +208,6 @@ pub(super) async fn reader_or_publisher(
         false => Err(forbidden(format!(
             "this user may neither read nor publish '{stream}'"
         ))),
-    }
-}
-
-/// Checks the stream key that a request shows as its token, and returns the name of the stream, with
-/// the name whose right it is to publish it as in [`publisher`].
-///
-/// A key is the name alone where publishing needs no credentials, otherwise `NAME:TOKEN` with the
-/// publish token or one that an identity provider signed, or `NAME:USER:PASSWORD`. Neither names of
-/// streams nor of users have a colon.
-pub(super) async fn stream_of_key(
-    users: &Users,
-    sites: &Sites,
-    shown: &Shown<'_>,
-) -> Result<(String, Option<String>), Problem> {
-    let by = shown.requester();
-    let Some(key) = shown.token() else {
-        let detail = "send `Authorization: Bearer KEY`: the key names the stream, as STREAM, \
-                      STREAM:TOKEN or STREAM:USER:PASSWORD; or POST to /STREAM/whip";
-        let problem = Problem::new(StatusCode::UNAUTHORIZED, "No stream key", detail);
-        let challenge = format!("Bearer realm=\"{REALM}\"");
-        return Err(problem.header(header::WWW_AUTHENTICATE, &challenge));
-    };
-    let (stream, secret) = key.split_once(':').unwrap_or((&key, ""));
-    if users.is_open(Access::Publish, &by) {
-        let own = sites.check_own(&shown.page());
-        return own.map(|()| (stream.to_owned(), None)).map_err(|refusal| {
-            let page = page_guard::refuse(&refusal);
-            page.because("pages of other sites may publish only with `auth.publish_token`")
-        });
-    }
-    if !users.has_logins() && !users.has_token(Access::Publish) {
-        return Err(forbidden(
-            "only the server's own machine may publish: set `auth.publish_token` or `auth.users` to \
-             allow others",
-        ));
-    }
-    if users.has_token(Access::Publish) && !secret.contains(':') {
-        match users.verify_token(&by, &[Access::Publish], secret) {
-            Ok(()) => return Ok((stream.to_owned(), None)),
-            Err(error) => refuse_later(error)?,
-        }
-    }
-    let user = match secret.split_once(':') {
-        Some((user, password)) if users.checks_here(user) => {
-            let login = users.verify(&by, user, password).await;
-            login.map(|()| user.to_owned())
-        }
-        _ if users.is_signed(secret) => users.verify_bearer(&by, secret).await,
-        pair if users.has_webhook() => {
-            let question = shown.question(Action::Publish, Some(stream));
-            users.ask(of_key(question, secret, pair)).await
-        }
-        _ => Err(LoginError::Wrong),
-    };
-    match user {
-        Ok(user) if users.may(&user, Access::Publish, stream) => {
-            Ok((stream.to_owned(), Some(user)))
-        }
-        Ok(_) => Err(missing("publish", stream)),
-        Err(error) => {
-            refuse_later(error)?;
-            Err(unauthorised(users, Access::Publish))
-        }
-    }
-}
-
-/// Returns the question with the credentials of a stream key in place of the key.
-fn of_key(question: Question, secret: &str, pair: Option<(&str, &str)>) -> Question {
-    let credential = match pair {
-        Some((user, password)) => Credential::Password {
-            user: user.to_owned(),
-            password: password.to_owned(),
-        },
-        None if secret.is_empty() => Credential::Nothing,
-        None => Credential::Token(secret.to_owned()),
-    };
-    Question {
-        credential,
-        ..question
     }
 }
 
@@ -270,16 +224,27 @@ pub(super) async fn participant(
     shown: &Shown<'_>,
     stream: &str,
 ) -> Result<Option<String>, Problem> {
-    let by = shown.requester();
-    let is_open = users.is_open(Access::Publish, &by);
-    if shows_token(users, shown, &by, Access::Publish)? {
+    let mut login = shown.login();
+    let user = participant_of(users, sites, &mut login, shown, stream).await;
+    concluded(users, login, user)
+}
+
+async fn participant_of(
+    users: &Users,
+    sites: &Sites,
+    login: &mut Login,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<Option<String>, Problem> {
+    let is_open = users.is_open(Access::Publish, login.by());
+    if shows_token(users, login, shown, Access::Publish)? {
         return Ok(None);
     }
     if is_open {
-        if shows_token(users, shown, &by, Access::Read)? {
+        if shows_token(users, login, shown, Access::Read)? {
             return Ok(None);
         }
-        if !users.is_open(Access::Read, &by) {
+        if !users.is_open(Access::Read, login.by()) {
             return Err(unauthorised(users, Access::Read));
         }
         let own = sites.check_own(&shown.page());
@@ -296,7 +261,7 @@ pub(super) async fn participant(
     }
     let voice = rooms::claimed_room(stream).and_then(|it| it.split_once('~'));
     let wanted = (Action::Call, voice.map(|(room, _)| room));
-    let user = login(users, shown, wanted, Access::Publish).await?;
+    let user = log_in(users, login, shown, wanted).await?;
     match missing_right(users, &user, stream) {
         Some(list) => Err(forbidden(format!(
             "this user may not {list} '{stream}': the `{list}` list of the user, or of its token, \
@@ -314,18 +279,27 @@ pub(super) fn missing_right(users: &Users, user: &str, stream: &str) -> Option<&
     missing.map(|(_, list)| list)
 }
 
-/// Returns whether the request shows the token that gives `access`. A wrong token is counted if
-/// there is such a token.
+/// Ends a login with the answer to its request, whose refusal is another one if the address has failed
+/// too often.
+fn concluded<T>(users: &Users, login: Login, answer: Result<T, Problem>) -> Result<T, Problem> {
+    let concluded = users.conclude(login, answer.is_ok());
+    match concluded.map_or_else(refuse_later, Ok) {
+        Err(limited) if answer.is_err() => Err(limited),
+        _ => answer,
+    }
+}
+
+/// Returns whether the request shows the token that gives `access`.
 fn shows_token(
     users: &Users,
+    login: &mut Login,
     shown: &Shown<'_>,
-    by: &Requester,
     access: Access,
 ) -> Result<bool, Problem> {
     let Some(token) = shown.token().filter(|_| users.has_token(access)) else {
         return Ok(false);
     };
-    match users.verify_token(by, &[access], &token) {
+    match users.verify_token(login, &[access], &token) {
         Ok(()) => Ok(true),
         Err(error) => refuse_later(error).map(|()| false),
     }
@@ -333,38 +307,31 @@ fn shows_token(
 
 /// Checks a token that an identity provider signed, or a user's name and password, or asks the
 /// webhook, and returns the name whose rights the request has.
-async fn login(
+async fn log_in(
     users: &Users,
+    login: &mut Login,
     shown: &Shown<'_>,
     (action, name): (Action, Option<&str>),
-    access: Access,
 ) -> Result<String, Problem> {
-    let by = &shown.requester();
-    if let Some(token) = shown.token().filter(|token| users.is_signed(token)) {
-        return match users.verify_bearer(by, &token).await {
-            Ok(name) => Ok(name),
-            Err(error) => {
-                refuse_later(error)?;
-                Err(unauthorised(users, access))
-            }
-        };
-    }
+    let token = shown.token().filter(|token| users.is_signed(token));
     let user = shown.user().filter(|user| users.checks_here(&user.name));
-    let logged_in = match user {
-        Some(user) => {
-            let verified = users.verify(by, &user.name, &user.password).await;
+    let logged_in = match (token, user) {
+        (Some(token), _) => users.verify_bearer(login, &token).await,
+        (None, Some(user)) => {
+            let verified = users.verify(login, &user.name, &user.password).await;
             verified.map(|()| user.name)
         }
-        None if users.has_webhook() => users.ask(shown.question(action, name)).await,
-        None => Err(LoginError::Wrong),
+        (None, None) if users.has_webhook() => users.ask(login, shown.question(action, name)).await,
+        (None, None) => Err(LoginError::Wrong),
     };
-    match logged_in {
-        Ok(name) => Ok(name),
-        Err(error) => {
-            refuse_later(error)?;
-            Err(unauthorised(users, access))
-        }
-    }
+    logged_in.map_err(|error| {
+        let access = match action {
+            Action::Read => Access::Read,
+            Action::Publish | Action::Call => Access::Publish,
+        };
+        let later = refuse_later(error);
+        later.map_or_else(|problem| problem, |()| unauthorised(users, access))
+    })
 }
 
 /// Returns an error if the login was not checked, or if the reason tells its owner what to do, and

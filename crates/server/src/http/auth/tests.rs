@@ -4,7 +4,7 @@ use glassline_rtsp::auth::{Authorization, User};
 
 use std::net::SocketAddr;
 
-use crate::auth::{Account, Listener, Name, Pattern};
+use crate::auth::{Account, Credential, Listener, Name, Pattern, Requester, login_cases};
 use crate::config::{Auth, Config, Secret};
 use crate::sessions::ConnectionAddresses;
 
@@ -216,4 +216,55 @@ async fn wrong_logins_of_an_address_cost_that_address() {
     assert_eq!(ask(friend, "pw").await, 200, "others are not concerned");
     let counts = users.failures().of(Listener::Http);
     assert!(counts.limited.get() > 0 && counts.wrong.get() >= 119);
+}
+
+#[tokio::test]
+async fn a_credential_that_nothing_accepts_is_one_failure() {
+    let sites = Sites::default();
+    for case in login_cases::all().await {
+        for stream in login_cases::STREAMS {
+            for action in ["read", "list", "publish", "either", "call", "key"] {
+                let ask = async |users: &Arc<Users>, credential: Credential| {
+                    let value = match (credential, action) {
+                        (Credential::Nothing, _) => None,
+                        (Credential::Token(token), "key") => {
+                            Some(format!("Bearer {stream}:{token}"))
+                        }
+                        (Credential::Password { user, password }, "key") => {
+                            Some(format!("Bearer {stream}:{user}:{password}"))
+                        }
+                        (Credential::Token(token), _) => Some(format!("Bearer {token}")),
+                        (Credential::Password { user, password }, _) => {
+                            let user = User {
+                                name: user,
+                                password,
+                            };
+                            Some(Authorization::Basic(user).to_string())
+                        }
+                    };
+                    let mut headers = HeaderMap::new();
+                    if let Some(value) = value {
+                        let value = HeaderValue::from_str(&value).expect("ASCII");
+                        headers.insert(header::AUTHORIZATION, value);
+                    }
+                    let uri = Uri::from_static("/");
+                    let shown = Shown::new(connection("192.0.2.1"), &headers, &uri);
+                    let answer = match action {
+                        "read" => reader(users, &shown, Some(stream)).await.map(drop),
+                        "list" => reader(users, &shown, None).await.map(drop),
+                        "publish" => publisher(users, &sites, &shown, stream).await.map(drop),
+                        "either" => reader_or_publisher(users, &sites, &shown, stream).await,
+                        "call" => {
+                            let voice = format!("call~{stream}~0123456789ab");
+                            participant(users, &sites, &shown, &voice).await.map(drop)
+                        }
+                        _ => stream_of_key(users, &sites, &shown).await.map(drop),
+                    };
+                    answer.map_or_else(|problem| problem.status().as_u16(), |()| 200)
+                };
+                case.walk(Listener::Http, &format!("{action} {stream}"), ask)
+                    .await;
+            }
+        }
+    }
 }

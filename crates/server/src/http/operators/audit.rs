@@ -29,7 +29,7 @@ pub(super) fn routes() -> Routes {
 /// Something that an operator asked for, and what became of it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChangeView {
-    /// Number of the change since the server started.
+    /// Number of the entry, without gaps. It goes on after a restart if there is a file of changes.
     number: u64,
     /// Calendar time in ms since 1970 (UTC).
     at_ms: u64,
@@ -45,10 +45,19 @@ struct ChangeView {
     status: u16,
     /// Why it was refused; null if it was not.
     reason: Option<String>,
+    /// How often the operator asked for it within a minute; 1 for changes of users, tokens and
+    /// sources, which have an entry each.
+    count: u64,
 }
 
 impl From<RecordedChange> for ChangeView {
-    fn from(RecordedChange { number, at, change }: RecordedChange) -> Self {
+    fn from(recorded: RecordedChange) -> Self {
+        let RecordedChange {
+            number,
+            at,
+            change,
+            count,
+        } = recorded;
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             number,
@@ -60,6 +69,7 @@ impl From<RecordedChange> for ChangeView {
             target: change.target,
             status: change.status,
             reason: change.reason,
+            count,
         }
     }
 }

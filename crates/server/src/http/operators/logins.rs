@@ -14,7 +14,7 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
 use crate::auth::{Account, KnownToken, Name, Pattern, Role};
-use crate::stored::{LoginsError, Put, Rights, UserChange};
+use crate::stored::{LoginsError, Put, Rights, StateFileError, UserChange};
 
 /// Longest password, in bytes.
 const PASSWORD_BYTES_MAX: usize = 1_024;
@@ -29,6 +29,7 @@ pub(super) fn routes() -> Routes {
 fn users() -> Routes {
     let absent = "There is no such user";
     let configured = "The configuration has a user of this name, or nobody would be an admin";
+    let too_many = "There are too many users, or patterns of this one";
     Routes::default()
         .get(
             "/api/v1/users",
@@ -48,6 +49,7 @@ fn users() -> Routes {
             "/api/v1/users/{name}",
             Operation::new("putUser", "Makes a user, or changes one")
                 .problem(409, configured)
+                .problem(413, too_many)
                 .problem(422, "A new user has no password, or the user no rights"),
             put_user,
         )
@@ -64,6 +66,7 @@ fn users() -> Routes {
 fn tokens() -> Routes {
     let absent = "There is no such token";
     let configured = "The configuration has a token of this name, or nobody would be an admin";
+    let too_many = "There are too many tokens, or patterns of this one";
     Routes::default()
         .get(
             "/api/v1/tokens",
@@ -86,6 +89,7 @@ fn tokens() -> Routes {
                 "Makes a token, whose text is shown this once; or changes its rights",
             )
             .problem(409, configured)
+            .problem(413, too_many)
             .problem(422, "The token would have no rights"),
             put_token,
         )
@@ -394,9 +398,16 @@ impl From<LoginsError> for Problem {
             LoginsError::NoPassword(_) => (StatusCode::UNPROCESSABLE_ENTITY, "No password"),
             LoginsError::NoRights(_) => (StatusCode::UNPROCESSABLE_ENTITY, "No rights"),
             LoginsError::NoAdmin => (StatusCode::CONFLICT, "No admin"),
-            LoginsError::TooMany(_) => (StatusCode::CONFLICT, "Too many"),
+            LoginsError::TooMany(_) | LoginsError::TooManyPatterns(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Too many")
+            }
+            LoginsError::File(StateFileError::Full { .. }) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Too large")
+            }
             LoginsError::Hashing(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Server error"),
-            LoginsError::File(_) => (StatusCode::CONFLICT, "Not kept"),
+            LoginsError::File(_) | LoginsError::DeletedUntilStart(_) => {
+                (StatusCode::CONFLICT, "Not kept")
+            }
         };
         Self::new(status, title, error.to_string())
     }

@@ -129,12 +129,15 @@ pub(super) async fn guard(
     }
     let change = RequestedChange::of(&request, required);
     if !is_free && let Err(refusal) = allow(&app.users, &visitor, required, &request) {
-        change.note(&app, &visitor, &refusal);
+        let change = change.answered(&visitor, &refusal);
+        note(&app, change).await;
         return *refusal;
     }
     request.extensions_mut().insert(visitor.clone());
-    let mut response = next.run(request).await;
-    change.note(&app, &visitor, &response);
+    let mut response = match change.is_change {
+        true => change.carry_out(app, visitor, request, next).await,
+        false => next.run(request).await,
+    };
     // What an operator may see is not for a cache on the way.
     let unsaid = HeaderValue::from_static("no-store");
     let headers = response.headers_mut();
@@ -161,13 +164,31 @@ impl RequestedChange {
         }
     }
 
-    /// Notes what an operator changed, or was not allowed to change.
-    fn note(&self, app: &App, visitor: &Visitor, response: &Response) {
-        let Some(caller) = visitor.caller.as_ref().filter(|_| self.is_change) else {
-            return;
-        };
+    /// Makes a change and notes it, as a task of its own: an operator who closes the connection
+    /// meanwhile has neither a change cut short nor one that is not noted.
+    async fn carry_out(self, app: App, visitor: Visitor, request: Request, next: Next) -> Response {
+        let changing = tokio::spawn(async move {
+            let response = next.run(request).await;
+            let change = self.answered(&visitor, &response);
+            note(&app, change).await;
+            response
+        });
+        match changing.await {
+            Ok(response) => response,
+            // The listener answers for a panic.
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            },
+        }
+    }
+
+    /// Returns what an operator changed, or was not allowed to change; `None` if there is nothing to
+    /// note.
+    fn answered(&self, visitor: &Visitor, response: &Response) -> Option<Change> {
+        let caller = visitor.caller.as_ref().filter(|_| self.is_change)?;
         let refusal = response.extensions().get::<Refusal>();
-        let change = Change {
+        Some(Change {
             who: caller.operator.name().to_owned(),
             role: caller.role,
             from: visitor.by.address(),
@@ -175,8 +196,13 @@ impl RequestedChange {
             target: self.target.clone(),
             status: response.status().as_u16(),
             reason: refusal.map(|it| it.detail.clone()),
-        };
-        app.http.audit.note(change, calendar::now());
+        })
+    }
+}
+
+async fn note(app: &App, change: Option<Change>) {
+    if let Some(change) = change {
+        app.http.audit.note(change, calendar::now()).await;
     }
 }
 

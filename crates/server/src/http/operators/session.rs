@@ -164,7 +164,7 @@ async fn sign_in(
         status: StatusCode::OK.as_u16(),
         reason: None,
     };
-    app.http.audit.note(change, calendar::now());
+    app.http.audit.note(change, calendar::now()).await;
     Ok(SignedIn {
         cookie: cookie::set(
             visitor.port,
