@@ -184,13 +184,43 @@ fn table(status: &Value) -> String {
     };
     for node in rows("nodes") {
         let viewers = format!("{} viewers", text(&node["viewers"]));
+        let busy = node["busy_percent"].as_u64();
+        let busy = busy.map_or_else(|| "-".to_owned(), |it| format!("{it} % busy"));
         line(&[
             about("node"),
             (20, text(&node["name"])),
             (10, text(&node["state"])),
             (14, viewers),
+            (12, busy),
             (22, text(&node["quic"])),
             (0, text(&node["version"]) + unproven(&node)),
+        ]);
+    }
+    for node in rows("nodes") {
+        if let Some(ahead) = node["clock_ahead_s"].as_f64() {
+            let side = if ahead < 0.0 { "behind" } else { "ahead of" };
+            let name = text(&node["name"]);
+            let told = format!(
+                "the clock of {name} is {} s {side} this server's",
+                ahead.abs()
+            );
+            line(&[about("warning"), (0, told)]);
+        }
+        if node["state"] == "stranger" {
+            let name = text(&node["name"]);
+            line(&[
+                about("warning"),
+                (0, format!("{name} has another cluster.secret")),
+            ]);
+        }
+    }
+    if let Some(count) = status["takeovers"].as_u64().filter(|it| *it > 0) {
+        line(&[
+            about("taken"),
+            (
+                0,
+                format!("{count} streams over from servers that were gone"),
+            ),
         ]);
     }
     for stream in rows("streams") {
@@ -203,17 +233,29 @@ fn table(status: &Value) -> String {
             (0, epoch),
         ]);
     }
-    for pull in rows("pulls") {
-        let path = pull["path"].as_array().cloned().unwrap_or_default();
-        let path: Vec<String> = path.iter().map(text).collect();
+    for pull in &rows("pulls") {
         line(&[
             about("pull"),
             (20, text(&pull["stream"])),
             (10, format!("from {}", text(&pull["from"]))),
-            (0, format!("path {}", path.join(" → "))),
+            (0, brought(pull)),
         ]);
     }
     out
+}
+
+/// Returns the way of a pulled stream, how long its frames take, and how much came.
+fn brought(pull: &Value) -> String {
+    let path = pull["path"].as_array().into_iter().flatten();
+    let path: Vec<&str> = path.filter_map(Value::as_str).collect();
+    let mut told = format!("path {}", path.join(" → "));
+    if let Some(delay) = pull["delay_ms"].as_f64() {
+        let _ = write!(told, ", {delay} ms");
+    }
+    if let Some(bytes) = pull["bytes"].as_f64() {
+        let _ = write!(told, ", {:.1} MB", bytes / 1e6);
+    }
+    told
 }
 
 #[cfg(test)]
@@ -227,10 +269,18 @@ mod tests {
         let status = json!({
             "node": "a", "region": "eu", "is_draining": true,
             "engine": {"state": "away", "server": null, "failure": "no route", "warnings": ["w"]},
-            "nodes": [{"name": "b", "state": "dead", "viewers": 3, "quic": "b:1", "version": null},
-                      {"name": "c", "state": "serving", "viewers": 1, "quic": "", "version": "1", "is_proven": false}],
+            "nodes": [
+                {"name": "b", "state": "dead", "viewers": 3, "quic": "b:1", "version": null},
+                {"name": "c", "state": "serving", "viewers": 0, "quic": "c:1", "version": "1",
+                 "busy_percent": 12, "clock_ahead_s": -45.2},
+                {"name": "d", "state": "stranger", "viewers": null, "quic": null, "version": null},
+                {"name": "e", "state": "serving", "viewers": 1, "quic": null, "version": "1",
+                 "is_proven": false},
+            ],
+            "takeovers": 2,
             "streams": [{"name": "cam", "kind": "pushed", "owner": "b", "epoch": 7}],
-            "pulls": [{"stream": "cam", "from": "b", "path": ["c", "b"]}],
+            "pulls": [{"stream": "cam", "from": "b", "path": ["c", "b"], "bytes": 2_340_000,
+                       "delay_ms": 3.25}],
         });
         let text = table(&status);
         let lines: Vec<String> = text
@@ -241,10 +291,15 @@ mod tests {
             "server a in eu, drains",
             "NATS away: no route",
             "warning w",
-            "node b dead 3 viewers b:1 -",
-            "node c serving 1 viewers 1, unproven: its record has no valid MAC, so its addresses are not used",
+            "node b dead 3 viewers - b:1 -",
+            "node c serving 0 viewers 12 % busy c:1 1",
+            "node d stranger - viewers - - -",
+            "node e serving 1 viewers - - 1, unproven: its record has no valid MAC, so its addresses are not used",
+            "warning the clock of c is 45.2 s behind this server's",
+            "warning d has another cluster.secret",
+            "taken 2 streams over from servers that were gone",
             "stream cam pushed at b epoch 7",
-            "pull cam from b path c → b",
+            "pull cam from b path c → b, 3.25 ms, 2.3 MB",
         ];
         assert_eq!(lines, expected);
     }

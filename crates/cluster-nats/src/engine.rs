@@ -51,7 +51,7 @@ pub struct Busy(pub Answer);
 /// let (engine, mut inputs) = Engine::start(options);
 /// while let Some(input) = inputs.next().await {
 ///     if input == Input::Incoming(Incoming::Connected) {
-///         let call = Call::Beat { payload: "{}".into() };
+///         let call = Call::Beat { payload: "{}".into(), is_far: false };
 ///         let _ = engine.request(Request { id: RequestId(1), call });
 ///     }
 /// }

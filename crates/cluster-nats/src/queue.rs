@@ -168,7 +168,7 @@ impl Waiting {
     /// Counts what comes in; `false` if there is no room for it.
     fn makes_room(&mut self, incoming: &Incoming) -> bool {
         match incoming {
-            Incoming::Changed { .. } => {
+            Incoming::Changed { .. } | Incoming::Missing { .. } => {
                 let bytes = change_bytes(incoming);
                 if self.changes >= CHANGES_MAX || self.change_bytes + bytes > CHANGE_BYTES_MAX {
                     self.dropped.changes += 1;
@@ -178,11 +178,11 @@ impl Waiting {
                 self.changes += 1;
                 self.change_bytes += bytes;
             }
-            Incoming::Beat { .. } if self.beats >= BEATS_MAX => {
+            Incoming::Beat { .. } | Incoming::FarBeat { .. } if self.beats >= BEATS_MAX => {
                 self.dropped.beats += 1;
                 return false;
             }
-            Incoming::Beat { .. } => self.beats += 1,
+            Incoming::Beat { .. } | Incoming::FarBeat { .. } => self.beats += 1,
             Incoming::Question { .. } if self.questions >= QUESTIONS_MAX => {
                 self.dropped.questions += 1;
                 return false;
@@ -195,11 +195,11 @@ impl Waiting {
 
     fn forget(&mut self, incoming: &Incoming) {
         match incoming {
-            Incoming::Changed { .. } => {
+            Incoming::Changed { .. } | Incoming::Missing { .. } => {
                 self.changes -= 1;
                 self.change_bytes -= change_bytes(incoming);
             }
-            Incoming::Beat { .. } => self.beats -= 1,
+            Incoming::Beat { .. } | Incoming::FarBeat { .. } => self.beats -= 1,
             Incoming::Question { .. } => self.questions -= 1,
             Incoming::Connected | Incoming::Disconnected => {}
         }

@@ -43,6 +43,8 @@ const NAMES_MAX: usize = 4_096;
 pub(crate) struct Session {
     link: Arc<SessionLink>,
     beat_subject: String,
+    /// Subject of the beats that nodes of all regions hear. Rights to `glassline.beat.>` cover it.
+    far_subject: String,
     node: String,
     /// Whether marks of deletions may have a time to live.
     has_ttl: AtomicBool,
@@ -91,6 +93,7 @@ impl Session {
         Self {
             link: Arc::new(SessionLink::new(connection, number, queue)),
             beat_subject: format!("glassline.beat.{region}.{node}"),
+            far_subject: format!("glassline.beat.all.{region}.{node}"),
             node,
             has_ttl: AtomicBool::new(has_ttl),
             scope: Mutex::default(),
@@ -199,7 +202,13 @@ impl Session {
                 self.judged(deleted).map(|()| Answered::Deleted)
             }
             Call::Changes { .. } => Ok(Answered::Watching),
-            Call::Beat { payload } => self.beat(payload).await,
+            Call::Beat { payload, is_far } => {
+                if is_far {
+                    // What the others miss they hear with the next one.
+                    let _ = self.beat(&self.far_subject, payload.clone()).await;
+                }
+                self.beat(&self.beat_subject, payload).await
+            }
             Call::Ask {
                 node,
                 question,
@@ -215,10 +224,10 @@ impl Session {
         result
     }
 
-    async fn beat(&self, payload: Bytes) -> Result<Answered, CallError> {
+    async fn beat(&self, subject: &str, payload: Bytes) -> Result<Answered, CallError> {
         within_limit(&payload)?;
-        let subject = self.beat_subject.clone();
-        let publishing = self.link.connection.client.publish(subject, payload);
+        let client = &self.link.connection.client;
+        let publishing = client.publish(subject.to_owned(), payload);
         match tokio::time::timeout(STORE_TIMEOUT, publishing).await {
             Ok(Ok(())) => Ok(Answered::Sent),
             Ok(Err(_)) | Err(_) => Err(CallError::Away),
@@ -306,12 +315,14 @@ impl Session {
                 watched.names.clear();
                 let link = Arc::clone(&self.link);
                 let watch = Task(tokio::spawn(stream_watch::run(link, pledge)));
-                watched.all = vec![watch, self.subscribe(format!("{CHANGED}n.>"), None)];
+                let nodes = self.subscribe((format!("{CHANGED}n.>"), change_of), None);
+                let beats = ("glassline.beat.all.>".to_owned(), far_beat_of as Reader);
+                watched.all = vec![watch, nodes, self.subscribe(beats, None)];
             }
             Scope::Region(region) => {
                 watched.names.clear();
                 let subject = format!("{CHANGED}n.{}.*", encode(region.as_str()));
-                watched.all = vec![self.subscribe(subject, Some(pledge))];
+                watched.all = vec![self.subscribe((subject, change_of), Some(pledge))];
             }
             Scope::Stream(name) => {
                 let is_room = watched.names.len() < NAMES_MAX || watched.names.contains_key(&name);
@@ -320,7 +331,7 @@ impl Session {
                     return pledge.answer(Err(CallError::Refused(reason)));
                 }
                 let subject = format!("{CHANGED}{}", Key::Stream(name.clone()));
-                let task = self.subscribe(subject, Some(pledge));
+                let task = self.subscribe((subject, change_of), Some(pledge));
                 watched.names.insert(name, task);
             }
             Scope::Forget(name) => {
@@ -331,8 +342,12 @@ impl Session {
         }
     }
 
-    /// Hears changes that the leaders of the buckets republish.
-    fn subscribe(self: &Arc<Self>, subject: String, pledge: Option<Pledge>) -> Task {
+    /// Hears changes that the leaders of the buckets republish, or beats of all regions.
+    fn subscribe(
+        self: &Arc<Self>,
+        (subject, read): (String, Reader),
+        pledge: Option<Pledge>,
+    ) -> Task {
         let weak = Arc::downgrade(self);
         let client = self.link.connection.client.clone();
         Task(tokio::spawn(async move {
@@ -352,12 +367,22 @@ impl Session {
                 let Some(session) = weak.upgrade() else {
                     return;
                 };
-                if let Some(change) = change_of(&message) {
-                    session.link.notice(change);
+                if let Some(notice) = read(&message) {
+                    session.link.notice(notice);
                 }
             }
         }))
     }
+}
+
+/// Reads what a message tells; `None` if it is none of ours.
+type Reader = fn(&Message) -> Option<Incoming>;
+
+/// Reads a beat that all regions hear.
+fn far_beat_of(message: &Message) -> Option<Incoming> {
+    let node = message.subject.rsplit('.').next().and_then(node_of)?;
+    let payload = message.payload.clone();
+    (payload.len() <= VALUE_BYTES_MAX).then_some(Incoming::FarBeat { node, payload })
 }
 
 /// Reads a record that was republished; `None` if it is none.

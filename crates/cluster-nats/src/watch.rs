@@ -116,6 +116,6 @@ async fn watch_once(
 
 fn tell_gone(link: &SessionLink, missing: &mut HashSet<Key>) {
     for key in missing.drain() {
-        link.notice(Incoming::Changed { key, entry: None });
+        link.notice(Incoming::Missing { key });
     }
 }

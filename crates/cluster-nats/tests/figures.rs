@@ -50,7 +50,10 @@ async fn measure(what: &str, urls: &[String]) -> Result<(), String> {
     while began.elapsed() < Duration::from_secs(3) {
         for _ in 0..BURST {
             let payload = Bytes::from_static(&[b'x'; 120]);
-            node.begin(Call::Beat { payload });
+            node.begin(Call::Beat {
+                payload,
+                is_far: false,
+            });
         }
         let mut left = 2 * BURST;
         while left > 0 {

@@ -204,7 +204,9 @@ fn rights() -> Result<(), Failed> {
         let listed = node.call(Call::List { kind }).await;
         assert_eq!(listed, Ok(Answered::Listed(Vec::new())));
         let payload = bytes::Bytes::from_static(b"{}");
-        node.call(Call::Beat { payload }).await.map_err(text)?;
+        let is_far = true;
+        let beat = Call::Beat { payload, is_far };
+        node.call(beat).await.map_err(text)?;
         node.until(|it| matches!(it, Incoming::Beat { .. })).await?;
         assert_eq!(node.engine.status().warnings, Vec::<String>::new());
 

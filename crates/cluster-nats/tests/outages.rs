@@ -100,7 +100,11 @@ fn all_three() -> Result<(), Failed> {
         assert_eq!(node.put("x", "1", None).await, Err(CallError::Away));
         let payload = Bytes::from_static(b"{}");
         assert_eq!(
-            node.call(Call::Beat { payload }).await,
+            node.call(Call::Beat {
+                payload,
+                is_far: true,
+            })
+            .await,
             Err(CallError::Away)
         );
         assert!(began.elapsed() < Duration::from_secs(1), "answered at once");
@@ -160,11 +164,14 @@ fn bucket() -> Result<(), Failed> {
         let mut missing = vec![("y", Some("2")), ("x", None)];
         while !missing.is_empty() {
             let told = node
-                .until(|it| matches!(it, Incoming::Changed { .. }))
+                .until(|it| matches!(it, Incoming::Changed { .. } | Incoming::Missing { .. }))
                 .await;
             let told = told.map_err(|error| format!("{missing:?}: {error}"))?;
-            let Incoming::Changed { key, entry } = told else {
-                continue;
+            let (key, entry) = match told {
+                Incoming::Changed { key, entry } => (key, entry),
+                // Nobody was seen to delete it.
+                Incoming::Missing { key } => (key, None),
+                _ => continue,
             };
             let value = entry.as_ref().map(|it| &it.value[..]);
             missing

@@ -244,6 +244,7 @@ fn beats() -> Result<(), Failed> {
         let sent = one
             .call(Call::Beat {
                 payload: payload.clone(),
+                is_far: false,
             })
             .await;
         assert_eq!(sent, Ok(Answered::Sent));
@@ -254,6 +255,28 @@ fn beats() -> Result<(), Failed> {
         };
         one.until(|it| *it == wanted).await?;
         other.until(|it| *it == wanted).await?;
+
+        // A node of another region hears the beats that go to all, if it hears everything.
+        let mut far_options = options(&urls, "far");
+        far_options.region = Region::new("elsewhere").expect("a name");
+        let mut far = Node::connect(far_options).await?;
+        scope(&mut far, Scope::Everything).await?;
+        let payload = Bytes::from_static(b"{\"seq\":2}");
+        let is_far = true;
+        let beat = Call::Beat { payload, is_far };
+        let wanted = |it: &Incoming| match it {
+            Incoming::FarBeat { node, payload } => *node == from && payload.ends_with(b"2}"),
+            _ => false,
+        };
+        // The subscription stands at some time after the answer.
+        for _ in 0..50 {
+            one.call(beat.clone()).await.map_err(text)?;
+            let heard = tokio::time::timeout(Duration::from_millis(200), far.until(wanted)).await;
+            if let Ok(heard) = heard {
+                heard?;
+                break;
+            }
+        }
 
         let ask = |node: &str, within| Call::Ask {
             node: NodeId::new(node).expect("a name"),

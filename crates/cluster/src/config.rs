@@ -38,6 +38,9 @@ pub struct Config {
     pub children_max: u32,
     /// Most pulls from this node, over all streams, before it hands newcomers to its children.
     pub children_in_all_max: u32,
+    /// Mark of the secret that all nodes of the cluster share, by which nodes with another one are
+    /// told apart; 0 for none.
+    pub key: u64,
     /// How long a pull stays after its last viewer.
     pub linger: Duration,
 }
@@ -55,6 +58,7 @@ impl Config {
             viewers_per_stream: 200,
             children_max: 32,
             children_in_all_max: 64,
+            key: 0,
             linger: Duration::from_secs(5),
         }
     }

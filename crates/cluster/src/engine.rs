@@ -107,6 +107,9 @@ pub enum Call {
     Beat {
         /// Content of the beat.
         payload: Bytes,
+        /// Whether the beat goes to the nodes of all regions that hear everything, too, as
+        /// [`Incoming::FarBeat`].
+        is_far: bool,
     },
     /// Asks another node, and waits for its reply: [`Answered::Reply`].
     ///
@@ -209,6 +212,19 @@ pub enum Incoming {
         key: Key,
         /// Its value now; `None` if it was deleted or purged.
         entry: Option<Entry>,
+    },
+    /// A key has no value any more, although nobody was seen to delete it: a store lost it, or the
+    /// deletion was missed.
+    Missing {
+        /// Key that has no value.
+        key: Key,
+    },
+    /// A node of any region sent a beat that went to all of them.
+    FarBeat {
+        /// Sender, from the subject and not from the payload.
+        node: NodeId,
+        /// Content of the beat.
+        payload: Bytes,
     },
     /// A node of this region sent a beat; this node's own beats come back, too.
     Beat {

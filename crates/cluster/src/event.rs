@@ -134,11 +134,25 @@ pub enum Event {
     },
     /// The drain came to its end: publishers and viewers that are left must go now.
     Drained,
+    /// This node must not serve beside the others: it sends no beats and has given up what it held.
+    Outcast {
+        /// Why it must not.
+        reason: Outcast,
+    },
     /// The engine refused what this node needs. The text is for the operator.
     EngineRefused {
         /// What the engine said.
         reason: String,
     },
+}
+
+/// Why a node must not serve beside the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcast {
+    /// Another process has the name of this node, and had it before.
+    NameTaken,
+    /// The other nodes have another secret, such as this one.
+    OtherSecret(NodeId),
 }
 
 /// Whether a publisher may send.

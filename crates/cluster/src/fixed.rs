@@ -176,12 +176,14 @@ impl Fixed {
             room: 0,
             slots: SLOTS + count - index,
             hops: 1,
+            busy: 0,
         });
         let report = Report {
             inc: NO_EPOCH,
             epoch: NO_EPOCH,
             publishing: true,
             holders: holders.collect(),
+            ..Report::default()
         };
         let payload: Bytes = report.to_payload();
         Ok(Answered::Reply(payload))
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn the_next_origin_is_tried_when_one_fails() {
         let (mut edge, name) = (Edge::new(), StreamName::new("cam").expect("a name"));
-        edge.node.view(edge.now, ViewerId(1), &name, Access::Http);
+        edge.node.view(edge.now, ViewerId(1), &name, Access::Here);
         let pulls = edge.pulled_from(Duration::from_millis(500));
         assert_eq!(pulls.len(), 1, "{pulls:?}");
         assert_eq!(pulls[0].1, "first");

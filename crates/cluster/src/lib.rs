@@ -30,9 +30,9 @@ mod timers;
 
 pub use config::{Config, Moment};
 pub use event::{
-    Access, Admission, Catalog, Event, Policy, ProbeId, PublishDecision, PublisherId, PullId,
-    Refusal, ViewDecision, ViewerId,
+    Access, Admission, Catalog, Event, Outcast, Policy, ProbeId, PublishDecision, PublisherId,
+    PullId, Refusal, ViewDecision, ViewerId,
 };
 pub use liveness::SILENCE;
 pub use name::{Key, NodeId, Region, StreamName};
-pub use node::{Node, PATH_MAX, ProbeResult, RunningPull};
+pub use node::{Node, PATH_MAX, PeerView, ProbeResult, RunningPull};

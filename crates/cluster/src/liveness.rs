@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::config::Moment;
 use crate::event::ProbeId;
 use crate::name::NodeId;
 use crate::record::{Beat, Load, NodeState};
@@ -27,6 +28,9 @@ const PROBE_COUNTS: Duration = Duration::from_secs(3);
 /// A probe without result counts as failed after this time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
+/// Load in percent from which on a node takes no viewers and no pulls from others.
+pub(crate) const TOO_BUSY: u32 = 90;
+
 /// Most nodes whose beats are kept; more than a region has.
 const PEERS_MAX: usize = 1_000;
 
@@ -44,6 +48,10 @@ pub(crate) struct Peer {
     pub(crate) state: NodeState,
     pub(crate) load: Load,
     pub(crate) is_dead: bool,
+    /// When the node was found dead.
+    pub(crate) dead_since: Option<Instant>,
+    /// How far its wall clock is ahead of this node's, in ms; `None` if it does not tell.
+    pub(crate) ahead_ms: Option<i64>,
     contact: Instant,
     probe: Option<(ProbeId, Instant)>,
     probe_failed: Option<Instant>,
@@ -91,11 +99,14 @@ impl Peers {
         peer.is_some_and(|peer| peer.is_dead || peer.inc != inc)
     }
 
-    pub(crate) fn on_beat(&mut self, node: &NodeId, beat: &Beat, now: Instant) -> BeatEffect {
+    pub(crate) fn on_beat(&mut self, node: &NodeId, beat: &Beat, moment: Moment) -> BeatEffect {
+        let now = moment.at;
+        let ahead_ms = ahead_of(beat, moment);
         if let Some(peer) = self.peers.get_mut(node) {
             let was = (peer.inc, peer.is_dead);
             (peer.inc, peer.state, peer.load) = (beat.inc, beat.state, beat.load);
             (peer.contact, peer.is_dead, peer.probe_failed) = (now, false, None);
+            (peer.dead_since, peer.ahead_ms) = (None, ahead_ms);
             return match was {
                 (inc, _) if inc != beat.inc => BeatEffect::Restarted,
                 (_, true) => BeatEffect::New,
@@ -111,6 +122,8 @@ impl Peers {
                 state: beat.state,
                 load: beat.load,
                 is_dead: false,
+                dead_since: None,
+                ahead_ms,
                 contact: now,
                 probe: None,
                 probe_failed: None,
@@ -204,14 +217,36 @@ impl Peers {
         if silence < SILENCE {
             return Check::Again(peer.contact + SILENCE);
         }
-        peer.is_dead = true;
+        (peer.is_dead, peer.dead_since) = (true, Some(now));
         Check::Dies
     }
+}
+
+impl Peer {
+    /// Whether viewers may be sent to the node.
+    pub(crate) fn takes_viewers(&self) -> bool {
+        let is_free = self.load.headroom > 0 && self.load.busy < TOO_BUSY;
+        !self.is_dead && self.state == NodeState::Serving && is_free
+    }
+}
+
+/// How far the wall clock of the sender of a beat is ahead of this node's, in ms.
+pub(crate) fn ahead_of(beat: &Beat, now: Moment) -> Option<i64> {
+    let own = i64::try_from(now.unix_ms).ok()?;
+    let theirs = i64::try_from(beat.unix_ms).ok().filter(|it| *it > 0)?;
+    theirs.checked_sub(own)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn moment(at: Instant) -> Moment {
+        Moment {
+            at,
+            unix_ms: 1_700_000_000_000,
+        }
+    }
 
     fn at(start: Instant, ms: u64) -> Instant {
         start + Duration::from_millis(ms)
@@ -223,7 +258,7 @@ mod tests {
         for seq in 0..=10 {
             let now = at(start, seq * 1_000);
             peers.on_echo(seq, now);
-            peers.on_beat(&peer, &Beat::default(), now);
+            peers.on_beat(&peer, &Beat::default(), moment(now));
         }
         (peers, peer)
     }
@@ -246,7 +281,7 @@ mod tests {
         assert_eq!(check, Check::Again(at(start, 14_000)));
         assert_eq!(peers.check(&peer, at(start, 14_000)), Check::Dies);
         assert!(peers.is_dead(&peer, 0));
-        peers.on_beat(&peer, &Beat::default(), at(start, 14_100));
+        peers.on_beat(&peer, &Beat::default(), moment(at(start, 14_100)));
         assert!(!peers.is_dead(&peer, 0));
     }
 
@@ -305,7 +340,7 @@ mod tests {
             ..Beat::default()
         };
         assert_eq!(
-            peers.on_beat(&peer, &beat, at(start, 10_500)),
+            peers.on_beat(&peer, &beat, moment(at(start, 10_500))),
             BeatEffect::Restarted
         );
         assert!(peers.is_dead(&peer, 0) && !peers.is_dead(&peer, 9));

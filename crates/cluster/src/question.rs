@@ -1,5 +1,7 @@
 //! What nodes ask each other over the engine, and what they reply: JSON of at most 4 KiB.
 
+use std::cmp::Reverse;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,18 @@ pub enum Question {
         region: Region,
         /// Whether the asking node is about to pull, so that a child is counted.
         pull: bool,
+        /// Viewers for whom the asking node wants places at the asked one. The room of the asked
+        /// node in the reply is kept for them.
+        #[serde(default)]
+        places: u32,
+        /// Node that no longer brings the asking one the stream: its place as a child is free.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<NodeId>,
+    },
+    /// Is there another process of the asked node? Only another one replies.
+    Greet {
+        /// Incarnation of the asking process.
+        inc: u64,
     },
     /// The asking node pulls this stream from the asked one; repeated while it does.
     Adopt {
@@ -61,9 +75,29 @@ pub struct Holder {
     /// How many more nodes may pull this stream from the node.
     #[serde(default)]
     pub slots: u32,
-    /// Nodes that the stream passes up to this one, both ends included.
+    /// Nodes that the stream passes up to this one, both ends included; 0 for a node that does not
+    /// have the stream.
     #[serde(default)]
     pub hops: u32,
+    /// How busy the node is, in percent of what it can do.
+    #[serde(default)]
+    pub busy: u32,
+}
+
+impl Holder {
+    /// Orders holders by how well a node of `region` is served from them, the best one last: those
+    /// of the region before others, then those that the stream reaches over fewer nodes, then those
+    /// with less to do, then those with more places, of which each has `free`.
+    pub fn rank(&self, region: &Region, free: u32) -> impl Ord + use<> {
+        // A tenth more load is no reason for another choice: what is told is some seconds old.
+        let busy = self.busy / 10;
+        (
+            self.region == *region,
+            Reverse(self.hops),
+            Reverse(busy),
+            free,
+        )
+    }
 }
 
 /// The reply to every [`Question`].
@@ -71,12 +105,18 @@ pub struct Holder {
 pub struct Report {
     /// Incarnation of the replying node.
     pub inc: u64,
+    /// Beats that the replying process has sent, in reply to a greeting.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub beats: u64,
     /// Epoch that the replying node holds or pulls; 0 if it does not have the stream.
     #[serde(default)]
     pub epoch: u64,
     /// Whether a publisher or camera of the replying node sent a frame within the last second.
     #[serde(default)]
     pub publishing: bool,
+    /// Time since the latest frame of a publisher or camera of the replying node, in ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
     /// The replying node, if it has the stream, and the nodes that pull from it: those in the
     /// asking region first, then those with most room.
     #[serde(default)]
@@ -113,6 +153,11 @@ impl Report {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -130,11 +175,14 @@ mod tests {
             room: u32::MAX,
             slots: u32::MAX,
             hops: 4,
+            busy: 100,
         };
         let report = Report {
             inc: u64::MAX,
+            beats: 0,
             epoch: u64::MAX,
             publishing: true,
+            silent_ms: Some(u64::MAX),
             holders: vec![holder; HOLDERS_MAX],
         };
         let payload = report.to_payload();

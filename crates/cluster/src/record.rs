@@ -210,6 +210,12 @@ pub struct Beat {
     /// Whether the node takes new streams and viewers.
     #[serde(default)]
     pub state: NodeState,
+    /// Unix time of the node in ms; 0 if it does not tell.
+    #[serde(default)]
+    pub unix_ms: u64,
+    /// Mark of the secret of the cluster, which all its nodes share; 0 if the node does not tell.
+    #[serde(default)]
+    pub key: u64,
     /// What the node does at the moment.
     #[serde(flatten)]
     pub load: Load,
@@ -233,6 +239,10 @@ pub struct Load {
     /// How many more viewers the node would take.
     #[serde(default)]
     pub headroom: u32,
+    /// How busy the node is, in percent of what it can do: its processors, or the media that it may
+    /// send, whichever is nearer to its end.
+    #[serde(default)]
+    pub busy: u32,
 }
 
 impl Beat {

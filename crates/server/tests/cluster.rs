@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{Cluster, ClusterOrigin, Config, PublicUrls, Secret};
+use glassline_server::config::{Cluster, ClusterOrigin, Config, Notices, PublicUrls, Secret};
 use serde_json::{Value, json};
 
 use crate::panics::fail_at;
@@ -31,6 +31,10 @@ fn cluster(name: &str, origins: Vec<ClusterOrigin>) -> Option<Cluster> {
         public: PublicUrls::default(),
         redirect: true,
         viewers_per_stream: 200,
+        pulls_per_stream: 32,
+        mbps_max: None,
+        redirect_far: false,
+        notices: Notices::All,
     })
 }
 

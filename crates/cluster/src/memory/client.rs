@@ -46,6 +46,11 @@ impl Client {
         }
     }
 
+    /// Whether the beats that go to all regions are told.
+    pub(super) const fn hears_far_beats(&self) -> bool {
+        self.hears_everything
+    }
+
     /// Whether a change of this key is told.
     pub(super) fn hears(&self, key: &Key) -> bool {
         self.hears_everything

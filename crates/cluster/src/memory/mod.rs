@@ -310,8 +310,11 @@ impl Memory {
             return self.deliver(now + STORE_TIMEOUT, &node, Delivery::Answer(answer));
         }
         match request.call {
-            Call::Beat { payload } => {
+            Call::Beat { payload, is_far } => {
                 self.beat(now, &node, &payload);
+                if is_far {
+                    self.far_beat(now, &node, &payload);
+                }
                 self.answer(now, &node, id, Ok(Answered::Sent));
             }
             Call::Changes { scope } => {
@@ -423,6 +426,20 @@ impl Memory {
         for node in hearers {
             let (from, payload) = (from.clone(), payload.clone());
             let beat = Incoming::Beat {
+                node: from,
+                payload,
+            };
+            self.tell(now, &node, beat);
+        }
+    }
+
+    fn far_beat(&mut self, now: Instant, from: &NodeId, payload: &Bytes) {
+        let hears = |it: &Client| it.is_connected && it.hears_far_beats();
+        let clients = self.clients.iter().filter(|(_, it)| hears(it));
+        let hearers: Vec<NodeId> = clients.map(|(node, _)| node.clone()).collect();
+        for node in hearers {
+            let (from, payload) = (from.clone(), payload.clone());
+            let beat = Incoming::FarBeat {
                 node: from,
                 payload,
             };

@@ -14,6 +14,10 @@ const NODE_FRESH: Duration = Duration::from_secs(60);
 /// How long the record of a stream is taken as it was read, when no notices come for it.
 const STREAM_FRESH: Duration = Duration::from_secs(5);
 
+/// How long an owner whose record is gone is asked whether it still has the stream. Whoever asks in
+/// vain, or finds it alive, begins anew.
+const LOST_FOR: Duration = Duration::from_secs(60);
+
 /// Most streams and nodes whose records are kept.
 const RECORDS_MAX: usize = 200_000;
 
@@ -26,6 +30,9 @@ pub(super) struct Directory {
     pub(super) is_complete: bool,
     /// When the list was asked for: what changed later is newer than the list.
     pub(super) listed_at: Option<Instant>,
+    /// Records of other nodes that are no longer in the store although nobody was seen to delete them,
+    /// and when that was found.
+    lost: BTreeMap<StreamName, (StreamRecord, Instant)>,
     /// Number of changes to which streams have a record, and to what the records say.
     pub(super) revision: u64,
 }
@@ -69,7 +76,8 @@ pub(super) enum Found {
 #[derive(Clone, Debug)]
 pub(super) struct KnownNode {
     pub(super) record: NodeRecord,
-    read_at: Instant,
+    pub(super) version: Version,
+    pub(super) read_at: Instant,
 }
 
 impl Found {
@@ -201,7 +209,7 @@ impl Node {
         }
         gone.retain(|name| !present.contains(name));
         for name in gone {
-            self.learn(&name, &Found::Nothing);
+            self.read_again(&name, None);
         }
         self.directory.is_complete = true;
     }
@@ -218,39 +226,99 @@ impl Node {
         if let Ok(Answered::Got(Some(entry))) = result
             && let Ok(record) = NodeRecord::parse(&entry.value)
         {
-            self.keep_node(node.clone(), record);
+            self.keep_node(node.clone(), record, entry.version);
         }
         self.on_address(node);
     }
 
     pub(super) fn on_changed(&mut self, key: Key, entry: Option<&Entry>) {
         match key {
-            Key::Stream(name) => self.learn(&name, &Found::new(entry)),
+            Key::Stream(name) => {
+                self.directory.lost.remove(&name);
+                self.learn(&name, &Found::new(entry));
+            }
+            Key::Node(..) if entry.is_none() => self.node_deleted(&key),
             Key::Node(..) => self.learn_node(&key, entry),
         }
+    }
+
+    /// Takes what a read found under a name. A record that is gone without a notice is remembered.
+    pub(super) fn read_again(&mut self, name: &StreamName, entry: Option<&Entry>) {
+        let found = Found::new(entry);
+        self.note_lost(name, &found);
+        self.learn(name, &found);
+    }
+
+    /// Remembers the record of another node that is gone although nobody was seen to delete it.
+    pub(super) fn note_lost(&mut self, name: &StreamName, found: &Found) {
+        if *found != Found::Nothing {
+            self.directory.lost.remove(name);
+            return;
+        }
+        let known = self.known(name).filter(|it| it.node != self.config.node);
+        if let Some(record) = known.cloned()
+            && self.directory.lost.len() < RECORDS_MAX
+        {
+            let lost = (record, self.now.at);
+            self.directory.lost.insert(name.clone(), lost);
+        }
+    }
+
+    /// The record of a living node that is gone from the store: that node writes it back.
+    pub(super) fn lost_record(&self, name: &StreamName) -> Option<StreamRecord> {
+        let (record, at) = self.directory.lost.get(name)?;
+        let is_fresh = self.now.at - *at < LOST_FOR;
+        let is_over = self.peers.is_dead(&record.node, record.inc);
+        (is_fresh && !is_over).then(|| record.clone())
+    }
+
+    /// Notes that the owner of a lost record still has the stream, so that it is asked again.
+    pub(super) fn lost_is_alive(&mut self, name: &StreamName) {
+        if let Some((_, at)) = self.directory.lost.get_mut(name) {
+            *at = self.now.at;
+        }
+    }
+
+    /// Forgets records that were lost long ago; called once a second.
+    pub(super) fn expire_lost(&mut self) {
+        let now = self.now.at;
+        let lost = &mut self.directory.lost;
+        lost.retain(|_, (_, at)| now - *at < LOST_FOR);
+    }
+
+    fn node_deleted(&mut self, key: &Key) {
+        let Key::Node(_, node) = key else {
+            return;
+        };
+        if *node == self.config.node {
+            return self.own_record_deleted();
+        }
+        self.directory.nodes.remove(node);
     }
 
     fn learn_node(&mut self, key: &Key, entry: Option<&Entry>) {
         let Key::Node(region, node) = key else {
             return;
         };
-        let record = entry.and_then(|it| NodeRecord::parse(&it.value).ok());
+        let record = entry.and_then(|it| Some((NodeRecord::parse(&it.value).ok()?, it.version)));
         // A record that names another region than its key was not written by this software.
-        if let Some(record) = record.filter(|it| it.region == *region) {
+        if let Some((record, version)) = record.filter(|(it, _)| it.region == *region) {
             let drains = record.state == NodeState::Draining;
-            self.keep_node(node.clone(), record);
+            self.keep_node(node.clone(), record, version);
             if drains {
                 self.sources_of_gone(node);
             }
         }
     }
 
-    fn keep_node(&mut self, node: NodeId, record: NodeRecord) {
-        let read_at = self.now.at;
+    fn keep_node(&mut self, node: NodeId, record: NodeRecord, version: Version) {
+        let known = KnownNode {
+            record,
+            version,
+            read_at: self.now.at,
+        };
         if self.directory.nodes.len() < RECORDS_MAX {
-            self.directory
-                .nodes
-                .insert(node, KnownNode { record, read_at });
+            self.directory.nodes.insert(node, known);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Nodes that pull from this one, and replies to what other nodes ask.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,8 @@ use super::relay::{Child, PATH_MAX};
 use super::{Node, Purpose};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError};
-use crate::name::{Key, NodeId, StreamName};
+use crate::liveness::TOO_BUSY;
+use crate::name::{Key, NodeId, Region, StreamName};
 use crate::question::{HOLDERS_MAX, Holder, Question, Report};
 
 /// A child that told nothing for this time is gone: two of its reports are missing.
@@ -40,31 +42,34 @@ impl Node {
             ..Report::default()
         };
         match question {
-            Question::Live { name, region, pull } => {
+            Question::Greet { inc } => {
+                return self.on_greeting(from, inc).map(|it| it.to_payload());
+            }
+            Question::Live {
+                name,
+                region,
+                pull,
+                places,
+                lost,
+            } => {
+                if let Some(lost) = lost.filter(|it| it != from) {
+                    self.disown(&name, &lost);
+                }
                 report.epoch = self.epoch_of(&name);
                 report.publishing = self.claims.is_publishing(&name, self.now.at);
                 if report.epoch == 0 && !self.claims.has(&name) {
                     // The asking node may have read a record that this node left behind.
                     self.look_for_orphan(&name);
                 }
-                let own = self.own_holder(&name);
-                if pull && own.as_ref().is_none_or(|it| it.slots > 0) {
-                    self.promise(from, &name);
-                }
-                let children = self.relays.get_mut(&name).into_iter();
-                let children = children.flat_map(|it| it.children.iter_mut());
-                let others = children.filter(|(node, _)| *node != from);
-                let mut below: Vec<&mut Holder> = others
-                    .filter_map(|(_, child)| child.holder.as_mut())
-                    .collect();
-                below.sort_by_key(|it| std::cmp::Reverse((it.region == region, it.room, it.slots)));
-                below.truncate(HOLDERS_MAX - 1);
-                report.holders.extend(own);
-                report.holders.extend(below.iter().map(|it| (**it).clone()));
-                // The next asking node is told another child first.
-                if let Some(first) = below.into_iter().next() {
-                    first.room = first.room.saturating_sub(u32::from(!pull));
-                    first.slots = first.slots.saturating_sub(u32::from(pull));
+                report.silent_ms = self.claims.silent_for(&name, self.now.at);
+                report.holders = match places {
+                    0 => self.own_holder(&name).into_iter().collect(),
+                    places => vec![self.keep_asked_places(&name, places)],
+                };
+                let below = self.children_for(&name, from, &region, pull);
+                report.holders.extend(below);
+                if pull {
+                    self.promise_slot(from, &name, &region, &report.holders);
                 }
             }
             Question::Adopt { name, child } => {
@@ -74,11 +79,7 @@ impl Node {
                 }
             }
             Question::Leave { name } => {
-                if let Some(relay) = self.relays.get_mut(&name)
-                    && relay.children.remove(from).is_some()
-                {
-                    self.children -= 1;
-                }
+                self.disown(&name, from);
                 self.consider_linger(&name);
             }
             Question::Moving { name } => {
@@ -93,6 +94,63 @@ impl Node {
             }
         }
         Some(report.to_payload())
+    }
+
+    /// The children that serve a node of `region` best, by places for pulls or for viewers.
+    fn children_for(
+        &self,
+        name: &StreamName,
+        from: &NodeId,
+        region: &Region,
+        pull: bool,
+    ) -> Vec<Holder> {
+        let children = self.relays.get(name).into_iter();
+        let children = children.flat_map(|it| it.children.iter());
+        let others = children.filter(|(node, _)| *node != from);
+        let mut below: Vec<&Holder> = others
+            .filter_map(|(_, child)| child.holder.as_ref())
+            .collect();
+        let free = |it: &Holder| if pull { it.slots } else { it.room };
+        below.sort_by_cached_key(|it| Reverse((free(it) > 0, it.rank(region, free(it)))));
+        below.truncate(HOLDERS_MAX - 1);
+        below.into_iter().cloned().collect()
+    }
+
+    /// Keeps a place where the asking node will choose to pull: here, or at a child, of which the
+    /// next asking node is told one place less.
+    fn promise_slot(
+        &mut self,
+        from: &NodeId,
+        name: &StreamName,
+        region: &Region,
+        holders: &[Holder],
+    ) {
+        let free = holders.iter().filter(|it| it.slots > 0);
+        let best = free.max_by_key(|it| it.rank(region, it.slots));
+        let me = &self.config.node;
+        let has_it = holders.iter().any(|it| it.node == *me);
+        match best {
+            Some(best) if best.node != *me => {
+                let relay = self.relays.get_mut(name);
+                let child = relay.and_then(|it| it.children.get_mut(&best.node));
+                if let Some(holder) = child.and_then(|it| it.holder.as_mut()) {
+                    holder.slots -= 1;
+                }
+            }
+            Some(_) => self.promise(from, name),
+            // Not here yet: the asking node may not reach the owner itself.
+            None if !has_it => self.promise(from, name),
+            None => {}
+        }
+    }
+
+    /// Forgets a child.
+    fn disown(&mut self, name: &StreamName, child: &NodeId) {
+        if let Some(relay) = self.relays.get_mut(name)
+            && relay.children.remove(child).is_some()
+        {
+            self.children -= 1;
+        }
     }
 
     /// Reads a name that others believe to be here, whatever notices said.
@@ -128,10 +186,8 @@ impl Node {
         let relay = self.relays.get(name);
         let running = relay.and_then(|it| it.running.as_ref());
         let hops = running.map_or(1, |it| it.path.len() + 1);
-        let viewers = self.viewers(name);
         let children = relay.map_or(0, |it| it.children.len());
         let is_draining = self.presence.is_draining();
-        let room = self.config.viewers_per_stream.saturating_sub(viewers);
         let in_all = self
             .config
             .children_in_all_max
@@ -139,19 +195,25 @@ impl Node {
         let most = in_all.max(SLOTS_MIN).min(self.config.children_max);
         let slots = most.saturating_sub(u32::try_from(children).unwrap_or(u32::MAX));
         let is_last = hops >= PATH_MAX;
-        Some(Holder {
+        let is_closed = is_draining || is_last || self.load.busy >= TOO_BUSY;
+        let hops = u32::try_from(hops).unwrap_or(u32::MAX);
+        let mut own = self.holder(hops, if is_closed { 0 } else { slots });
+        own.room = self.room(name);
+        Some(own)
+    }
+
+    /// This node as one that has room for no viewer.
+    pub(super) fn holder(&self, hops: u32, slots: u32) -> Holder {
+        Holder {
             node: self.config.node.clone(),
             region: self.config.region.clone(),
             http: self.config.record.http.clone(),
             rtsp: self.config.record.rtsp.clone(),
-            room: if is_draining {
-                0
-            } else {
-                room.min(self.load.headroom)
-            },
-            slots: if is_draining || is_last { 0 } else { slots },
-            hops: u32::try_from(hops).unwrap_or(u32::MAX),
-        })
+            room: 0,
+            slots,
+            hops,
+            busy: self.load.busy,
+        }
     }
 
     /// Returns how many pulls from this node run or were promised, over all streams.
@@ -198,15 +260,19 @@ impl Node {
         }
     }
 
-    /// Forgets children that have told nothing for too long; called once a second.
+    /// Forgets children that have told nothing for too long, and viewers who did not come; called
+    /// once a second.
     pub(super) fn expire_children(&mut self) {
         let now = self.now.at;
         let mut left = Vec::new();
         for (name, relay) in &mut self.relays {
-            let before = relay.children.len();
+            let (children, kept) = (relay.children.len(), relay.kept.len());
             relay.children.retain(|_, child| child.until > now);
-            self.children -= before - relay.children.len();
-            if relay.children.len() < before && !relay.is_needed() {
+            relay.kept.retain(|until| *until > now);
+            let (gone, free) = (children - relay.children.len(), kept - relay.kept.len());
+            self.children -= gone;
+            self.kept -= free;
+            if gone + free > 0 && !relay.is_needed() {
                 left.push(name.clone());
             }
         }

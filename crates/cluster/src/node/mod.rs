@@ -4,21 +4,31 @@
 //! |---|---|
 //! | `claim/` | which publisher, source or room this node holds, and when that is over |
 //! | `viewers.rs` | where a viewer is served |
+//! | `search.rs` | which nodes are asked for places for viewers |
+//! | `places.rs` | how many places are kept here for viewers who are on their way |
 //! | `parent.rs` | from which node a stream is pulled |
 //! | `pulls.rs` | which pull feeds the hub, what replaces it, and when it ends |
+//! | `stall.rs` | when a silent pull is given up for another one |
 //! | `family.rs` | which nodes pull from this one, and what questions are replied |
 //! | `directory.rs` | which records are known, and which are asked for |
 //! | `presence.rs` | beats, deaths, the node's own record, drain |
+//! | `rivals.rs` | whether this node may serve: its name is free, and its secret that of the others |
 //! | `report.rs` | nothing: it shows what the others hold |
 
 mod claim;
 mod directory;
 mod family;
 mod parent;
+mod places;
 mod presence;
 mod pulls;
 mod relay;
 mod report;
+mod rivals;
+mod search;
+mod stall;
+#[cfg(test)]
+mod tests;
 mod viewers;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +43,7 @@ use crate::engine::{
 };
 use crate::event::{Event, ProbeId, PullId};
 use crate::liveness::Peers;
-use crate::name::{NodeId, StreamName};
+use crate::name::{Key, NodeId, StreamName};
 use crate::record::Load;
 use crate::timers::Timers;
 use claim::Claims;
@@ -43,7 +53,7 @@ use relay::Relay;
 
 pub use claim::ProbeResult;
 pub use relay::PATH_MAX;
-pub use report::RunningPull;
+pub use report::{PeerView, RunningPull};
 
 /// A process that stands still for longer begins its judgements of others anew.
 const STOOD_STILL: Duration = Duration::from_millis(1_500);
@@ -72,6 +82,8 @@ pub struct Node {
     relays: BTreeMap<StreamName, Relay>,
     /// Children of all relays together, which would take long to count.
     children: usize,
+    /// Places of all relays together that are kept for viewers.
+    kept: usize,
     load: Load,
     next_pull: u64,
     next_probe: u64,
@@ -97,6 +109,8 @@ enum Purpose {
     NodeRead(NodeId),
     OwnNodeRead,
     OwnNodePut,
+    OwnNodeDelete,
+    Greeting,
     ClaimRead(StreamName),
     ClaimWrite(StreamName),
     ClaimDelete(StreamName),
@@ -104,6 +118,8 @@ enum Purpose {
     Recheck(StreamName),
     Lookup(StreamName),
     Places(StreamName),
+    Parents(StreamName),
+    Stall(StreamName),
     Orphan(StreamName),
 }
 
@@ -125,6 +141,7 @@ impl Node {
             claims: Claims::default(),
             relays: BTreeMap::new(),
             children: 0,
+            kept: 0,
             calls: Calls::default(),
             events: VecDeque::new(),
             replies: VecDeque::new(),
@@ -190,6 +207,12 @@ impl Node {
             Incoming::Connected => self.on_connected(),
             Incoming::Disconnected => self.on_disconnected(),
             Incoming::Changed { key, entry } => self.on_changed(key, entry.as_ref()),
+            Incoming::Missing { key } => {
+                if let Key::Stream(name) = key {
+                    self.read_again(&name, None);
+                }
+            }
+            Incoming::FarBeat { node, payload } => self.on_far_beat(&node, &payload),
             Incoming::Beat { node, payload } => self.on_beat(&node, &payload),
             Incoming::Question { from, id, payload } => {
                 let payload = self.on_question(&from, &payload);
@@ -247,6 +270,8 @@ impl Node {
             Purpose::NodeRead(node) => self.on_node_read(&node, &result),
             Purpose::OwnNodeRead => self.on_own_node_read(result),
             Purpose::OwnNodePut => self.on_own_node_put(&result),
+            Purpose::OwnNodeDelete => self.presence.is_leaving = false,
+            Purpose::Greeting => self.on_greeted(&result),
             Purpose::ClaimRead(name) => self.on_claim_read(&name, id, result),
             Purpose::ClaimWrite(name) => self.on_claim_written(&name, id, &result),
             Purpose::ClaimDelete(name) => self.on_claim_deleted(&name, id, &result),
@@ -254,6 +279,8 @@ impl Node {
             Purpose::Recheck(name) => self.on_rechecked(&name, result),
             Purpose::Lookup(name) => self.on_looked_up(&name, id, result),
             Purpose::Places(name) => self.on_places(&name, id, &result),
+            Purpose::Parents(name) => self.on_parents(&name, id, &result),
+            Purpose::Stall(name) => self.on_stall_asked(&name, id, &result),
             Purpose::Orphan(name) => self.on_orphan_read(&name, result),
         }
     }

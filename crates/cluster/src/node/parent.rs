@@ -1,11 +1,21 @@
 //! Choosing the node that a stream is pulled from, and beginning the pull.
 
+use std::time::Duration;
+
 use super::pulls::{FAILED_FOR, STARTS_WITHIN};
 use super::relay::{PATH_MAX, Starting};
-use super::{Node, Timer};
+use super::{Node, Purpose, Timer};
+use crate::engine::{Answered, Call, CallError, RequestId};
 use crate::event::Event;
 use crate::name::{NodeId, StreamName};
-use crate::question::Holder;
+use crate::question::{Holder, Question, Report};
+
+/// How many nodes are asked, one below the other, for a place for a pull.
+const DEPTH_MAX: u32 = 3;
+
+/// Attempts after which a pull that finds no place goes to the owner. Children that were promised a
+/// place have begun their pulls by then, and have places of their own.
+const PATIENT_AFTER: u32 = 4;
 
 impl Node {
     pub(super) fn find_source_if_needed(&mut self, name: &StreamName) {
@@ -46,20 +56,26 @@ impl Node {
         if relay.request.is_some() {
             return;
         }
+        relay.depth = 0;
         if !relay.is_watched {
             relay.is_watched = true;
             self.watch(name);
         }
         let first = self.whom_to_ask(name, owner);
-        self.ask_holders(name, first, true);
+        self.ask_for_parents(name, first);
     }
 
-    /// The contact of this region, the owner, or, if the owner cannot be reached from here, a
-    /// third node that may reach it.
+    /// The owner, whose children are the fewest hops away; in another region, the contact of this
+    /// one; or, if the owner cannot be reached from here, a third node that may reach it.
     fn whom_to_ask(&mut self, name: &StreamName, owner: NodeId) -> NodeId {
+        let is_near = self.region_of(name, &owner).as_ref() == Some(&self.config.region);
         let Some(relay) = self.relays.get(name) else {
             return owner;
         };
+        let is_cut = relay.failed.contains_key(&owner) && relay.attempts > 2;
+        if is_near && !is_cut {
+            return owner;
+        }
         let contact = relay
             .contact
             .clone()
@@ -67,7 +83,6 @@ impl Node {
         if let Some(contact) = contact {
             return contact;
         }
-        let is_cut = relay.failed.contains_key(&owner) && relay.attempts > 2;
         let peers = self.peers.iter().filter(|(node, it)| {
             !it.is_dead && **node != owner && !relay.failed.contains_key(*node)
         });
@@ -81,6 +96,64 @@ impl Node {
             relay.contact = Some(third.clone());
         }
         third
+    }
+
+    /// Asks a node which nodes have the stream and a place for a pull.
+    fn ask_for_parents(&mut self, name: &StreamName, node: NodeId) {
+        let stall = self.relays.get(name).and_then(|it| it.stall.as_ref());
+        let question = Question::Live {
+            name: name.clone(),
+            region: self.config.region.clone(),
+            pull: true,
+            places: 0,
+            lost: stall.and_then(|it| it.lost.clone()),
+        };
+        let call = Call::Ask {
+            node: node.clone(),
+            question: question.to_payload(),
+            within: Duration::from_secs(1),
+        };
+        let id = self.call(Purpose::Parents(name.clone()), call);
+        if let Some(relay) = self.relays.get_mut(name) {
+            (relay.request, relay.asked) = (Some(id), Some(node));
+        }
+    }
+
+    pub(super) fn on_parents(
+        &mut self,
+        name: &StreamName,
+        id: RequestId,
+        result: &Result<Answered, CallError>,
+    ) {
+        let relay = self.relays.get_mut(name);
+        let Some(relay) = relay.filter(|it| it.request == Some(id)) else {
+            return;
+        };
+        relay.request = None;
+        let asked = relay.asked.take();
+        let report = match result {
+            Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
+            _ => None,
+        };
+        let report = report.filter(|it| it.epoch > 0 || !it.holders.is_empty());
+        if report.is_none() {
+            // A contact that no longer has the stream: its owner knows.
+            relay.contact.take_if(|it| asked.as_ref() == Some(it));
+        }
+        relay.holders = report.map_or_else(Vec::new, |it| it.holders);
+        let region = &self.config.region;
+        let near = relay.holders.iter().filter(|it| it.region == *region);
+        let near = near.filter(|it| it.node != self.config.node);
+        let has_room = near.clone().any(|it| it.slots > 0);
+        let below = near.filter(|it| Some(&it.node) != asked.as_ref());
+        let below = below.max_by_key(|it| it.rank(region, it.room));
+        let below = below.map(|it| it.node.clone());
+        if let Some(below) = below.filter(|_| !has_room && relay.depth < DEPTH_MAX) {
+            relay.depth += 1;
+            return self.ask_for_parents(name, below);
+        }
+        self.choose_source(name);
+        self.serve_waiting(name);
     }
 
     /// Chooses among the holders that were reported, and begins to pull.
@@ -105,10 +178,10 @@ impl Node {
             it.slots > 0 && it.node != *me && (it.hops as usize) < PATH_MAX && !is_failed(&it.node)
         };
         let holders = relay.holders.iter().filter(fits);
-        let best =
-            holders.max_by_key(|it| (it.region == *region, it.slots, std::cmp::Reverse(it.hops)));
-        let is_patient =
-            relay.attempts >= 3 || !self.presence.is_connected || relay.holders.is_empty();
+        let best = holders.max_by_key(|it| it.rank(region, it.slots));
+        let is_patient = relay.attempts >= PATIENT_AFTER
+            || !self.presence.is_connected
+            || relay.holders.is_empty();
         let from = match best {
             Some(holder) => Some(holder.node.clone()),
             // Limits are soft: a pull that finds no slot goes to the owner after some tries.
@@ -116,7 +189,12 @@ impl Node {
                 .filter(|it| it != me && is_patient && (!is_failed(it) || relay.attempts % 2 == 0)),
         };
         match from {
-            Some(from) => self.begin_pull(name, &from),
+            Some(from) => {
+                if let Some(relay) = self.relays.get_mut(name) {
+                    relay.contact = Some(from.clone());
+                }
+                self.begin_pull(name, &from);
+            }
             None => self.retry_pull(name),
         }
     }

@@ -1,17 +1,27 @@
 //! The node among the others: its connection, its beats, its own record, deaths, and drain.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{Node, Purpose, Timer};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError, Version};
-use crate::event::{Event, ProbeId};
-use crate::liveness::{BeatEffect, Check, SILENCE};
+use crate::event::{Event, Outcast, ProbeId};
+use crate::liveness::{BeatEffect, Check, SILENCE, ahead_of};
 use crate::name::{Key, NodeId};
-use crate::record::{Beat, NodeRecord, NodeState};
+use crate::record::{Beat, Load, NodeRecord, NodeState};
 
 /// Time from one beat to the next.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
+
+/// Which of its beats a node sends to all regions.
+const FAR_EVERY: u32 = 15;
+
+/// Most nodes of other regions whose beats are kept.
+const FAR_MAX: usize = 1_000;
+
+/// How long a node of another region is shown as dead.
+const FAR_KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// How often the own record is written again; the store forgets one after 10 min.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
@@ -27,7 +37,26 @@ pub(super) struct Presence {
     /// When the connection came or went.
     since: Instant,
     pub(super) tick_due: Instant,
-    seq: u64,
+    /// Number of the latest beat.
+    pub(super) seq: u64,
+    /// Whether no other process has this node's name, as far as is known.
+    pub(super) is_name_ours: bool,
+    /// Another process that beats under this node's name, and its latest beat.
+    pub(super) rival: Option<(u64, u64)>,
+    /// Why this node must not serve.
+    pub(super) outcast: Option<Outcast>,
+    /// Nodes that have another secret, and when they were heard.
+    pub(super) strangers: BTreeMap<NodeId, Instant>,
+    /// Whether a node with this one's secret was heard.
+    pub(super) has_friend: bool,
+    /// Nodes of other regions, by the beats that all regions hear.
+    pub(super) far: BTreeMap<NodeId, Seen>,
+    /// When nodes that are gone are looked for.
+    pub(super) forget_due: Option<Instant>,
+    /// Whether the own record is being deleted, because this node leaves.
+    pub(super) is_leaving: bool,
+    /// Whether the own record is not written any more.
+    has_left: bool,
     record_due: Option<Instant>,
     record_version: Option<Version>,
     /// Attempts to write or read the own record that have failed since the last one that did not.
@@ -51,6 +80,15 @@ impl Presence {
             since: now,
             tick_due: now,
             seq: 0,
+            is_name_ours: false,
+            rival: None,
+            outcast: None,
+            strangers: BTreeMap::new(),
+            has_friend: false,
+            far: BTreeMap::new(),
+            forget_due: None,
+            is_leaving: false,
+            has_left: false,
             record_due: None,
             record_version: None,
             record_failures: 0,
@@ -69,6 +107,19 @@ impl Presence {
         self.is_connected && now - self.since >= SILENCE
     }
 
+    /// When every node that lives had been heard; `None` while that may not be so.
+    pub(super) fn settled_at(&self) -> Option<Instant> {
+        self.is_connected.then(|| self.since + SILENCE)
+    }
+
+    /// Ends the service of this node for good.
+    pub(super) const fn end(&mut self) {
+        self.drain = Some(Drain {
+            until: self.since,
+            is_over: true,
+        });
+    }
+
     pub(super) fn away_for(&self, now: Instant) -> Duration {
         match self.is_connected {
             true => Duration::ZERO,
@@ -81,6 +132,21 @@ impl Presence {
             Some(_) => NodeState::Draining,
             None => NodeState::Serving,
         }
+    }
+}
+
+/// A node of another region, as its latest beat shows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) load: Load,
+    pub(super) ahead_ms: Option<i64>,
+    at: Instant,
+}
+
+impl Seen {
+    /// Whether the node sent one of its last two beats.
+    pub(super) fn is_alive(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < BEAT_EVERY * FAR_EVERY * 5 / 2
     }
 }
 
@@ -101,7 +167,7 @@ impl Node {
     /// Serves again, as if no drain had been ordered.
     pub fn undrain(&mut self, now: Moment) {
         self.now = now;
-        if self.presence.drain.take().is_some() {
+        if self.presence.outcast.is_none() && self.presence.drain.take().is_some() {
             self.write_own_record();
             self.claims_on_connected();
         }
@@ -121,10 +187,22 @@ impl Node {
         serving.any(|(node, it)| !self.peers.is_dead(node, it.record.inc))
     }
 
-    /// Nodes whose beats are heard, for `cluster status`: name, whether it is dead, and its beat.
-    pub fn peers(&self) -> impl Iterator<Item = (&NodeId, bool, crate::record::Load)> {
-        let peers = self.peers.iter();
-        peers.map(|(node, peer)| (node, peer.is_dead, peer.load))
+    /// Leaves the cluster for good: what is left is released, and the node's record is deleted, so that
+    /// nobody looks for it.
+    pub fn leave(&mut self, now: Moment) {
+        self.now = now;
+        self.delete_own_record();
+        self.drain(now, now.at);
+    }
+
+    pub(super) fn delete_own_record(&mut self) {
+        self.presence.has_left = true;
+        let record = self.presence.record_version.take();
+        if let Some(expected) = record.filter(|_| self.presence.is_connected) {
+            self.presence.is_leaving = true;
+            let key = self.own_key();
+            self.call(Purpose::OwnNodeDelete, Call::DeleteIf { key, expected });
+        }
     }
 
     pub(super) fn on_connected(&mut self) {
@@ -132,6 +210,10 @@ impl Node {
         self.presence.is_connected = true;
         self.presence.since = self.now.at;
         self.peers.restart(self.now.at);
+        if !self.presence.is_name_ours {
+            // What stands in the store may be the record of a living process.
+            self.presence.record_version = None;
+        }
         self.write_own_record();
         self.read_everything();
         self.claims_on_connected();
@@ -160,16 +242,9 @@ impl Node {
         let now = self.now.at;
         self.expire_calls();
         if self.presence.is_connected {
-            self.presence.seq += 1;
-            let beat = Beat {
-                inc: self.incarnation(),
-                seq: self.presence.seq,
-                state: self.presence.state(),
-                load: self.load,
-            };
-            let payload = beat.to_payload();
-            self.call(Purpose::Hint, Call::Beat { payload });
+            self.beat();
             self.write_own_record_if_due();
+            self.forget_the_gone();
             if self.presence.list_due.is_some_and(|at| at <= now) {
                 self.presence.list_due = None;
                 self.read_everything();
@@ -177,6 +252,7 @@ impl Node {
             self.recheck_claims();
         }
         self.expire_children();
+        self.expire_lost();
         if let Some(drain) = &mut self.presence.drain
             && drain.until <= now
             && !drain.is_over
@@ -191,25 +267,72 @@ impl Node {
         self.timers.set(self.presence.tick_due, Timer::Tick);
     }
 
+    /// Sends a beat, unless it would count for another process of this name.
+    fn beat(&mut self) {
+        if !self.presence.is_name_ours || self.presence.outcast.is_some() {
+            return;
+        }
+        self.presence.seq += 1;
+        let seq = self.presence.seq;
+        let beat = Beat {
+            inc: self.incarnation(),
+            seq,
+            state: self.presence.state(),
+            unix_ms: self.now.unix_ms,
+            key: self.config.key,
+            load: self.load,
+        };
+        let payload = beat.to_payload();
+        let is_far = seq % u64::from(FAR_EVERY) == 1;
+        self.call(Purpose::Hint, Call::Beat { payload, is_far });
+    }
+
+    pub(super) fn on_far_beat(&mut self, node: &NodeId, payload: &[u8]) {
+        let Ok(beat) = Beat::parse(payload) else {
+            return;
+        };
+        let is_near = *node == self.config.node || self.peers.get(node).is_some();
+        if is_near || self.is_stranger(node, &beat) {
+            return;
+        }
+        let seen = Seen {
+            load: beat.load,
+            ahead_ms: ahead_of(&beat, self.now),
+            at: self.now.at,
+        };
+        let far = &mut self.presence.far;
+        far.retain(|_, it| self.now.at.saturating_duration_since(it.at) < FAR_KEPT_FOR);
+        if far.len() < FAR_MAX || far.contains_key(node) {
+            far.insert(node.clone(), seen);
+        }
+    }
+
     pub(super) fn on_beat(&mut self, node: &NodeId, payload: &[u8]) {
         let Ok(beat) = Beat::parse(payload) else {
             return;
         };
         if *node == self.config.node {
-            // A beat of an earlier process of this node says nothing about this one.
-            if beat.inc == self.incarnation() {
-                self.peers.on_echo(beat.seq, self.now.at);
+            match beat.inc == self.incarnation() {
+                true => self.peers.on_echo(beat.seq, self.now.at),
+                false => self.on_rival(&beat),
             }
             return;
         }
-        match self.peers.on_beat(node, &beat, self.now.at) {
+        if self.is_stranger(node, &beat) {
+            return;
+        }
+        match self.peers.on_beat(node, &beat, self.now) {
             BeatEffect::Known => {}
             BeatEffect::New => {
                 let at = self.now.at + SILENCE;
                 self.timers.set(at, Timer::Peer(node.clone()));
             }
             BeatEffect::Restarted => {
-                self.directory.nodes.remove(node);
+                // The record of the new process may have come before its first beat.
+                let known = self.directory.nodes.get(node);
+                if known.is_some_and(|it| it.record.inc != beat.inc) {
+                    self.directory.nodes.remove(node);
+                }
                 self.sources_of_gone(node);
             }
         }
@@ -246,7 +369,8 @@ impl Node {
     }
 
     pub(super) fn write_own_record(&mut self) {
-        if !self.presence.is_connected {
+        let is_over = self.presence.outcast.is_some() || self.presence.has_left;
+        if !self.presence.is_connected || is_over {
             return;
         }
         let spread = self.jitter(Duration::ZERO, RECORD_EVERY / 10);
@@ -269,6 +393,8 @@ impl Node {
             Ok(Answered::Put(version)) => {
                 self.presence.record_version = Some(*version);
                 self.presence.record_failures = 0;
+                // Nothing stood there, or what stood there was this node's.
+                self.name_is_ours();
             }
             Err(CallError::Conflict) => {
                 let key = self.own_key();
@@ -279,11 +405,25 @@ impl Node {
     }
 
     pub(super) fn on_own_node_read(&mut self, result: Result<Answered, CallError>) {
-        if let Ok(Answered::Got(entry)) = result {
-            self.presence.record_version = entry.map(|it| it.version);
+        let Ok(Answered::Got(entry)) = result else {
+            return self.write_own_record_again();
+        };
+        let record = entry.as_ref();
+        let record = record.and_then(|it| NodeRecord::parse(&it.value).ok());
+        let is_own = record.is_none_or(|it| it.inc == self.incarnation());
+        self.presence.record_version = entry.map(|it| it.version);
+        if is_own || self.presence.is_name_ours {
             self.presence.record_due = None;
         } else {
-            self.write_own_record_again();
+            self.greet();
+        }
+    }
+
+    /// Somebody took the own record for that of a node which is gone.
+    pub(super) fn own_record_deleted(&mut self) {
+        if self.presence.is_name_ours {
+            self.presence.record_version = None;
+            self.write_own_record();
         }
     }
 
@@ -307,29 +447,11 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::engine::{Answer, Incoming, Request};
-    use crate::name::Region;
-
-    fn node(now: Moment) -> Node {
-        let region = Region::new("here").expect("a region");
-        let record = NodeRecord {
-            inc: 1,
-            quic: "192.0.2.1:4443".to_owned(),
-            sha256: "00".repeat(32),
-            http: None,
-            rtsp: None,
-            region: region.clone(),
-            state: NodeState::Serving,
-            version: "1".to_owned(),
-        };
-        let name = NodeId::new("a").expect("a name");
-        Node::new(Config::new(name, region, record, 7), now)
-    }
+    use crate::node::tests::{at, node, requests};
 
     /// Returns the requests that would write the node's own record.
     fn writes(node: &mut Node) -> Vec<Request> {
-        let requests = std::iter::from_fn(|| node.poll_request());
         let is_own = |it: &Request| {
             matches!(
                 &it.call,
@@ -339,16 +461,11 @@ mod tests {
                 }
             )
         };
-        requests.filter(is_own).collect()
+        requests(node).into_iter().filter(is_own).collect()
     }
 
     #[test]
     fn a_store_that_refuses_the_own_record_at_first_is_asked_again_soon() {
-        let begun = glassline_sim::Clock::new().now();
-        let at = |ms: u64| Moment {
-            at: begun + Duration::from_millis(ms),
-            unix_ms: 1_700_000_000_000 + ms,
-        };
         let mut node = node(at(0));
         node.handle_incoming(at(0), Incoming::Connected);
         let mut attempts = Vec::new();

@@ -66,7 +66,7 @@ impl Node {
             (relay.highest, relay.highest_at) = (fence, Some(now.at));
         }
         relay.attempts = 0;
-        relay.dues.old_epoch = None;
+        (relay.dues.old_epoch, relay.dues.stall, relay.stall) = (None, None, None);
         let running = Running {
             pull,
             from: starting.from.clone(),
@@ -97,6 +97,9 @@ impl Node {
         let starting = relay.starting.take_if(|it| it.pull == Some(pull));
         let from = running.map(|it| it.from).or(starting.map(|it| it.from));
         if let Some(from) = from {
+            if relay.running.is_none() {
+                (relay.stall, relay.dues.stall) = (None, None);
+            }
             relay.failed.insert(from.clone(), now.at);
             if relay.contact.as_ref() == Some(&from) {
                 relay.contact = None;
@@ -179,7 +182,8 @@ impl Node {
         }
         relay.failed.clear();
         relay.holders.clear();
-        (relay.holders_at, relay.contact, relay.attempts) = (None, None, 0);
+        (relay.full_at, relay.contact, relay.attempts) = (None, None, 0);
+        (relay.stall, relay.dues.stall) = (None, None);
         let starting = relay.starting.take().and_then(|it| it.pull);
         if let Some(pull) = starting {
             let name = name.clone();
@@ -222,6 +226,7 @@ impl Node {
             return;
         };
         let is_past = |at: &mut Instant| *at <= now;
+        let is_stalled = relay.dues.stall.take_if(is_past).is_some();
         let must_retry = relay.dues.retry.take_if(is_past).is_some();
         let must_adopt = relay.dues.adopt.take_if(is_past).is_some();
         let must_end = relay.dues.linger.take_if(is_past).is_some();
@@ -231,6 +236,9 @@ impl Node {
         }
         if must_adopt {
             self.adopt_self(name);
+        }
+        if is_stalled {
+            self.stall_due(name);
         }
         if must_retry && self.relays.get(name).is_some_and(Relay::is_needed) {
             let attempts = self.relays.get(name).map_or(0, |it| it.attempts);
@@ -292,6 +300,7 @@ impl Node {
             return;
         };
         self.children -= relay.children.len();
+        self.kept -= relay.kept.len();
         if relay.is_watched {
             self.unwatch(name);
         }

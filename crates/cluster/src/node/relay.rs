@@ -1,8 +1,9 @@
 //! What a node keeps about a stream that it has viewers of, pulls, or offers to others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use super::stall::Stall;
 use crate::engine::RequestId;
 use crate::event::{Access, PullId, ViewerId};
 use crate::name::NodeId;
@@ -20,16 +21,23 @@ pub(super) struct Relay {
     /// Viewers that the server counts.
     pub(super) counted: u32,
     pub(super) waiting: Vec<Waiting>,
+    /// Until when each place is kept for a viewer who was told to come, the oldest first.
+    pub(super) kept: VecDeque<Instant>,
+    /// The search for places for those who wait.
+    pub(super) round: Option<Round>,
+    /// When nobody had a place for those who waited.
+    pub(super) full_at: Option<Instant>,
     /// The look-up or question under way.
     pub(super) request: Option<RequestId>,
     pub(super) asked: Option<NodeId>,
     pub(super) depth: u32,
     pub(super) holders: Vec<Holder>,
-    pub(super) holders_at: Option<Instant>,
-    /// A node of this region that knows others which have the stream.
+    /// A node of this region that had room, or that may reach an owner which this one cannot reach.
     pub(super) contact: Option<NodeId>,
     pub(super) running: Option<Running>,
     pub(super) starting: Option<Starting>,
+    /// The silence of the pull that runs, if it lasts.
+    pub(super) stall: Option<Stall>,
     pub(super) failed: BTreeMap<NodeId, Instant>,
     pub(super) children: BTreeMap<NodeId, Child>,
     /// Highest fence that was read or pulled, and when.
@@ -47,6 +55,18 @@ pub(super) struct Dues {
     pub(super) linger: Option<Instant>,
     pub(super) old_epoch: Option<Instant>,
     pub(super) adopt: Option<Instant>,
+    pub(super) stall: Option<Instant>,
+}
+
+/// Nodes that were asked for places for the same viewers, and those that may still be asked.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) asked: Vec<NodeId>,
+    /// Places that the node asked last was asked for.
+    pub(super) wanted: u32,
+    pub(super) candidates: Vec<Holder>,
+    /// Whether nodes without the stream were added.
+    pub(super) has_strangers: bool,
 }
 
 /// A viewer who waits for a decision.
@@ -85,6 +105,9 @@ pub(super) struct Child {
 impl Relay {
     /// Whether somebody here or below needs the stream.
     pub(super) fn is_needed(&self) -> bool {
-        self.viewers > 0 || !self.waiting.is_empty() || !self.children.is_empty()
+        self.viewers > 0
+            || !self.waiting.is_empty()
+            || !self.kept.is_empty()
+            || !self.children.is_empty()
     }
 }

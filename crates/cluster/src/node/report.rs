@@ -2,12 +2,28 @@
 
 use super::Node;
 use crate::config::Moment;
+use crate::event::PullId;
 use crate::name::{NodeId, StreamName};
-use crate::record::{NodeRecord, StreamRecord};
+use crate::record::{Load, NodeRecord, StreamRecord};
+
+/// A node whose beats are heard, or were heard until it died.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerView<'a> {
+    /// Name of the node.
+    pub node: &'a NodeId,
+    /// Whether the node sends no more beats.
+    pub is_dead: bool,
+    /// What the latest beat says about the node.
+    pub load: Load,
+    /// How far the wall clock of the node is ahead of this node's, in ms; `None` if it does not tell.
+    pub ahead_ms: Option<i64>,
+}
 
 /// A pull that feeds the hub of this node.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningPull<'a> {
+    /// Number of the pull.
+    pub pull: PullId,
     /// Name of the stream that is meant.
     pub name: &'a StreamName,
     /// Node that the stream is pulled from.
@@ -51,11 +67,32 @@ impl Node {
         known.map(|(node, it)| (node, &it.record))
     }
 
+    /// Returns the nodes of all regions whose beats are heard, or were heard until they died. A node
+    /// that died is left out once nothing in the store names it any more.
+    pub fn peers(&self) -> impl Iterator<Item = PeerView<'_>> {
+        let now = self.now.at;
+        let near = self.peers.iter().map(|(node, peer)| PeerView {
+            node,
+            is_dead: peer.is_dead,
+            load: peer.load,
+            ahead_ms: peer.ahead_ms,
+        });
+        let far = self.presence.far.iter().map(move |(node, seen)| PeerView {
+            node,
+            is_dead: !seen.is_alive(now),
+            load: seen.load,
+            ahead_ms: seen.ahead_ms,
+        });
+        let all = near.chain(far.filter(|it| self.peers.get(it.node).is_none()));
+        all.filter(|it| !it.is_dead || self.directory.nodes.contains_key(it.node))
+    }
+
     /// Returns the pulls that feed the hub of this node, in the order of the names of streams.
     pub fn running_pulls(&self) -> impl Iterator<Item = RunningPull<'_>> {
         self.relays.iter().filter_map(|(name, relay)| {
             let running = relay.running.as_ref()?;
             Some(RunningPull {
+                pull: running.pull,
                 name,
                 from: &running.from,
                 epoch: running.fence.epoch,
@@ -64,9 +101,14 @@ impl Node {
         })
     }
 
+    /// Returns how many nodes pull a stream from this one, or were promised a place.
+    pub fn children(&self, name: &StreamName) -> usize {
+        self.relays.get(name).map_or(0, |it| it.children.len())
+    }
+
     /// Returns whether no record of this node stands or is being written: it may stop without
     /// leaving a claim behind.
     pub fn holds_nothing(&self) -> bool {
-        self.claims.has_no_record()
+        self.claims.has_no_record() && !self.presence.is_leaving
     }
 }

@@ -55,6 +55,10 @@ pub enum Action {
     RollBack,
     /// The store loses everything.
     Delete,
+    /// The engine comes back with an empty store, and nodes reach it one after the other.
+    ComeBackEmpty,
+    /// Several viewers come to nodes at the same moment.
+    Burst,
     /// The store loses some values.
     Split,
     /// A wall clock leaps.
@@ -91,6 +95,7 @@ pub fn run(seed: u64) -> Outcome {
         world.configure_source(&source_name(index), &candidates);
     }
     world.start_all();
+    world.watch_pulls();
     let mut at = Duration::from_secs(2);
     while at < CHAOS {
         let action = draw(&mut rng, excuses);
@@ -134,6 +139,7 @@ fn draw(rng: &mut Rng, excuses: Excuses) -> Action {
         Action::Move,
         Action::View,
         Action::View,
+        Action::Burst,
         Action::Enter,
         Action::LeaveRoom,
         Action::Drain,
@@ -150,7 +156,12 @@ fn draw(rng: &mut Rng, excuses: Excuses) -> Action {
         Action::Leaderless,
         Action::Lossy,
     ];
-    let store = [Action::RollBack, Action::Delete, Action::Split];
+    let store = [
+        Action::RollBack,
+        Action::Delete,
+        Action::Split,
+        Action::ComeBackEmpty,
+    ];
     let pick = |rng: &mut Rng, of: &[Action]| of[drawn(rng, of.len())];
     let share = rng.unit();
     let (calmly, roughly) = (pick(rng, &calm), pick(rng, &rough));
@@ -209,6 +220,12 @@ impl World {
                 }
             }
             Action::View => self.view(index, &name, Access::Http),
+            Action::Burst => {
+                for _ in 0..8 {
+                    let node = drawn(&mut self.rng, count);
+                    self.view(node, &name, Access::Http);
+                }
+            }
             Action::Enter => self.enter_room(index, &room_name(other % 2)),
             Action::LeaveRoom => self.leave_room(index, &room_name(other % 2)),
             Action::Kill => {
@@ -238,6 +255,13 @@ impl World {
             }
             Action::RollBack => self.memory.roll_back(now - time),
             Action::Delete => self.memory.delete_everything(),
+            Action::ComeBackEmpty => {
+                for index in 0..count {
+                    let wait = Duration::from_millis(self.rng.below(8_000));
+                    self.cut_from_engine(index, time / 4 + wait);
+                }
+                self.memory.delete_everything();
+            }
             Action::Split => self.memory.lose_values(0.5),
             Action::Leap => {
                 let hour = 3_600_000;
@@ -301,8 +325,9 @@ impl World {
         }
         found.extend((0..2).filter_map(|index| self.unrest_of_room(&room_name(index))));
         let nodes = self.processes.iter().filter_map(|it| it.node.as_ref());
-        let miscounted = nodes.filter(|it| !it.counts_children_right());
-        found.extend(miscounted.map(|it| format!("node {}: children miscounted", it.id())));
+        let miscounted =
+            nodes.filter(|it| !it.counts_children_right() || !it.counts_places_right());
+        found.extend(miscounted.map(|it| format!("node {}: miscounted", it.id())));
         found
     }
 

@@ -106,6 +106,9 @@ impl World {
         self.next_viewer += 1;
         let id = ViewerId(self.next_viewer);
         let is_up = self.is_up(index);
+        if access != Access::Here {
+            self.following.insert(id);
+        }
         if let Some(node) = self.processes[index].node.as_mut().filter(|_| is_up) {
             node.view(moment, id, name, access);
             self.settle(index);
@@ -142,7 +145,11 @@ impl World {
                 self.history.hung_up(now, inc, &name);
                 self.set_source(index, &name, None);
             }
-            Event::Viewer { name, decision, .. } => self.viewer_decided(index, name, decision),
+            Event::Viewer {
+                viewer,
+                name,
+                decision,
+            } => self.viewer_decided(index, viewer, name, decision),
             Event::Pull {
                 pull,
                 name,
@@ -176,7 +183,7 @@ impl World {
                     }
                 }
             }
-            Event::EngineRefused { .. } => {}
+            Event::EngineRefused { .. } | Event::Outcast { .. } => {}
         }
     }
 
@@ -230,10 +237,23 @@ impl World {
         }
     }
 
-    fn viewer_decided(&mut self, index: usize, name: StreamName, decision: ViewDecision) {
+    fn viewer_decided(
+        &mut self,
+        index: usize,
+        viewer: ViewerId,
+        name: StreamName,
+        decision: ViewDecision,
+    ) {
+        let is_arriving = !self.following.remove(&viewer);
         match decision {
+            // A place is kept here: the viewer is let in, and counted, a moment later.
+            ViewDecision::Here if !is_arriving => {
+                let time = Duration::from_millis(30);
+                self.schedule_in(time, Happening::Viewer(index, name, Access::Here));
+            }
             ViewDecision::Here => {
                 self.decisions.here += 1;
+                self.count_viewers(index, &name, 1);
                 self.processes[index].viewers += 1;
                 if let Some(stay) = self.decisions.stay {
                     let time = stay.mul_f64(-(1.0 - self.rng.unit()).ln());
@@ -250,6 +270,17 @@ impl World {
             }
             ViewDecision::NotFound => self.decisions.not_found += 1,
             ViewDecision::Unavailable => self.decisions.unavailable += 1,
+        }
+    }
+
+    /// Counts viewers who came or left, as the server of a node does.
+    pub(super) fn count_viewers(&mut self, index: usize, name: &StreamName, change: i32) {
+        let moment = self.moment(index);
+        let process = &mut self.processes[index];
+        let count = process.audience.entry(name.clone()).or_default();
+        *count = count.saturating_add_signed(change);
+        if let Some(node) = &mut process.node {
+            node.set_viewers(moment, name, *count);
         }
     }
 
@@ -293,6 +324,7 @@ impl World {
         let (is_up, moment) = (self.is_up(index), self.moment(index));
         if let Some(node) = self.processes[index].node.as_mut().filter(|_| is_up) {
             node.frame_arrived(moment, name);
+            node.media_arrived(moment, name, moment.at);
         }
     }
 }

@@ -1,17 +1,27 @@
 //! Hubs and pulls: what is shown under a name at a node, and where it comes from.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Happening, World};
 use crate::name::{NodeId, StreamName};
 use crate::record::{Fence, NodeRecord};
 use crate::{Admission, Catalog, PullId};
 
+/// Silence after which a server tells its node that a pull brings nothing.
+const STALLED_AFTER: Duration = Duration::from_millis(400);
+
+/// Interval at which the simulation looks which pulls bring frames.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
 /// What a node shows under one name.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     pub(super) source: Option<Source>,
+    /// When a frame came last, by the looks at it.
+    pub(super) heard: Option<Instant>,
+    /// Whether the node was told that its pull brings nothing.
+    is_stalled: bool,
     /// Pulls of other nodes from here.
     pub(super) dependents: BTreeSet<(usize, PullId)>,
 }
@@ -151,12 +161,66 @@ impl World {
 
     /// Puts media into a hub or takes it out. Pulls of another epoch from there end.
     pub(super) fn set_source(&mut self, index: usize, name: &StreamName, source: Option<Source>) {
+        let now = self.clock.now();
         let hub = self.processes[index].hubs.entry(name.clone()).or_default();
         let before = hub.source.take().map(|it| it.fence());
         let after = source.as_ref().map(Source::fence);
         hub.source = source;
+        (hub.heard, hub.is_stalled) = (Some(now), false);
         if before != after && before.is_some() {
             self.source_gone(index, name, Duration::from_millis(20));
+        }
+    }
+
+    /// Looks which pulls bring frames, and tells their nodes about those that do not.
+    pub(super) fn look_at_pulls(&mut self) {
+        for index in 0..self.processes.len() {
+            if !self.is_up(index) {
+                continue;
+            }
+            let hubs = self.processes[index].hubs.iter();
+            let pulls = hubs.filter_map(|(name, hub)| match &hub.source {
+                Some(Source::Pull { pull, .. }) => Some((name.clone(), *pull)),
+                _ => None,
+            });
+            let pulls: Vec<_> = pulls.collect();
+            for (name, pull) in pulls {
+                let flows = self.flows(index, &name);
+                self.note_flow(index, &name, pull, flows);
+            }
+            self.settle(index);
+        }
+    }
+
+    /// Whether frames reach a node: every node on their way works.
+    pub(super) fn flows(&self, index: usize, name: &StreamName) -> bool {
+        let mut at = index;
+        for _ in 0..self.processes.len() {
+            let hub = self.processes[at].hubs.get(name);
+            match hub.and_then(|it| it.source.as_ref()) {
+                Some(Source::Own(_)) => return self.is_up(at),
+                Some(Source::Pull { from, .. }) if self.is_reachable(at, *from) => at = *from,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn note_flow(&mut self, index: usize, name: &StreamName, pull: PullId, flows: bool) {
+        let (now, moment) = (self.clock.now(), self.moment(index));
+        let process = &mut self.processes[index];
+        let (Some(hub), Some(node)) = (process.hubs.get_mut(name), &mut process.node) else {
+            return;
+        };
+        let heard = hub.heard.unwrap_or(now);
+        if flows {
+            hub.heard = Some(now);
+            if std::mem::take(&mut hub.is_stalled) {
+                node.pull_resumed(moment, pull, name);
+            }
+        } else if !hub.is_stalled && now - heard >= STALLED_AFTER {
+            hub.is_stalled = true;
+            node.pull_stalled(moment, pull, name, heard);
         }
     }
 
@@ -258,6 +322,7 @@ impl World {
             }
             Happening::ViewerLeaves(index, _, name) => {
                 self.processes[index].viewers -= 1;
+                self.count_viewers(index, &name, -1);
                 if let Some(node) = &mut self.processes[index].node {
                     node.viewer_left(moment, &name);
                     self.settle(index);

@@ -14,6 +14,9 @@ pub mod chaos;
 mod events;
 mod history;
 mod media;
+#[cfg(test)]
+mod placing_tests;
+mod process;
 mod rooms;
 pub mod scale;
 #[cfg(test)]
@@ -29,7 +32,9 @@ use crate::name::{NodeId, Region, StreamName};
 use crate::record::{Load, NodeRecord, NodeState};
 use crate::{Config, Moment, Node, ProbeId, ProbeResult, PublisherId, PullId};
 use history::History;
-use media::Hub;
+use process::Process;
+
+pub use process::Counts;
 
 /// Unix time at the start of every simulation, in ms.
 const UNIX_START_MS: u64 = 1_763_900_000_000;
@@ -54,44 +59,10 @@ pub struct World {
     next_viewer: u64,
     /// Where redirected viewers go on, and counts of decisions.
     pub decisions: events::Decisions,
+    /// Viewers that wait for a decision, and can follow a redirect.
+    following: BTreeSet<crate::ViewerId>,
     /// Whether publishers send frames; without, nobody can take a name over.
     has_frames: bool,
-}
-
-/// A machine with at most one running process.
-#[derive(Debug)]
-struct Process {
-    id: NodeId,
-    config: Config,
-    node: Option<Node>,
-    hubs: BTreeMap<StreamName, Hub>,
-    /// Sources that this process is connected to, and since when.
-    dialled: BTreeMap<StreamName, Instant>,
-    sources: Vec<(StreamName, Vec<NodeId>)>,
-    /// Participants of rooms who are here.
-    rooms: BTreeMap<StreamName, u32>,
-    paused_until: Option<Instant>,
-    waiting: Vec<Delivery>,
-    wake: Option<Instant>,
-    /// Difference of its wall clock in ms.
-    clock_ms: i64,
-    /// Steps until the process crashes: requests that leave and deliveries that arrive.
-    crash_in: Option<u64>,
-    counts: Counts,
-    viewers: u32,
-}
-
-/// Messages of one node at its engine, and its pulls.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Messages that left, a request or reply each.
-    pub sent: u64,
-    /// Messages that arrived: answers, notices, beats, questions.
-    pub received: u64,
-    /// Of those, beats.
-    pub beats: u64,
-    /// Pulls that began.
-    pub pulls: u64,
 }
 
 #[derive(Debug)]
@@ -118,6 +89,7 @@ enum Happening {
     ViewerLeaves(usize, u64, StreamName),
     Viewer(usize, StreamName, crate::Access),
     Participant(usize, StreamName),
+    LookAtPulls,
     Chaos(chaos::Action),
 }
 
@@ -140,6 +112,7 @@ impl World {
             next_publisher: 0,
             next_viewer: 0,
             decisions: events::Decisions::default(),
+            following: BTreeSet::new(),
             has_frames: true,
         };
         for index in 0..count {
@@ -210,6 +183,11 @@ impl World {
         self.settle(index);
     }
 
+    /// Lets nodes hear of pulls that bring no frames, as servers do.
+    pub fn watch_pulls(&mut self) {
+        self.schedule_in(media::LOOK, Happening::LookAtPulls);
+    }
+
     /// Starts all nodes.
     pub fn start_all(&mut self) {
         (0..self.processes.len()).for_each(|index| self.start(index));
@@ -226,6 +204,7 @@ impl World {
         process.crash_in = None;
         process.wake = None;
         process.viewers = 0;
+        process.audience.clear();
         process.waiting.clear();
         let inc = process.config.record.inc;
         let names: Vec<StreamName> = process.hubs.keys().cloned().collect();
@@ -414,6 +393,10 @@ impl World {
                 }
             }
             Happening::Participant(index, name) => self.enter_room(index, &name),
+            Happening::LookAtPulls => {
+                self.look_at_pulls();
+                self.schedule_in(media::LOOK, Happening::LookAtPulls);
+            }
             Happening::Chaos(action) => self.act(action),
             other => self.happen_to_media(other),
         }
@@ -461,31 +444,5 @@ impl World {
 
     fn is_reachable(&self, from: usize, to: usize) -> bool {
         self.is_up(to) && !self.cuts.contains(&(from.min(to), from.max(to)))
-    }
-}
-
-impl Process {
-    const fn new(id: NodeId, config: Config) -> Self {
-        Self {
-            id,
-            config,
-            node: None,
-            hubs: BTreeMap::new(),
-            dialled: BTreeMap::new(),
-            sources: Vec::new(),
-            rooms: BTreeMap::new(),
-            paused_until: None,
-            waiting: Vec::new(),
-            wake: None,
-            clock_ms: 0,
-            crash_in: None,
-            counts: Counts {
-                sent: 0,
-                received: 0,
-                beats: 0,
-                pulls: 0,
-            },
-            viewers: 0,
-        }
     }
 }

@@ -370,6 +370,8 @@ impl Search {
                     }
                     pull.replace(self.source());
                 }
+                // An origin that is late may be the only one.
+                PullEvent::Stalled { .. } | PullEvent::Resumed => {}
                 PullEvent::CodecChanged { .. } => {}
                 PullEvent::Ended => return None,
             }
@@ -434,6 +436,8 @@ impl Search {
                     let stream = self.stream.name();
                     tracing::info!(%stream, host = source.address.host, "pulled stream has other codecs");
                 }
+                // An origin that is late may be the only one.
+                PullEvent::Stalled { .. } | PullEvent::Resumed => {}
                 PullEvent::Ended => return,
             }
         }

@@ -76,6 +76,35 @@ pub struct Cluster {
     #[serde(default = "viewers_per_stream", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewers_per_stream: u32,
+    /// Servers that pull one stream from this one, with `nats`, before it leads further ones to those
+    /// that pull already.
+    #[serde(default = "pulls_per_stream", deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub pulls_per_stream: u32,
+    /// Media in Mbit/s that this server may send, with `nats`. From 90 % of it on, as from 90 % of its
+    /// processors, other servers send it no viewers and pull from others. Null for no limit.
+    #[serde(default)]
+    pub mbps_max: Option<u32>,
+    /// Whether viewers may be redirected to servers of other regions, too, with `nats`, when none of
+    /// this one has room.
+    #[serde(default)]
+    pub redirect_far: bool,
+    /// What this server hears of the other servers' streams, with `nats`: `all`, for up to some 100
+    /// servers and 10,000 streams, or `needed`, what its viewers ask for. A large cluster has `needed`
+    /// at each server; readers of MoQ are then told of no streams elsewhere, and name them.
+    #[serde(default)]
+    pub notices: Notices,
+}
+
+/// What a server hears of the streams of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Notices {
+    /// The server hears of each stream and server.
+    #[default]
+    All,
+    /// The server asks for what its viewers need, and hears of that.
+    Needed,
 }
 
 /// The section does not fit the rest of the configuration.
@@ -245,6 +274,10 @@ const fn redirects() -> bool {
 
 const fn viewers_per_stream() -> u32 {
     200
+}
+
+const fn pulls_per_stream() -> u32 {
+    32
 }
 
 fn to_text<T: ToString, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {

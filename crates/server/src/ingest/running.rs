@@ -32,20 +32,24 @@ pub struct Sources {
 pub(crate) struct Permit {
     add: Box<AddSource>,
     remove: Box<dyn Fn(&StreamName) + Send + Sync>,
+    is_elsewhere: Box<dyn Fn(&StreamName) -> bool + Send + Sync>,
 }
 
 type AddSource = dyn Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync;
 
 impl Permit {
     /// `add` returns what tells whether a source may run, or `None` for one that always runs;
-    /// `remove` is called once the source is no longer there.
+    /// `remove` is called once the source is no longer there. `is_elsewhere` tells whether another
+    /// server has the stream of a name, so that a source of this one waits for its turn.
     pub(crate) fn new(
         add: impl Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync + 'static,
         remove: impl Fn(&StreamName) + Send + Sync + 'static,
+        is_elsewhere: impl Fn(&StreamName) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
             add: Box::new(add),
             remove: Box::new(remove),
+            is_elsewhere: Box::new(is_elsewhere),
         }
     }
 }
@@ -53,7 +57,7 @@ impl Permit {
 impl Default for Permit {
     /// Every source always runs.
     fn default() -> Self {
-        Self::new(|_| None, |_| ())
+        Self::new(|_| None, |_| (), |_| false)
     }
 }
 
@@ -178,14 +182,19 @@ impl Sources {
         for spec in specs {
             let away = load_image(&spec).await?;
             let (_, ready) = prepare(spec.clone(), &self.services.supervisor).await?;
-            let stream = self.services.hub.stream(spec.name.as_str());
-            let is_published = stream.is_some_and(|it| it.is_published());
-            if is_published && !matches!(ready, Ready::Publisher) && !self.has(&spec.name) {
+            if !matches!(ready, Ready::Publisher) && self.is_taken(&spec.name) {
                 return Err(ChangeError::Published(spec.name));
             }
             prepared.push(Prepared { spec, ready, away });
         }
         Ok(prepared)
+    }
+
+    /// Returns whether a client publishes the stream `name` here, whom no source of this server expects.
+    pub(crate) fn is_taken(&self, name: &StreamName) -> bool {
+        let stream = self.services.hub.stream(name.as_str());
+        let is_published = stream.is_some_and(|it| it.is_published());
+        is_published && !self.has(name) && !(self.permit.is_elsewhere)(name)
     }
 
     /// Gives the stream of a running source another one, or begins one whose stream has none. Viewers
@@ -208,6 +217,7 @@ impl Sources {
         }
         if let Some(stream) = self.services.hub.stream(name.as_str())
             && !is_publisher
+            && !stream.is_published()
         {
             stream.set_state(State::Connecting);
         }

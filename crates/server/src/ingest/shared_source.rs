@@ -34,7 +34,9 @@ impl SharedSource {
         if self.stream.prospect() == Prospect::None {
             self.stream.set_prospect(Prospect::OnDemand);
         }
-        self.stream.set_state(State::Idle);
+        if !self.stream.is_published() {
+            self.stream.set_state(State::Idle);
+        }
         self.run_whenever_permitted(ready, stopped)
     }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_hub::StreamName;
 use tokio::runtime::Handle;
 
 use super::parts::Parts;
 use super::watched::Files;
 use super::{Error, LoadConfig};
 use crate::config::{Config, PemFiles, reason_for_restart};
-use crate::ingest::SourceSpec;
+use crate::ingest::{Input, SourceSpec};
 use crate::runtime::calendar;
 use crate::settings::{Cause, Outcome, Reload};
 
@@ -29,6 +30,10 @@ pub(crate) struct Configuration {
     pub(super) cause: Cause,
     /// Keys that differ from what is in force, as they were last logged.
     unheeded: Vec<String>,
+    /// Sources of the configuration whose streams clients publish, and which begin after that.
+    waiting: Vec<StreamName>,
+    /// All sources that the configuration in force wants.
+    wanted: BTreeMap<StreamName, Input>,
 }
 
 impl Configuration {
@@ -58,6 +63,8 @@ impl Configuration {
             parts,
             cause: Cause::default(),
             unheeded: Vec::new(),
+            waiting: Vec::new(),
+            wanted: BTreeMap::new(),
         })
     }
 
@@ -87,8 +94,10 @@ impl Configuration {
             sources.insert(spec.name.clone(), spec.input.clone());
         }
         // Files are read on a thread that may block; sources are tasks.
-        let renewing = self.parts.renew(config, sources, &file);
-        let has_changed = Handle::current().block_on(renewing)?;
+        let renewing = self.parts.renew(config, sources.clone(), &file);
+        let renewed = Handle::current().block_on(renewing)?;
+        self.wanted = sources;
+        self.wait_for(renewed.waiting);
         let needs_restart = match &self.at_start {
             Some(at_start) => loaded.keys_that_need_restart(at_start),
             None => Vec::new(),
@@ -97,11 +106,30 @@ impl Configuration {
         let heeded_before = self.loaded.heeded_by(&loaded);
         let heeded = heeded_before.keys_that_differ(&loaded);
         changed.retain(|key| heeded.contains(key));
-        if has_changed && changed.is_empty() {
+        // What waits is not in force.
+        let waits = |key: &String| {
+            self.waiting
+                .iter()
+                .any(|it| *key == format!("sources.{it}"))
+        };
+        changed.retain(|key| !waits(key));
+        if renewed.has_changed && changed.is_empty() {
             changed.push("the content of a file that it names".to_owned());
         }
         self.loaded = loaded;
         Ok((changed, needs_restart))
+    }
+
+    /// Notes which sources wait, and says so once.
+    fn wait_for(&mut self, waiting: Vec<StreamName>) {
+        for name in waiting.iter().filter(|it| !self.waiting.contains(it)) {
+            tracing::warn!(
+                stream = %name,
+                "configuration: this source waits, because a client publishes the stream now; the \
+                 source begins once that client has gone"
+            );
+        }
+        self.waiting = waiting;
     }
 
     /// Says which keys the file has now that only a restart heeds, and why, once for each set of them.
@@ -128,6 +156,26 @@ impl Files for Configuration {
             .iter()
             .map(PathBuf::as_path)
             .collect()
+    }
+
+    fn go_on(&mut self) -> Option<String> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let trying = self.parts.try_sources(self.wanted.clone());
+        match Handle::current().block_on(trying) {
+            Ok(differences) => {
+                let is_done = !differences.is_empty();
+                let text = format!("{differences}: the stream was taken until now");
+                self.wait_for(differences.waiting);
+                is_done.then_some(text)
+            }
+            Err(error) => {
+                tracing::error!(%error, "a source that waited for its stream does not begin");
+                self.waiting.clear();
+                None
+            }
+        }
     }
 
     fn read(&mut self) -> Result<bool, Error> {

@@ -18,12 +18,13 @@ use crate::app::App;
 use crate::auth::{Auth, PreparedAuth};
 use crate::config::{Config, DataAccess, Limits};
 use crate::hooks::Hook;
-use crate::ingest::Input;
+use crate::ingest::{ChangeError, Input};
 use crate::messages::DataPolicy;
 use crate::rooms;
 use crate::runtime::ConnectionLimit;
 use crate::sessions::{Bounds, SessionDefaults};
 use crate::settings::{AllowedConnections, Settings};
+use crate::stored::Differences;
 use crate::tls::{Certificate, CertificateStore};
 use crate::transcoding::{self, TranscodingThreads};
 
@@ -48,6 +49,14 @@ struct Ready {
     certificates: Vec<(Arc<CertificateStore>, Certificate)>,
 }
 
+/// What came of a configuration that was put in force.
+pub(super) struct Renewed {
+    /// Whether anything is different.
+    pub(super) has_changed: bool,
+    /// Sources that wait until their streams are free.
+    pub(super) waiting: Vec<StreamName>,
+}
+
 impl Parts {
     pub(super) fn settings(&self) -> &Settings {
         &self.app.settings
@@ -70,8 +79,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Makes `config` ready, and puts it in force with its `sources`. Returns whether anything is
-    /// different.
+    /// Makes `config` ready, and puts it in force with its `sources`, except those that wait until their
+    /// streams are free.
     ///
     /// # Errors
     /// Returns [`Error`] if anything of it cannot be put in force; then nothing has changed.
@@ -80,14 +89,29 @@ impl Parts {
         config: Config,
         sources: BTreeMap<StreamName, Input>,
         file: &Path,
-    ) -> Result<bool, Error> {
+    ) -> Result<Renewed, Error> {
         let ready = self.make_ready(&config, file).await?;
-        let has_other_sources = self.change_sources(&config, sources, file).await?;
+        let differences = self.change_sources(&config, sources, file).await?;
         if let (Some(library), Some(folder)) = (&self.app.library, &config.rtsp.media_folder) {
             library.set_folder(folder).await;
             library.set_private_max(config.rtsp.media_clients);
         }
-        Ok(self.swap(config, ready) || has_other_sources)
+        let has_changed = self.swap(config, ready) || !differences.is_empty();
+        Ok(Renewed {
+            has_changed,
+            waiting: differences.waiting,
+        })
+    }
+
+    /// Tries again to start sources that waited until their streams were free.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if one of them cannot be started.
+    pub(super) async fn try_sources(
+        &self,
+        sources: BTreeMap<StreamName, Input>,
+    ) -> Result<Differences, ChangeError> {
+        self.app.stored.sources.configure(sources).await
     }
 
     async fn make_ready(&self, config: &Config, file: &Path) -> Result<Ready, Error> {
@@ -127,7 +151,7 @@ impl Parts {
         config: &Config,
         sources: BTreeMap<StreamName, Input>,
         file: &Path,
-    ) -> Result<bool, Error> {
+    ) -> Result<Differences, Error> {
         let before = self.app.hub.limits();
         // More sources may be what the limit is raised for.
         let streams = before.streams.max(config.limits.streams);
@@ -142,7 +166,7 @@ impl Parts {
         if !differences.is_empty() {
             tracing::info!("sources: {differences}");
         }
-        Ok(!differences.is_empty())
+        Ok(differences)
     }
 
     /// Puts everything in force. Each step exchanges a value under a lock of its own, and none can

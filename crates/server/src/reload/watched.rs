@@ -12,6 +12,11 @@ use crate::events::{Event, EventKind, Severity};
 pub(super) trait Files {
     fn paths(&self) -> Vec<&Path>;
 
+    /// Goes on with what could not be put in force when it was read. Returns what has changed, for people.
+    fn go_on(&mut self) -> Option<String> {
+        None
+    }
+
     /// Reads the files. Returns whether the content has changed.
     fn read(&mut self) -> Result<bool, Error>;
 }
@@ -49,7 +54,15 @@ impl<T: Files> Watched<T> {
         let is_due = is_asked || (is_settled && now != self.read);
         self.seen.clone_from(&now);
         if !is_due {
-            return None;
+            let text = self.files.go_on()?;
+            tracing::info!("{what}: {text}");
+            return Some(Event {
+                kind: EventKind::Reload,
+                severity: Severity::Good,
+                subject: what.to_owned(),
+                text,
+                reason: None,
+            });
         }
         // An error is logged once, until the file changes again.
         self.read = now;

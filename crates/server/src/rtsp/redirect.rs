@@ -50,7 +50,11 @@ impl Placing {
         let client = &scope.client;
         // A player within a tunnel of HTTP reaches its server in no other way.
         let must_stay = client.cookie.is_some() || query.and_then(in_query).is_some();
-        if must_stay || !member.may_send_away(path) {
+        if must_stay {
+            return None;
+        }
+        if !member.may_send_away(path) {
+            member.expect_viewer(path);
             return None;
         }
         Some(Self {

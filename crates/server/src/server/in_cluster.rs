@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
-use crate::config::{ClusterOrigin, Config};
+use crate::config::{ClusterOrigin, Config, Notices};
 use crate::ingest;
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
@@ -44,7 +44,11 @@ pub(super) fn services(
             linger,
             viewers_max: config.limits.viewers,
             viewers_per_stream: cluster.viewers_per_stream,
+            pulls_per_stream: cluster.pulls_per_stream,
             redirects: cluster.redirect,
+            redirects_far: cluster.redirect_far,
+            hears_everything: cluster.notices == Notices::All,
+            mbps_max: cluster.mbps_max,
         };
         Member::new(hub, &identity, &provenances, supervisor, messages, settings)
     });
@@ -65,7 +69,7 @@ pub(super) fn services(
 
 /// Returns which sources run here: each on one server, if several of a cluster have it.
 pub(super) fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
-    let (adding, removing) = (member.cloned(), member.cloned());
+    let (adding, removing, asking) = (member.cloned(), member.cloned(), member.cloned());
     ingest::Permit::new(
         move |name| adding.as_ref()?.add_source(name),
         move |name| {
@@ -73,6 +77,7 @@ pub(super) fn permit(member: Option<&Arc<Member>>) -> ingest::Permit {
                 member.remove_source(name);
             }
         },
+        move |name| asking.as_ref().is_some_and(|member| member.pulls(name)),
     )
 }
 

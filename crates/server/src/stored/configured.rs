@@ -16,6 +16,8 @@ pub(crate) struct Differences {
     added: Vec<StreamName>,
     changed: Vec<StreamName>,
     removed: Vec<StreamName>,
+    /// New sources whose streams somebody publishes here: they wait until that is over.
+    pub(crate) waiting: Vec<StreamName>,
 }
 
 impl Differences {
@@ -36,12 +38,18 @@ impl Differences {
                     .collect(),
             ),
             removed: named(before.keys().filter(is_gone).collect()),
+            waiting: Vec::new(),
         }
     }
 
-    /// Returns whether there are none.
+    /// Leaves the new sources out whose streams are taken.
+    fn leave_out(&mut self, is_taken: impl Fn(&StreamName) -> bool) {
+        self.waiting = self.added.extract_if(.., |name| is_taken(name)).collect();
+    }
+
+    /// Returns whether none takes effect.
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
@@ -65,7 +73,8 @@ impl fmt::Display for Differences {
 impl StoredSources {
     /// Makes the sources of the configuration those of `wanted`. All are made ready before the first
     /// one ends; viewers of a source that is changed stay. A source that was made over the API gives
-    /// way to one of its name, and runs again once the configuration has none.
+    /// way to one of its name, and runs again once the configuration has none. A new source whose
+    /// stream a client publishes is left out: the caller tries again later.
     ///
     /// # Errors
     /// Returns [`ChangeError`] if one of the new sources cannot be started; then nothing has changed.
@@ -77,7 +86,13 @@ impl StoredSources {
         // Held for the time of the change, as for every other one.
         let _file = self.file.lock().await;
         let before = self.configured().clone();
-        let differences = Differences::between(&before, &wanted);
+        let mut differences = Differences::between(&before, &wanted);
+        differences.leave_out(|name| {
+            let is_fetched = wanted
+                .get(name)
+                .is_some_and(|it| !matches!(it, Input::Publisher(_)));
+            is_fetched && self.running.is_taken(name)
+        });
         let prepared = self.make_ready(&differences, &wanted).await?;
         if let Err(error) = self.carry_out(&differences, prepared).await {
             let back = Differences::between(&self.configured(), &before);

@@ -59,7 +59,7 @@ impl Node {
     /// Decides what to do about a record that was read in order to claim the name.
     pub(super) fn claim_found(&mut self, name: &StreamName, found: &Found) {
         let (record, version) = match found {
-            Found::Nothing => return self.write_claim(name, None),
+            Found::Nothing => return self.claim_free(name),
             Found::Unreadable => return self.give_up(name, Refusal::Unreadable),
             Found::Record(record, version) => (record.clone(), *version),
         };
@@ -83,17 +83,33 @@ impl Node {
                 false => self.write_claim(name, Some(version)),
             };
         }
+        if record.node == self.config.node && !self.presence.is_name_ours {
+            // Another process of this name may live.
+            return self.retry_claim(name);
+        }
         let is_over =
             record.node == self.config.node || self.peers.is_dead(&record.node, record.inc);
         if is_over {
             return self.write_claim(name, Some(version));
         }
+        let found = Some(version);
         match holding.kind {
-            Kind::Pushed => self.ask_owner(name, record, version),
+            Kind::Pushed => self.ask_owner(name, record, found),
             // An owner that sends no beats may have died before this node came.
-            Kind::Room if self.is_unheard(&record.node) => self.ask_owner(name, record, version),
+            Kind::Room if self.is_unheard(&record.node) => self.ask_owner(name, record, found),
             Kind::Room => self.room_is_elsewhere(name, &record),
             Kind::Source => self.source_is_elsewhere(name, record, version),
+        }
+    }
+
+    /// Claims a name that has no record. If the store lost the record of a node that lives, that node
+    /// is asked first: it writes its record back with its epoch.
+    fn claim_free(&mut self, name: &StreamName) {
+        let holding = self.claims.held.get(name);
+        let is_told = holding.is_some_and(|it| it.is_serving && it.was_owned);
+        match self.lost_record(name).filter(|_| !is_told) {
+            Some(record) => self.ask_owner(name, record, None),
+            None => self.write_claim(name, None),
         }
     }
 
@@ -115,6 +131,9 @@ impl Node {
             return;
         };
         let record = self.record_of(holding);
+        let is_others = self
+            .known(name)
+            .is_some_and(|it| it.node != self.config.node);
         let call = Call::PutIf {
             key: Key::Stream(name.clone()),
             value: record.to_value(),
@@ -123,6 +142,7 @@ impl Node {
         self.set_phase(name, Phase::Writing);
         let id = self.call(Purpose::ClaimWrite(name.clone()), call);
         if let Some(holding) = self.claims.held.get_mut(name) {
+            holding.takes_over = is_others && !is_told;
             holding.request = Some(id);
         }
     }
@@ -174,6 +194,7 @@ impl Node {
         (holding.is_serving, holding.retries) = (true, 0);
         let (epoch, kind, publisher) = (holding.epoch, holding.kind, holding.publisher);
         let decided = holding.decide_by.take().is_some();
+        self.claims.takeovers += u64::from(std::mem::take(&mut holding.takes_over));
         self.claims.newest = Some(name.clone());
         self.check_at(name, next_check);
         self.note_own(name, version);

@@ -56,6 +56,8 @@ pub(super) struct Claims {
     newest_due: Option<Instant>,
     /// The highest epoch that this process drew, for whatever name.
     last_epoch: u64,
+    /// Names that were claimed although another node had them.
+    takeovers: u64,
     /// How many records are read again in the next second.
     is_suspicious: bool,
 }
@@ -83,7 +85,12 @@ struct Holding {
     retries: u32,
     /// When a candidate may claim a source that nobody holds.
     turn_at: Option<Instant>,
+    /// When a frame came last, or the source was well without one.
     last_frame: Instant,
+    /// When a frame came last.
+    last_media: Option<Instant>,
+    /// Whether the record that is being written takes the place of another node's.
+    takes_over: bool,
     media: Media,
     /// When the next read of this record is due in [`Claims::checks`].
     check_at: Option<Instant>,
@@ -142,6 +149,13 @@ impl Claims {
         (holding.is_serving && holding.was_owned).then_some(holding.epoch)
     }
 
+    /// Time since the latest frame of this node's own media, in ms.
+    pub(super) fn silent_for(&self, name: &StreamName, now: Instant) -> Option<u64> {
+        let holding = self.held.get(name).filter(|it| it.is_serving)?;
+        let silent = now.saturating_duration_since(holding.last_media?);
+        u64::try_from(silent.as_millis()).ok()
+    }
+
     /// Whether a publisher sends here, as others are told who found this node's record. One that waits
     /// for its decision counts: its record stands before this node hears so.
     pub(super) fn is_publishing(&self, name: &StreamName, now: Instant) -> bool {
@@ -171,6 +185,8 @@ impl Holding {
             retries: 0,
             turn_at: None,
             last_frame: now,
+            last_media: None,
+            takes_over: false,
             media: Media {
                 state: StreamState::Live,
                 tracks: Vec::new(),
@@ -214,6 +230,20 @@ impl Node {
         if let Some(holding) = self.claims.held.get_mut(name) {
             holding.last_frame = now.at;
         }
+    }
+
+    /// Tells when the latest frame of a publisher or source of this node came. Nodes that pull the
+    /// stream compare it with what reached them.
+    pub fn media_arrived(&mut self, now: Moment, name: &StreamName, at: Instant) {
+        self.now = now;
+        if let Some(holding) = self.claims.held.get_mut(name) {
+            holding.last_media = Some(at);
+        }
+    }
+
+    /// Returns how many names this node has claimed although another one had them.
+    pub const fn takeovers(&self) -> u64 {
+        self.claims.takeovers
     }
 
     /// Takes what a read or a notice said about a name that is held or wanted.

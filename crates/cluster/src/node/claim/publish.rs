@@ -63,7 +63,7 @@ impl Node {
         self.watch(name);
         if !self.presence.is_connected {
             self.decide_without_engine(name);
-        } else if self.known(name).is_none() {
+        } else if self.known(name).is_none() && self.lost_record(name).is_none() {
             // Most names are free, and the store refuses the write if this one is not.
             self.write_claim(name, None);
         } else {
@@ -244,8 +244,10 @@ impl Node {
     /// Deletes a record of this node that stands although nobody publishes here: an earlier
     /// process left it, or a write that was given up was applied later.
     pub(in crate::node) fn release_orphan(&mut self, name: &StreamName, found: &Found) {
+        // A record of a living process of this name is not left behind.
         if let Found::Record(record, expected) = found
             && record.node == self.config.node
+            && self.presence.is_name_ours
         {
             let key = Key::Stream(name.clone());
             let expected = *expected;

@@ -161,7 +161,7 @@ impl Node {
     ) {
         if self.claims.is_serving(name) || self.is_unheard(&record.node) {
             // Served without the engine until now, or an owner that sends no beats.
-            return self.ask_owner(name, record, version);
+            return self.ask_owner(name, record, Some(version));
         }
         let at = self.now.at + Duration::from_secs(30) + self.jitter_of_checks();
         self.set_phase(name, Phase::Standby);

@@ -15,14 +15,21 @@ use crate::record::{Kind, StreamRecord};
 /// How long the owner may be silent on both ways.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 
+/// Time until a candidate looks again at a source whose owner said that it has it.
+const LOST_AGAIN: Duration = Duration::from_secs(2);
+
 /// What is known about the owner so far.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     record: StreamRecord,
-    version: Version,
+    /// Version of the record in the store; `None` if it is gone from there.
+    version: Option<Version>,
     probe: ProbeId,
     is_silent_on_engine: bool,
     is_silent_on_quic: bool,
+    /// Whether the owner answers over QUIC, which says that it lives. Its word about the publisher
+    /// counts more, and comes over the engine.
+    is_reached: bool,
     until: Instant,
 }
 
@@ -56,23 +63,33 @@ impl Node {
                 inquiry.is_silent_on_quic = true;
                 self.consider_inquiry(&name);
             }
-            ProbeResult::Reached => self.owner_publishes(&name),
+            ProbeResult::Reached => {
+                inquiry.is_reached = true;
+                self.consider_inquiry(&name);
+            }
             ProbeResult::Replied(payload) => self.owner_replied(&name, payload),
         }
     }
 
     /// Asks the owner over both ways, or takes over at once where the policy says so.
-    pub(super) fn ask_owner(&mut self, name: &StreamName, record: StreamRecord, version: Version) {
+    pub(super) fn ask_owner(
+        &mut self,
+        name: &StreamName,
+        record: StreamRecord,
+        version: Option<Version>,
+    ) {
         let Some(holding) = self.claims.held.get(name) else {
             return;
         };
         if holding.policy == Policy::Replace && !holding.is_serving {
-            return self.write_claim(name, Some(version));
+            return self.write_claim(name, version);
         }
         let question = Question::Live {
             name: name.clone(),
             region: self.config.region.clone(),
             pull: false,
+            places: 0,
+            lost: None,
         };
         let question = question.to_payload();
         let probe = self.next_probe();
@@ -91,6 +108,7 @@ impl Node {
             probe,
             is_silent_on_engine: false,
             is_silent_on_quic: known.is_none(),
+            is_reached: false,
             until,
         };
         self.set_phase(name, Phase::Asking(Box::new(inquiry)));
@@ -144,7 +162,7 @@ impl Node {
             self.read_claim(name);
         } else {
             inquiry.is_silent_on_engine = true;
-            inquiry.is_silent_on_quic = true;
+            inquiry.is_silent_on_quic = !inquiry.is_reached;
             self.consider_inquiry(name);
         }
     }
@@ -156,12 +174,15 @@ impl Node {
         let Phase::Asking(inquiry) = &holding.phase else {
             return;
         };
+        if inquiry.is_silent_on_engine && inquiry.is_reached {
+            return self.owner_publishes(name);
+        }
         if !(inquiry.is_silent_on_engine && inquiry.is_silent_on_quic) {
             return;
         }
         if self.presence.is_connected {
             let version = inquiry.version;
-            self.write_claim(name, Some(version));
+            self.write_claim(name, version);
         } else {
             self.owner_publishes(name);
         }
@@ -177,8 +198,8 @@ impl Node {
         let version = inquiry.version;
         match Report::parse(payload) {
             // Another process of that node: the one that claimed is gone.
-            Ok(report) if report.inc != inquiry.record.inc => self.write_claim(name, Some(version)),
-            Ok(report) if !report.publishing => self.write_claim(name, Some(version)),
+            Ok(report) if report.inc != inquiry.record.inc => self.write_claim(name, version),
+            Ok(report) if !report.publishing => self.write_claim(name, version),
             _ => self.owner_publishes(name),
         }
     }
@@ -199,6 +220,8 @@ impl Node {
                     self.events.push_back(Event::HangUp { name: name.clone() });
                 }
                 self.stand_by(name);
+                self.lost_is_alive(name);
+                self.wake_claim(name, self.now.at + LOST_AGAIN);
                 return self.pull_instead(name);
             }
             Kind::Room => return self.room_is_elsewhere(name, &record),
@@ -219,6 +242,7 @@ impl Node {
 
     /// Takes a record that the store showed, beside what the claim itself does with it.
     pub(super) fn note(&mut self, name: &StreamName, found: &Found) {
+        self.note_lost(name, found);
         let known = super::super::directory::Known {
             record: found.clone(),
             read_at: self.now.at,

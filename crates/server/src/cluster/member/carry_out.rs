@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_cluster::record::NodeRecord;
 use glassline_cluster::{
-    Event, NodeId, ProbeId, ProbeResult, PublishDecision, PublisherId, StreamName as Name,
+    Event, NodeId, Outcast, ProbeId, ProbeResult, PublishDecision, PublisherId, StreamName as Name,
     ViewDecision, ViewerId,
 };
 use glassline_cluster_nats::Busy;
@@ -14,10 +14,6 @@ use glassline_hub::{State, StreamName};
 
 use super::followed::Own;
 use super::{Core, Member, moment, record};
-
-/// Time that a server which answers over QUIC, but cannot be asked there, has to answer over the
-/// engine. Its word about the publisher counts more than that it lives; the core waits for 1 s.
-const REACHED_AFTER: Duration = Duration::from_millis(850);
 
 /// Most decisions that are carried out before the engine's inputs are read again.
 const EVENTS_AT_ONCE: usize = 256;
@@ -83,17 +79,15 @@ impl Member {
                 from,
                 record,
             } => self.begin_pull(pull, name, &from, &record),
-            Event::EndPull { pull, .. } => {
-                // A pull ends when it is dropped.
-                drop(self.lock().pulls.remove(&pull));
-            }
+            Event::EndPull { pull, .. } => self.lock().end_pull(pull),
             Event::Probe {
                 probe,
                 node,
                 record,
-                question,
-            } => self.probe(probe, &node, record.as_deref(), !question.is_empty()),
+                ..
+            } => self.probe(probe, &node, record.as_deref()),
             Event::Drained => self.on_drained(),
+            Event::Outcast { reason } => self.on_outcast(&reason),
             Event::EngineRefused { reason } => {
                 tracing::warn!(reason, "NATS refuses what this server needs");
             }
@@ -136,7 +130,7 @@ impl Member {
     }
 
     fn on_viewers(&self, viewer: ViewerId, name: &Name, decision: &ViewDecision) {
-        if self.on_placed(viewer, name, decision) {
+        if self.on_placed(viewer, decision) {
             return;
         }
         let mut core = self.lock();
@@ -197,6 +191,21 @@ impl Member {
         self.revoke(name, format!("the stream is published to '{by}' now"));
     }
 
+    /// Ends the server, which must not serve beside the others.
+    fn on_outcast(&self, reason: &Outcast) {
+        let name = &self.options.node;
+        self.supervisor.fail(match reason {
+            Outcast::NameTaken => format!(
+                "another server of the cluster is '{name}' and was there first: give this one a \
+                 `cluster.name` of its own"
+            ),
+            Outcast::OtherSecret(other) => format!(
+                "'{other}' and the other servers of the cluster have another `cluster.secret`: set \
+                 the one of this server, '{name}', to theirs"
+            ),
+        });
+    }
+
     /// Sends the publishers away that are left at the end of a drain.
     fn on_drained(&self) {
         let core = self.lock();
@@ -242,16 +251,8 @@ impl Member {
         self.revoke(name, "another server connects to the source".to_owned());
     }
 
-    /// Finds out whether a server answers over QUIC. One that does has first `is_asked` time to answer
-    /// over the engine, too.
-    fn probe(
-        self: &Arc<Self>,
-        probe: ProbeId,
-        node: &NodeId,
-        record: Option<&NodeRecord>,
-        is_asked: bool,
-    ) {
-        let since = Instant::now();
+    /// Finds out whether a server answers over QUIC.
+    fn probe(self: &Arc<Self>, probe: ProbeId, node: &NodeId, record: Option<&NodeRecord>) {
         let address = record.and_then(record::address);
         let (member, node) = (Arc::clone(self), node.clone());
         tokio::spawn(async move {
@@ -259,9 +260,6 @@ impl Member {
                 Some(address) => member.pulls.reaches(address).await,
                 None => false,
             };
-            if is_reached && is_asked {
-                tokio::time::sleep_until((since + REACHED_AFTER).into()).await;
-            }
             tracing::debug!(%node, is_reached, "a server of the cluster was probed");
             let result = match is_reached {
                 true => ProbeResult::Reached,

@@ -155,7 +155,7 @@ impl Driver {
     fn leave(&mut self) {
         let now = moment();
         self.until = Some(now.at + FAREWELL);
-        self.member.lock().node.drain(now, now.at);
+        self.member.lock().node.leave(now);
     }
 
     fn has_left(&self) -> bool {

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_cluster::record::Load;
 use glassline_cluster::{Access, Moment, PublisherId, StreamName as Name, ViewDecision, ViewerId};
 use glassline_hub::{Prospect, Stream, StreamLifetime, StreamName, Wake as _};
 use tokio::sync::oneshot;
@@ -125,6 +124,7 @@ impl Member {
 
     /// Looks at all streams: tells the core who needs them, and which own sources send.
     pub(super) fn look(&self) {
+        self.measure(Instant::now());
         let load = self.load();
         self.with_core(|core, now| {
             core.node.set_load(load);
@@ -133,20 +133,6 @@ impl Member {
             followed.retain(|name, followed| self.look_at(core, now, name, followed));
             core.followed = followed;
         });
-    }
-
-    /// Returns the load of this server.
-    pub(super) fn load(&self) -> Load {
-        let streams = self.hub.streams();
-        let viewers = streams.iter().map(|stream| stream.viewers()).sum::<usize>();
-        let headroom = self.viewers_max.saturating_sub(viewers);
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Load {
-            viewers: number(viewers),
-            streams: number(streams.len()),
-            headroom: number(headroom),
-            ..Load::default()
-        }
     }
 
     /// Looks at one stream. Returns false if there is nothing to follow any more.
@@ -172,10 +158,14 @@ impl Member {
         let viewers = stream.as_ref().map_or(0, |stream| stream.viewers());
         let viewers = u32::try_from(viewers).unwrap_or(u32::MAX);
         core.node.set_viewers(now, name, viewers);
-        if let Some(own) = &followed.own
-            && sends(own, stream.as_deref(), now.at)
-        {
-            core.node.frame_arrived(now, name);
+        if let Some(own) = &followed.own {
+            let silent = stream.as_deref().and_then(|it| it.silent_for(now.at));
+            if let Some(at) = silent.and_then(|silent| now.at.checked_sub(silent)) {
+                core.node.media_arrived(now, name, at);
+            }
+            if sends(own, silent, now.at) {
+                core.node.frame_arrived(now, name);
+            }
         }
         let is_idle = followed.interest == Interest::None && followed.waiting.is_empty();
         stream.is_some() || followed.own.is_some() || followed.is_configured || !is_idle
@@ -195,12 +185,11 @@ impl Member {
 }
 
 /// Whether the source of this server's own claim sends.
-fn sends(own: &Own, stream: Option<&Stream>, now: Instant) -> bool {
+fn sends(own: &Own, silent: Option<Duration>, now: Instant) -> bool {
     // A camera that is down or on demand stays with the server that is connected to it.
     if own.publisher.is_none() {
         return true;
     }
-    let silent = stream.and_then(|stream| stream.silent_for(now));
     match silent {
         Some(silent) => silent < 2 * LOOK,
         None => now.saturating_duration_since(own.since) < BEGINS_WITHIN,

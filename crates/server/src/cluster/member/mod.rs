@@ -18,6 +18,7 @@ mod drain;
 mod driver;
 mod elsewhere;
 mod followed;
+mod load;
 mod lookup;
 mod pulled;
 mod record;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use aws_lc_rs::hmac;
 use glassline_cluster::{
     Config, Moment, Node, NodeId, PublisherId, PullId, Region, StreamName as Name, ViewDecision,
     ViewerId,
@@ -41,6 +43,7 @@ use tokio::task::JoinHandle;
 
 use super::identity::{Identity, Provenances};
 use super::pull::{Pull, Pulls};
+use crate::auth::Secret;
 use crate::messages::MessageLinks;
 use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use authentic::Authentic;
@@ -48,6 +51,7 @@ use claim::Publishing;
 use driver::Driver;
 use elsewhere::ToldNames;
 use followed::Followed;
+use load::Meter;
 use redirect::Redirecting;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
@@ -74,8 +78,16 @@ pub(crate) struct MemberSettings {
     /// Viewers of one stream from which on others send none here, and this server sends new ones to
     /// others.
     pub(crate) viewers_per_stream: u32,
+    /// Servers that pull one stream from this one before it leads further ones to those.
+    pub(crate) pulls_per_stream: u32,
     /// Whether viewers of this server are redirected to others.
     pub(crate) redirects: bool,
+    /// Whether viewers may be redirected to other regions.
+    pub(crate) redirects_far: bool,
+    /// Whether this server hears of all streams of the others, or of those that it needs.
+    pub(crate) hears_everything: bool,
+    /// Mbit/s of media that this server may send; `None` for no limit.
+    pub(crate) mbps_max: Option<u32>,
 }
 
 /// This server in its cluster.
@@ -121,6 +133,7 @@ struct Core {
     counts: Counts,
     /// What was told last about the streams of other servers.
     told: ToldNames,
+    meter: Meter,
 }
 
 impl Core {
@@ -150,6 +163,11 @@ impl Member {
         let mut config = Config::new(node, settings.region, record, identity.incarnation);
         config.linger = settings.linger;
         config.viewers_per_stream = settings.viewers_per_stream;
+        config.children_max = settings.pulls_per_stream;
+        config.children_in_all_max = config.children_in_all_max.max(settings.pulls_per_stream);
+        config.redirects_far = settings.redirects_far;
+        config.hears_everything = settings.hears_everything;
+        config.key = key_mark(&identity.secret);
         let pulls = Pulls::new(
             hub,
             identity,
@@ -171,6 +189,7 @@ impl Member {
             is_full: false,
             counts: Counts::default(),
             told: ToldNames::default(),
+            meter: Meter::new(settings.mbps_max),
         };
         let authentic = Authentic::new(&identity.secret, settings.engine.node.clone());
         Ok(Arc::new(Self {
@@ -184,6 +203,7 @@ impl Member {
                 secret: identity.secret.clone(),
                 is_on: settings.redirects,
                 viewers_per_stream: settings.viewers_per_stream,
+                hears_everything: settings.hears_everything,
             },
             authentic,
             core: Mutex::new(core),
@@ -250,6 +270,12 @@ impl Member {
         self.lock().followed.entry(name).or_default().is_configured = true;
     }
 
+    /// Returns whether this server pulls the stream `name` from another one: a source of that name may
+    /// stand by here.
+    pub(crate) fn pulls(&self, name: &StreamName) -> bool {
+        core_name(name).is_some_and(|name| self.lock().node.pulled(&name).is_some())
+    }
+
     /// Returns what tells whether the source `name` of the configuration is to be connected. The
     /// servers of the cluster that have the same source see to it that one of them is.
     pub(crate) fn add_source(&self, name: &StreamName) -> Option<watch::Receiver<bool>> {
@@ -276,6 +302,16 @@ impl Member {
             core.node.remove_source(now, &name);
         });
     }
+}
+
+/// Returns the mark by which servers with another secret are told apart. Whoever reads it learns as
+/// much of the secret as from a ticket: nothing, if the secret is long.
+fn key_mark(secret: &Secret) -> u64 {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
+    let mark = hmac::sign(&key, b"glassline mark of the cluster");
+    let (first, _) = mark.as_ref().split_first_chunk().expect("32 bytes");
+    // Zero stands for no mark.
+    u64::from_be_bytes(*first).max(1)
 }
 
 /// Returns the time now, by both clocks.

@@ -7,7 +7,7 @@ use glassline_cluster::{Admission, Catalog, NodeId, PullId, StreamName as Name};
 use glassline_quic::moq::{NodeName, Provenance};
 use tokio::sync::mpsc;
 
-use super::{Member, moment, node_id, record};
+use super::{Core, Member, moment, node_id, record};
 use crate::cluster::pull::{Gate, PullEvent, PullSource};
 
 /// Lets a pull feed the hub if the core admits it.
@@ -38,11 +38,21 @@ impl Gate for Admitting {
             begin();
         }
         if let Admission::Replace(old) = admission {
-            core.pulls.remove(&old);
+            core.end_pull(old);
         }
         drop(core);
         self.member.wake();
         is_admitted
+    }
+}
+
+impl Core {
+    /// Ends a pull, whose bytes stay counted.
+    pub(super) fn end_pull(&mut self, pull: PullId) {
+        // A pull ends when it is dropped.
+        if let Some(ended) = self.pulls.remove(&pull) {
+            self.counts.pulled_bytes += ended.figures().bytes();
+        }
     }
 }
 
@@ -98,6 +108,12 @@ impl Member {
                     tracing::info!(stream = %name, %from, %why, "pull failed");
                     break;
                 }
+                PullEvent::Stalled { heard } => self.with_core(|core, now| {
+                    core.node.pull_stalled(now, pull, &name, heard);
+                }),
+                PullEvent::Resumed => {
+                    self.with_core(|core, now| core.node.pull_resumed(now, pull, &name));
+                }
                 PullEvent::CodecChanged { .. } => {}
                 PullEvent::Ended => break,
             }
@@ -107,7 +123,7 @@ impl Member {
 
     fn pull_over(&self, pull: PullId, name: &Name) {
         self.with_core(|core, now| {
-            core.pulls.remove(&pull);
+            core.end_pull(pull);
             core.node.pull_failed(now, pull, name);
         });
     }

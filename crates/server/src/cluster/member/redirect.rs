@@ -28,6 +28,8 @@ pub(super) struct Redirecting {
     pub(super) is_on: bool,
     /// Viewers of a stream from which on this server sends new ones to others.
     pub(super) viewers_per_stream: u32,
+    /// Whether this server hears of all streams of the others.
+    pub(super) hears_everything: bool,
 }
 
 /// Another server, to which a viewer is sent.
@@ -46,6 +48,7 @@ impl Member {
         access: Access,
     ) -> Option<Elsewhere> {
         if !self.may_send_away(name) {
+            self.expect_viewer(name);
             return None;
         }
         let name = Name::new(name).ok()?;
@@ -70,6 +73,18 @@ impl Member {
         Some(Elsewhere { base })
     }
 
+    /// Keeps a place for a viewer that this server serves in any case, until it is counted: others are
+    /// not sent to the same place meanwhile.
+    pub(crate) fn expect_viewer(&self, name: &str) {
+        let Ok(name) = Name::new(name) else {
+            return;
+        };
+        let mut core = self.lock();
+        if core.node.owner(&name) == Some(core.node.id()) {
+            core.node.expect_viewer(moment(), &name);
+        }
+    }
+
     /// Returns whether a viewer of `name` might be better served by another server: one that has the
     /// stream, or any one because this server is full or drains.
     pub(crate) fn may_send_away(&self, name: &str) -> bool {
@@ -81,25 +96,23 @@ impl Member {
         };
         let core = self.lock();
         let is_own = core.node.owner(&known) == Some(core.node.id());
-        let is_known = core.node.owner(&known).is_some();
+        let is_known = core.node.owner(&known).is_some() || !self.redirecting.hears_everything;
         let is_full = core.is_full || core.node.is_draining();
         drop(core);
         let stream = self.hub.stream(name);
-        let viewers = stream.as_deref().map_or(0, Stream::viewers);
+        // Viewers who are on their way here have their places already.
+        let kept = self.lock().node.kept_places(&known);
+        let viewers = stream.as_deref().map_or(0, Stream::viewers) + kept;
         let most = usize::try_from(self.redirecting.viewers_per_stream).unwrap_or(usize::MAX);
         is_known && (!is_own || is_full || viewers >= most)
     }
 
     /// Hands the decision about one viewer on. Returns false if it is about all viewers of a stream.
-    pub(super) fn on_placed(&self, viewer: ViewerId, name: &Name, decision: &ViewDecision) -> bool {
+    pub(super) fn on_placed(&self, viewer: ViewerId, decision: &ViewDecision) -> bool {
         let mut core = self.lock();
         let Some(answer) = core.placing.remove(&viewer) else {
             return false;
         };
-        if *decision == ViewDecision::Here {
-            // Once served, the viewer counts among all of the stream.
-            core.node.viewer_left(moment(), name);
-        }
         // Whoever asked may have left.
         let _ = answer.send(decision.clone());
         true

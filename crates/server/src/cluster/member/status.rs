@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use glassline_cluster::record::{Kind, Load, NodeState};
-use glassline_cluster::{Node, NodeId};
+use glassline_cluster::{Node, NodeId, PeerView};
 use glassline_cluster_nats::{Engine, Link, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Member;
 use super::authentic::Authentic;
+use super::{Core, Member};
+use crate::cluster::pull::Pull;
 
 /// What this member has done since it started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) pulls: u64,
     /// Viewers that were sent to another server.
     pub(crate) redirected: u64,
+    /// Bytes of media that pulls brought which are over.
+    pub(crate) pulled_bytes: u64,
 }
 
 /// The servers of the cluster as this one knows them.
@@ -36,6 +39,8 @@ pub(crate) struct NodesView {
     is_draining: bool,
     pub(crate) engine: EngineView,
     pub(crate) nodes: Vec<NodeView>,
+    /// Streams that this server has taken over from another one, which was gone or silent.
+    pub(crate) takeovers: u64,
     #[serde(skip)]
     pub(crate) counts: Counts,
 }
@@ -46,7 +51,7 @@ pub(crate) struct MemberView {
     #[serde(flatten)]
     servers: NodesView,
     streams: Vec<KnownStream>,
-    pulls: Vec<PullView>,
+    pub(crate) pulls: Vec<PullView>,
 }
 
 /// The connection to NATS.
@@ -71,7 +76,8 @@ pub(crate) struct EngineView {
 pub(crate) struct NodeView {
     pub(crate) name: String,
     region: Option<String>,
-    /// `serving`, `draining`, `dead`, or `unheard` where no heartbeat has come yet.
+    /// `serving`, `draining`, `dead`, `stranger` where it has another secret, or `unheard` where no
+    /// heartbeat has come yet.
     pub(crate) state: &'static str,
     /// Address of its QUIC listener.
     quic: Option<String>,
@@ -86,6 +92,15 @@ pub(crate) struct NodeView {
     viewers: Option<u32>,
     /// Streams that the server has, its own and those it pulls.
     streams: Option<u32>,
+    /// Processor time that the server uses, in percent of one core.
+    cpu_percent: Option<f32>,
+    /// Media that the server sends, in Mbit/s.
+    mbps: Option<f32>,
+    /// How busy the server is, in percent of its processors or of what it may send.
+    busy_percent: Option<u32>,
+    /// Seconds that the wall clock of the server is ahead of that of the server that tells; null if
+    /// they agree within 2 s, or nothing is known.
+    clock_ahead_s: Option<f64>,
     /// Streams and rooms that the server has claimed.
     pub(crate) owned: usize,
     /// Streams that this server pulls from there.
@@ -110,8 +125,16 @@ pub(crate) struct PullView {
     from: String,
     epoch: u64,
     /// Servers that the stream has passed, from its owner on.
-    path: Vec<String>,
+    pub(crate) path: Vec<String>,
+    /// Bytes of media that the pull has brought.
+    pub(crate) bytes: u64,
+    /// Time in ms that a frame is under way from the owner, over all servers; null while that is not
+    /// known.
+    pub(crate) delay_ms: Option<f64>,
 }
+
+/// Difference of two wall clocks from which on it is told. Tickets allow for 30 s.
+const CLOCK_OFF_MS: u64 = 2_000;
 
 impl Member {
     /// Returns what this server knows of its cluster.
@@ -128,17 +151,16 @@ impl Member {
                 Kind::Room => "room",
             },
         });
-        let pulls = core.node.running_pulls().map(|pull| PullView {
-            stream: pull.name.to_string(),
-            from: pull.from.to_string(),
-            epoch: pull.epoch,
-            path: pull.path.iter().map(ToString::to_string).collect(),
-        });
         MemberView {
             servers,
             streams: streams.collect(),
-            pulls: pulls.collect(),
+            pulls: pulls(&core),
         }
+    }
+
+    /// Returns the pulls that feed the hub, in the order of their streams.
+    pub(crate) fn pulls_view(&self) -> Vec<PullView> {
+        pulls(&self.lock())
     }
 
     /// Returns what this server knows of the servers of its cluster.
@@ -151,6 +173,7 @@ impl Member {
             is_draining: core.node.is_draining(),
             engine,
             nodes: nodes(&core.node, load, &self.authentic),
+            takeovers: core.node.takeovers(),
             counts: core.counts,
         }
     }
@@ -207,17 +230,23 @@ fn nodes(node: &Node, load: Load, authentic: &Authentic) -> Vec<NodeView> {
         };
         found.insert(name.clone(), view);
     }
-    let own = [(node.id(), false, load)];
-    for (name, is_dead, load) in node.peers().chain(own) {
+    let own = PeerView {
+        node: node.id(),
+        is_dead: false,
+        load,
+        ahead_ms: None,
+    };
+    for peer in node.peers().chain([own]) {
+        let view = found
+            .entry(peer.node.clone())
+            .or_insert_with(|| NodeView::unheard(peer.node));
+        view.tell(&peer);
+    }
+    for name in node.strangers() {
         let view = found
             .entry(name.clone())
             .or_insert_with(|| NodeView::unheard(name));
-        view.state = match (is_dead, view.state) {
-            (true, _) => "dead",
-            (false, "unheard") => "serving",
-            (false, state) => state,
-        };
-        (view.viewers, view.streams) = (Some(load.viewers), Some(load.streams));
+        view.state = "stranger";
     }
     for (_, record) in node.known_streams() {
         if let Some(view) = found.get_mut(&record.node) {
@@ -232,7 +261,41 @@ fn nodes(node: &Node, load: Load, authentic: &Authentic) -> Vec<NodeView> {
     found.into_values().collect()
 }
 
+/// Returns the pulls that feed the hub, with what they have brought.
+fn pulls(core: &Core) -> Vec<PullView> {
+    let running = core.node.running_pulls();
+    let pulls = running.map(|pull| {
+        let figures = core.pulls.get(&pull.pull).map(Pull::figures);
+        let delay = figures.and_then(|it| it.delay());
+        PullView {
+            stream: pull.name.to_string(),
+            from: pull.from.to_string(),
+            epoch: pull.epoch,
+            path: pull.path.iter().map(ToString::to_string).collect(),
+            bytes: figures.map_or(0, |it| it.bytes()),
+            delay_ms: delay.map(|it| (it.as_secs_f64() * 1e5).round() / 100.0),
+        }
+    });
+    pulls.collect()
+}
+
 impl NodeView {
+    /// Takes what the latest heartbeat says.
+    fn tell(&mut self, peer: &PeerView<'_>) {
+        let load = peer.load;
+        self.state = match (peer.is_dead, self.state) {
+            (true, _) => "dead",
+            (false, "unheard") => "serving",
+            (false, state) => state,
+        };
+        (self.viewers, self.streams) = (Some(load.viewers), Some(load.streams));
+        let tenths = |value: f32| Some((value * 10.0).round() / 10.0);
+        (self.cpu_percent, self.mbps) = (tenths(load.cpu), tenths(load.mbps));
+        self.busy_percent = Some(load.busy);
+        let ahead = peer.ahead_ms.filter(|it| it.unsigned_abs() >= CLOCK_OFF_MS);
+        self.clock_ahead_s = ahead.map(|it| (it as f64 / 100.0).round() / 10.0);
+    }
+
     /// A server of which only the name is known.
     fn unheard(name: &NodeId) -> Self {
         Self {
@@ -246,6 +309,10 @@ impl NodeView {
             is_proven: true,
             viewers: None,
             streams: None,
+            cpu_percent: None,
+            mbps: None,
+            busy_percent: None,
+            clock_ahead_s: None,
             owned: 0,
             pulled: 0,
         }

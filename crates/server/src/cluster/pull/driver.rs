@@ -11,7 +11,9 @@ use tokio::sync::mpsc;
 use super::messenger::{MessageSource, Messenger};
 use super::reception::{Arrival, Described, Reception};
 use super::sessions::Sessions;
-use super::{Command, Gate, PullEvent, PullFailure, PullSource, SILENCE};
+use super::{
+    Command, Gate, PullEvent, PullFailure, PullFigures, PullSource, SILENCE, STALLED_AFTER,
+};
 use crate::cluster::identity::{Mark, Provenances};
 use crate::runtime::TaskWaker;
 
@@ -23,6 +25,7 @@ pub(super) struct Driver {
     stream: Arc<Stream>,
     /// Brings the messages beside the stream from the present source.
     messenger: Messenger,
+    figures: Arc<PullFigures>,
     /// The servers that ask, this one last.
     asking: Vec<NodeName>,
     sessions: Arc<Sessions>,
@@ -52,6 +55,8 @@ struct Present {
     heard: Instant,
     /// Whether the decision maker was told that no unit comes.
     is_silent: bool,
+    /// Whether the decision maker was told that units are late.
+    is_stalled: bool,
 }
 
 /// A source that takes over from its first keyframe on.
@@ -73,7 +78,7 @@ enum Step {
 
 impl Driver {
     pub(super) fn new(
-        (stream, messenger): (Arc<Stream>, Messenger),
+        (stream, messenger, figures): (Arc<Stream>, Messenger, Arc<PullFigures>),
         asking: Vec<NodeName>,
         sessions: Arc<Sessions>,
         provenances: Arc<Provenances>,
@@ -84,6 +89,7 @@ impl Driver {
         Self {
             stream,
             messenger,
+            figures,
             asking,
             sessions,
             provenances,
@@ -157,7 +163,10 @@ impl Driver {
         let linger = self.unneeded.map(|since| since + self.linger);
         let due = self.next.as_ref().map(|next| next.due);
         let heard = self.present.as_ref().filter(|present| !present.is_silent);
-        let silence = heard.map(|present| present.heard + SILENCE);
+        let silence = heard.map(|present| match present.is_stalled {
+            true => present.heard + SILENCE,
+            false => present.heard + STALLED_AFTER,
+        });
         let keyframe = self.keyframe_asked.map(|asked| asked + KEYFRAME_INTERVAL);
         let keyframe = keyframe.filter(|at| *at > Instant::now());
         let deadlines = [linger, due, silence, keyframe];
@@ -247,6 +256,7 @@ impl Driver {
                     coming: None,
                     heard: Instant::now(),
                     is_silent: false,
+                    is_stalled: false,
                 });
                 self.set_message_source();
                 self.tell(PullEvent::FirstData { source, provenance });
@@ -298,6 +308,7 @@ impl Driver {
             Arrival::Unit(unit) => {
                 present.heard = Instant::now();
                 let was_silent = std::mem::take(&mut present.is_silent);
+                let was_stalled = std::mem::take(&mut present.is_stalled);
                 match present.coming.clone() {
                     None => self.push(unit),
                     Some(coming) if starts(&coming, &unit) => self.change(&coming, unit),
@@ -306,6 +317,8 @@ impl Driver {
                 }
                 if was_silent {
                     self.tell_resumed();
+                } else if was_stalled {
+                    self.tell(PullEvent::Resumed);
                 }
             }
             Arrival::Over(why) => self.fail_present(why),
@@ -317,6 +330,18 @@ impl Driver {
             let source = present.reception.source.clone();
             let provenance = present.described.provenance.clone();
             self.tell(PullEvent::FirstData { source, provenance });
+        }
+    }
+
+    /// Tells that the present source is late, if that is so.
+    fn look_for_stall(&mut self, now: Instant) {
+        if let Some(present) = &mut self.present
+            && !present.is_stalled
+            && now.saturating_duration_since(present.heard) >= STALLED_AFTER
+        {
+            present.is_stalled = true;
+            let heard = present.heard;
+            self.tell(PullEvent::Stalled { heard });
         }
     }
 
@@ -376,6 +401,7 @@ impl Driver {
             // The keyframe answers a pending request.
             let _ = present.publisher.keyframe_wanted();
         }
+        self.figures.count(&unit);
         if let Err(error) = present.publisher.push(unit, Instant::now()) {
             self.fail_present(error.into());
         }
@@ -408,6 +434,7 @@ impl Driver {
         if self.next.as_ref().is_some_and(|next| now >= next.due) {
             self.fail_next(PullFailure::Silent);
         }
+        self.look_for_stall(now);
         self.look_for_silence(now);
         if self.stream.is_demanded() {
             self.unneeded = None;

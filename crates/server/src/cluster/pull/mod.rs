@@ -13,9 +13,11 @@ mod reception;
 mod sessions;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream};
+use glassline_media::MediaUnit;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError};
 use tokio::sync::mpsc;
 
@@ -54,6 +56,11 @@ pub(crate) enum PullEvent {
         source: PullSource,
         why: PullFailure,
     },
+    /// The present source has brought nothing since `heard`, for longer than frames are apart. It may go
+    /// on any time.
+    Stalled { heard: Instant },
+    /// The present source goes on after [`PullEvent::Stalled`].
+    Resumed,
     /// The source's tracks have other codecs now; receivers of the old ones are told by the hub.
     CodecChanged { source: PullSource },
     /// The pull is over: it was ended, or nobody needed the stream for the linger time.
@@ -91,6 +98,9 @@ pub(crate) enum PullFailure {
 /// Time without data after which a source has failed, before its first unit and later.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// Time without data after which whoever decides is told, who may have a better source.
+const STALLED_AFTER: Duration = Duration::from_millis(400);
+
 /// Time for which the session of a probe is kept.
 const PROBED_FOR: Duration = Duration::from_millis(500);
 
@@ -111,6 +121,39 @@ pub(crate) struct Pulls {
 #[derive(Debug)]
 pub(crate) struct Pull {
     commands: mpsc::UnboundedSender<Command>,
+    figures: Arc<PullFigures>,
+}
+
+/// What a pull has brought.
+#[derive(Debug, Default)]
+pub(crate) struct PullFigures {
+    bytes: AtomicU64,
+    /// Time that the latest unit was under way between servers, in µs, plus one; 0 while none told.
+    delay: AtomicU64,
+}
+
+impl PullFigures {
+    /// Counts a unit.
+    fn count(&self, unit: &MediaUnit) {
+        self.bytes
+            .fetch_add(unit.payload_bytes() as u64, Ordering::Relaxed);
+        if let Some(relay) = unit.stamps.relay {
+            let micros = u64::try_from(relay.delay.as_micros()).unwrap_or(u64::MAX - 1);
+            self.delay.store(micros + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the bytes of media that came.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns how long the latest unit was under way from its owner, over all servers; `None` while
+    /// that is not known.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        let micros = self.delay.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(Duration::from_micros(micros))
+    }
 }
 
 /// What a pull shall do.
@@ -166,8 +209,9 @@ impl Pulls {
         let mut asking = asking.to_vec();
         asking.push(self.node.clone());
         let messenger = Messenger::start(&self.messages, &stream, &self.supervisor);
+        let figures = Arc::<PullFigures>::default();
         let driver = Driver::new(
-            (stream, messenger),
+            (stream, messenger, Arc::clone(&figures)),
             asking,
             Arc::clone(&self.sessions),
             Arc::clone(&self.provenances),
@@ -182,7 +226,7 @@ impl Pulls {
                 tracing::error!("pulling a stream panicked: it is pulled again when it is needed");
             }
         });
-        (Pull { commands }, told)
+        (Pull { commands, figures }, told)
     }
 
     pub(super) const fn hub(&self) -> &Arc<Hub> {
@@ -211,6 +255,11 @@ impl Pull {
     pub(crate) fn replace(&self, source: PullSource) {
         // The pull may have ended meanwhile, which its last event tells.
         let _ = self.commands.send(Command::Replace(source));
+    }
+
+    /// Returns what the pull has brought.
+    pub(crate) fn figures(&self) -> &Arc<PullFigures> {
+        &self.figures
     }
 
     /// Ends the pull.

@@ -7,7 +7,7 @@ use crate::messages::ServerCounters;
 use crate::metrics::{head, label_value};
 
 /// States of servers that have a row each.
-const STATES: [&str; 4] = ["serving", "draining", "dead", "unheard"];
+const STATES: [&str; 5] = ["serving", "draining", "dead", "stranger", "unheard"];
 
 /// Writes what this server knows of its cluster, if it is in one.
 pub(super) fn metrics(app: &App, text: &mut String) {
@@ -15,12 +15,15 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         messages(&app.sessions.messages().counters, text);
     }
     let member = app.sessions.directory().and_then(|it| it.member());
-    let Some(view) = member.map(|member| member.nodes_view()) else {
+    let Some(member) = member else {
         return;
     };
+    let (view, pulls) = (member.nodes_view(), member.pulls_view());
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let own = view.nodes.iter().find(|it| it.name == view.node);
     let pulled = view.nodes.iter().map(|it| it.pulled).sum();
+    let path = pulls.iter().map(|it| it.path.len() + 1).max();
+    let running: u64 = pulls.iter().map(|it| it.bytes).sum();
     let plain = [
         (
             "cluster_engine_up",
@@ -59,6 +62,25 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             view.counts.pulls,
         ),
         (
+            "cluster_pulled_bytes_total",
+            "counter",
+            "Bytes of media that pulls brought.",
+            view.counts.pulled_bytes + running,
+        ),
+        (
+            "cluster_path_nodes",
+            "gauge",
+            "Most servers that a stream passes which this server pulls, its owner and this server \
+             included; 0 without pulls.",
+            number(path.unwrap_or(0)),
+        ),
+        (
+            "cluster_takeovers_total",
+            "counter",
+            "Streams that this server has taken over from another one, which was gone or silent.",
+            view.takeovers,
+        ),
+        (
             "cluster_viewers_redirected_total",
             "counter",
             "Viewers that were sent to another server.",
@@ -86,6 +108,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
     for (name, kind, help, value) in plain {
         head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
+    }
+    let delays = pulls.iter().filter_map(|it| it.delay_ms);
+    if let Some(longest) = delays.max_by(f64::total_cmp) {
+        let help = "Longest time that a frame of a pulled stream is under way from its owner.";
+        head(text, "cluster_pull_delay_seconds", "gauge", help);
+        let seconds = longest / 1_000.0;
+        let _ = writeln!(text, "glassline_cluster_pull_delay_seconds {seconds}");
     }
     head(
         text,

@@ -1,0 +1,80 @@
+//! Places that are kept here for viewers who were told to come and are not counted yet.
+//!
+//! Only this node knows its own places, so others ask before they send somebody. A place is kept
+//! until the viewer is counted, or for [`KEPT_FOR`].
+
+use std::time::Duration;
+
+use super::Node;
+use crate::liveness::TOO_BUSY;
+use crate::name::StreamName;
+use crate::question::Holder;
+
+/// How long a place is kept: a browser follows a redirect and is counted within some seconds.
+const KEPT_FOR: Duration = Duration::from_secs(8);
+
+impl Node {
+    /// Keeps a place for a viewer whom the server lets in without asking where it is best served.
+    pub fn expect_viewer(&mut self, now: crate::config::Moment, name: &StreamName) {
+        self.now = now;
+        self.keep_places(name, 1);
+    }
+
+    /// Returns how many places are kept for viewers of a stream who are on their way here.
+    pub fn kept_places(&self, name: &StreamName) -> usize {
+        self.relays.get(name).map_or(0, |it| it.kept.len())
+    }
+
+    /// How many more viewers of a stream this node takes.
+    pub(super) fn room(&self, name: &StreamName) -> u32 {
+        if self.presence.is_draining() || self.load.busy >= TOO_BUSY {
+            return 0;
+        }
+        let kept = self.relays.get(name).map_or(0, |it| it.kept.len());
+        let taken = self.viewers(name).saturating_add(number(kept));
+        let of_stream = self.config.viewers_per_stream.saturating_sub(taken);
+        of_stream.min(self.load.headroom.saturating_sub(number(self.kept)))
+    }
+
+    /// What this node tells one that asks for places: with the stream or without, it is the room
+    /// that it keeps.
+    pub(super) fn keep_asked_places(&mut self, name: &StreamName, places: u32) -> Holder {
+        let own = self.own_holder(name);
+        let mut own = own.unwrap_or_else(|| self.holder(0, 0));
+        own.room = self.room(name).min(places);
+        self.keep_places(name, own.room);
+        own
+    }
+
+    pub(super) fn keep_places(&mut self, name: &StreamName, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let until = self.now.at + KEPT_FOR;
+        let relay = self.relays.entry(name.clone()).or_default();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        relay.kept.extend(std::iter::repeat_n(until, count));
+        relay.dues.linger = None;
+        self.kept += count;
+    }
+
+    /// Viewers are counted now for whom places were kept.
+    pub(super) fn places_taken(&mut self, name: &StreamName, count: u32) {
+        if let Some(relay) = self.relays.get_mut(name) {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            let count = count.min(relay.kept.len());
+            relay.kept.drain(..count);
+            self.kept -= count;
+        }
+    }
+
+    /// Whether the number of kept places is that of all relays, for checks.
+    pub(crate) fn counts_places_right(&self) -> bool {
+        let kept = self.relays.values().map(|it| it.kept.len());
+        kept.sum::<usize>() == self.kept
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
