@@ -18,9 +18,11 @@ mod driver;
 mod elsewhere;
 mod followed;
 mod lookup;
+mod others;
 mod pulled;
 mod record;
 mod redirect;
+mod requests;
 mod rooms;
 mod status;
 
@@ -47,11 +49,13 @@ use driver::Driver;
 use elsewhere::ToldNames;
 use followed::Followed;
 use redirect::Redirecting;
+use requests::HandedOn;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar};
+pub(crate) use requests::NotHandedOn;
 pub(crate) use rooms::NotHere;
 pub(crate) use status::{Counts, MemberView, NodesView};
 
@@ -86,6 +90,7 @@ pub(crate) struct Member {
     options: Options,
     viewers_max: usize,
     redirecting: Redirecting,
+    handed_on: HandedOn,
     core: Mutex<Core>,
     /// The engine, once it has started.
     engine: OnceLock<Engine>,
@@ -181,6 +186,7 @@ impl Member {
                 is_on: settings.redirects,
                 viewers_per_stream: settings.viewers_per_stream,
             },
+            handed_on: HandedOn::default(),
             core: Mutex::new(core),
             engine: OnceLock::new(),
             changed: Arc::default(),

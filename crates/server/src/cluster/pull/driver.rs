@@ -119,6 +119,7 @@ impl Driver {
         if let Some(present) = self.present.take() {
             self.provenances.end(self.stream.name(), present.mark);
             present.publisher.finish(State::Idle);
+            self.provenances.set_code(self.stream.name(), None);
         }
         let _ = self.events.send(PullEvent::Ended).await;
     }
@@ -343,6 +344,7 @@ impl Driver {
             tracing::info!(%stream, host = source.address.host, %why, "stream is not pulled from there any more");
             self.provenances.end(stream, present.mark);
             present.publisher.finish(State::Down { detail });
+            self.provenances.set_code(stream, None);
             self.set_message_source();
             self.tell(PullEvent::Failed { source, why });
         }
@@ -375,6 +377,8 @@ impl Driver {
         if is_keyframe {
             // The keyframe answers a pending request.
             let _ = present.publisher.keyframe_wanted();
+            let code = present.described.frame_code();
+            self.provenances.set_code(self.stream.name(), code);
         }
         if let Err(error) = present.publisher.push(unit, Instant::now()) {
             self.fail_present(error.into());
