@@ -14,6 +14,7 @@ mod absent;
 mod acme;
 mod aiortc;
 mod api;
+mod balancer;
 mod bench;
 mod browser;
 mod call;
@@ -22,6 +23,7 @@ mod channel_host;
 mod channels;
 mod churn;
 mod cluster;
+mod cluster_clip;
 mod cluster_figures;
 mod cluster_messages;
 mod cluster_moq;
@@ -40,6 +42,7 @@ mod guest;
 mod http;
 mod https;
 mod logging;
+mod lost_servers;
 mod marionette;
 mod messages;
 mod moq;
@@ -93,9 +96,11 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         cluster::TESTS,
+        cluster_clip::TESTS,
         cluster_messages::TESTS,
         cluster_moq::TESTS,
         cluster_redirect::TESTS,
+        lost_servers::TESTS,
         aiortc::TESTS,
         api::TESTS,
         pion::TESTS,

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use glassline_client::call::{
     CallError, Config, Dial, DialError, Ended, JoinError, MediaTransport, Server, dial,
 };
+use glassline_client::ways::Ways;
 
 use crate::bench::interrupt;
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
@@ -64,8 +65,12 @@ enum CallEnd {
     /// The user pressed Ctrl-C.
     Interrupted,
     /// The other end hung up (`why` is `None`), or the call failed. `muted` is what the user had
-    /// chosen.
-    Lost { why: Option<CallError>, muted: bool },
+    /// chosen, and `alternates` the URLs of a room at other servers.
+    Lost {
+        why: Option<CallError>,
+        muted: bool,
+        alternates: Vec<url::Url>,
+    },
 }
 
 impl CallEnd {
@@ -113,10 +118,16 @@ impl<'a> Session<'a> {
         self.terminal.say(&format!("joining {}", ask.url));
         let mut talk = self.enter(ask).map_err(join_failure)?;
         let options = self.options;
+        let mut ways = Ways::new(ask.url.clone(), RETRY_MAX);
         let in_person = options.audio.wav_in.is_none() && options.audio.wav_out.is_none();
         loop {
             match self.follow(talk, ask.url.as_str())? {
-                CallEnd::Lost { why, muted } if in_person && may_be_the_network(why.as_ref()) => {
+                CallEnd::Lost {
+                    why,
+                    muted,
+                    alternates,
+                } if in_person && may_be_the_network(why.as_ref()) => {
+                    ways.name(alternates);
                     let why = why.map_or_else(
                         || "the server ended the call".to_owned(),
                         |it| it.to_string(),
@@ -126,7 +137,7 @@ impl<'a> Session<'a> {
                 }
                 end => return end.code(),
             }
-            talk = match self.enter_again(ask)? {
+            talk = match self.enter_again(ask, &mut ways)? {
                 Ok(talk) => talk,
                 Err(end) => return end.code(),
             };
@@ -139,11 +150,16 @@ impl<'a> Session<'a> {
         talk.map_err(JoinFailure::Join)
     }
 
-    /// Joins the room again as soon as the server accepts, unless the user stops the command.
+    /// Joins the room again as soon as a server accepts, unless the user stops the command.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
-    fn enter_again(&self, ask: &Dial) -> Result<Result<Talk, CallEnd>, Failure> {
+    fn enter_again(
+        &self,
+        ask: &Dial,
+        ways: &mut Ways<url::Url>,
+    ) -> Result<Result<Talk, CallEnd>, Failure> {
+        let mut pause = ways.lost();
         loop {
-            let next = Instant::now() + RETRY;
+            let next = Instant::now() + pause;
             while Instant::now() < next {
                 if interrupt::is_stopped(&self.stop) {
                     return Ok(Err(CallEnd::Interrupted));
@@ -153,8 +169,14 @@ impl<'a> Session<'a> {
                 }
                 std::thread::sleep(POLL);
             }
-            match self.enter(ask) {
+            let url = ways.present().clone();
+            let dial = Dial { url, ..ask.clone() };
+            match self.enter(&dial) {
                 Ok(talk) => return Ok(Ok(talk)),
+                // What another server was named for may have become invalid: the user's URL decides.
+                Err(JoinFailure::Join(why)) if !ways.is_own() => {
+                    tracing::debug!(%why, "not joined at another server");
+                }
                 Err(JoinFailure::Join(JoinError::Dial(DialError::Refused(why))))
                     if why.is_transient() =>
                 {
@@ -162,6 +184,7 @@ impl<'a> Session<'a> {
                 }
                 Err(why) => return Err(join_failure(why)),
             }
+            pause = ways.failed();
         }
     }
 
@@ -254,11 +277,16 @@ impl<'a> Session<'a> {
             Ok(Ended::ByUs) => end,
             Ok(Ended::ByPeer) => {
                 self.terminal.say("the other end hung up");
-                CallEnd::Lost { why: None, muted }
+                CallEnd::Lost {
+                    why: None,
+                    muted,
+                    alternates: talk.alternates(),
+                }
             }
             Err(why) => CallEnd::Lost {
                 why: Some(why),
                 muted,
+                alternates: talk.alternates(),
             },
         };
         Ok(match end {
@@ -292,12 +320,15 @@ const fn may_be_the_network(why: Option<&CallError>) -> bool {
     matches!(
         why,
         None | Some(
-            CallError::NotConnected { .. } | CallError::Vanished { .. } | CallError::Closed(_)
+            CallError::NotConnected { .. }
+                | CallError::Vanished { .. }
+                | CallError::ServerLost(_)
+                | CallError::Closed(_)
         )
     )
 }
 
+/// Longest pause between tries to join a room again.
+const RETRY_MAX: Duration = Duration::from_millis(1_500);
 /// Time between two polls of a call.
 const POLL: Duration = Duration::from_millis(50);
-/// Time between two tries to join a room.
-const RETRY: Duration = Duration::from_millis(1_500);

@@ -51,6 +51,14 @@ impl Talk {
         }
     }
 
+    /// URLs of the room at other servers of the cluster, for the case that this server is lost.
+    pub(super) fn alternates(&self) -> Vec<url::Url> {
+        match self {
+            Self::Direct(_) => Vec::new(),
+            Self::Room { room, .. } => room.alternates(),
+        }
+    }
+
     /// Prints who came, who left, and what went wrong since the last call.
     pub(super) fn print_changes(&mut self, terminal: &Terminal) {
         let Self::Room {

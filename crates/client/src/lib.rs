@@ -2,6 +2,7 @@
 //!
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
 //! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`onvif`] finds cameras;
+//! [`ways`] leads to another server of a cluster;
 //! [`impairment`] puts a simulated bad path between two ends; [`probe`] asks a server one question
 //! at a time. These modules are shells around the sans-IO
 //! sessions: they own the sockets, the threads and the clocks. Viewers do not decode: the
@@ -23,6 +24,7 @@ pub mod relay;
 #[cfg(test)]
 mod test_http;
 pub mod viewers;
+pub mod ways;
 pub mod whep;
 
 pub use glassline_trust as trust;

@@ -24,14 +24,14 @@ export const streamUrl = (name, below = '') =>
 /**
  * The server refused a request, or could not be reached.
  *
- * `status`: the HTTP status; 0 if no answer came.
+ * `status`: the HTTP status; 0 if no answer came. `late`: the time for the answer was over.
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null } = {}) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, late = false } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, late });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -61,7 +61,7 @@ export async function request(url, { timeoutMs = 5000, headers = {}, ...options 
     });
   } catch (error) {
     const late = error.name === 'TimeoutError';
-    throw new Problem(0, late ? 'The server does not answer' : 'The server cannot be reached', null);
+    throw new Problem(0, late ? 'The server does not answer' : 'The server cannot be reached', null, { late });
   }
   if (!response.ok) throw await Problem.from(response);
   return response;

@@ -8,9 +8,10 @@
 // A leg that fails is dialled again while the other participant is in the room. If the page's own
 // session ends, the page joins again by itself, as a new participant to the others.
 
-import { Problem, base, getJson, pagePath, withToken } from './api.js';
+import { Problem, base, pagePath, request, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { Retry, sleep } from './retry.js';
+import { Servers } from './servers.js';
 import { SILENCE_DB, arrival, describe, level } from './voice.js';
 import { Session } from './whep.js';
 
@@ -18,6 +19,8 @@ const LEVELS_MS = 80;
 const FIGURES_MS = 1000;
 /** The server answers after 20 s even if the list has not changed. */
 const WATCH_MS = 30000;
+/** Longest pause between tries to join again: another server has the room as soon as somebody comes. */
+const REJOIN_MAX_MS = 800;
 /** Fields that are chosen before a call and apply to all of it. */
 const CHOICES = ['name', 'microphone', 'copies'];
 
@@ -119,12 +122,15 @@ class Call {
   async join() {
     state('connecting', 'Joining');
     const name = encodeURIComponent($('name').value.trim());
-    const session = await Session.dial(`${base}/call/${encodeURIComponent(room)}?name=${name}`, {
+    this.servers ??= new Servers(`${base}/call/${encodeURIComponent(room)}`, `name=${name}`);
+    const session = await Session.dial(this.servers.present(), {
       send: this.local.getAudioTracks()[0],
       copies: this.copies,
       onTrack: () => {},
+      onAnswer: (response) => this.servers.note(response),
       onConnected: () => {
         if (this.state === 'ended') return;
+        this.servers.reset();
         this.state = 'live';
         state('live', this.muted ? 'Muted' : 'In the call');
       },
@@ -146,17 +152,21 @@ class Call {
     this.state = 'connecting';
     this.follow([]);
     trouble(why);
-    const retry = new Retry();
+    const retry = new Retry(REJOIN_MAX_MS);
+    let pauseMs = null;
     while (this.state === 'connecting' && !this.session) {
       state('reconnecting', 'Joining again');
-      await sleep(retry.next());
+      await sleep(pauseMs ?? retry.next());
       if (this.state !== 'connecting') return;
       try {
         await this.join();
         trouble(null);
       } catch (error) {
         trouble(error.message);
-        if (error instanceof Problem && [400, 401, 403, 422].includes(error.status)) {
+        // A server that another one named refuses what has become invalid meanwhile: the own address decides.
+        const isOwn = this.servers.isOwn();
+        pauseMs = this.servers.next();
+        if (isOwn && error instanceof Problem && [400, 401, 403, 422].includes(error.status)) {
           this.end('Not in a call', error.message);
         }
       }
@@ -168,15 +178,17 @@ class Call {
     const retry = new Retry();
     while (this.session === session && this.state !== 'ended') {
       try {
-        const list = await getJson(`${session.resource}${since}`, WATCH_MS);
+        const response = await request(`${session.resource}${since}`, { timeoutMs: WATCH_MS });
+        const list = await response.json();
+        this.servers.note(response);
         if (this.session !== session || this.state === 'ended') return;
         since = `?since=${list.version}`;
         retry.reset();
         this.follow(list.others);
       } catch (error) {
         if (this.session !== session || this.state === 'ended') return;
-        // 404: the server no longer has the session.
-        if (error.status === 404) return session.lose('The server ended the session');
+        // 404, 410: the server no longer has the session.
+        if (error.status === 404 || error.status === 410) return session.lose('The server ended the session');
         await sleep(retry.next());
       }
     }

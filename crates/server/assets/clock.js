@@ -13,6 +13,9 @@
 // performance.now() counts in 5 µs where the page is cross-origin isolated (the
 // server sends COOP and COEP for that), in 100 µs or worse elsewhere.
 
+// Behind a balancer, requests of one page come to several servers, each of which has a clock of its own.
+// An answer names its server, and those of other servers than the session's are dropped.
+
 import { authorization, base } from './api.js';
 
 const WINDOW_MS = 30_000;
@@ -27,18 +30,27 @@ const DRIFT = 20e-6;
 const RESOLUTION_MS = globalThis.crossOriginIsolated ? 0.005 : 0.1;
 
 /** The clock of this page's server. */
-export const OWN = `${base}/api/v1/clock`;
+const OWN = `${base}/api/v1/clock`;
 
 export class ServerClock {
   #samples = [];
   #serial = 0;
   #timer = null;
 
-  /** Address that is asked: of this page's server, unless another one sends the media. */
-  at = OWN;
+  /** Address that is asked. */
+  #at = OWN;
+
+  /** Name of the server whose answers count; null takes those of any server. */
+  #server = null;
 
   /** Exchanges so far that were answered. */
   exchanges = 0;
+
+  /** Asks for the clock of the server that has a session: `{resource, server}`. */
+  follow({ resource, server }) {
+    this.#at = resource ? `${resource}/clock` : OWN;
+    this.#server = server;
+  }
 
   /**
    * Begins with eight exchanges in a row, then one a second.
@@ -75,7 +87,7 @@ export class ServerClock {
   async #exchange() {
     const serial = this.#serial;
     // The serial makes the URL unique, so that its timing entry can be found.
-    const url = new URL(`${this.at}?n=${this.exchanges}`, location.href).href;
+    const url = new URL(`${this.#at}?n=${this.exchanges}`, location.href).href;
     try {
       const before = performance.now();
       const response = await fetch(url, {
@@ -84,8 +96,11 @@ export class ServerClock {
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       const after = performance.now();
-      const { received_ns: received, sent_ns: sent } = await response.json();
+      const { server = null, received_ns: received, sent_ns: sent } = await response.json();
       if (serial !== this.#serial || !Number.isFinite(received) || !Number.isFinite(sent)) return;
+      if (this.#server !== null && server !== this.#server) return;
+      // The next exchange takes the short way.
+      if (response.redirected) [this.#at] = response.url.split('?');
       this.exchanges += 1;
       const [t1, t4] = await onTheWire(url, before, after);
       const [t2, t3] = [received / 1e6, sent / 1e6];

@@ -9,7 +9,14 @@ import { Retry } from './retry.js';
 const WAITING_MAX_MS = 4000;
 
 /** Longest pause while the server cannot be reached: viewers should be back soon after its start. */
-export const UNREACHED_MAX_MS = 2000;
+const UNREACHED_MAX_MS = 2000;
+
+/**
+ * For this long after a session was lost, no pause is longer than that: the cluster is about to have the
+ * stream at another server.
+ */
+const MOVING_MS = 15_000;
+const MOVING_MAX_MS = 800;
 
 /**
  * Longest pauses after connections that did not come about: each keeps a place at the server for some
@@ -46,9 +53,12 @@ export class Pauses {
 
   /**
    * Explains a `Lost` or a `Problem`: `{state, label, title, detail, mayRetry, mayPublish, waitMs}`.
-   * `mayPublish`: a name without a publisher may get one from this browser.
+   * `mayPublish`: a name without a publisher may get one from this browser. `sinceLostMs`: time since a
+   * session that worked was lost.
    */
-  explain(reason) {
+  explain(reason, sinceLostMs = Infinity) {
+    const isMoving = sinceLostMs < MOVING_MS;
+    const movingMs = MOVING_MAX_MS * (0.25 + 0.75 * Math.random());
     if (reason.neverConnected) {
       const waitMs = this.#unconnected.next();
       const detail = withNext([reason.message], waitMs);
@@ -59,7 +69,7 @@ export class Pauses {
       return { state: 'refused', label: 'Ended', title: reason.title, detail: withNext([reason.message], waitMs), mayRetry: true, waitMs };
     }
     if (!(reason instanceof Problem) || reason.status === 0) {
-      const waitMs = Math.min(this.#waiting.next(), UNREACHED_MAX_MS);
+      const waitMs = Math.min(this.#waiting.next(), isMoving ? movingMs : UNREACHED_MAX_MS);
       const told = reason instanceof Problem ? null : reason.title;
       return { state: 'reconnecting', label: 'Reconnecting', title: told ?? 'Reconnecting', detail: reason.message, waitMs };
     }
@@ -71,7 +81,7 @@ export class Pauses {
       const detail = withNext([reason.detail, reason.remedy && `To do: ${reason.remedy}`, ADVICE[reason.status]], waitMs);
       return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
     }
-    const waitMs = Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
+    const waitMs = isMoving ? movingMs : Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
     const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
     const detail = withNext([reason.detail ?? (title === reason.title ? null : reason.title)], waitMs);
     const mayPublish = reason.status === 404 || reason.status === 409;

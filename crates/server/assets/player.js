@@ -5,9 +5,9 @@
 //    └── back-off ◄───┴── ICE or DTLS failed, the server forgot the session,
 //                         refused it (404, 409, …) or is not there
 //
-// A server that was killed says no goodbye, and ICE takes half a minute to notice its death. The
-// reports notice it: a request that gets no answer is repeated until the server answers, and a
-// server that was started again does not know the session.
+// A server that was killed says no goodbye. The session notices it (see lifeline.js), and the page goes
+// to its own address again, which a balancer may lead to another server, and then to the servers that
+// the cluster named.
 //
 // The page's address may ask for `?sound` (not muted, where the browser lets it),
 // `?lipsync` (video waits for its audio) and carry a `?token=`.
@@ -18,13 +18,14 @@
 
 import { base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
 import { AudioView } from './audio_view.js';
-import { OWN, ServerClock } from './clock.js';
+import { ServerClock } from './clock.js';
 import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
-import { Pauses, UNREACHED_MAX_MS } from './pauses.js';
-import { Retry, sleep } from './retry.js';
+import { Pauses } from './pauses.js';
+import { sleep } from './retry.js';
+import { Servers, isServersFault } from './servers.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
 
@@ -46,8 +47,8 @@ const options = new URLSearchParams(location.search);
 
 const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
 /** With `?transcode` the server encodes video with B-frames again. */
-const again = options.has('transcode') ? '?transcode' : '';
-const endpoint = `${base}/${encodeURIComponent(name)}/whep${again}`;
+const again = options.has('transcode') ? 'transcode' : '';
+const servers = new Servers(`${base}/${encodeURIComponent(name)}/whep`, again);
 const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
@@ -65,11 +66,11 @@ const audioView = new AudioView(document.getElementById('picture'), () => loudne
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
-  stream: name, state: 'connecting', detail: null,
+  stream: name, state: 'connecting', detail: null, server: null,
   firstFrameMs: null, joinMs: null, sessions: 0, reports: 0,
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
@@ -89,6 +90,8 @@ let wake = () => {};
 // The address of a session that was lost while the server could not be asked why, and what it told since.
 let unexplained = null;
 let lost = null;
+/** When a session that worked was lost. */
+let lostMs = -Infinity;
 const pauses = new Pauses();
 
 const log = new FrameLog(video, (presentedMs) => {
@@ -123,13 +126,25 @@ async function run() {
   show('connecting', 'Connecting');
   for (;;) {
     const reason = await watch();
-    if (joinedAtMs !== null) pauses.reset();
+    if (joinedAtMs !== null) {
+      pauses.reset();
+      servers.reset();
+      lostMs = performance.now();
+    }
     seen.lastEnd = (reason.ended && reason.title) || reason.message;
     unexplained = reason.unexplained ?? unexplained;
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
-    const delayMs = explain(reason);
-    await pause(isExpected ? 0 : delayMs);
+    await pause(isExpected ? 0 : pauseAfter(reason));
   }
+}
+
+/** Shows why there is no session, and returns the pause before the next try. */
+function pauseAfter(reason) {
+  // A server that another one named refuses what has become invalid meanwhile: the own address decides.
+  const isToGoOn = joinedAtMs === null && (isServersFault(reason) || !servers.isOwn());
+  const nextMs = isToGoOn ? servers.next() : null;
+  const delayMs = explain(reason, performance.now() - lostMs);
+  return nextMs ?? delayMs;
 }
 
 /** One session from the offer to its end; returns why it ended. */
@@ -142,7 +157,7 @@ async function watch() {
   const stream = new MediaStream();
   let dialled;
   try {
-    dialled = await Session.dial(endpoint, {
+    dialled = await Session.dial(servers.present(), {
       lipSync: options.has('lipsync'),
       onTrack(track) {
         stream.addTrack(track);
@@ -150,13 +165,15 @@ async function watch() {
         if (track.kind === 'audio') loudness.listen(track);
         play();
       },
+      onAnswer: (response) => servers.note(response),
       onConnected,
     });
   } catch (error) {
     return error;
   }
   session = dialled;
-  clock.at = dialled.isElsewhere ? `${dialled.resource}/clock` : OWN;
+  seen.server = dialled.server;
+  clock.follow(dialled);
   // The answer may have been quicker than this assignment.
   if (session.connected) onConnected();
   const reason = await session.ended;
@@ -200,10 +217,10 @@ function play() {
   });
 }
 
-/** Shows why there is no session, and returns the pause before the next try. */
-function explain(reason) {
+/** Shows why there is no session, and returns the pause; `sinceLostMs`: since a session was lost. */
+function explain(reason, sinceLostMs) {
   seen.lastError = reason.message;
-  const { state, label, title, detail, mayRetry, mayPublish, waitMs } = pauses.explain(reason);
+  const { state, label, title, detail, mayRetry, mayPublish, waitMs } = pauses.explain(reason, sinceLostMs);
   show(state, label, title, detail, mayRetry);
   if (mayPublish) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
   return waitMs;
@@ -361,8 +378,10 @@ async function report(current, sample, estimate) {
     frames, unmatched, lost: sample?.framesDroppedDelta ?? 0,
   };
   try {
-    const answer = await (await post(current, body)).json();
+    const response = await post(current, body);
+    const answer = await response.json();
     if (current !== session) return;
+    servers.note(response);
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
     Object.assign(seen, {
@@ -371,27 +390,7 @@ async function report(current, sample, estimate) {
     });
   } catch (error) {
     seen.lastError = error.message;
-    if (error.status === 0) await seek(current, body);
     if (error.status === 404 || error.status === 410) await forgotten(current, error);
-  }
-}
-
-/** Repeats a report that got no answer until the server answers, or frames come again. */
-async function seek(current, body) {
-  const retry = new Retry(UNREACHED_MAX_MS);
-  const lastMs = log.lastMs;
-  while (current === session && current.resource) {
-    await sleep(retry.next());
-    if (log.lastMs !== lastMs) return;
-    show('reconnecting', 'Reconnecting', 'Reconnecting', seen.lastError);
-    try {
-      await post(current, { ...body, frames: [], unmatched: 0, lost: 0 });
-      return;
-    } catch (error) {
-      seen.lastError = error.message;
-      if (error.status === 404 || error.status === 410) await forgotten(current, error);
-      if (error.status !== 0) return;
-    }
   }
 }
 

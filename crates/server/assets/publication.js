@@ -96,6 +96,12 @@ export class Publication {
     await this.video.setParameters(parameters);
   }
 
+  /** The name of the server of a cluster that has the session; null outside of one. */
+  get server() {
+    const [name, ...rest] = (this.resource?.split('/').at(-1) ?? '').split('.');
+    return rest.length > 0 ? name : null;
+  }
+
   /** Sends another track of the same kind from now on. */
   async replace(track) {
     await (track.kind === 'video' ? this.video : this.audio)?.replaceTrack(track);

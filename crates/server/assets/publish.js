@@ -15,6 +15,7 @@ import { Publication, sendable } from './publication.js';
 import { PublishingPanel } from './publishing.js';
 import { Retry, sleep } from './retry.js';
 import { SendSampler } from './sending.js';
+import { isServersFault } from './servers.js';
 import { INSECURE, Unavailable, devices, hasDevices, open } from './sources.js';
 
 const TICK_MS = 1000;
@@ -24,8 +25,8 @@ const LOOK_TICKS = 2;
 const RETRY_MAX_MS = 2000;
 /** How long the server may hold the place of this page's former session. */
 const FORMER_MS = 10_000;
-/** Reports without an answer after which the server is looked for. */
-const UNANSWERED_MAX = 3;
+/** Reports one after the other without an answer, or that a proxy answers, after which the server is lost. */
+const UNANSWERED_MAX = 2;
 
 const $ = (id) => document.getElementById(id);
 const name = decodeURIComponent(pagePath.split('/')[1] ?? '');
@@ -170,6 +171,7 @@ async function run(takesOver) {
       });
       if (!wanted) return void opened.close();
       publication = opened;
+      clock.follow(opened);
       keep($('key').value.trim());
       takesOver = false;
       reason = await opened.ended;
@@ -262,7 +264,7 @@ async function report(current, sample, estimate) {
   } catch (error) {
     if (current !== publication) return;
     if (error.status === 404 || error.status === 410) current.lose(error.title, error.status === 410);
-    if (error.status === 0) {
+    if (isServersFault(error)) {
       current.unanswered = (current.unanswered ?? 0) + 1;
       if (current.unanswered >= UNANSWERED_MAX) current.lose('The server does not answer');
     }

@@ -9,11 +9,17 @@
 // frame. ICE servers, if the operator names any, are asked for before. The caller decides whether and when to dial again.
 
 import { Problem, authorization, request } from './api.js';
-import { giveUp, whyEnded } from './failure.js';
+import { giveUp, reasonOf, whyEnded } from './failure.js';
 import { configuredIceServers } from './ice_servers.js';
+import { Lifeline, mediaMs, signsOf } from './lifeline.js';
+import { sleep } from './retry.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
+
+/** How often signs of the server's life are looked for, and how long the server may take to answer then. */
+const LOOK_MS = 250;
+const ANSWER_MS = 1000;
 
 /** Browsers use loopback only if there is another interface, even to reach 127.0.0.1. */
 const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, even on this machine';
@@ -52,12 +58,13 @@ export class Session {
    * `copies`: use redundant audio (RED, RFC 2198) if the server supports it.
    * `lipSync`: hold video back until its audio plays, see `withoutLipSync`.
    * `onTrack(track)`: for each remote track, audio and video.
+   * `onAnswer(response)`: once, with the server's answer to the offer.
    * `onConnected()`: once ICE and DTLS are established.
    */
   static async dial(endpoint, options) {
     const session = new Session(options, await configuredIceServers(endpoint));
     try {
-      await session.#negotiate(endpoint, options.lipSync ?? true);
+      await session.#negotiate(endpoint, options);
     } catch (error) {
       session.close();
       throw error;
@@ -80,6 +87,7 @@ export class Session {
       if (pc.connectionState === 'connected' && !this.connected) {
         this.connected = true;
         onConnected();
+        this.#watchOver();
       }
       // 'disconnected' is not the end: ICE may recover by itself.
       if (pc.connectionState === 'failed') this.#fail('The connection failed');
@@ -105,9 +113,10 @@ export class Session {
     return receiver?.getSynchronizationSources()[0]?.audioLevel ?? null;
   }
 
-  /** Whether another server of a cluster serves the session, to which this page's server sent it. */
-  get isElsewhere() {
-    return this.resource !== null && new URL(this.resource).origin !== location.origin;
+  /** The name of the server of a cluster that has the session; null outside of one. */
+  get server() {
+    const [name, ...rest] = (this.resource?.split('/').at(-1) ?? '').split('.');
+    return rest.length > 0 ? name : null;
   }
 
   /** Ends the session with a reason, for instance because the server no longer knows it. */
@@ -172,7 +181,41 @@ export class Session {
     }
   }
 
-  async #negotiate(endpoint, lipSync) {
+  /** Notices the loss of the server, of which neither ICE nor DTLS tells for long. */
+  async #watchOver() {
+    const { pc, resource } = this;
+    const lifeline = new Lifeline(performance.now());
+    while (resource && this.resource === resource && pc.connectionState !== 'closed') {
+      await sleep(LOOK_MS);
+      lifeline.heard(mediaMs(pc));
+      if (lifeline.isRecent(performance.now())) continue;
+      lifeline.count(signsOf(await pc.getStats()), performance.now());
+      if (!lifeline.isSilent(performance.now())) continue;
+      try {
+        await request(resource, { timeoutMs: ANSWER_MS });
+        lifeline.heard(performance.now());
+      } catch (problem) {
+        if (this.resource !== resource) return;
+        // A server alone that stands still has the session when it goes on, and there is no other one.
+        if (problem.late && this.server === null) continue;
+        this.#loseServer(problem);
+        return;
+      }
+    }
+  }
+
+  /** Ends a session whose server sends nothing any more; `problem`: of the request for the session. */
+  #loseServer(problem) {
+    const isTold = problem.status === 410;
+    const unexplained = isTold || problem.status === 404 ? null : this.resource;
+    // Nobody is there to say goodbye to.
+    this.resource = null;
+    const why = isTold ? reasonOf(problem) : `The server sends nothing, and the session is not found: ${problem.message}`;
+    const atOnce = isTold && problem.ended !== 'dismissed' && problem.ended !== 'lost';
+    this.lose(why, { title: isTold ? problem.title : null, ended: problem.ended, atOnce, unexplained });
+  }
+
+  async #negotiate(endpoint, { lipSync = true, onAnswer = () => {} }) {
     const offer = await this.pc.createOffer();
     // A session without video carries a voice, which is mono.
     const sdp = /^m=video/m.test(offer.sdp) ? withStereo(offer.sdp) : offer.sdp;
@@ -192,6 +235,7 @@ export class Session {
       if (problem.status !== 0) throw problem;
       return post(`${endpoint}${endpoint.includes('?') ? '&' : '?'}noredirect`);
     });
+    onAnswer(response);
     const location = response.headers.get('location');
     if (location) this.resource = new URL(location, response.url).href;
     const answer = await response.text();

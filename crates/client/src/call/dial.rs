@@ -35,6 +35,8 @@ pub struct Dialled {
     pub location: Option<Url>,
     /// Impairment proxy between the ends; keep it while the call lasts.
     pub between: Option<ImpairmentProxy>,
+    /// URLs at other servers of the cluster that take the same offer.
+    pub alternates: Vec<Url>,
 }
 
 /// Why a call was not established.
@@ -125,6 +127,7 @@ pub(super) fn connect(
         transport,
         location: answer.location,
         between,
+        alternates: answer.alternates,
     })
 }
 

@@ -179,6 +179,9 @@ pub enum CallError {
         /// Last address of the peer.
         peer: SocketAddr,
     },
+    /// Nothing arrives from the server any more, and it does not answer about the session.
+    #[error("the server is lost: nothing arrived for 2 s, and the session is not found: {0}")]
+    ServerLost(String),
     /// The session ended for another reason.
     #[error("the call ended: {0}")]
     Closed(CloseReason),
@@ -249,6 +252,8 @@ pub(crate) struct Shared {
     /// Whether the far end wants our records.
     pub(crate) is_requested: AtomicBool,
     pub(crate) stop: AtomicBool,
+    /// When a datagram of the peer was accepted last.
+    heard: Mutex<Option<Instant>>,
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
     /// Voices that have left.
     gone: Mutex<Vec<Ssrc>>,
@@ -269,6 +274,7 @@ impl Shared {
             overflowed: AtomicU64::new(0),
             is_requested: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            heard: Mutex::default(),
             end: OnceLock::new(),
             gone: Mutex::default(),
             legs: Mutex::default(),
@@ -288,6 +294,11 @@ impl Shared {
 
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a datagram of the peer was accepted last; `None` before the first one.
+    pub(crate) fn heard(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -165,7 +165,7 @@ impl Network {
             return;
         }
         let clocks = Clocks::read();
-        let mut dropped = 0;
+        let (mut dropped, count) = (0, batch.len() as u64);
         for datagram in batch.iter_mut() {
             let arrived = clocks.instant(datagram.arrived);
             let to = self.arrived_at(datagram.destination);
@@ -211,6 +211,9 @@ impl Network {
                     inserted: Instant::now(),
                 },
             });
+        }
+        if dropped < count {
+            *self.shared.heard() = Some(clocks.now);
         }
         if dropped > 0 {
             self.shared.figures().dropped += dropped;

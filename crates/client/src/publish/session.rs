@@ -14,6 +14,7 @@ use crate::publish::input::BitrateRange;
 use crate::publish::queue::{self, Dropped};
 use crate::publish::source::{self, Event, Source};
 use crate::publish::uplink::{self, Destination, Settings, Uplink, UplinkFigures};
+use crate::ways::Ways;
 
 /// How a stream is published.
 #[derive(Clone, Debug)]
@@ -125,10 +126,10 @@ const IDLE_TICK: Duration = Duration::from_millis(50);
 /// Time between two reports of figures.
 const SHOW: Duration = Duration::from_millis(250);
 
-/// First pause before reconnecting.
-const BACKOFF_MIN: Duration = Duration::from_millis(500);
 /// Longest pause before reconnecting.
-const BACKOFF_MAX: Duration = Duration::from_secs(8);
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+/// Time for which a server that was lost may still hold the stream for this publisher.
+const FORMER: Duration = Duration::from_secs(20);
 
 /// Sends `source` until it ends or `stop` completes. The first connection must succeed; later
 /// ones are retried without limit.
@@ -150,14 +151,10 @@ pub async fn run(
     };
     let mut session = Session::new(source, options);
     let mut stop = std::pin::pin!(stop);
-    let destination = &options.destination;
-    let failed = |error| Error::Uplink {
-        destination: destination.to_string(),
-        error,
-    };
-    let mut backoff = BACKOFF_MIN;
-    let mut first = true;
+    let mut ways = Ways::new(options.destination.clone(), PAUSE_MAX);
+    let (mut first, mut lost) = (true, None::<Instant>);
     let result = loop {
+        let destination = ways.present().clone();
         let tracks = session.source.tracks.clone();
         let connecting = destination.connect(&tracks, &settings);
         let connected = tokio::select! {
@@ -166,12 +163,13 @@ pub async fn run(
             ended = session.wait(watcher) => break ended.map(|()| End::Source),
             () = &mut stop => break Ok(End::Stopped),
         };
-        let why = match connected {
+        let (why, was_connected) = match connected {
             Ok(uplink) => {
                 let feedback = uplink.figures().feedback;
                 let feedback = feedback.map_or(String::new(), |it| format!(", which follows {it}"));
                 watcher.note(&format!("publishing to {destination}{feedback}"));
-                (first, backoff) = (false, BACKOFF_MIN);
+                first = false;
+                ways.name(uplink.alternates());
                 session.attach(uplink);
                 let ended = tokio::select! {
                     ended = session.send(watcher) => ended,
@@ -182,22 +180,35 @@ pub async fn run(
                         session.detach(true).await;
                         break ended;
                     }
-                    Err(why) => why,
+                    Err(why) => (why, true),
                 }
             }
-            Err(error) => error,
+            Err(error) => (error, false),
         };
         session.detach(false).await;
-        if first || !why.is_transient() {
-            break Err(failed(why));
+        if why.is_loss() {
+            lost = Some(Instant::now());
+        }
+        let is_former = why.is_taken() && lost.is_some_and(|at| at.elapsed() < FORMER);
+        // What another server was named for may have become invalid: the user's destination decides.
+        let may_go_on = why.is_transient() || is_former || !ways.is_own();
+        if first || !may_go_on {
+            break Err(Error::Uplink {
+                destination: destination.to_string(),
+                error: why,
+            });
         }
         watcher.note(&format!("{destination}: {why}; reconnecting"));
+        let pause = if was_connected {
+            ways.lost()
+        } else {
+            ways.failed()
+        };
         tokio::select! {
-            () = sleep(backoff) => {}
+            () = sleep(pause) => {}
             ended = session.wait(watcher) => break ended.map(|()| End::Source),
             () = &mut stop => break Ok(End::Stopped),
         }
-        backoff = (backoff * 2).min(BACKOFF_MAX);
         session.figures.reconnects += 1;
     };
     session.source.control.stop();

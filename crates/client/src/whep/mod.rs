@@ -5,6 +5,9 @@
 //! here and not by the HTTP client, because a 307 must repeat the POST and a token must not
 //! follow to another origin.
 
+mod links;
+mod watch;
+
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +18,7 @@ use ureq::{Agent, Body};
 use url::Url;
 
 use crate::trust::Trust;
+pub(crate) use watch::{Asked, SessionWatch};
 
 /// A server's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,18 @@ pub struct Answer {
     pub location: Option<Url>,
     /// Entity tag of the session, for PATCH.
     pub etag: Option<String>,
+    /// URLs at other servers of the cluster that take the same offer, for the case that this server is
+    /// lost.
+    pub alternates: Vec<Url>,
+}
+
+/// A server's answer to a request for a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Body of the answer.
+    pub text: String,
+    /// URLs at other servers of the cluster, for the case that this server is lost.
+    pub alternates: Vec<Url>,
 }
 
 /// Why signalling failed; every text names the URL.
@@ -71,6 +87,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the time for the answer was over.
+    fn is_late(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if matches!(**source, ureq::Error::Timeout(_)))
+    }
+
     /// Whether trying again may help: the network failed, or the server is busy.
     pub const fn is_transient(&self) -> bool {
         match self {
@@ -137,13 +158,40 @@ pub fn get(
     token: Option<&str>,
     trust: Trust,
     patience: Duration,
-) -> Result<String, Error> {
+) -> Result<Document, Error> {
     let at = checked(url)?;
     let mut response = call(agent(trust).get(at.as_str()), &at, token, patience)?;
     match response.status().as_u16() {
-        200 => body(&at, &mut response),
+        200 => Ok(Document {
+            alternates: links::alternates(&at, &response),
+            text: body(&at, &mut response)?,
+        }),
         _ => Err(refusal(&at, &mut response)),
     }
+}
+
+/// Asks whether there is a session at `location`, by GET. Redirects are followed, as a server of a
+/// cluster leads to the one that has the session.
+fn exists(
+    location: &Url,
+    token: Option<&str>,
+    trust: Trust,
+    patience: Duration,
+) -> Result<(), Error> {
+    let mut at = checked(location)?;
+    for _ in 0..=REDIRECTS_MAX {
+        let token = token.filter(|_| same_origin(&at, location));
+        let mut response = call(agent(trust).get(at.as_str()), &at, token, patience)?;
+        match response.status().as_u16() {
+            200..300 => return Ok(()),
+            307 | 308 => at = redirected(&at, &response)?,
+            _ => return Err(refusal(&at, &mut response)),
+        }
+    }
+    Err(Error::NoAnswer {
+        url: location.clone(),
+        reason: format!("more than {REDIRECTS_MAX} redirects"),
+    })
 }
 
 /// Ends the session at `location` by DELETE. A session that is gone already (404, 410) counts
@@ -267,6 +315,7 @@ fn body(at: &Url, response: &mut Response<Body>) -> Result<String, Error> {
 fn answer(at: &Url, response: &mut Response<Body>, json: bool) -> Result<Answer, Error> {
     let location = location(at, response);
     let etag = text_header(response, header::ETAG);
+    let alternates = links::alternates(at, response);
     let mut sdp = body(at, response)?;
     let no_answer = |reason: String| Error::NoAnswer {
         url: at.clone(),
@@ -287,6 +336,7 @@ fn answer(at: &Url, response: &mut Response<Body>, json: bool) -> Result<Answer,
         sdp,
         location,
         etag,
+        alternates,
     })
 }
 

@@ -196,6 +196,11 @@ impl ControlDatagrams {
         })
     }
 
+    /// Returns when the peer's clock showed `peer_ns`. `None` before the clocks were compared.
+    pub(super) fn local(&self, peer_ns: u64) -> Option<Instant> {
+        self.clocks()?.estimate?.local(peer_ns)
+    }
+
     /// Passes requests of the peer on to the broadcasts of a collection that it may read. Called once,
     /// when the peer is granted that.
     pub(super) fn pass_requests_on(&self, scope: RequestScope) {

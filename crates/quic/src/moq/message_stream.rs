@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use super::request_stream::{self, RequestStream, RequestStreams};
 use super::urgency::Urgency;
 
 /// Version of the streams and of the records on them, which the catalog states.
@@ -94,19 +95,27 @@ impl MessageRefusal {
     }
 }
 
-/// The streams of messages that the peer of a connection opens.
+/// The streams beside MoQ that the peer of a connection opens: of messages, and of requests of HTTP.
 #[derive(Debug, Default)]
-pub(super) struct MessageStreams(OnceLock<mpsc::Sender<MessageRequest>>);
+pub(super) struct StreamsBesideMoq(OnceLock<Takers>);
 
-impl MessageStreams {
-    /// Begins to take streams of messages, because the peer is a server of the same cluster.
-    pub(super) fn listen(&self) -> MessageRequests {
-        let (to, requests) = mpsc::channel(WAITING);
-        let _ = self.0.set(to);
-        MessageRequests(requests)
+/// Those who wait for streams beside MoQ.
+#[derive(Clone, Debug)]
+struct Takers {
+    messages: mpsc::Sender<MessageRequest>,
+    requests: mpsc::Sender<RequestStream>,
+}
+
+impl StreamsBesideMoq {
+    /// Begins to take streams beside MoQ, because the peer is a server of the same cluster.
+    pub(super) fn listen(&self) -> (MessageRequests, RequestStreams) {
+        let (messages, of_messages) = mpsc::channel(WAITING);
+        let (requests, of_requests) = mpsc::channel(request_stream::WAITING);
+        let _ = self.0.set(Takers { messages, requests });
+        (MessageRequests(of_messages), RequestStreams(of_requests))
     }
 
-    /// Takes a stream that the peer opened, if it is one of messages; otherwise returns the stream with
+    /// Takes a stream that the peer opened, if it is one beside MoQ; otherwise returns the stream with
     /// the byte that was read. Returns `None` for a stream that ended before its first byte, too.
     pub(super) async fn take(
         &self,
@@ -122,16 +131,30 @@ impl MessageStreams {
             return Some((send, (receive, Some(first[0]))));
         }
         let to = to.clone();
-        // The name may come later, and other streams must not wait for it.
+        // The header may come later, and other streams must not wait for it.
         tokio::spawn(async move {
-            let halves = MessageStream::new(send, receive);
-            let request = tokio::time::timeout(OPENING_MAX, halves.requested());
-            if let Ok(Some(request)) = request.await {
-                // Nobody takes it if the session is over.
-                let _ = to.send(request).await;
-            }
+            let _ = tokio::time::timeout(OPENING_MAX, to.take(send, receive)).await;
         });
         None
+    }
+}
+
+impl Takers {
+    /// Hands a stream on whose first byte was read. `None` if nobody takes it: it has another header, or
+    /// the session is over.
+    async fn take(self, send: noq::SendStream, mut receive: noq::RecvStream) -> Option<()> {
+        let mut rest = [0; TYPE.len() - 1 + 1];
+        receive.read_exact(&mut rest).await.ok()?;
+        let [kind @ .., version] = rest;
+        if kind == request_stream::TYPE[1..] && version == request_stream::VERSION {
+            let stream = RequestStream::new(send, receive);
+            return self.requests.send(stream).await.ok();
+        }
+        if kind != TYPE[1..] {
+            return None;
+        }
+        let request = MessageStream::new(send, receive).requested(version).await?;
+        self.messages.send(request).await.ok()
     }
 }
 
@@ -204,19 +227,15 @@ impl MessageStream {
         let _ = self.receive.stop(why.code().into());
     }
 
-    /// Reads the rest of the header behind its first byte. Returns `None` if there is no such header.
-    async fn requested(mut self) -> Option<MessageRequest> {
-        let mut rest = [0; TYPE.len() - 1 + 1 + 2];
-        self.receive.read_exact(&mut rest).await.ok()?;
-        let [kind @ .., version, high, low] = rest;
-        if kind != TYPE[1..] {
-            return None;
-        }
+    /// Reads the rest of the header behind its version. Returns `None` if there is no such header.
+    async fn requested(mut self, version: u8) -> Option<MessageRequest> {
         if version != MESSAGES_VERSION {
             self.refuse(MessageRefusal::Version);
             return None;
         }
-        let length = usize::from(u16::from_be_bytes([high, low]));
+        let mut length = [0; 2];
+        self.receive.read_exact(&mut length).await.ok()?;
+        let length = usize::from(u16::from_be_bytes(length));
         if length > NAME_BYTES_MAX {
             self.refuse(MessageRefusal::NotFound);
             return None;
@@ -303,15 +322,21 @@ impl MessageReceiver {
 }
 
 /// The requests of a session, until somebody takes them.
-#[derive(Debug, Default)]
-pub(super) struct UntakenRequests(Mutex<Option<MessageRequests>>);
+#[derive(Debug)]
+pub(super) struct Untaken<T>(Mutex<Option<T>>);
 
-impl UntakenRequests {
-    pub(super) fn put(&self, requests: MessageRequests) {
+impl<T> Default for Untaken<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Untaken<T> {
+    pub(super) fn put(&self, requests: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
     }
 
-    pub(super) fn take(&self) -> Option<MessageRequests> {
+    pub(super) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -45,6 +45,7 @@ mod message_stream;
 mod node_session;
 mod origin;
 mod refusal;
+mod request_stream;
 mod server;
 mod session;
 mod session_stats;
@@ -66,9 +67,9 @@ pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, Track
 #[cfg(any(test, fuzzing))]
 pub use bursts::parse_unit;
 pub use bursts::{
-    KeyframeRequester, NodeClock, NodeName, NodeNameError, NodeRequest, NodeRequests, ObjectError,
-    PATH_MAX, Provenance, ReadError, ReceivedUnit, RequestRefusal, SentStamps, UnitBroadcast,
-    UnitBroadcastReader, UnitCatalog, UnitCatalogError, UnitReader,
+    DrawnCode, KeyframeRequester, NodeClock, NodeName, NodeNameError, NodeRequest, NodeRequests,
+    ObjectError, PATH_MAX, PeerClock, Provenance, ReadError, ReceivedUnit, RequestRefusal,
+    SentStamps, UnitBroadcast, UnitBroadcastReader, UnitCatalog, UnitCatalogError, UnitReader,
 };
 pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
@@ -83,6 +84,7 @@ pub use message_stream::{
 pub use node_session::{NodeAddress, connect_node};
 pub use origin::Origin;
 pub use refusal::Refusal;
+pub use request_stream::{RequestStream, RequestStreams};
 pub use server::{Grant, HandshakeFault, Incoming, RequestError, Server, SessionRequest};
 pub use session::{Announced, Announcement, ConnectError, Options, Role, Session, connect};
 pub use session_stats::SessionStats;

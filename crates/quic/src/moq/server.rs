@@ -299,12 +299,13 @@ impl SessionRequest {
             connection.set_max_concurrent_bi_streams(NODE_REQUESTS.into());
             self.link.control.compare_clocks(clock);
         }
-        let messages = grant.node.map(|_| self.link.messages.listen());
+        let beside = grant.node.map(|_| self.link.beside.listen());
         let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));
         let session = Session::assemble(self.link, session, grant.read, inbound, registry);
-        if let Some(messages) = messages {
+        if let Some((messages, requests)) = beside {
             session.message_requests.put(messages);
+            session.request_streams.put(requests);
         }
         Ok(session)
     }

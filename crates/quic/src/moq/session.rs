@@ -13,9 +13,10 @@ use super::broadcast::Broadcast;
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
 use super::control_datagrams::{self, Report};
 use super::ended::Ended;
-use super::message_stream::{MessageRequests, UntakenRequests};
+use super::message_stream::{MessageRequests, Untaken};
 use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
+use super::request_stream::RequestStreams;
 use super::session_stats::{SessionStats, session_stats};
 use super::track_config::TrackConfig;
 use super::transport::{self, Link};
@@ -159,7 +160,8 @@ pub struct Session {
     /// Asks the peer for its clock, if it is a server of the same cluster.
     pub(super) asking: Option<AbortHandle>,
     /// Requests of the peer for messages, if it is a server of the same cluster.
-    pub(super) message_requests: UntakenRequests,
+    pub(super) message_requests: Untaken<MessageRequests>,
+    pub(super) request_streams: Untaken<RequestStreams>,
 }
 
 impl Session {
@@ -217,7 +219,8 @@ impl Session {
             bitrate,
             task: task.abort_handle(),
             asking: None,
-            message_requests: UntakenRequests::default(),
+            message_requests: Untaken::default(),
+            request_streams: Untaken::default(),
         }
     }
 

@@ -18,7 +18,7 @@ use web_transport_trait::{Stats, poll};
 
 use super::control_datagrams::ControlDatagrams;
 use super::error::Error;
-use super::message_stream::MessageStreams;
+use super::message_stream::StreamsBesideMoq;
 use super::stream::{RecvStream, SendStream};
 use super::web::Web;
 use crate::{CongestionMonitor, CongestionStats};
@@ -48,8 +48,8 @@ pub(super) struct Link {
     monitor: CongestionMonitor,
     pub(super) control: ControlDatagrams,
     pub(super) queue: Queue,
-    /// Streams that the peer, a server of the same cluster, opens for messages.
-    pub(super) messages: MessageStreams,
+    /// Streams beside MoQ that the peer opens, a server of the same cluster.
+    pub(super) beside: StreamsBesideMoq,
 }
 
 /// Bytes of frames in the send queue, counted for the backlog.
@@ -89,7 +89,7 @@ impl Session {
         Self::over(Arc::new(Link {
             control: ControlDatagrams::default(),
             queue: Queue::default(),
-            messages: MessageStreams::default(),
+            beside: StreamsBesideMoq::default(),
             connection,
             web,
             protocol,
@@ -140,7 +140,7 @@ impl Link {
         }
     }
 
-    /// Returns the next stream of MoQ; streams of messages are handled elsewhere.
+    /// Returns the next stream of MoQ; others are handled elsewhere.
     async fn accept_bi(&self) -> Result<Accepted, Error> {
         if let Some(web) = &self.web {
             let (send, receive) = web.accept_bi(&self.connection).await?;
@@ -148,7 +148,7 @@ impl Link {
         }
         loop {
             let (send, receive) = self.connection.accept_bi().await?;
-            if let Some(accepted) = self.messages.take(send, receive).await {
+            if let Some(accepted) = self.beside.take(send, receive).await {
                 return Ok(accepted);
             }
         }

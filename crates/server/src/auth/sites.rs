@@ -41,6 +41,8 @@ pub struct Sites(Current<KnownSites>);
 struct KnownSites {
     origins: Vec<Origin>,
     hosts: Vec<HostName>,
+    /// Origin of the server's own pages under its address for viewers.
+    public: Option<Origin>,
 }
 
 /// The headers of a request that tell which page sent it, if a page did.
@@ -51,6 +53,9 @@ pub struct PageHeaders<'a> {
     /// Host and port that the request names; `None` if the request names none, which no browser
     /// does.
     pub host: Option<&'a str>,
+    /// Whether the browser says that the page has the same origin as the URL of its request
+    /// (`Sec-Fetch-Site`), which no page can say itself. Browsers say so on HTTPS and on this machine.
+    pub is_same_origin: bool,
     /// Address of the server that the connection reached.
     pub local: SocketAddr,
 }
@@ -65,6 +70,18 @@ pub enum PageRefusal {
          to this machine: open the server by its IP address, or add the name to `http.hosts`"
     )]
     Host {
+        /// Name in the request, cut to 80 characters.
+        host: String,
+    },
+    /// The request comes from a page of the same host, and a proxy removed the port from `Host`.
+    #[error(
+        "this page comes from '{origin}', and the request names the host '{host}' without that port: \
+         have the proxy send `Host` as the browser names it (nginx: `proxy_set_header Host \
+         $http_host`), or `X-Forwarded-Port` as one of `http.trusted_proxies`"
+    )]
+    Port {
+        /// Origin in the request, cut to 80 characters.
+        origin: String,
         /// Name in the request, cut to 80 characters.
         host: String,
     },
@@ -83,15 +100,17 @@ impl Sites {
     /// Creates the rules from the configured `cors.origins` and `http.hosts`.
     pub fn new(origins: &[Origin], hosts: &[HostName]) -> Self {
         let sites = Self::default();
-        sites.replace(origins, hosts);
+        sites.replace(origins, hosts, None);
         sites
     }
 
-    /// Replaces `cors.origins` and `http.hosts` for requests that come from now on.
-    pub(crate) fn replace(&self, origins: &[Origin], hosts: &[HostName]) {
+    /// Replaces `cors.origins`, `http.hosts`, and the origin of `cluster.public.http` for requests that
+    /// come from now on.
+    pub(crate) fn replace(&self, origins: &[Origin], hosts: &[HostName], public: Option<Origin>) {
         self.0.replace(KnownSites {
             origins: origins.to_vec(),
             hosts: hosts.to_vec(),
+            public,
         });
     }
 
@@ -126,12 +145,47 @@ impl Sites {
             return Err(PageRefusal::Host { host });
         }
         match page.origin {
-            Some(origin) if !is_of_host(origin, page.host) => {
-                let origin = shortened(origin);
-                Err(PageRefusal::Origin { origin })
-            }
-            _ => Ok(()),
+            Some(origin) => self.check_origin(origin, page),
+            None => Ok(()),
         }
+    }
+
+    /// Checks that a page of `origin` is one of the host that the request names.
+    ///
+    /// A page of another port of this host is a stranger's. Some proxies remove the port from `Host`;
+    /// then the browser, a proxy that is trusted, or the configuration must say that it is the same.
+    fn check_origin(&self, origin: &str, page: &PageHeaders<'_>) -> Result<(), PageRefusal> {
+        let foreign = || PageRefusal::Origin {
+            origin: shortened(origin),
+        };
+        let (Some((scheme, authority)), Some(host)) = (origin.split_once("://"), page.host) else {
+            return Err(foreign());
+        };
+        let usual = match scheme {
+            "http" => "80",
+            "https" => "443",
+            _ => return Err(foreign()),
+        };
+        if !host_of(authority).eq_ignore_ascii_case(host_of(host)) {
+            return Err(foreign());
+        }
+        let of_page = port_of(authority).unwrap_or(usual);
+        match port_of(host) {
+            Some(port) if port == of_page => Ok(()),
+            Some(_) => Err(foreign()),
+            None if of_page == usual || page.is_same_origin || self.is_public(origin) => Ok(()),
+            None => Err(PageRefusal::Port {
+                origin: shortened(origin),
+                host: shortened(host),
+            }),
+        }
+    }
+
+    /// Returns whether `origin` is that of the server's address for viewers.
+    fn is_public(&self, origin: &str) -> bool {
+        let sites = self.0.get();
+        let public = sites.public.as_ref();
+        public.is_some_and(|public| public.allows(origin))
     }
 
     /// Returns whether `authority`, a host with or without port, cannot be a stranger's name for
@@ -185,13 +239,10 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-/// Returns whether a page of `origin` is a page of the host that the request names.
-fn is_of_host(origin: &str, host: Option<&str>) -> bool {
-    let authority = origin.split_once("://").map(|(_, authority)| authority);
-    let (Some(authority), Some(host)) = (authority, host) else {
-        return false;
-    };
-    authority.eq_ignore_ascii_case(host)
+/// Returns the port of `authority`, if it has one.
+fn port_of(authority: &str) -> Option<&str> {
+    let rest = authority.get(host_of(authority).len()..)?;
+    rest.strip_prefix(':').filter(|port| !port.is_empty())
 }
 
 /// Returns the first characters of a text that a stranger sent, without characters that
@@ -342,6 +393,7 @@ mod tests {
         PageHeaders {
             origin,
             host: Some(host),
+            is_same_origin: false,
             local: SocketAddr::new(local.parse().expect("an address"), 8889),
         }
     }
@@ -365,6 +417,61 @@ mod tests {
                 let page = page(origin, host, local);
                 assert_eq!(sites.check_own(&page), Ok(()), "{page:?}");
                 assert_eq!(sites.check_reader(&page), Ok(()), "{page:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_removes_the_port_from_host_lets_own_pages_in_and_no_others() {
+        let listed = sites(&["http://play.example:8080"], &["play.example"]);
+        let public = sites(&[], &[]);
+        let own = Origin::try_from("http://play.example:8080".to_owned());
+        let names = [HostName("play.example".to_owned())];
+        public.replace(&[], &names, own.ok());
+        let unlisted = sites(&[], &["play.example"]);
+        let open = sites(&["*"], &["play.example"]);
+        let page = |origin, host, is_same_origin| PageHeaders {
+            is_same_origin,
+            ..page(Some(origin), host, "127.0.0.1")
+        };
+        // The port that the scheme has by itself need not be told.
+        for (origin, host) in [
+            ("https://play.example", "play.example:443"),
+            ("http://play.example", "play.example:80"),
+            ("http://play.example", "play.example"),
+            ("http://[::1]", "[::1]:80"),
+        ] {
+            let page = page(origin, host, false);
+            assert_eq!(unlisted.check_own(&page), Ok(()), "{page:?}");
+        }
+        let other_port = page("http://play.example:8080", "play.example", false);
+        let refused = unlisted.check_own(&other_port).expect_err("a stranger's");
+        assert!(refused.to_string().contains("$http_host"), "{refused}");
+        assert!(
+            refused.to_string().contains("X-Forwarded-Port"),
+            "{refused}"
+        );
+        assert_eq!(public.check_own(&other_port), Ok(()));
+        // A page that may read is none that may publish.
+        assert_eq!(listed.check_reader(&other_port), Ok(()));
+        assert!(listed.check_own(&other_port).is_err());
+        // Everybody's pages may read there, and only own ones publish.
+        assert!(open.check_own(&other_port).is_err());
+        let said = page("http://play.example:8080", "play.example", true);
+        assert_eq!(unlisted.check_own(&said), Ok(()));
+        // A page of another port, of another host, or of no site at all stays a stranger's.
+        for (origin, host) in [
+            ("http://play.example:3000", "play.example:8080"),
+            ("http://play.example", "play.example:8080"),
+            ("http://play.example", "play.example:443"),
+            ("http://evil.example:8080", "play.example"),
+            ("http://play.example.evil.example", "play.example"),
+            ("ftp://play.example", "play.example"),
+            ("null", "play.example"),
+        ] {
+            for is_same_origin in [false, true] {
+                let page = page(origin, host, is_same_origin);
+                assert!(unlisted.check_own(&page).is_err(), "{page:?}");
             }
         }
     }

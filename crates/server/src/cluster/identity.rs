@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use glassline_hub::StreamName;
-use glassline_quic::moq::{NodeClock, NodeName, Provenance};
+use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
 
 use crate::auth::Secret;
+use crate::ingest::{FrameCode, FrameCodes};
 
 /// Who this server is.
 #[derive(Clone, Debug)]
@@ -28,6 +30,9 @@ pub(crate) struct Provenances {
     node: NodeName,
     incarnation: u64,
     known: Mutex<Known>,
+    clock: NodeClock,
+    /// The numbers that sources draw into frames, those of pulled streams included.
+    codes: FrameCodes,
 }
 
 #[derive(Debug, Default)]
@@ -41,11 +46,36 @@ struct Known {
 pub(crate) struct Mark(u64);
 
 impl Provenances {
-    pub(crate) fn new(identity: &Identity) -> Self {
+    pub(crate) fn new(identity: &Identity, codes: FrameCodes) -> Self {
         Self {
             node: identity.name.clone(),
             incarnation: identity.incarnation,
             known: Mutex::default(),
+            clock: identity.clock,
+            codes,
+        }
+    }
+
+    /// Returns the number in the frames of a stream, as other servers get it.
+    pub(crate) fn code_of(&self, name: &StreamName) -> Option<DrawnCode> {
+        let FrameCode { fps, frames, epoch } = self.codes.get(name.as_str())?;
+        // The numbers begin again and again: a round that this server's clock has seen will do.
+        let round = Duration::from_secs(frames.into()) / fps;
+        let before = self.clock.epoch().saturating_duration_since(epoch);
+        let rounds = before.as_nanos().div_ceil(round.as_nanos().max(1));
+        let epoch = epoch + round * u32::try_from(rounds).ok()?;
+        Some(DrawnCode {
+            fps,
+            frames,
+            epoch_ns: self.clock.stamp(epoch),
+        })
+    }
+
+    /// Notes the number in the frames of a pulled stream; `None` if there is none.
+    pub(crate) fn set_code(&self, name: &StreamName, code: Option<FrameCode>) {
+        match code {
+            Some(code) => self.codes.set(name.as_str(), code),
+            None => self.codes.remove(name.as_str()),
         }
     }
 
@@ -128,6 +158,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_number_in_frames_that_began_before_this_server_is_told_of_a_later_round() {
+        let start = Instant::now() + Duration::from_secs(100);
+        let identity = Identity {
+            name: "here".parse().expect("a name"),
+            secret: Secret::new("0123456789abcdef").expect("a secret"),
+            incarnation: 7,
+            clock: NodeClock::since(start),
+        };
+        let provenances = Provenances::new(&identity, FrameCodes::default());
+        let name = StreamName::parse("clip").expect("a name");
+        assert_eq!(provenances.code_of(&name), None);
+        // Rounds of 10 s, of which one began 23 s before this server, and one 7 s after its start.
+        for (epoch, expected_s) in [
+            (start - Duration::from_secs(23), 7),
+            (start + Duration::from_secs(4), 4),
+        ] {
+            let code = FrameCode {
+                fps: 30,
+                frames: 300,
+                epoch,
+            };
+            provenances.set_code(&name, Some(code));
+            let told = provenances.code_of(&name).expect("a code");
+            assert_eq!((told.fps, told.frames), (30, 300));
+            assert_eq!(told.epoch_ns, expected_s * 1_000_000_000);
+        }
+        provenances.set_code(&name, None);
+        assert_eq!(provenances.code_of(&name), None);
+    }
+
+    #[test]
     fn a_source_that_was_replaced_changes_nothing_any_more() {
         let node = |name: &str| name.parse::<NodeName>().expect("a name");
         let identity = Identity {
@@ -136,7 +197,7 @@ mod tests {
             incarnation: 7,
             clock: NodeClock::since(Instant::now()),
         };
-        let provenances = Provenances::new(&identity);
+        let provenances = Provenances::new(&identity, FrameCodes::default());
         let name = StreamName::parse("cam").expect("a name");
         let pulled = |epoch| Provenance {
             epoch,

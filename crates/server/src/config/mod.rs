@@ -324,7 +324,21 @@ impl Config {
 
     /// Returns the rules for pages of browsers.
     pub fn sites(&self) -> Sites {
-        Sites::new(&self.cors.origins, &self.host_names())
+        let sites = Sites::default();
+        self.apply_to(&sites);
+        sites
+    }
+
+    /// Replaces the rules for pages of browsers by those of this configuration.
+    pub(crate) fn apply_to(&self, sites: &Sites) {
+        let public = self
+            .cluster
+            .as_ref()
+            .and_then(|it| it.public.http.as_deref());
+        let public = public.and_then(|it| url::Url::parse(it).ok());
+        let public = public.map(|url| url.origin().ascii_serialization());
+        let public = public.and_then(|origin| Origin::try_from(origin).ok());
+        sites.replace(&self.cors.origins, &self.host_names(), public);
     }
 
     /// Returns the names of this server, those of its certificate included.

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, Stream, StreamName, Subscription, Wake};
 use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_quic::moq::{
-    Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance, RequestRefusal,
-    UnitBroadcast,
+    DrawnCode, Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance,
+    RequestRefusal, UnitBroadcast,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -47,6 +47,8 @@ pub(crate) struct Services {
     pub(crate) clock: NodeClock,
     pub(crate) find: Finder,
     pub(crate) provenance_of: Provenances,
+    /// Returns the number that the source of a stream draws into its frames.
+    pub(crate) code_of: Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>,
     /// Returns whether servers may have the stream of this name.
     pub(crate) has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// Returns whether this server is the one of the cluster that publishes the stream of this name, or
@@ -217,7 +219,8 @@ impl Offered {
     async fn run(mut self, requests: &mut mpsc::Receiver<NodeRequest>) -> Result<(), Ended> {
         let mut layout = self.stream.layout();
         let mut tracks = self.stream.tracks();
-        self.broadcast.describe(&self.provenance, &tracks)?;
+        let mut code = (self.services.code_of)(self.stream.name());
+        self.broadcast.describe(&self.provenance, &tracks, code)?;
         self.subscribe();
         let mut arrived = Vec::new();
         loop {
@@ -244,9 +247,12 @@ impl Offered {
             let provenance = (self.services.provenance_of)(self.stream.name());
             let present = self.stream.tracks();
             let is_new_layout = self.stream.layout() != layout;
-            if is_new_layout || !Arc::ptr_eq(&present, &tracks) || provenance != self.provenance {
+            let drawn = (self.services.code_of)(self.stream.name());
+            let has_other_source = provenance != self.provenance || drawn != code;
+            if is_new_layout || !Arc::ptr_eq(&present, &tracks) || has_other_source {
                 (layout, tracks, self.provenance) = (self.stream.layout(), present, provenance);
-                self.broadcast.describe(&self.provenance, &tracks)?;
+                code = drawn;
+                self.broadcast.describe(&self.provenance, &tracks, code)?;
                 if is_new_layout || self.layers.len() != layer_count(&self.stream) {
                     self.subscribe();
                 }

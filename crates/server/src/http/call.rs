@@ -51,6 +51,7 @@ pub(super) fn router() -> Router<App> {
         .delete(leave)
         .options(resource::options);
     let leg = axum::routing::patch(change_leg)
+        .get(present_leg)
         .delete(leave_leg)
         .options(resource::options);
     Router::new()
@@ -318,6 +319,11 @@ async fn change_leg(
 ) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
     resource::change(&app.sessions, &record, connection, &headers, body).await
+}
+
+/// Tells that a leg exists: `GET` and `HEAD` of a leg.
+async fn present_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<StatusCode, Problem> {
+    resource::find(&app.sessions, &stream_of(&leg), &leg.3).map(|_| StatusCode::NO_CONTENT)
 }
 
 /// `DELETE` of a leg.

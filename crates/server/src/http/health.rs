@@ -79,22 +79,36 @@ pub(super) async fn ready(
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Response {
+    let well = match member(&app).is_none_or(|it| it.is_connected()) {
+        true => "ready",
+        false => "ready, while NATS is away: streams of other servers cannot be found",
+    };
+    answer(&app, (&visitor, &headers), well, unready(&app))
+}
+
+/// Returns why new clients had better go to another server.
+fn unready(app: &App) -> Option<String> {
     let streams = app.hub.streams();
     // A source that waits for viewers is as good as one that is live.
     let live = |stream: &Arc<Stream>| {
         matches!(stream.state(), StreamState::Live { .. } | StreamState::Idle)
     };
-    let member = member(&app);
+    let member = member(app);
     let has_source = member.is_some() || streams.is_empty() || streams.iter().any(live);
     let sourceless = || (!has_source).then(|| "no source is live yet".to_owned());
     let is_draining = member.is_some_and(|it| it.is_draining());
     let draining = || is_draining.then(|| "the server drains".to_owned());
-    let well = match member.is_none_or(|it| it.is_connected()) {
-        true => "ready",
-        false => "ready, while NATS is away: streams of other servers cannot be found",
+    fault(app).or_else(draining).or_else(sourceless)
+}
+
+/// `GET /readyz` on the ports for viewers, for balancers: whether new clients are welcome, and nothing
+/// else that a stranger could learn.
+pub(super) async fn ready_for_viewers(State(app): State<App>) -> Response {
+    let (status, text) = match unready(&app) {
+        None => (StatusCode::OK, "ready\n"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
     };
-    let detail = fault(&app).or_else(draining).or_else(sourceless);
-    answer(&app, (&visitor, &headers), well, detail)
+    (status, [(header::CACHE_CONTROL, "no-store")], text).into_response()
 }
 
 fn member(app: &App) -> Option<&Arc<Member>> {

@@ -10,12 +10,14 @@
 //! Handlers translate requests for the modules below, and hold no state between two requests.
 
 mod acme;
+mod alternates;
 mod api;
 mod auth;
 mod body;
 mod call;
 mod created;
 mod dashboard;
+pub(crate) mod distant_session;
 mod escaped;
 mod extract;
 #[cfg(debug_assertions)]
@@ -62,6 +64,27 @@ use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
+    // A balancer has no credentials, and asks by an address or a name of its own.
+    let router = of_viewers(&app).route("/readyz", get(health::ready_for_viewers));
+    let router = router
+        // An authority has no credentials, and asks by names that may not be configured elsewhere.
+        .route("/.well-known/acme-challenge/{token}", get(acme::answer))
+        .layer(from_fn(escaped::escape))
+        .layer(from_fn_with_state(app.clone(), panics::contain))
+        .with_state(app.clone());
+    forwarded::in_front_of(router, app)
+}
+
+/// Returns the routes for requests that other servers of the cluster hand on: those about sessions of
+/// this server.
+pub(crate) fn of_servers(app: &App) -> Router {
+    of_viewers(app)
+        .layer(from_fn_with_state(app.clone(), distant_session::own_only))
+        .layer(from_fn_with_state(app.clone(), panics::contain))
+        .with_state(app.clone())
+}
+
+fn of_viewers(app: &App) -> Router<App> {
     let whep = post(whep::offer)
         .get(resource::endpoint)
         .options(resource::options)
@@ -108,6 +131,7 @@ pub(crate) fn public(app: App) -> Router {
         .route("/{stream}/talk/{session}", session)
         .route("/{stream}/whep/{session}/report", post(api::report))
         .route("/{stream}/whep/{session}/clock", get(api::clock))
+        .route("/{stream}/whip/{session}/clock", get(api::clock))
         .route(
             "/{stream}/whip/{session}/report",
             post(api::publishing::report),
@@ -126,16 +150,10 @@ pub(crate) fn public(app: App) -> Router {
     let router = router.layer(from_fn(joins::admitted));
     let router = router
         .layer(from_fn_with_state(app.clone(), readers))
+        .layer(from_fn_with_state(app.clone(), alternates::name))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers));
     let router = router.layer(from_fn_with_state(app.clone(), joins::trace));
-    let router = router
-        .layer(from_fn_with_state(app.clone(), refusals::note))
-        // An authority has no credentials, and asks by names that may not be configured elsewhere.
-        .route("/.well-known/acme-challenge/{token}", get(acme::answer))
-        .layer(from_fn(escaped::escape))
-        .layer(from_fn_with_state(app.clone(), panics::contain))
-        .with_state(app.clone());
-    forwarded::in_front_of(router, app)
+    router.layer(from_fn_with_state(app.clone(), refusals::note))
 }
 
 /// Returns the routes for operators: the API, metrics, health.
@@ -235,12 +253,16 @@ async fn readers(
     matched: Option<MatchedPath>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     target: RequestTarget,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     if let Some(response) = target.to_its_server(&app, &request) {
         return response;
     }
+    let mut request = match distant_session::hand_on(&app, &target, request).await {
+        Ok(request) => request,
+        Err(response) => return response,
+    };
     if target.has_session(&app) {
         return next.run(request).await;
     }

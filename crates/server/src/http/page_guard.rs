@@ -108,7 +108,9 @@ fn check(app: &App, connection: ConnectionAddresses, request: &Request) -> Resul
 pub(super) fn refuse(refusal: &PageRefusal) -> Problem {
     let (status, title) = match refusal {
         PageRefusal::Host { .. } => (StatusCode::MISDIRECTED_REQUEST, "Unknown host"),
-        PageRefusal::Origin { .. } => (StatusCode::FORBIDDEN, "Not allowed"),
+        PageRefusal::Origin { .. } | PageRefusal::Port { .. } => {
+            (StatusCode::FORBIDDEN, "Not allowed")
+        }
     };
     Problem::new(status, title, refusal.to_string())
 }

@@ -39,7 +39,7 @@ const STAY: &str = "noredirect";
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestTarget {
     destination: Option<Named>,
-    session: Option<String>,
+    pub(super) session: Option<String>,
 }
 
 /// What an offer asks for.
@@ -164,7 +164,7 @@ impl RequestTarget {
     }
 }
 
-fn member(app: &App) -> Option<&std::sync::Arc<Member>> {
+pub(super) fn member(app: &App) -> Option<&std::sync::Arc<Member>> {
     app.sessions.directory()?.member()
 }
 
@@ -180,7 +180,7 @@ pub(super) fn access(scheme: Option<Scheme>, headers: &HeaderMap) -> Access {
 
 /// Lets the session that `response` tells of end with the rights that a ticket granted.
 pub(super) fn end_with(grant: &Grant, response: Response) -> Response {
-    resource::end_at(response, end_of(grant))
+    resource::end_at(response, grant.user.as_deref(), end_of(grant))
 }
 
 /// Returns the end of the rights of a grant; `None` if they have none.

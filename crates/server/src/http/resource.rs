@@ -139,14 +139,19 @@ pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> R
 
 /// Lets the session that `response` tells of, if it tells of one, end with the rights of `user`.
 pub(super) fn end_with(users: &Users, user: Option<&str>, response: Response) -> Response {
-    end_at(response, user.and_then(|user| users.until(user)))
+    let until = user.and_then(|user| users.until(user));
+    end_at(response, user, until)
 }
 
-/// Lets the session that `response` tells of, if it tells of one, end at `until`.
-pub(super) fn end_at(response: Response, until: Option<Instant>) -> Response {
-    let made = response.extensions().get::<Arc<SessionRecord>>();
-    if let Some((made, until)) = made.zip(until) {
-        made.end_at(until);
+/// Lets the session that `response` tells of, if it tells of one, be one of `user` and end at `until`.
+pub(super) fn end_at(response: Response, user: Option<&str>, until: Option<Instant>) -> Response {
+    if let Some(made) = response.extensions().get::<Arc<SessionRecord>>() {
+        if let Some(user) = user {
+            made.set_user(user);
+        }
+        if let Some(until) = until {
+            made.end_at(until);
+        }
     }
     response
 }

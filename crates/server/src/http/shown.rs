@@ -1,13 +1,16 @@
 //! What a request shows of its client, before anything of it is believed.
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 use glassline_rtsp::auth::{Authorization, User};
 
 use crate::auth::{
     Action, Credential, Listener, Login, PageHeaders, Question, Requester, query_token,
 };
 use crate::sessions::ConnectionAddresses;
+
+/// The header in which a browser says how the page's site and the server's relate (Fetch Metadata, W3C).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a request shows of its client: the address, the page that sent it, and credentials.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,7 @@ impl<'a> Shown<'a> {
         PageHeaders {
             origin: text(header::ORIGIN),
             host: authority.or_else(|| text(header::HOST)),
+            is_same_origin: text(SEC_FETCH_SITE) == Some("same-origin"),
             local: self.connection.local,
         }
     }

@@ -28,14 +28,14 @@ impl FrameCodes {
             .copied()
     }
 
-    pub(super) fn set(&self, name: &str, code: FrameCode) {
+    pub(crate) fn set(&self, name: &str, code: FrameCode) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.to_owned(), code);
     }
 
-    pub(super) fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)

@@ -120,6 +120,7 @@ impl RightsRequest<'_> {
         PageHeaders {
             origin: self.page.and_then(|page| page.origin.as_deref()),
             host: self.page.map(|page| page.host.as_str()),
+            is_same_origin: false,
             local: self.local,
         }
     }

@@ -56,13 +56,14 @@ impl Nodes {
         } = services?;
         let origin = Origin::with_deadline(moq::DEADLINE);
         let (finder, offered_by) = (Arc::clone(&directory), Arc::clone(&directory));
-        let owned_by = Arc::clone(&provenances);
+        let (owned_by, drawn_by) = (Arc::clone(&provenances), Arc::clone(&provenances));
         let offered = units::Services {
             hub: Arc::clone(hub),
             node: identity.name,
             clock: identity.clock,
             find: Arc::new(move |name, asking| finder.begin_for_nodes(name, asking)),
             provenance_of: Arc::new(move |name| provenances.of(name)),
+            code_of: Arc::new(move |name| drawn_by.code_of(name)),
             has: Arc::new(move |name| offered_by.offers(name)),
             is_own: Arc::new(move |name| owned_by.is_claimed(name)),
             supervisor: Arc::clone(supervisor),
@@ -165,6 +166,11 @@ pub(super) async fn open(
     tracing::info!(%peer, %node, "another server reads streams");
     if let Some(requests) = session.take_message_requests() {
         tokio::spawn(nodes.messages.clone().serve(requests, node));
+    }
+    if let (Some(streams), Some(member)) =
+        (session.take_request_streams(), nodes.directory.member())
+    {
+        tokio::spawn(Arc::clone(member).answer_requests(streams, session.local()));
     }
     let account = entry.open(&session, Reads::AsServer, Instant::now());
     Some(OpenedSession {

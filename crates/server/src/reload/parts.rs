@@ -178,8 +178,7 @@ impl Parts {
             rtsp.renew_logins();
             rtsp.set_delays(config.rtsp.lag(), config.rtsp.stall());
         }
-        app.sites
-            .replace(&config.cors.origins, &config.host_names());
+        config.apply_to(&app.sites);
         app.sessions.set_defaults(session_defaults(&config));
         app.sessions
             .shared()

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::StartError;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices};
-use crate::ingest;
+use crate::ingest::{self, FrameCodes};
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
 use crate::runtime::{Clock, Supervisor};
@@ -23,6 +23,7 @@ pub(super) fn services(
     clock: Clock,
     supervisor: &Arc<Supervisor>,
     messages: &Arc<MessageLinks>,
+    codes: &FrameCodes,
 ) -> Result<Option<NodeServices>, StartError> {
     let Some(cluster) = &config.cluster else {
         return Ok(None);
@@ -35,7 +36,7 @@ pub(super) fn services(
         incarnation: u64::from_be_bytes(random),
         clock: NodeClock::since(clock.epoch()),
     };
-    let provenances = Arc::new(Provenances::new(&identity));
+    let provenances = Arc::new(Provenances::new(&identity, codes.clone()));
     let linger = Duration::from_secs(cluster.linger_s.into());
     let member = cluster.nats_options().map(|engine| {
         let settings = MemberSettings {

@@ -116,6 +116,7 @@ impl HttpListeners {
         let most = AllowedConnections::OPERATORS;
         let operators = server::Places::new(most, most);
         let (public, admin) = (http::public(app.clone()), http::admin(app.clone()));
+        answer_other_servers(app);
         let counters = &app.http.counters;
         let plain = [
             (
@@ -160,6 +161,19 @@ impl HttpListeners {
             });
         open.collect()
     }
+}
+
+/// Answers requests that other servers of the cluster hand on.
+fn answer_other_servers(app: &App) {
+    let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
+        return;
+    };
+    let routes = http::of_servers(app);
+    let answer = move |stream, local| {
+        let answering = http::distant_session::answer(stream, local, routes.clone());
+        Box::pin(answering) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>
+    };
+    member.answer_with(Box::new(answer));
 }
 
 fn listen(

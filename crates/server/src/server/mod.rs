@@ -130,7 +130,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let loudspeakers = Arc::new(Loudspeakers::new(&specs));
         let hooks = Arc::<HookCounters>::default();
-        let cluster = in_cluster::services(&config, &hub, clock, &supervisor, &messages)?;
+        let cluster = in_cluster::services(&config, &hub, clock, &supervisor, &messages, &codes)?;
         let member = cluster
             .as_ref()
             .and_then(|it| it.directory.member())

@@ -29,6 +29,9 @@ pub struct SessionRecord {
     until: OnceLock<Instant>,
     /// How many more reports of frames are taken.
     reports: Mutex<ReportAllowance>,
+    /// Name whose rights the session was made with; unset if it needed none, or a token of the
+    /// configuration gave them.
+    user: OnceLock<Box<str>>,
     state: Mutex<SessionState>,
 }
 
@@ -74,6 +77,7 @@ impl SessionRecord {
             created: now,
             until: OnceLock::new(),
             reports: Mutex::default(),
+            user: OnceLock::new(),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
@@ -101,6 +105,22 @@ impl SessionRecord {
     /// Sets the end of the rights that the session was made with.
     pub(crate) fn end_at(&self, until: Instant) {
         self.until.get_or_init(|| until);
+    }
+
+    /// Returns the end of the rights that the session was made with; `None` if they have none.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until.get().copied()
+    }
+
+    /// Sets the name whose rights the session was made with.
+    pub(crate) fn set_user(&self, user: &str) {
+        self.user.get_or_init(|| user.into());
+    }
+
+    /// Returns the name whose rights the session was made with; `None` if it needed none, or a token of
+    /// the configuration gave them.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.get().map(AsRef::as_ref)
     }
 
     /// Returns whether the rights that the session was made with have ended.

@@ -12,9 +12,9 @@
 //! of [`Room::records`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use url::Url;
 use super::dial::{Dial, DialError, connect};
 use super::{Call, CallError, Config, Devices, Dialling, Ended, Leg, LegConnector, Ssrc, far};
 use crate::impairment::ImpairmentProxy;
-use crate::whep;
+use crate::whep::{self, SessionWatch};
 
 mod record;
 
@@ -50,6 +50,7 @@ pub struct Room {
     dial: Dial,
     changes: Receiver<Change>,
     records: Receiver<RoomRecord>,
+    alternates: Arc<Mutex<Vec<Url>>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _between: Option<ImpairmentProxy>,
@@ -106,17 +107,25 @@ impl Room {
         let (changes_in, changes) = channel();
         let (lists_in, lists) = channel();
         let (records_in, records) = sync_channel(RECORDS_MAX);
+        let alternates = Arc::new(Mutex::new(dialled.alternates));
         let list_watcher = ListWatcher {
             dial: dial.clone(),
             session: session.clone(),
             stop: Arc::clone(&stop),
             lists: lists_in,
             changes: changes_in.clone(),
+            alternates: Arc::clone(&alternates),
+        };
+        let asked = whep::Asked {
+            location: session.clone(),
+            token: dial.token.clone(),
+            trust: dial.trust,
         };
         let leg_keeper = LegKeeper {
             connector: call.leg_connector(),
             dial: dial.clone(),
             config: config.clone(),
+            watch: SessionWatch::start(asked, Instant::now()),
             session: session.clone(),
             stop: Arc::clone(&stop),
             changes: changes_in,
@@ -129,6 +138,7 @@ impl Room {
             dial,
             changes,
             records,
+            alternates,
             stop,
             threads: Vec::new(),
             _between: dialled.between,
@@ -164,11 +174,20 @@ impl Room {
         self.records.try_iter()
     }
 
+    /// URLs of the room at other servers of the cluster, for the case that this server is lost. They are
+    /// valid for half a minute.
+    pub fn alternates(&self) -> Vec<Url> {
+        let alternates = self.alternates.lock();
+        alternates.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Leaves the room, waits until the devices have stopped, and returns how the call ended.
     pub fn leave(&mut self) -> Result<Ended, CallError> {
         self.stop.store(true, Ordering::Relaxed);
         let before = self.call.ended();
-        if !self.threads.is_empty() {
+        // A server that is lost needs no goodbye.
+        let is_lost = matches!(before, Some(Err(CallError::ServerLost(_))));
+        if !self.threads.is_empty() && !is_lost {
             // The server answers the pending GET and forgets us. If the DELETE is lost, the
             // farewell that follows tells it, or a timeout.
             let token = self.dial.token.as_deref();
@@ -176,7 +195,9 @@ impl Room {
                 tracing::debug!(%error, "cannot DELETE our session in the room; the server will time it out");
             }
         }
-        for thread in self.threads.drain(..) {
+        // The list may be waited for longer than a caller waits who has another server to go to.
+        let waited_for = usize::from(is_lost && !self.threads.is_empty());
+        for thread in self.threads.drain(..).skip(waited_for) {
             if thread.join().is_err() {
                 tracing::error!("a thread of a room has panicked");
             }
@@ -217,6 +238,7 @@ struct ListWatcher {
     stop: Arc<AtomicBool>,
     lists: Sender<List>,
     changes: Sender<Change>,
+    alternates: Arc<Mutex<Vec<Url>>>,
 }
 
 impl ListWatcher {
@@ -227,9 +249,10 @@ impl ListWatcher {
         let mut reported = String::new();
         while !self.stop.load(Ordering::Relaxed) {
             let text = whep::get(&url, token, trust, PATIENCE);
-            let list = text
-                .map_err(|error| error.to_string())
-                .and_then(|text| serde_json::from_str(&text).map_err(|it| format!("{url}: {it}")));
+            let list = text.map_err(|error| error.to_string()).and_then(|it| {
+                self.note(it.alternates);
+                serde_json::from_str(&it.text).map_err(|it| format!("{url}: {it}"))
+            });
             let list: List = match list {
                 Ok(list) => list,
                 Err(error) if self.stop.load(Ordering::Relaxed) => {
@@ -255,9 +278,20 @@ impl ListWatcher {
     }
 }
 
-/// The thread that keeps a leg to each participant.
+impl ListWatcher {
+    /// Notes the other servers that an answer names; an answer that names none changes nothing.
+    fn note(&self, named: Vec<Url>) {
+        if !named.is_empty() {
+            let known = self.alternates.lock();
+            *known.unwrap_or_else(PoisonError::into_inner) = named;
+        }
+    }
+}
+
+/// The thread that keeps a leg to each participant, and notices that the server is lost.
 struct LegKeeper {
     connector: LegConnector,
+    watch: SessionWatch,
     dial: Dial,
     config: Config,
     session: Url,
@@ -295,10 +329,21 @@ impl LegKeeper {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.watch_over();
             self.dial_missing_legs();
         }
         for (id, mut other) in self.others {
             other.hang_up(&id, &self.records);
+        }
+    }
+
+    /// Ends the call if its server is lost.
+    fn watch_over(&mut self) {
+        let (now, heard) = (Instant::now(), *self.connector.call.heard());
+        // Before the first datagram, the session's own deadline counts.
+        let Some(heard) = heard else { return };
+        if let Some(why) = self.watch.look(now, heard) {
+            self.connector.call.end(Err(CallError::ServerLost(why)));
         }
     }
 

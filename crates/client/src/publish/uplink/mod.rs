@@ -65,6 +65,11 @@ pub(crate) trait Uplink: Send {
     /// Why the connection ended; `None` while it lasts.
     fn ended(&mut self) -> Option<Error>;
 
+    /// Returns the same stream at other servers, which the server named for the case that it is lost.
+    fn alternates(&self) -> Vec<Destination> {
+        Vec::new()
+    }
+
     /// Closes the connection; data written before is delivered if that takes less than a
     /// second.
     fn finish(self: Box<Self>) -> futures::BoxFuture<()>;
@@ -381,6 +386,27 @@ impl Error {
             Self::Rtsp(error) => error.is_transient(),
             Self::Unit(_) | Self::Socket(_) => false,
         }
+    }
+
+    /// Whether the server, and not this end, ended what worked: it sends nothing any more.
+    pub(crate) const fn is_loss(&self) -> bool {
+        matches!(self, Self::Whip(WhipError::ServerLost(_)))
+    }
+
+    /// Whether another publisher has the stream, which may be this one's former session.
+    pub(crate) const fn is_taken(&self) -> bool {
+        let refused = whep_status(self);
+        matches!(refused, Some(409))
+    }
+}
+
+/// The status with which a server refused an offer.
+const fn whep_status(error: &Error) -> Option<u16> {
+    match error {
+        Error::Whip(WhipError::Signalling(crate::whep::Error::Refused { status, .. })) => {
+            Some(*status)
+        }
+        _ => None,
     }
 }
 

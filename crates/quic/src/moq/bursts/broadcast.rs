@@ -7,7 +7,7 @@ use std::time::Duration;
 use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, track};
 
-use super::catalog::{Provenance, UnitCatalog};
+use super::catalog::{DrawnCode, Provenance, UnitCatalog};
 use super::object::{self, SentStamps};
 use super::{NodeClock, nanos};
 use crate::moq::catalog::TRACK;
@@ -100,7 +100,12 @@ impl UnitBroadcast {
     ///
     /// # Errors
     /// [`Ended`] if the broadcast has ended.
-    pub fn describe(&mut self, provenance: &Provenance, tracks: &[Track]) -> Result<(), Ended> {
+    pub fn describe(
+        &mut self,
+        provenance: &Provenance,
+        tracks: &[Track],
+        code: Option<DrawnCode>,
+    ) -> Result<(), Ended> {
         let goes_on = self.tracks.len() == tracks.len()
             && self.tracks.iter().zip(tracks).all(|(old, new)| {
                 old.is_continued_by(new) && old.layer_count() == new.layer_count()
@@ -119,6 +124,7 @@ impl UnitBroadcast {
             tracks: tracks.to_vec(),
             layers: layers.collect(),
             messages: MESSAGES_VERSION.into(),
+            code,
         };
         let written = self.catalog.write_frame(Timestamp::now(), catalog.write());
         written.map_err(Ended::of)?;

@@ -76,6 +76,17 @@ pub struct Provenance {
     pub path: Vec<NodeName>,
 }
 
+/// A number that the source draws into each frame, by which a page tells when the frame was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawnCode {
+    /// Numbers in a second.
+    pub fps: u32,
+    /// Count of numbers: they run from 0 to `frames` - 1 and then begin again.
+    pub frames: u32,
+    /// When number 0 was captured in some round, in ns of the sender's clock.
+    pub epoch_ns: u64,
+}
+
 /// The catalog of a broadcast between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitCatalog {
@@ -87,6 +98,8 @@ pub struct UnitCatalog {
     pub layers: Vec<Vec<String>>,
     /// Version of the messages that the sender passes beside the stream; 0 for none.
     pub messages: u64,
+    /// The number in the frames; `None` for most streams.
+    pub code: Option<DrawnCode>,
 }
 
 /// Why a catalog cannot be used. The sender is at fault.
@@ -129,6 +142,7 @@ impl UnitCatalog {
             "path": path.iter().map(NodeName::as_str).collect::<Vec<_>>(),
             "tracks": tracks.collect::<Vec<_>>(),
             "messages": self.messages,
+            "code": self.code.map(|it| [it.fps.into(), it.frames.into(), it.epoch_ns]),
         }});
         Bytes::from(document.to_string())
     }
@@ -166,6 +180,7 @@ impl UnitCatalog {
             layers: Vec::new(),
             // Older servers pass no messages and state nothing.
             messages: fields.get("messages").and_then(Value::as_u64).unwrap_or(0),
+            code: fields.get("code").and_then(read_code),
         };
         for fields in array(fields, "tracks", TRACKS_MAX)? {
             let fields = fields
@@ -180,6 +195,19 @@ impl UnitCatalog {
         }
         Ok(catalog)
     }
+}
+
+/// Reads the number in the frames. A stream plays without it, so what is malformed is left out.
+fn read_code(value: &Value) -> Option<DrawnCode> {
+    let [fps, frames, epoch_ns] = value.as_array()?.as_slice() else {
+        return None;
+    };
+    let count = |value: &Value| u32::try_from(value.as_u64()?).ok().filter(|it| *it > 0);
+    Some(DrawnCode {
+        fps: count(fps)?,
+        frames: count(frames)?,
+        epoch_ns: epoch_ns.as_u64()?,
+    })
 }
 
 fn write_track((track, names): (&Track, &Vec<String>)) -> Value {
@@ -345,6 +373,11 @@ mod tests {
             layers: layers.collect(),
             tracks,
             messages: 7,
+            code: Some(DrawnCode {
+                fps: 30,
+                frames: 300,
+                epoch_ns: u64::MAX,
+            }),
         }
     }
 

@@ -27,11 +27,13 @@ mod tests;
 use std::time::{Duration, Instant};
 
 pub use broadcast::UnitBroadcast;
-pub use catalog::{NodeName, NodeNameError, PATH_MAX, Provenance, UnitCatalog, UnitCatalogError};
+pub use catalog::{
+    DrawnCode, NodeName, NodeNameError, PATH_MAX, Provenance, UnitCatalog, UnitCatalogError,
+};
 #[cfg(any(test, fuzzing))]
 pub use object::parse_unit;
 pub use object::{ObjectError, ReceivedUnit, SentStamps};
-pub use reader::{KeyframeRequester, ReadError, UnitBroadcastReader, UnitReader};
+pub use reader::{KeyframeRequester, PeerClock, ReadError, UnitBroadcastReader, UnitReader};
 pub use requests::{NodeRequest, NodeRequests, RequestRefusal};
 
 /// The clock that a server stamps units with for other servers: nanoseconds since an instant of its
@@ -45,7 +47,8 @@ impl NodeClock {
         Self(epoch)
     }
 
-    pub(super) const fn epoch(self) -> Instant {
+    /// Returns the instant that the clock counts from.
+    pub const fn epoch(self) -> Instant {
         self.0
     }
 

@@ -88,6 +88,11 @@ impl UnitBroadcastReader {
         }
     }
 
+    /// Returns the clock of the other server, as this one knows it.
+    pub fn clock(&self) -> PeerClock {
+        PeerClock(Arc::clone(&self.link))
+    }
+
     /// Returns what opens streams of messages with the other server, for a server whose catalog says
     /// that it knows them.
     pub fn messages(&self) -> MessageOpener {
@@ -231,6 +236,23 @@ impl std::fmt::Debug for UnitReader {
         f.debug_struct("UnitReader")
             .field("layer", &self.layer)
             .finish_non_exhaustive()
+    }
+}
+
+/// The clock of the server that a stream is pulled from.
+#[derive(Clone)]
+pub struct PeerClock(Arc<Link>);
+
+impl PeerClock {
+    /// Returns when that clock showed `ns`, by this server's clock. `None` before the clocks were compared.
+    pub fn instant(&self, ns: u64) -> Option<Instant> {
+        self.0.control.local(ns)
+    }
+}
+
+impl std::fmt::Debug for PeerClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeerClock").finish_non_exhaustive()
     }
 }
 

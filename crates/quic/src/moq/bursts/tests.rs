@@ -154,7 +154,9 @@ async fn units_of_every_kind_arrive_as_they_were_with_all_stamps() {
     let node = node();
     let requests = node.origin.serve_nodes().expect("a new collection");
     let mut broadcast = node.origin.units("cam", node.clock, DEADLINE).expect("new");
-    broadcast.describe(&provenance(), &tracks()).expect("new");
+    broadcast
+        .describe(&provenance(), &tracks(), None)
+        .expect("new");
     let session = connect(&node).await;
     let asking = [name("edge")];
     let (reader, ()) = tokio::join!(
@@ -204,7 +206,9 @@ async fn a_codec_that_changes_begins_other_tracks_of_the_same_broadcast() {
     let node = node();
     let requests = node.origin.serve_nodes().expect("a new collection");
     let mut broadcast = node.origin.units("cam", node.clock, DEADLINE).expect("new");
-    broadcast.describe(&provenance(), &tracks()).expect("new");
+    broadcast
+        .describe(&provenance(), &tracks(), None)
+        .expect("new");
     let session = connect(&node).await;
     let asking = [name("edge")];
     let (reader, ()) = tokio::join!(
@@ -216,13 +220,13 @@ async fn a_codec_that_changes_begins_other_tracks_of_the_same_broadcast() {
     let mut same = tracks();
     same[1].format_parameters = "ptime=20".to_owned();
     broadcast
-        .describe(&provenance(), &same)
+        .describe(&provenance(), &same, None)
         .expect("it goes on");
     let second = soon(reader.catalog()).await.expect("valid").expect("one");
     assert_eq!((&second.layers, &second.tracks), (&first.layers, &same));
     let other = vec![Track::new(Codec::Vp8)];
     broadcast
-        .describe(&provenance(), &other)
+        .describe(&provenance(), &other, None)
         .expect("it goes on");
     let third = soon(reader.catalog()).await.expect("valid").expect("one");
     assert_eq!(third.tracks, other);
@@ -236,7 +240,9 @@ async fn requests_for_keyframes_reach_the_server_that_offers_the_stream() {
     let node = node();
     let requests = node.origin.serve_nodes().expect("a new collection");
     let mut broadcast = node.origin.units("cam", node.clock, DEADLINE).expect("new");
-    broadcast.describe(&provenance(), &tracks()).expect("new");
+    broadcast
+        .describe(&provenance(), &tracks(), None)
+        .expect("new");
     let session = connect(&node).await;
     let asking = [name("edge")];
     let (reader, ()) = tokio::join!(

@@ -20,9 +20,11 @@ mod elsewhere;
 mod followed;
 mod load;
 mod lookup;
+mod others;
 mod pulled;
 mod record;
 mod redirect;
+mod requests;
 mod rooms;
 mod status;
 
@@ -53,11 +55,13 @@ use elsewhere::ToldNames;
 use followed::Followed;
 use load::Meter;
 use redirect::Redirecting;
+use requests::HandedOn;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar, without_credentials};
+pub(crate) use requests::NotHandedOn;
 pub(crate) use rooms::NotHere;
 pub(crate) use status::{Counts, MemberView, NodesView};
 
@@ -101,6 +105,7 @@ pub(crate) struct Member {
     viewers_max: usize,
     redirecting: Redirecting,
     authentic: Authentic,
+    handed_on: HandedOn,
     core: Mutex<Core>,
     /// The engine, once it has started.
     engine: OnceLock<Engine>,
@@ -206,6 +211,7 @@ impl Member {
                 hears_everything: settings.hears_everything,
             },
             authentic,
+            handed_on: HandedOn::default(),
             core: Mutex::new(core),
             engine: OnceLock::new(),
             changed: Arc::default(),

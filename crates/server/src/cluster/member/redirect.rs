@@ -147,8 +147,11 @@ impl Member {
     }
 
     /// Returns the address over HTTP of another server, whose session a request names; `None` if this
-    /// server is meant, or nothing is known of the other one.
+    /// server is meant, the other one is lost, or nothing is known of it.
     pub(crate) fn http_of(&self, node: &str) -> Option<String> {
+        if self.is_lost(node) {
+            return None;
+        }
         let core = self.lock();
         let mut nodes = core.node.known_nodes();
         let is_other = node != self.options.node.as_str();

@@ -125,6 +125,7 @@ impl Driver {
         if let Some(present) = self.present.take() {
             self.provenances.end(self.stream.name(), present.mark);
             present.publisher.finish(State::Idle);
+            self.provenances.set_code(self.stream.name(), None);
         }
         let _ = self.events.send(PullEvent::Ended).await;
     }
@@ -368,6 +369,7 @@ impl Driver {
             tracing::info!(%stream, host = source.address.host, %why, "stream is not pulled from there any more");
             self.provenances.end(stream, present.mark);
             present.publisher.finish(State::Down { detail });
+            self.provenances.set_code(stream, None);
             self.set_message_source();
             self.tell(PullEvent::Failed { source, why });
         }
@@ -400,6 +402,8 @@ impl Driver {
         if is_keyframe {
             // The keyframe answers a pending request.
             let _ = present.publisher.keyframe_wanted();
+            let code = present.described.frame_code();
+            self.provenances.set_code(self.stream.name(), code);
         }
         self.figures.count(&unit);
         if let Err(error) = present.publisher.push(unit, Instant::now()) {

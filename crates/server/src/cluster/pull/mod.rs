@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream};
 use glassline_media::MediaUnit;
-use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError};
+use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError, RequestStream};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
@@ -231,6 +231,17 @@ impl Pulls {
 
     pub(super) const fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Opens a stream for one request to the server of `address`, on the session of pulls.
+    pub(super) async fn request_stream(
+        &self,
+        address: &NodeAddress,
+    ) -> Result<RequestStream, String> {
+        let session = self.sessions.get(address).await;
+        let session = session.map_err(|error| error.to_string())?;
+        let stream = session.open_request().await;
+        stream.map_err(|error| format!("the session with it has ended: {error}"))
     }
 
     /// Returns whether a new session with the server of `address` opens within 1 s. A session that is

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_quic::moq::{
-    KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, Provenance, ReadError,
-    UnitBroadcastReader, UnitCatalog, UnitReader,
+    DrawnCode, KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, PeerClock,
+    Provenance, ReadError, UnitBroadcastReader, UnitCatalog, UnitReader,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::sessions::Sessions;
 use super::{PullFailure, PullSource};
+use crate::ingest::FrameCode;
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -41,6 +42,21 @@ pub(super) struct Described {
     pub(super) keyframes: Vec<KeyframeRequester>,
     /// Opens streams of messages; `None` if the source knows no messages of this version.
     pub(super) messages: Option<MessageOpener>,
+    /// The number in the frames, with the clock that its epoch is told by.
+    pub(super) code: Option<(DrawnCode, PeerClock)>,
+}
+
+impl Described {
+    /// Returns the number in the frames by this server's clock. `None` before the clocks of the servers
+    /// were compared, too.
+    pub(super) fn frame_code(&self) -> Option<FrameCode> {
+        let (code, clock) = self.code.as_ref()?;
+        Some(FrameCode {
+            fps: code.fps,
+            frames: code.frames,
+            epoch: clock.instant(code.epoch_ns)?,
+        })
+    }
 }
 
 /// A source that is being read. It is given up when this value is dropped.
@@ -148,6 +164,7 @@ impl Reading {
                 tracks: catalog.tracks,
                 keyframes,
                 messages: knows_messages.then(|| reader.messages()),
+                code: catalog.code.map(|code| (code, reader.clock())),
             });
             let arrival = match is_new {
                 true => Arrival::Tracks(described),

@@ -387,8 +387,11 @@ async fn frame_code(
 }
 
 /// Two times of the server in a four-timestamp exchange (RFC 5905 §8: T2, T3), in ns.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ClockTimes {
+    /// Name of the server in its cluster, by which a page behind a balancer tells the clocks of several
+    /// servers apart; null for a server alone.
+    server: Option<String>,
     /// When the request arrived.
     received_ns: i64,
     /// When the answer was made.
@@ -400,7 +403,9 @@ pub(super) async fn clock(
     State(app): State<App>,
 ) -> ([(HeaderName, &'static str); 1], Json<ClockTimes>) {
     let received_ns = app.clock.nanos(Instant::now());
+    let config = app.config();
     let times = ClockTimes {
+        server: config.cluster.as_ref().map(|it| it.name.to_string()),
         received_ns,
         sent_ns: app.clock.nanos(Instant::now()),
     };

@@ -18,6 +18,8 @@ pub(super) struct Origin {
     pub(super) scheme: Option<Scheme>,
     /// Host and port that the client named; `None` if no proxy tells.
     pub(super) host: Option<String>,
+    /// Port that the client's connection came to; `None` if no proxy tells.
+    pub(super) port: Option<u16>,
 }
 
 /// Two kinds of headers name different clients. A proxy writes one kind and hands on the other as
@@ -32,6 +34,7 @@ struct Hop {
     from: Option<IpAddr>,
     scheme: Option<Scheme>,
     host: Option<String>,
+    port: Option<u16>,
 }
 
 /// Returns the client of a request that came from the trusted proxy `peer`; `None` if the proxy tells
@@ -64,6 +67,7 @@ pub(super) fn prefix(headers: &HeaderMap) -> Option<String> {
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
 /// Walks the way back from `peer` to the client.
@@ -72,10 +76,12 @@ fn follow(hops: Vec<Hop>, peer: IpAddr, is_trusted: impl Fn(IpAddr) -> bool) -> 
         client: peer,
         scheme: None,
         host: None,
+        port: None,
     };
     for hop in hops.into_iter().rev().take(HOPS_MAX) {
         origin.scheme = hop.scheme;
         origin.host = hop.host;
+        origin.port = hop.port;
         let Some(from) = hop.from else { break };
         origin.client = from;
         if !is_trusted(from) {
@@ -107,12 +113,13 @@ fn of_forwarded(headers: &HeaderMap) -> Vec<Hop> {
     elements.collect()
 }
 
-/// Reads `X-Forwarded-For: client, proxy` with `X-Forwarded-Proto` and `X-Forwarded-Host`, which have
-/// as many values or one for all.
+/// Reads `X-Forwarded-For: client, proxy` with `X-Forwarded-Proto`, `X-Forwarded-Host` and
+/// `X-Forwarded-Port`, which have as many values or one for all.
 fn of_x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
     let addresses = texts(headers, &X_FORWARDED_FOR);
     let schemes = texts(headers, &X_FORWARDED_PROTO);
     let hosts = texts(headers, &X_FORWARDED_HOST);
+    let ports = texts(headers, &X_FORWARDED_PORT);
     let count = addresses.len();
     let hops = addresses.iter().enumerate().map(|(index, from)| {
         let of = |values: &[String]| match values.len() == count {
@@ -123,6 +130,7 @@ fn of_x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
             from: address(from),
             scheme: of(&schemes).and_then(|it| scheme(&it)),
             host: of(&hosts).and_then(|it| host(&it)),
+            port: of(&ports).and_then(|it| it.parse().ok()),
         }
     });
     hops.collect()
@@ -246,6 +254,16 @@ mod tests {
             ("x-forwarded-proto", "javascript"),
         ];
         assert_eq!(of(&forged), (None, None));
+    }
+
+    #[test]
+    fn the_port_is_that_of_the_outermost_trusted_proxy() {
+        let of = |lines: &[(&str, &str)]| read(lines).expect("one kind").expect("headers").port;
+        let client = ("x-forwarded-for", "192.0.2.1, 10.0.0.9");
+        assert_eq!(of(&[client, ("x-forwarded-port", "8080, 80")]), Some(8080));
+        assert_eq!(of(&[client, ("x-forwarded-port", "8080")]), Some(8080));
+        assert_eq!(of(&[client, ("x-forwarded-port", "99999")]), None);
+        assert_eq!(of(&[client]), None);
     }
 
     #[test]

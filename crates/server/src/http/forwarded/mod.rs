@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::uri::PathAndQuery;
+use axum::http::uri::{Authority, PathAndQuery};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -109,6 +109,7 @@ fn forwarded_request(
         client: peer,
         scheme: None,
         host: None,
+        port: None,
     };
     Ok(match (origin, base) {
         (None, None) => None,
@@ -132,6 +133,7 @@ fn believe(app: &App, request: &mut Request, origin: &Origin) {
     if let Some(scheme) = origin.scheme {
         extensions.insert::<Scheme>(scheme);
     }
+    add_port(request, origin);
     let host = origin.host.as_deref().zip(local);
     let Some((host, local)) = host else { return };
     // A page of a stranger can set these headers on requests to its own name. The name that the
@@ -144,6 +146,23 @@ fn believe(app: &App, request: &mut Request, origin: &Origin) {
     if is_own {
         request.headers_mut().insert(header::HOST, value);
         // HTTP/2 has the host there, which goes before the header.
+        if let Some(bare) = without_authority(request.uri()) {
+            *request.uri_mut() = bare;
+        }
+    }
+}
+
+/// Puts the port that a proxy tells behind a host that it hands on without one.
+fn add_port(request: &mut Request, origin: &Origin) {
+    let Some(port) = origin.port.filter(|_| origin.host.is_none()) else {
+        return;
+    };
+    let asked = asked_host(request.uri(), request.headers()).unwrap_or_default();
+    let is_bare = asked.parse().is_ok_and(|it: Authority| it.port().is_none());
+    if let Ok(value) = HeaderValue::from_str(&format!("{asked}:{port}"))
+        && is_bare
+    {
+        request.headers_mut().insert(header::HOST, value);
         if let Some(bare) = without_authority(request.uri()) {
             *request.uri_mut() = bare;
         }

@@ -29,13 +29,13 @@ use url::Url;
 
 use super::futures::BoxFuture;
 use super::packetized::{PacketizedTrack, PacketizedTracks};
-use super::{Error, ROOM_BYTES, Settings, Uplink, UplinkFigures};
+use super::{Destination, Error, ROOM_BYTES, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
 use crate::trust::Trust;
 use crate::viewers::{bind_for, local_addresses_of_both_versions};
-use crate::whep;
+use crate::whep::{self, Asked, SessionWatch};
 use transport::Transport;
 
 /// Time that ICE and DTLS may take.
@@ -72,6 +72,20 @@ impl Endpoint {
             url,
             token: tokens.into_iter().next().map(|(_, token)| token),
             trust,
+        }
+    }
+
+    /// Returns the same endpoint at another server of its cluster, with what the user wrote behind the
+    /// URL of this one.
+    fn at(&self, mut url: Url) -> Self {
+        if let Some(query) = self.url.query() {
+            let own = url.query().map(str::to_owned);
+            let both = [own.as_deref(), Some(query)].into_iter().flatten();
+            url.set_query(Some(&both.collect::<Vec<_>>().join("&")));
+        }
+        Self {
+            url,
+            ..self.clone()
         }
     }
 
@@ -121,6 +135,9 @@ pub enum WhipError {
     /// The server takes none of the tracks.
     #[error("the server takes none of the tracks")]
     NothingTaken,
+    /// Nothing arrives from the server any more, and it does not answer about the session.
+    #[error("the server is lost: nothing arrived for 2 s, and the session is not found: {0}")]
+    ServerLost(String),
     /// The session is over.
     #[error("the WebRTC session ended: {0}")]
     Closed(CloseReason),
@@ -131,7 +148,7 @@ impl WhipError {
     pub(super) const fn is_transient(&self) -> bool {
         match self {
             Self::Signalling(error) => error.is_transient(),
-            Self::Unresolved | Self::Closed(_) => true,
+            Self::Unresolved | Self::ServerLost(_) | Self::Closed(_) => true,
             _ => false,
         }
     }
@@ -141,6 +158,10 @@ impl WhipError {
 pub(super) struct Whip {
     endpoint: Endpoint,
     location: Option<Url>,
+    /// Notices that the server is lost; `None` without a URL to ask for the session.
+    watch: Option<SessionWatch>,
+    /// URLs at other servers that take the same offer.
+    alternates: Vec<Url>,
     transport: Arc<Transport>,
     tracks: PacketizedTracks,
 }
@@ -160,6 +181,7 @@ pub(super) async fn connect(
         socket,
         local,
         location,
+        alternates,
     } = offered;
     let packetized = TrackIndex::enumerate(tracks).map(|(index, track)| {
         let mut senders = session.senders().iter().enumerate();
@@ -171,13 +193,23 @@ pub(super) async fn connect(
     });
     let packetized = PacketizedTracks::new(packetized.collect());
     let transport = Transport::start(session, socket, local, settings)?;
-    let whip = Whip {
+    let mut whip = Whip {
         endpoint: endpoint.clone(),
         location,
+        watch: None,
+        alternates,
         transport,
         tracks: packetized,
     };
     whip.connected().await?;
+    whip.watch = whip.location.clone().map(|location| {
+        let asked = Asked {
+            location,
+            token: endpoint.token.clone(),
+            trust: endpoint.trust,
+        };
+        SessionWatch::start(asked, Instant::now())
+    });
     Ok(whip)
 }
 
@@ -187,6 +219,7 @@ struct Offered {
     socket: UdpSocket,
     local: Vec<SocketAddr>,
     location: Option<Url>,
+    alternates: Vec<Url>,
 }
 
 /// Posts an offer and takes the answer. Media time zero was at `zero`.
@@ -244,6 +277,7 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
         socket,
         local,
         location: answer.location,
+        alternates: answer.alternates,
     })
 }
 
@@ -320,8 +354,20 @@ impl Uplink for Whip {
     }
 
     fn ended(&mut self) -> Option<Error> {
-        let ended = self.transport.lock().ended;
-        ended.map(|reason| WhipError::Closed(reason).into())
+        let state = self.transport.lock();
+        let (ended, heard) = (state.ended, state.heard);
+        drop(state);
+        if let Some(reason) = ended {
+            return Some(WhipError::Closed(reason).into());
+        }
+        let lost = self.watch.as_mut()?.look(Instant::now(), heard?);
+        lost.map(|why| WhipError::ServerLost(why).into())
+    }
+
+    fn alternates(&self) -> Vec<Destination> {
+        let urls = self.alternates.iter().cloned();
+        let endpoints = urls.map(|url| self.endpoint.at(url));
+        endpoints.map(Destination::Whip).collect()
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<()> {

@@ -24,6 +24,8 @@ pub(super) struct Publication {
     pub(super) keyframe_wanted: bool,
     /// Round-trip time by the latest receiver report.
     pub(super) round_trip: Option<Duration>,
+    /// When a datagram of the server was accepted last.
+    pub(super) heard: Option<Instant>,
     /// Whether the uplink is done with the session.
     pub(super) is_finished: bool,
     algorithm: Algorithm,
@@ -40,6 +42,7 @@ impl Publication {
             ended: None,
             keyframe_wanted: false,
             round_trip: None,
+            heard: None,
             is_finished: false,
             algorithm: settings.algorithm,
             start: settings.bitrate_start,

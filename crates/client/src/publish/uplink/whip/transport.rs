@@ -134,8 +134,9 @@ impl Link {
         for datagram in batch.iter_mut().filter(|it| !it.truncated) {
             let to = self.arrived_at(datagram.destination);
             let from = datagram.source;
-            if let Err(reason) = state.session.handle_datagram(now, from, to, datagram.bytes) {
-                tracing::trace!(reason = reason.label(), "datagram dropped");
+            match state.session.handle_datagram(now, from, to, datagram.bytes) {
+                Ok(_) => state.heard = Some(now),
+                Err(reason) => tracing::trace!(reason = reason.label(), "datagram dropped"),
             }
         }
     }

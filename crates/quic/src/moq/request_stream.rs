@@ -1,0 +1,119 @@
+//! QUIC streams beside MoQ that carry a request of HTTP and its answer, between servers of one cluster.
+//!
+//! ```text
+//! server that a request came to                     server whose session the request is about
+//! Session::open_request ─ bidirectional stream: type, version ─► RequestStreams
+//!   HTTP/1.1 request (RFC 9112) ───────────────────────────────►
+//!   ◄─────────────────────────────────────────────── HTTP/1.1 response
+//! ```
+//!
+//! A server takes such streams from servers of its cluster only. This file knows nothing of HTTP.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+
+use super::session::Session;
+
+/// First bytes of a stream that carries a request; the version follows.
+pub(super) const TYPE: [u8; 7] = *b"\xffreques";
+
+/// Version of the streams.
+pub(super) const VERSION: u8 = 1;
+
+/// Most streams that wait for this server.
+pub(super) const WAITING: usize = 64;
+
+/// A stream that carries one request and its answer.
+pub struct RequestStream {
+    send: noq::SendStream,
+    receive: noq::RecvStream,
+}
+
+impl RequestStream {
+    pub(super) const fn new(send: noq::SendStream, receive: noq::RecvStream) -> Self {
+        Self { send, receive }
+    }
+}
+
+/// The streams with requests of another server.
+pub struct RequestStreams(pub(super) mpsc::Receiver<RequestStream>);
+
+impl RequestStreams {
+    /// Returns the next stream; `None` once the session is over.
+    pub async fn next(&mut self) -> Option<RequestStream> {
+        self.0.recv().await
+    }
+}
+
+impl Session {
+    /// Opens a stream for one request to the other server. A server that takes no such streams ends the
+    /// stream.
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn open_request(&self) -> io::Result<RequestStream> {
+        let opened = self.link.open_bi().await.map_err(io::Error::other);
+        let (mut send, receive) = opened?;
+        let header = [&TYPE[..], &[VERSION]].concat();
+        send.write_all(&header).await.map_err(io::Error::other)?;
+        Ok(RequestStream { send, receive })
+    }
+
+    /// Returns the streams with requests of the peer, once; `None` if the peer is no server of the same
+    /// cluster that reads streams.
+    pub fn take_request_streams(&self) -> Option<RequestStreams> {
+        self.request_streams.take()
+    }
+
+    /// Returns the address of this end of the connection, as far as the system tells; its port is 0.
+    pub fn local(&self) -> Option<SocketAddr> {
+        let path = self.link.connection.path(noq::PathId::ZERO)?;
+        Some(SocketAddr::new(path.local_ip().ok()??, 0))
+    }
+}
+
+impl AsyncRead for RequestStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        AsyncRead::poll_read(Pin::new(&mut self.receive), context, into)
+    }
+}
+
+impl AsyncWrite for RequestStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write(Pin::new(&mut self.send), context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_flush(Pin::new(&mut self.send), context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_shutdown(Pin::new(&mut self.send), context)
+    }
+}
+
+impl fmt::Debug for RequestStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestStream").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RequestStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestStreams").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! The other servers of the cluster that a client can go to when this one is lost.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use glassline_cluster::record::NodeState;
+use glassline_cluster::{Access, Node, NodeId};
+
+use super::Member;
+use super::redirect::Elsewhere;
+
+/// Most servers that a client is told.
+const TOLD_MAX: usize = 3;
+
+impl Member {
+    /// Returns up to three servers that a client can reach as `access` says, those of this region first.
+    /// Clients of different sessions get different ones, so that not all of them come to the same server.
+    pub(crate) fn others(&self, access: Access, session: &str) -> Vec<Elsewhere> {
+        let core = self.lock();
+        let node = &core.node;
+        let reachable = node.known_nodes().filter_map(|(name, record)| {
+            let base = access.base(record.http.as_deref(), record.rtsp.as_deref())?;
+            let is_near = record.region == self.options.region;
+            (record.state == NodeState::Serving && is_alive(node, name)).then(|| {
+                let mut hasher = DefaultHasher::new();
+                (session, name.as_str()).hash(&mut hasher);
+                (!is_near, hasher.finish(), base.to_owned())
+            })
+        });
+        let mut ranked: Vec<_> = reachable.collect();
+        drop(core);
+        ranked.sort();
+        ranked.truncate(TOLD_MAX);
+        let bases = ranked.into_iter().map(|(.., base)| base);
+        bases.map(|base| Elsewhere { base }).collect()
+    }
+
+    /// Returns the URL of `path` at the server `to`.
+    pub(crate) fn url_at(to: &Elsewhere, path: &str) -> String {
+        format!("{}{path}", to.base)
+    }
+}
+
+/// Returns whether another server is heard at present.
+fn is_alive(node: &Node, name: &NodeId) -> bool {
+    let mut peers = node.peers();
+    name != node.id() && peers.any(|(peer, is_dead, _)| peer == name && !is_dead)
+}
