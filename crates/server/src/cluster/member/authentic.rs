@@ -154,11 +154,15 @@ impl Authentic {
     pub(super) fn check_incoming(&self, mut incoming: Incoming) -> Incoming {
         match &mut incoming {
             Incoming::Changed { key, entry } => self.check_record(key, entry.as_mut()),
+            Incoming::Missing { key } => self.check_record(key, None),
             Incoming::Question { payload, .. } => {
                 *payload = self.check(&Place::Question(self.node.clone()), payload).0;
             }
             // Requests under way are answered, and later ones have other numbers.
-            Incoming::Connected | Incoming::Disconnected | Incoming::Beat { .. } => {}
+            Incoming::Connected
+            | Incoming::Disconnected
+            | Incoming::Beat { .. }
+            | Incoming::FarBeat { .. } => {}
         }
         incoming
     }

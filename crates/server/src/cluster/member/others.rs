@@ -43,5 +43,5 @@ impl Member {
 /// Returns whether another server is heard at present.
 fn is_alive(node: &Node, name: &NodeId) -> bool {
     let mut peers = node.peers();
-    name != node.id() && peers.any(|(peer, is_dead, _)| peer == name && !is_dead)
+    name != node.id() && peers.any(|peer| peer.node == name && !peer.is_dead)
 }

@@ -119,7 +119,7 @@ impl Member {
     pub(super) fn is_lost(&self, node: &str) -> bool {
         let core = self.lock();
         let mut peers = core.node.peers();
-        peers.any(|(peer, is_dead, _)| is_dead && peer.as_str() == node)
+        peers.any(|peer| peer.is_dead && peer.node.as_str() == node)
     }
 
     fn quic_of(&self, node: &str) -> Result<NodeAddress, NotHandedOn> {
