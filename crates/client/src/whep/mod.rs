@@ -14,7 +14,7 @@ use ureq::http::{Response, header};
 use ureq::{Agent, Body};
 use url::Url;
 
-use crate::trust::Trust;
+use glassline_trust::Trust;
 
 /// A server's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
