@@ -118,7 +118,7 @@ impl ClientEndpoint {
         }
         config.transport_config(Arc::new(transport));
         let connecting = self.endpoint.connect_with(config, address, name)?;
-        Ok(connecting.await.map_err(DialError::of)?)
+        connecting.await.map_err(DialError::of)
     }
 
     /// Moves all connections to a new socket, as a change of network would.
