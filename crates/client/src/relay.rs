@@ -19,7 +19,7 @@ pub use glassline_webrtc::turn::{Credentials, Server};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
-use crate::trust::Trust;
+use glassline_trust::Trust;
 
 /// Most bytes that wait for a connection; further frames are dropped, as datagrams would be.
 const OUTGOING_MAX: usize = 4 << 20;

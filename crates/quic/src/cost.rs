@@ -10,10 +10,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_congestion::Algorithm;
+use glassline_trust::Trust;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::endpoint::{Limits, Listener};
-use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
+use crate::{ClientEndpoint, CongestionControl, Identity};
 
 /// Time over which processor time is counted, after [`SETTLE`].
 const TIME: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use glassline_net::Options;
-use glassline_trust::{TrustError, UntrustedCertificate};
+use glassline_trust::Trust;
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::HashedConnectionIdGenerator;
 use rustls::crypto::CryptoProvider;
@@ -13,8 +13,8 @@ use rustls::crypto::CryptoProvider;
 use crate::address_validation::{TokenKey, ValidatedSocket};
 use crate::identity::EndpointKeys;
 use crate::{
-    AddressValidationCounters, CongestionControl, CongestionMonitor, Identity, IdentityError,
-    NewcomerRates, Trust,
+    AddressValidationCounters, CongestionControl, CongestionMonitor, DialError, Identity,
+    IdentityError, NewcomerRates,
 };
 
 /// Idle timeout: a connection without packets for longer has ended. An outage of half a minute
@@ -360,41 +360,6 @@ pub enum ListenError {
     /// The socket cannot be bound.
     #[error(transparent)]
     System(#[from] std::io::Error),
-}
-
-/// Why a connection failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DialError {
-    /// The server's certificate cannot be verified.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// TLS lacks the cipher suite of QUIC's initial packets.
-    #[error("TLS lacks the initial cipher suite of QUIC")]
-    Cipher,
-    /// The address or the server name is invalid.
-    #[error(transparent)]
-    Address(#[from] noq::ConnectError),
-    /// The server's certificate is not trusted.
-    #[error(transparent)]
-    Certificate(UntrustedCertificate),
-    /// The network failed, or the server refused the connection.
-    #[error(transparent)]
-    Connection(noq::ConnectionError),
-}
-
-impl DialError {
-    fn of(error: noq::ConnectionError) -> Self {
-        let noq::ConnectionError::TransportError(failed) = &error else {
-            return Self::Connection(error);
-        };
-        let in_tls = failed.crypto.as_ref();
-        let in_tls = in_tls.and_then(|it| it.downcast_ref::<rustls::Error>());
-        match in_tls.and_then(UntrustedCertificate::in_tls) {
-            Some(untrusted) => Self::Certificate(untrusted.clone()),
-            None => Self::Connection(error),
-        }
-    }
 }
 
 #[cfg(test)]

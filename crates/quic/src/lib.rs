@@ -16,6 +16,7 @@ mod address_validation;
 mod congestion;
 #[cfg(all(test, target_os = "linux"))]
 mod cost;
+mod dial_error;
 mod endpoint;
 mod identity;
 pub mod moq;
@@ -24,6 +25,7 @@ pub mod moq;
 pub use address_validation::first_packet;
 pub use address_validation::{AddressValidationCounters, NewcomerRates};
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
-pub use endpoint::{ClientEndpoint, DialError, ListenError};
+pub use dial_error::DialError;
+pub use endpoint::{ClientEndpoint, ListenError};
 pub use glassline_trust::{Fingerprint, FingerprintError, Trust};
 pub use identity::{Identity, IdentityError};

@@ -263,4 +263,8 @@ pub enum TrustError {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "certificates are compared with the calendar"
+)]
 mod tests;

@@ -284,21 +284,18 @@ pub(crate) const ROWS: &[Row] = &[
     row("the_camera_asks_for_options", "Several makers", "after retina#133")
         .does(
             "The camera asks the server for OPTIONS, once a second, with numbers of its own.",
-            &[Quirk::Asks("OPTIONS"), SHORT],
-        )
-        .seconds(4),
+            &[Quirk::Asks("OPTIONS")],
+        ),
     row("the_camera_announces", "Several makers", "after retina#133")
         .does(
             "The camera announces its description anew, once a second.",
-            &[Quirk::Asks("ANNOUNCE"), SHORT],
-        )
-        .seconds(4),
+            &[Quirk::Asks("ANNOUNCE")],
+        ),
     row("the_camera_sets_parameters", "Several makers", "after retina#133")
         .does(
             "The camera sets parameters of the server, once a second.",
-            &[Quirk::Asks("SET_PARAMETER"), SHORT],
-        )
-        .seconds(4),
+            &[Quirk::Asks("SET_PARAMETER")],
+        ),
     row("bytes_come_between_frames", "Several makers", "after curl#10808")
         .does(
             "The camera sends further bytes between its interleaved frames.",

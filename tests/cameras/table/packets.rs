@@ -224,7 +224,8 @@ pub(crate) const ROWS: &[Row] = &[
         "The camera says goodbye by RTCP, once a second, and sends on.",
         &[Quirk::SaysBye],
     )
-    .by(EVERY_WAY, BOTH),
+    .by(EVERY_WAY, BOTH)
+    .not_by_ffmpeg(),
     row(
         "sets_are_aggregated",
         "Several makers",
@@ -260,7 +261,18 @@ pub(crate) const ROWS: &[Row] = &[
             "The camera leaves a start code in front of each NAL unit.",
             &[Quirk::StartCodesInFront],
         )
-        .by(EVERY_WAY, BOTH),
+        .by(EVERY_WAY, H264),
+    row(
+        "start_codes_in_front_of_h265",
+        "Several makers",
+        "RtspServer#72",
+    )
+    .does(
+        "The camera leaves a start code in front of each NAL unit of H.265.",
+        &[Quirk::StartCodesInFront],
+    )
+    .by(EVERY_WAY, &[Video::H265])
+    .not_by_ffmpeg(),
     row("units_of_unknown_types", "VStarcam", "RtspClientSharp#33")
         .does(
             "The camera sends a NAL unit of type 31 in front of each frame.",

@@ -138,8 +138,9 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("identity", &[]),
         ("congestion", &[]),
         ("address_validation", &[]),
-        ("endpoint", &["address_validation", "identity", "congestion"]),
-        ("moq", &["address_validation", "endpoint", "identity", "congestion"]),
+        ("dial_error", &[]),
+        ("endpoint", &["address_validation", "dial_error", "identity", "congestion"]),
+        ("moq", &["address_validation", "dial_error", "endpoint", "identity", "congestion"]),
     ]),
     ("sctp", &[
         ("parse", &[]),

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use glassline_net::BindError;
+use glassline_trust::Trust;
 use glassline_webrtc::SetAnswerError;
 use thiserror::Error;
 use url::Url;
 
 use super::{CallError, Config, Dialling, MediaTransport, Stamps};
 use crate::impairment::{Impairment, ImpairmentProxy};
-use crate::trust::Trust;
 use crate::whep;
 
 /// Whom to call, and how.

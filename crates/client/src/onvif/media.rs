@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use glassline_trust::Trust;
 use ureq::Agent;
 use ureq::http::header;
 use url::Url;
 
 use super::envelope::{self, LocalName as _};
 use super::{Credentials, Device, Error, StreamProfile};
-use crate::trust::Trust;
 
 /// Most profiles that are asked for their URL. Cameras have two to six.
 const PROFILES_MAX: usize = 16;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use glassline_trust::Trust;
 use ureq::Agent;
 use ureq::http::Request;
 use url::Url;
 
-use crate::trust::Trust;
 use crate::whep::Error;
 
 /// Longest body that is read, in bytes.

@@ -9,7 +9,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection};
 
-use crate::trust::Trust;
+use glassline_trust::Trust;
 
 /// The certificate of a server, and what a browser with the system's authorities says about it.
 #[derive(Clone, Debug)]

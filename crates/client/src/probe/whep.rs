@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
+use glassline_trust::Trust;
 use glassline_webrtc::sdp::{Address, Attributes, Candidate, Protocol, SessionDescription};
 use glassline_webrtc::turn::{Credentials, Server};
 use glassline_webrtc::{
@@ -14,7 +15,6 @@ use glassline_webrtc::{
 use url::Url;
 
 use super::http::{Ask, Exchange, exchange};
-use crate::trust::Trust;
 use crate::viewers::local_addresses_of_both_versions;
 use crate::whep::Error;
 

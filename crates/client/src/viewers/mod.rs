@@ -40,8 +40,8 @@ pub use route::{bind_for, local_addresses, local_addresses_of_both_versions, wil
 pub(crate) use rtsp::test_server as rtsp_test_server;
 pub(crate) use rtsp::{ControlConnection, Ports, connect as connect_rtsp};
 
-use crate::trust::Trust;
 use command::{Command, Mailbox};
+use glassline_trust::Trust;
 
 /// What viewers do with the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use ureq::http::{Response, header};
 use ureq::{Agent, Body};
 use url::Url;
 
-use crate::trust::Trust;
+use glassline_trust::Trust;
 pub(crate) use watch::{Asked, SessionWatch};
 
 /// A server's answer to an offer.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 
 use super::Error;
-use crate::trust::Trust;
+use glassline_trust::Trust;
 
 /// Time without a sign of life after which the session is asked for.
 const SILENCE: Duration = Duration::from_secs(2);

@@ -3,11 +3,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, UNIX_EPOCH};
 
 use glassline_congestion::Algorithm;
+use glassline_trust::Trust;
 use proptest::prelude::*;
 
 use super::*;
 use crate::endpoint::{Limits, Listener};
-use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
+use crate::{ClientEndpoint, CongestionControl, Identity};
 
 /// Rates without time: so many packets of an address pass, and no more.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::fmt;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use crate::Fingerprint;
+use glassline_trust::Fingerprint;
 
 /// UDP port of raw QUIC where the URL names none.
 pub const PORT: u16 = 4443;

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_trust::{Fingerprint, Trust};
+
 use super::address::Address;
 use super::bursts::NodeClock;
 use super::session::{ConnectError, Role, Session, dial_any, negotiated};
 use super::transport::{self, Link};
 use super::version::versions;
+use crate::CongestionControl;
 use crate::endpoint::{ClientEndpoint, Limits};
-use crate::{CongestionControl, Fingerprint, Trust};
 
 /// Time that another server of the cluster has to answer.
 const NODE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
+use glassline_trust::Trust;
 use moq_net::{announce, origin, stats};
 use tokio::task::AbortHandle;
 
@@ -22,8 +23,9 @@ use super::track_config::TrackConfig;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
 use super::web::{HandshakeError, Web};
-use crate::endpoint::{ClientEndpoint, DialError, Limits, SEND_WINDOW};
-use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
+use crate::dial_error::DialError;
+use crate::endpoint::{ClientEndpoint, Limits, SEND_WINDOW};
+use crate::{CongestionControl, CongestionMonitor, CongestionStats};
 
 /// Interval at which the send window is adapted to the congestion window.
 const TICK: Duration = Duration::from_millis(100);

@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use glassline_congestion::Algorithm;
 use glassline_media::{Codec, MediaTime, Track, TrackIndex};
+use glassline_trust::Trust;
 
 use super::*;
 use crate::endpoint::Limits;
-use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
+use crate::{ClientEndpoint, CongestionControl, Identity};
 
 /// Timeout of every wait, longer than any of them takes.
 const PATIENCE: Duration = Duration::from_secs(30);

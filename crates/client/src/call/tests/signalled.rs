@@ -1,7 +1,8 @@
 //! Calls signalled by HTTP, over bad paths.
 
+use glassline_trust::Trust;
+
 use super::*;
-use crate::trust::Trust;
 
 /// The longest delay of a mark over a bad path.
 const LONGEST: Duration = Duration::from_millis(600);

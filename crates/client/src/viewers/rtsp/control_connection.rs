@@ -10,7 +10,7 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use url::Url;
 
-use crate::trust::{Trust, UntrustedCertificate};
+use glassline_trust::{Trust, UntrustedCertificate};
 
 /// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use glassline_rtsp::Client;
+use glassline_trust::Trust;
 use url::Url;
 
 use super::control_connection::ControlConnection;
-use crate::trust::Trust;
 use crate::viewers::RtspTransport;
 
 /// A fresh, nonblocking connection on which nothing was sent yet.

@@ -18,12 +18,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use glassline_congestion::Algorithm;
+use glassline_trust::Trust;
 use web_transport_proto::{self as proto, Frame, StreamUni, VarInt};
 
 use super::control_datagrams;
 use super::web::ALPN;
+use crate::CongestionControl;
 use crate::endpoint::{ClientEndpoint, Limits};
-use crate::{CongestionControl, Trust};
 use input::Input;
 pub use request::SentRequest;
 

@@ -11,7 +11,6 @@
 mod connection;
 mod failure;
 mod limits;
-mod transport;
 mod on_demand;
 mod ports;
 mod receiver;
@@ -19,6 +18,7 @@ mod route;
 mod senders;
 mod session;
 mod socket;
+mod transport;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,9 +31,9 @@ use super::{RtspSource, UdpPorts};
 use crate::runtime::{Heartbeat, Part, Supervisor};
 pub(crate) use connection::{CameraConnection, Purpose};
 pub(crate) use failure::Failure;
-use transport::CameraTransport;
 use on_demand::OnDemand;
 use session::Assignment;
+use transport::CameraTransport;
 
 /// Time of publishing after which a session counts as working, so that the next pause is short
 /// again. A camera that answers and then sends nothing usable is not called more often for that.

@@ -185,12 +185,11 @@ impl Ports {
     /// of ours.
     pub(super) fn stranger(&self) -> Option<Stranger> {
         let senders = self.tracks.iter().filter_map(|it| it.senders.as_ref());
-        let misnamed = self.tracks.iter().filter_map(|it| it.misnamed);
+        let is_unheard = |it: &&TrackPorts| it.senders.as_ref().is_some_and(|it| !it.is_heard());
+        let unheard = self.tracks.iter().filter(is_unheard);
+        let misnamed = unheard.filter_map(|it| it.misnamed);
         let misnamed = misnamed.map(|answered| Stranger::Misdirected { answered });
-        senders
-            .filter_map(Senders::stranger)
-            .chain(misnamed)
-            .next()
+        senders.filter_map(Senders::stranger).chain(misnamed).next()
     }
 }
 
@@ -341,6 +340,11 @@ mod tests {
         let packet = [&[0x80, 96][..], &[0; 10]].concat();
         media.send_to(&packet, (LOCAL, port)).expect("loopback");
         ports.receive().await;
+        assert_eq!(
+            ports.stranger(),
+            None,
+            "it sends to the ports that it was asked for"
+        );
         let own = &ports.tracks[0].control;
         own.writable().await.expect("a socket");
         ports.report(track, &[0x80, 201, 0, 1, 0, 0, 0, 9]);

@@ -125,6 +125,11 @@ impl Senders {
         self.stranger
     }
 
+    /// Returns whether media has come.
+    pub(super) const fn is_heard(&self) -> bool {
+        self.media.is_some()
+    }
+
     fn knows(&self, ip: IpAddr) -> bool {
         ip == self.camera || Some(ip) == self.named
     }

@@ -20,10 +20,10 @@ use glassline_rtsp::sdp::Description;
 use super::SessionEnd;
 use super::failure::Failure;
 use super::limits::{KEYFRAME, REPORTS};
-use super::transport::CameraTransport;
 use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
+use super::transport::CameraTransport;
 use crate::ingest::feedback::{Feedback, KeyframeRequest, Reporter};
 use crate::ingest::{RtspSource, Transport, UdpPorts};
 
@@ -242,10 +242,14 @@ impl CameraSession<'_> {
             .filter(|_| self.playing_since.is_some())
             .map(|it| it.last_received + self.camera.timeout);
         let overdue = receiver.and_then(Receiver::deadline);
-        [self.transport.connection.client.poll_timeout(), silent, overdue]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.transport.connection.client.poll_timeout(),
+            silent,
+            overdue,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Publishes what is complete, and checks that packets and keyframes arrive.

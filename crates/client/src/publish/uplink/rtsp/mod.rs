@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
 use glassline_rtsp::client::{Closed, Config, RequestedTransport};
+use glassline_trust::Trust;
 use url::Url;
 
 use super::futures::BoxFuture;
@@ -28,7 +29,6 @@ use super::packetized::{PacketizedTrack, PacketizedTracks};
 use super::{Error, Feedback, ROOM_BYTES, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
-use crate::trust::Trust;
 use crate::viewers::{ControlConnection, Ports, RtspTransport, connect_rtsp};
 use recording::{Plan, Recording};
 use track::Start;

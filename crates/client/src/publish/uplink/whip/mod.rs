@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{Bitrate, Track, TrackIndex, WallClock};
 use glassline_net::{BindError, Options, UdpSocket};
+use glassline_trust::Trust;
 use glassline_webrtc::{
     Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
     Session, SetAnswerError,
@@ -33,7 +34,6 @@ use super::{Destination, Error, ROOM_BYTES, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
-use crate::trust::Trust;
 use crate::viewers::{bind_for, local_addresses_of_both_versions};
 use crate::whep::{self, Asked, SessionWatch};
 use transport::Transport;
