@@ -99,6 +99,9 @@ fn gets(row: &Row) -> String {
         };
         let _ = write!(text, " and the sound, in browsers as {name}");
     }
+    if row.encoded_again {
+        text += ", in browsers with `?transcode`";
+    }
     if row.freeze_ms > row::FREEZE_MS {
         text += ", with a pause while it restarts";
     }
