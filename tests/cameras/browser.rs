@@ -13,13 +13,13 @@ use crate::process::eventually;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cameras::browser::chromium_shows_a_camera_without_idr_pictures",
+    name: "cameras::browser::chromium_shows_a_camera_without_idr_frames",
     needs: &[Peer::Ffmpeg, Peer::Chromium],
-    run: chromium_shows_a_camera_without_idr_pictures,
+    run: chromium_shows_a_camera_without_idr_frames,
 }];
 
 /// w3c/webcodecs#650: Chromium asked for an IDR picture 127 times, and decoded no frame.
-fn chromium_shows_a_camera_without_idr_pictures() -> Result<(), Failed> {
+fn chromium_shows_a_camera_without_idr_frames() -> Result<(), Failed> {
     let mut rows = table::rows();
     let row: &'static Row = rows.find(|row| row.encoded_again).ok_or("no such row")?;
     let camera = CameraServer::open(row, Video::H264)?;

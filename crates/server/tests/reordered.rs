@@ -129,7 +129,7 @@ impl Film {
     }
 
     /// Starts a film of intra refresh, without its IDR picture.
-    fn without_idr_pictures(running: &Running) -> Self {
+    fn without_idr_frames(running: &Running) -> Self {
         Self::of(running, "intra-refresh.h264", false)
     }
 
@@ -270,9 +270,9 @@ fn a_viewer_that_asks_for_it_gets_video_without_b_frames() {
 
 /// w3c/webcodecs#650: a viewer in a browser waited for an IDR picture without an end.
 #[test]
-fn a_viewer_that_asks_for_it_gets_idr_pictures_of_intra_refresh() {
+fn a_viewer_that_asks_for_it_gets_idr_frames_of_intra_refresh() {
     let running = Running::start(1);
-    let mut film = Film::without_idr_pictures(&running);
+    let mut film = Film::without_idr_frames(&running);
     let end = Instant::now() + 3 * SOON;
     let view = |running: &Running| {
         let entry = running.get(&format!("/api/v1/streams/{STREAM}")).json();

@@ -10,7 +10,7 @@ pub(crate) enum Hindrance {
     /// Browsers show B-frames in the wrong order.
     BFrames,
     /// Browsers begin with IDR pictures, and not at recovery points.
-    NoIdrPictures,
+    NoIdrFrames,
 }
 
 impl Hindrance {
@@ -20,14 +20,14 @@ impl Hindrance {
             return Some(Self::BFrames);
         }
         let keyframe = stream.latest_keyframe(index)?;
-        is_recovery_point(track.codec, &keyframe).then_some(Self::NoIdrPictures)
+        is_recovery_point(track.codec, &keyframe).then_some(Self::NoIdrFrames)
     }
 
     /// Returns what browsers do with such video.
     pub(crate) const fn effect(self) -> &'static str {
         match self {
             Self::BFrames => "with B-frames: browsers show them in the wrong order",
-            Self::NoIdrPictures => {
+            Self::NoIdrFrames => {
                 "without IDR pictures: browsers begin with these, and not at recovery points (intra refresh)"
             }
         }
@@ -40,7 +40,7 @@ impl Hindrance {
                 "turn B-frames off at the source (ffmpeg: -bf 0; OBS: B-frames 0; x264enc of GStreamer: \
                  bframes=0; cameras: profile Baseline, or smart codec off)"
             }
-            Self::NoIdrPictures => {
+            Self::NoIdrFrames => {
                 "turn intra refresh off at the source (ffmpeg: -intra-refresh 0, with a keyframe interval \
                  of 1 or 2 s; x264enc of GStreamer: intra-refresh=false; cameras: a fixed I-frame interval)"
             }

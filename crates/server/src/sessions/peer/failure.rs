@@ -204,7 +204,7 @@ impl Peer {
     fn begins_at_recovery_points(&self) -> bool {
         let tracks = self.stream.tracks();
         TrackIndex::enumerate(tracks.iter()).any(|(index, track)| {
-            Hindrance::of(&self.stream, index, track) == Some(Hindrance::NoIdrPictures)
+            Hindrance::of(&self.stream, index, track) == Some(Hindrance::NoIdrFrames)
         })
     }
 
