@@ -250,7 +250,7 @@ fn damaged_frames_never_panic_and_are_trouble() {
 /// Frames of one grey picture each, without B-frames, of a size.
 fn still_frames(size: (usize, usize), count: usize) -> Vec<(Vec<u8>, bool)> {
     struct Grey((usize, usize), Vec<u8>);
-    impl openh264::formats::YUVSource for Grey {
+    impl YUVSource for Grey {
         fn dimensions(&self) -> (usize, usize) {
             self.0
         }
