@@ -130,6 +130,7 @@ fn main() -> ExitCode {
         traces::TESTS,
         transcoding::TESTS,
         call::TESTS,
+        cameras::browser::TESTS,
         rooms::TESTS,
         restarts::TESTS,
         aac_encoder::TESTS,

@@ -101,6 +101,9 @@ fn gets(row: &Row) -> String {
         parts.push(format!("the sound, in browsers as {name}"));
     }
     let mut text = parts.join(" and ");
+    if row.encoded_again {
+        text += ", in browsers with `?transcode`";
+    }
     if row.freeze_ms > row::FREEZE_MS {
         text += ", with a pause while it restarts";
     }

@@ -11,6 +11,7 @@
 //! Every row is a test for each way and codec, like `cameras::a_negative_port::tcp_h264`. The cases play
 //! at the same time, and a table of what they showed is printed behind them.
 
+pub(crate) mod browser;
 mod camera;
 mod camera_server;
 mod camera_stream;

@@ -32,6 +32,8 @@ pub(crate) struct Row {
     pub(crate) ffmpeg: bool,
     /// Codec in which a browser hears the sound.
     pub(crate) heard: Option<&'static str>,
+    /// Whether browsers show the video only if the server encodes it again.
+    pub(crate) encoded_again: bool,
 }
 
 /// What a viewer gets.
@@ -129,6 +131,7 @@ pub(crate) const fn row(name: &'static str, maker: &'static str, reports: &'stat
         ending: None,
         ffmpeg: true,
         heard: None,
+        encoded_again: false,
     }
 }
 
@@ -194,6 +197,12 @@ impl Row {
 
     pub(crate) const fn heard(mut self, codec: &'static str) -> Self {
         self.heard = Some(codec);
+        self
+    }
+
+    /// Browsers show the video only if the server encodes it again.
+    pub(crate) const fn encoded_again(mut self) -> Self {
+        self.encoded_again = true;
         self
     }
 

@@ -46,7 +46,7 @@ const ENTRY_TICKS = 5;
 const options = new URLSearchParams(location.search);
 
 const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
-/** With `?transcode` the server encodes video with B-frames again. */
+/** With `?transcode` the server encodes video again that browsers cannot show. */
 const again = options.has('transcode') ? 'transcode' : '';
 const servers = new Servers(`${base}/${encodeURIComponent(name)}/whep`, again);
 const video = document.getElementById('video');
@@ -316,7 +316,7 @@ function keyframeWait() {
   const sinceS = track?.since_keyframe_s ?? null;
   if (sinceS === null || entry.silent_s > 2) return null;
   if (track.begins_in_browsers === false) {
-    return 'The source sends no IDR pictures, with which browsers begin, but recovery points (intra refresh). RTSP players show it. To do: switch intra refresh off in the settings of the camera or encoder.';
+    return again ? 'The server encodes the video again, from the first picture on that is right.' : track.browser.note;
   }
   const intervalS = track.keyframe_interval_s;
   const dueS = intervalS - sinceS;

@@ -113,29 +113,49 @@ fn viewers_of_frames_that_turn_out_to_have_b_frames_are_sent_away() {
     assert!(detail.contains("B-frames"), "{detail}");
 }
 
-/// A film with B-frames, played without end into the stream of the tests.
+/// A film that browsers cannot show, played without end into the stream of the tests.
 struct Film {
     source: demux::Demuxer,
     publisher: Publisher,
     start: Instant,
     next: Option<demux::Frame>,
+    is_reordered: bool,
 }
 
 impl Film {
+    /// Starts a film with B-frames.
     fn start(running: &Running) -> Self {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../demux/samples/b-frames.h264"
-        );
+        Self::of(running, "b-frames.h264", true)
+    }
+
+    /// Starts a film of intra refresh, without its IDR picture.
+    fn without_idr_frames(running: &Running) -> Self {
+        Self::of(running, "intra-refresh.h264", false)
+    }
+
+    fn of(running: &Running, sample: &str, is_reordered: bool) -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../demux/samples");
+        let path = format!("{folder}/{sample}");
         let source = demux::open(&[path.into()], &demux::Options::default()).expect("a sample");
         let mut tracks: Vec<Track> = source.tracks().to_vec();
-        tracks[0].video.reordered = true;
+        tracks[0].video.reordered = is_reordered;
         let publisher = running.stream().publish(tracks, Instant::now());
         Self {
             source,
             publisher: publisher.expect("free"),
             start: Instant::now(),
             next: None,
+            is_reordered,
+        }
+    }
+
+    /// Returns whether a stream can begin with the frame, as cameras' units say; `None` for a frame that
+    /// is left out.
+    fn begins(&self, frame: &demux::Frame) -> Option<bool> {
+        let has_sets = || annexb::nals(&frame.data).any(|nal| h264::nal_type(nal[0]) == 7);
+        match self.is_reordered {
+            true => Some(frame.keyframe),
+            false => (!frame.keyframe).then(has_sets),
         }
     }
 
@@ -151,10 +171,13 @@ impl Film {
                 self.next = Some(frame);
                 return;
             }
+            let Some(begins) = self.begins(&frame) else {
+                continue;
+            };
             let mut builder = UnitBuilder::default();
             h264::packetize(annexb::nals(&frame.data), 1200, &mut builder);
             let stamps = Stamps::arrived(Instant::now());
-            let unit = builder.build(TrackIndex(0), frame.time, frame.keyframe, stamps);
+            let unit = builder.build(TrackIndex(0), frame.time, begins, stamps);
             let unit = unit.expect("a frame has packets");
             self.publisher.push(unit, Instant::now()).expect("a track");
         }
@@ -243,6 +266,57 @@ fn a_viewer_that_asks_for_it_gets_video_without_b_frames() {
         "once"
     );
     assert_eq!(running.total("transcodings_started_total"), 1);
+}
+
+/// w3c/webcodecs#650: a viewer in a browser waited for an IDR picture without an end.
+#[test]
+fn a_viewer_that_asks_for_it_gets_idr_frames_of_intra_refresh() {
+    let running = Running::start(1);
+    let mut film = Film::without_idr_frames(&running);
+    let end = Instant::now() + 3 * SOON;
+    let view = |running: &Running| {
+        let entry = running.get(&format!("/api/v1/streams/{STREAM}")).json();
+        entry["tracks"][0].clone()
+    };
+    while view(&running)["begins_in_browsers"] != false {
+        assert!(Instant::now() < end, "{}", view(&running));
+        film.play();
+    }
+    let browser = view(&running)["browser"].clone();
+    let note = browser["note"].as_str().unwrap_or_default();
+    assert!(
+        browser["codec"].is_null() && note.contains("intra refresh") && note.contains("?transcode"),
+        "{browser}"
+    );
+    let path = format!("/{STREAM}/whep?transcode");
+    let mut viewer = transcoded(&running, &path).expect("an answer");
+    let frames = |viewer: &Peer<'_>| viewer.of(Kind::Video).filter(|it| it.marker).count();
+    let mut described = running.stream().tracks().to_vec();
+    while frames(&viewer) < 60 {
+        assert!(
+            Instant::now() < end,
+            "{} {:?}",
+            view(&running),
+            viewer.dropped
+        );
+        film.play();
+        viewer.run_for(Duration::from_millis(5));
+        // The video still has no B-frames, and the viewer needs the transcoding nevertheless.
+        if frames(&viewer) == 20 {
+            described[0].video.height += 2;
+            film.publisher
+                .describe(&described)
+                .expect("the same codecs");
+        }
+    }
+    let first = viewer
+        .in_order(Kind::Video)
+        .into_iter()
+        .next()
+        .expect("packets");
+    assert!(h264::payload_begins_keyframe(&first.payload), "{first:?}");
+    let counted = running.admin("/api/v1/transcodings").json();
+    assert_eq!(counted["transcodings"][0]["undecodable"], 0, "{counted}");
 }
 
 #[test]

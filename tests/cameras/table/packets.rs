@@ -88,7 +88,8 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .does("The camera has recovery points in place of keyframes.", &[])
     .films(Film::IntraRefresh)
-    .by(EVERY_WAY, H264),
+    .by(EVERY_WAY, H264)
+    .encoded_again(),
     row(
         "keyframes_are_half_a_minute_apart",
         "Smart codecs",

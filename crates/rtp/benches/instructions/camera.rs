@@ -12,7 +12,7 @@ const FRAME_BYTES: usize = 10_400;
 /// Frames from one keyframe to the next.
 const GROUP: usize = 60;
 /// Bytes of 20 ms of Opus.
-const SOUND_BYTES: usize = 160;
+const AUDIO_BYTES: usize = 160;
 const PAYLOAD_TYPE: u8 = 96;
 
 /// What a camera sends, and the state of the end that receives it.
@@ -112,7 +112,7 @@ fn payloads(track: &Track, is_keyframe: bool) -> Result<Vec<Vec<u8>>, String> {
             &[0x26, 1, 0xaf],
         ]),
         Codec::H265 => video(&[&[0x02, 1, 0xd0]]),
-        _ => vec![7; SOUND_BYTES],
+        _ => vec![7; AUDIO_BYTES],
     };
     let mut builder = UnitBuilder::default();
     let packetized = Packetizer::new(track).packetize(&coded, &mut builder);

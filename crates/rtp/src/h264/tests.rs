@@ -460,7 +460,7 @@ proptest! {
 }
 
 #[test]
-fn a_recovery_point_says_when_pictures_are_right() {
+fn a_recovery_point_says_when_frames_are_right() {
     let unit = |units: &[&[u8]]| -> Vec<u8> {
         let coded = units
             .iter()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::parts;
 
 /// Audio that browsers cannot play (AAC, MP2, MP3, PCM), transcoded to Opus while they watch, and
-/// H.264 with B-frames, encoded again for viewers that ask for it (`?transcode`).
+/// H.264 with B-frames or intra refresh, encoded again for viewers that ask for it (`?transcode`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transcoding {

@@ -25,7 +25,7 @@ use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
     Negotiator, OfferError, SessionRecord,
 };
-use crate::transcoding::WITHOUT_B_FRAMES;
+use crate::transcoding::{ENCODED_AGAIN, Hindrance};
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -382,7 +382,7 @@ impl From<OfferError> for Problem {
             why @ OfferError::NotTranscoded(_) => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "Not for browsers",
-                format!("{why}; {WITHOUT_B_FRAMES}"),
+                why.to_string(),
             ),
             OfferError::Refused(why) => refused(why),
         }
@@ -472,10 +472,7 @@ fn refused(error: AcceptError) -> Problem {
         AcceptError::Negotiation(why @ NegotiationError::Reordered { .. }) => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Not for browsers",
-            format!(
-                "{why}; {WITHOUT_B_FRAMES}; ?transcode behind the URL of the page or of WHEP has the \
-                 server encode H.264 again"
-            ),
+            format!("{why}; {}; {ENCODED_AGAIN}", Hindrance::BFrames.remedy()),
         )
         // An encoder may make B-frames for a moment only.
         .header(header::RETRY_AFTER, "5"),

@@ -81,7 +81,8 @@ pub(crate) enum OfferError {
     /// No media would reach the peer; holds the reason.
     #[error("{0}")]
     NoMedia(String),
-    /// The viewer asks for video to be transcoded, and it cannot be; holds the reason.
+    /// The viewer asks for video to be transcoded, and it cannot be; holds the reason
+    /// and the remedy.
     #[error("the video is not transcoded: {0}")]
     NotTranscoded(String),
     /// The server has as many sessions or handshakes as configured.

@@ -1,5 +1,6 @@
 //! The tracks of a stream as browsers are offered them.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use glassline_hub::{KeyframeSize, Stream, TrackLayout};
@@ -8,6 +9,7 @@ use glassline_transcode::{AudioSource, VideoSource};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::hindrance::Hindrance;
 use super::source::TranscodingSource;
 use super::transcoders::{Transcoders, TranscodingLease};
 
@@ -32,10 +34,10 @@ pub(crate) struct BrowserView {
 impl Transcoders {
     /// Returns `tracks` of `stream` as browsers can take them. Audio that they cannot play is
     /// transcoded if there is no other audio and a decoder for it, and with `transcodes_video` video
-    /// with B-frames.
+    /// that browsers decode and cannot show.
     ///
     /// # Errors
-    /// Returns why the video is not transcoded that was asked for.
+    /// Returns why the video is not transcoded that was asked for, and what to do.
     pub(crate) fn for_browsers(
         self: &Arc<Self>,
         (stream, layout): (&Arc<Stream>, TrackLayout),
@@ -70,14 +72,20 @@ impl Transcoders {
                 tracing::warn!(stream = %stream.name(), "a browser may show nothing: {note}");
             }
         }
-        let reordered = TrackIndex::enumerate(tracks).find(|(_, track)| track.video.reordered);
-        if let Some((index, track)) = reordered.filter(|_| transcodes_video) {
-            let source = VideoSource::of(track).map_err(|reason| reason.to_string())?;
-            let source = TranscodingSource::Video(source);
-            let lease = self.lease((stream, layout), index, source);
-            let lease = lease.map_err(|reason| reason.to_string())?;
-            offered.tracks[index] = source.transcoded();
-            offered.leases.push(lease);
+        if transcodes_video {
+            let mut hindered = TrackIndex::enumerate(tracks).filter_map(|(index, track)| {
+                Hindrance::of(stream, index, track).map(|hindrance| (index, track, hindrance))
+            });
+            if let Some((index, track, hindrance)) = hindered.next() {
+                let refused = |reason: &dyn Display| format!("{reason}; {}", hindrance.remedy());
+                let source = VideoSource::of(track).map_err(|reason| refused(&reason))?;
+                let source = TranscodingSource::Video(source, hindrance);
+                let lease = self.lease((stream, layout), index, source);
+                offered
+                    .leases
+                    .push(lease.map_err(|reason| refused(&reason))?);
+                offered.tracks[index] = source.transcoded();
+            }
         }
         Ok(offered)
     }
@@ -91,14 +99,14 @@ impl Transcoders {
         let needing: Vec<_> = needing(tracks).map(|(index, _)| index).collect();
         let views = TrackIndex::enumerate(tracks).map(|(index, track)| {
             let of = (stream, layout);
-            if track.video.reordered {
+            if let Some(hindrance) = Hindrance::of(stream, index, track) {
                 let refusal = match VideoSource::of(track) {
                     Ok(_) => self
                         .refusal(of, index, Kind::Video)
                         .map(|it| it.to_string()),
                     Err(reason) => Some(reason.to_string()),
                 };
-                return BrowserView::reordered(track, refusal, self.trouble(of, index));
+                return BrowserView::hindered(track, hindrance, refusal, self.trouble(of, index));
             }
             if !needing.contains(&index) {
                 let mut view = view_of(track);
@@ -124,21 +132,23 @@ impl Transcoders {
 }
 
 impl BrowserView {
-    /// Returns how browsers receive video with B-frames: not without `?transcode`, and with it unless
-    /// there is a `refusal`.
-    fn reordered(track: &Track, refusal: Option<String>, trouble: Option<String>) -> Self {
-        let codec = track.codec;
+    /// Returns how browsers receive video that they cannot show: not without `?transcode`, and with it
+    /// unless there is a `refusal`.
+    fn hindered(
+        track: &Track,
+        hindrance: Hindrance,
+        refusal: Option<String>,
+        trouble: Option<String>,
+    ) -> Self {
+        let (codec, effect) = (track.codec, hindrance.effect());
         let remedy = match (refusal, trouble) {
             (_, Some(trouble)) => format!("with ?transcode: {trouble}"),
             (Some(refusal), None) => format!("?transcode does not help: {refusal}"),
-            (None, None) => {
-                "?transcode behind the URL of this page has the server encode the video \
-                             again"
-                    .to_owned()
-            }
+            (None, None) => ENCODED_AGAIN.to_owned(),
         };
         Self::refused(format!(
-            "{codec} with B-frames: browsers show them in the wrong order; {WITHOUT_B_FRAMES}; {remedy}"
+            "{codec} {effect}; {}; {remedy}",
+            hindrance.remedy()
         ))
     }
 
@@ -150,9 +160,9 @@ impl BrowserView {
     }
 }
 
-/// The settings of sources that turn B-frames off.
-pub(crate) const WITHOUT_B_FRAMES: &str = "turn B-frames off at the source (ffmpeg: -bf 0; OBS: \
-     B-frames 0; x264enc of GStreamer: bframes=0; cameras: profile Baseline, or smart codec off)";
+/// What viewers can do about video that browsers cannot show.
+pub(crate) const ENCODED_AGAIN: &str =
+    "?transcode behind the URL of the page or of WHEP has the server encode H.264 again";
 
 /// Most packets of a frame that libwebrtc joins: the size of its packet buffer, in Chromium, Safari and
 /// Firefox alike.

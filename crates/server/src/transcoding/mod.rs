@@ -1,5 +1,5 @@
-//! Transcodes audio that browsers cannot play, and video with B-frames for viewers that ask for it,
-//! once for each stream, while somebody needs it.
+//! Transcodes audio that browsers cannot play, and video with B-frames or without IDR pictures for
+//! viewers that ask for it, once for each stream, while somebody needs it.
 //!
 //! ```text
 //!  sessions ─ lease ─► Transcoders ─ Job ─► thread: Worker
@@ -16,6 +16,7 @@
 //! core, so each video has a thread of its own.
 
 mod browser;
+mod hindrance;
 mod job;
 mod source;
 mod threads;
@@ -24,7 +25,8 @@ mod video_work;
 mod work;
 mod worker;
 
-pub(crate) use browser::{BrowserTracks, BrowserView, WITHOUT_B_FRAMES};
+pub(crate) use browser::{BrowserTracks, BrowserView, ENCODED_AGAIN};
+pub(crate) use hindrance::Hindrance;
 pub(crate) use job::TranscodingView;
 pub(crate) use threads::TranscodingThreads;
 pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease};

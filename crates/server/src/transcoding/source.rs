@@ -3,27 +3,29 @@
 use glassline_media::{Codec, Kind, Track};
 use glassline_transcode::{AudioSource, VideoSource};
 
+use super::hindrance::Hindrance;
+
 /// A track that is transcoded, as far as its description knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TranscodingSource {
     /// Audio, which becomes Opus.
     Audio(AudioSource),
-    /// Video with B-frames, which becomes H.264 without them.
-    Video(VideoSource),
+    /// Video that browsers cannot show for this reason, which becomes H.264 that they can.
+    Video(VideoSource, Hindrance),
 }
 
 impl TranscodingSource {
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Audio(_) => Kind::Audio,
-            Self::Video(_) => Kind::Video,
+            Self::Video(..) => Kind::Video,
         }
     }
 
     pub(super) fn codec(self) -> Codec {
         match self {
             Self::Audio(source) => source.codec(),
-            Self::Video(source) => source.codec(),
+            Self::Video(source, _) => source.codec(),
         }
     }
 
@@ -31,7 +33,7 @@ impl TranscodingSource {
     pub(super) fn transcoded(self) -> Track {
         match self {
             Self::Audio(source) => source.transcoded(),
-            Self::Video(source) => source.transcoded(),
+            Self::Video(source, _) => source.transcoded(),
         }
     }
 
@@ -39,7 +41,16 @@ impl TranscodingSource {
     pub(super) fn loss(self) -> Option<String> {
         match self {
             Self::Audio(source) => source.loss(),
-            Self::Video(_) => None,
+            Self::Video(..) => None,
+        }
+    }
+
+    /// Returns whether the present `track` needs no transcoding any more. An IDR picture that comes after
+    /// all is followed by recovery points again, as after a loss.
+    pub(super) const fn is_over(self, track: &Track) -> bool {
+        match self {
+            Self::Video(_, Hindrance::BFrames) => !track.video.reordered,
+            Self::Video(_, Hindrance::NoIdrFrames) | Self::Audio(_) => false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use glassline_hub::{Stream, TrackLayout};
-use glassline_media::{Kind, TrackIndex};
+use glassline_media::{Kind, Track, TrackIndex};
 use glassline_transcode::Settings;
 use thiserror::Error;
 
@@ -307,6 +307,12 @@ impl TranscodingLease {
     /// Returns the index of the track.
     pub(crate) fn track(&self) -> TrackIndex {
         self.job.track
+    }
+
+    /// Returns whether the track, which is among the present `tracks`, needs no transcoding any more.
+    pub(crate) fn is_in_vain(&self, tracks: &[Track]) -> bool {
+        let track = tracks.get(self.job.track.get());
+        track.is_some_and(|track| self.job.source.is_over(track))
     }
 
     /// Notes that the viewer is connected, so that the work begins unless it has begun. A job that

@@ -53,7 +53,7 @@ impl Work {
                 transcoder: Box::new(AudioTranscoder::new(source, transcoders.settings())),
                 frames: Vec::new(),
             },
-            TranscodingSource::Video(source) => {
+            TranscodingSource::Video(source, _) => {
                 Transcoder::Video(Box::new(VideoWork::begin(&job, source, &mut units)))
             }
         };

@@ -118,7 +118,7 @@ fn frames_behind_a_gap_wait_for_a_keyframe() {
 
 /// w3c/webcodecs#650: cameras send one IDR picture at their start, or none.
 #[test]
-fn a_stream_without_idr_pictures_is_shown_once_its_pictures_are_right() {
+fn a_stream_without_idr_frames_is_shown_once_its_frames_are_right() {
     let (film, right) = refreshed();
     assert!((1..film.len() - 10).contains(&right), "{right}");
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
@@ -162,11 +162,11 @@ fn a_stream_without_idr_pictures_is_shown_once_its_pictures_are_right() {
 }
 
 #[test]
-fn pictures_behind_a_recovery_point_are_those_of_the_whole_film() {
+fn frames_behind_a_recovery_point_are_those_of_the_whole_film() {
     let (cut, right) = refreshed();
     let film = sample("intra-refresh.h264");
-    let whole = pictures(&film, false);
-    let recovered = pictures(&cut, true);
+    let whole = decoded(&film, false);
+    let recovered = decoded(&cut, true);
     assert!(recovered.len() + 2 >= cut.len(), "{}", recovered.len());
     let behind = &whole[film.len() - cut.len()..];
     let differences: Vec<f64> = behind
@@ -189,10 +189,10 @@ fn pictures_behind_a_recovery_point_are_those_of_the_whole_film() {
 }
 
 /// Decodes the film, and returns the luminance of its pictures.
-fn pictures(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
+fn decoded(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new().expect("a decoder");
     decoder.conceal(conceals);
-    let mut pictures = Vec::new();
+    let mut frames = Vec::new();
     for (number, frame) in (0..).zip(film) {
         let decoded = decoder.decode(&frame.data, number);
         let decoded = decoded.unwrap_or_else(|state| panic!("frame {number}: {state:#x}"));
@@ -200,9 +200,9 @@ fn pictures(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
         let (width, height) = decoded.size;
         let rows = decoded.y().chunks(decoded.strides().0);
         let rows = rows.take(height).flat_map(|row| &row[..width]);
-        pictures.push(rows.copied().collect());
+        frames.push(rows.copied().collect());
     }
-    pictures
+    frames
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn damaged_frames_never_panic_and_are_trouble() {
 /// Frames of one grey picture each, without B-frames, of a size.
 fn still_frames(size: (usize, usize), count: usize) -> Vec<(Vec<u8>, bool)> {
     struct Grey((usize, usize), Vec<u8>);
-    impl openh264::formats::YUVSource for Grey {
+    impl YUVSource for Grey {
         fn dimensions(&self) -> (usize, usize) {
             self.0
         }

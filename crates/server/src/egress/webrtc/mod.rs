@@ -4,6 +4,7 @@ mod counters;
 mod frame_log;
 mod outbox;
 mod pacer;
+mod ramp;
 mod redundancy;
 mod stream_sender;
 mod track_sender;

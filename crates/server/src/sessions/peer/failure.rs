@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
-use glassline_rtp::payload::is_recovery_point;
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
@@ -13,6 +12,7 @@ use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
+use crate::transcoding::Hindrance;
 
 /// Time that a client may wait for its handshake or its first frame and leave, without that the
 /// connection counts as failed.
@@ -181,7 +181,8 @@ impl Peer {
             true => (
                 "the source sent no IDR picture, with which browsers begin, but recovery points \
                  (intra refresh)",
-                "switch intra refresh off in the encoder, and set its keyframe interval to 1 or 2 s",
+                "switch intra refresh off in the encoder, and set its keyframe interval to 1 or 2 s; or \
+                 let the player ask with ?transcode",
             ),
             false => (
                 "the source gave no keyframe to begin with",
@@ -203,8 +204,7 @@ impl Peer {
     fn begins_at_recovery_points(&self) -> bool {
         let tracks = self.stream.tracks();
         TrackIndex::enumerate(tracks.iter()).any(|(index, track)| {
-            let keyframe = self.stream.latest_keyframe(index);
-            keyframe.is_some_and(|unit| is_recovery_point(track.codec, &unit))
+            Hindrance::of(&self.stream, index, track) == Some(Hindrance::NoIdrFrames)
         })
     }
 

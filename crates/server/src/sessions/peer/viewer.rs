@@ -70,7 +70,9 @@ impl Viewer {
     /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`, or gets
     /// one of its `tracks` transcoded that needs it no more.
     pub(super) fn is_superseded(&self, layout: TrackLayout, tracks: &[Track]) -> bool {
-        self.layout < layout && !self.sender.is_empty() || self.sender.is_transcoded_in_vain(tracks)
+        let mut transcodings = self.transcodings.iter();
+        self.layout < layout && !self.sender.is_empty()
+            || transcodings.any(|lease| lease.is_in_vain(tracks))
     }
 
     /// Returns whether the log should say at `now` that units were dropped.

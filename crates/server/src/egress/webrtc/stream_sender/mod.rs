@@ -18,13 +18,14 @@ use glassline_hub::Stream;
 use glassline_media::{
     Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
-use glassline_webrtc::{SenderIndex, Session};
+use glassline_webrtc::{SenderIndex, Session, Transport};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
 use super::frame_log::FrameLog;
 use super::outbox::Batch;
 use super::pacer::Pacer;
+use super::ramp::Ramp;
 use super::redundancy::Redundancy;
 use super::track_sender::{OfferOutcome, Queued, SendLimits, TrackSender};
 use crate::latency::FrameStamps;
@@ -45,6 +46,8 @@ pub(crate) struct StreamSender {
     accounted: TrackIndex,
     repairs: Repairs,
     pacer: Pacer,
+    /// Bounds what leaves while a viewer without congestion control gets much of the past.
+    ramp: Option<Box<Ramp>>,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
     stages: Option<Arc<Mutex<StageTable>>>,
@@ -88,6 +91,7 @@ impl StreamSender {
             tracks,
             repairs: Repairs::default(),
             pacer: Pacer::default(),
+            ramp: None,
             log: FrameLog::new(now),
             stages: None,
         }
@@ -122,7 +126,7 @@ impl StreamSender {
     }
 
     /// Starts to send media at the newest keyframe, if there is one, because the session has keys
-    /// now.
+    /// now. Behind a keyframe that is long past, media comes faster than real time.
     pub(crate) fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
         for track in &mut self.tracks {
             // A viewer that negotiated redundancy prefers it.
@@ -130,10 +134,17 @@ impl StreamSender {
                 let payload_type = session.senders()[track.sender.0].payload_type;
                 track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
             }
-            if track.kind() == Kind::Video
-                && !track.catch_up(stream.since_keyframe(track.source), now)
-            {
+            if track.kind() != Kind::Video {
+                continue;
+            }
+            let past = stream.since_keyframe(track.source);
+            let keyframe = past.first().map_or(0, |it| it.payload_bytes());
+            let bytes: usize = past.iter().map(|it| it.payload_bytes()).sum();
+            if !track.catch_up(past, now) {
                 stream.request_keyframe_of(track.source);
+            } else if !session.has_congestion_control() {
+                let live = stream.bitrate(now);
+                self.ramp = Ramp::of(live, keyframe as u64, bytes as u64, now).map(Box::new);
             }
         }
     }
@@ -146,17 +157,6 @@ impl StreamSender {
             let track = tracks.get(track_sender.source.track.get());
             track_sender.source.layer == LayerIndex::BASE
                 && track.is_some_and(|it| it.video.reordered)
-        })
-    }
-
-    /// Returns whether the viewer gets video transcoded that has no B-frames any more.
-    pub(crate) fn is_transcoded_in_vain(&self, tracks: &[Track]) -> bool {
-        let mut track_senders = self.tracks.iter();
-        track_senders.any(|track_sender| {
-            let track = tracks.get(track_sender.source.track.get());
-            track_sender.kind() == Kind::Video
-                && track_sender.source.layer == LayerIndex::TRANSCODED
-                && track.is_some_and(|it| !it.video.reordered)
         })
     }
 
@@ -232,6 +232,10 @@ impl StreamSender {
         mut finished: impl FnMut(FrameStamps),
     ) {
         self.pacer.set_transport(batch.transport());
+        if batch.transport() == Transport::Tcp {
+            // The kernel's congestion control has the connection.
+            self.ramp = None;
+        }
         if !self.repairs.is_empty() {
             self.send_repairs(session, &mut batch, now, counters);
         }
@@ -252,8 +256,11 @@ impl StreamSender {
             }
         }
         drop(batch);
-        if budget.is_some() && self.is_idle() {
-            session.set_app_limited();
+        if self.is_idle() {
+            self.ramp = None;
+            if budget.is_some() {
+                session.set_app_limited();
+            }
         }
     }
 
@@ -269,12 +276,18 @@ impl StreamSender {
     }
 
     /// Returns how many packets of a frame may leave at `now`: as the viewer's congestion control
-    /// allows, or as the pacer spreads them.
+    /// allows, or as pacer and ramp spread them.
     #[inline]
     fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
         match budget {
-            None => self.pacer.allowance(queued.unit.packet_count(), now),
             Some(bytes) => affordable(queued, bytes),
+            None => {
+                let spread = self.pacer.allowance(queued.unit.packet_count(), now);
+                match &self.ramp {
+                    None => spread,
+                    Some(ramp) => spread.min(affordable(queued, ramp.allowance(now))),
+                }
+            }
         }
     }
 
@@ -357,6 +370,10 @@ impl StreamSender {
         }
         if is_video {
             self.pacer.sent(count, packets, now);
+            if let (Some(ramp), Some(queued)) = (&mut self.ramp, track_sender.front()) {
+                let bytes = (from..from + count).map(|index| packet_bytes(&queued.unit, index));
+                ramp.sent(bytes.sum(), now);
+            }
         }
         track_sender.advance(count);
         track_sender.redundancy = redundancy;
@@ -388,7 +405,7 @@ impl StreamSender {
         if let Some(repair) = self.repairs.front() {
             return match session.has_congestion_control() {
                 true => session.repair_at(repair.bytes(), now),
-                false => Some(self.pacer.deadline().map_or(now, |at| at.max(now))),
+                false => self.spread_at(repair.bytes(), now).or(Some(now)),
             };
         }
         let mut video_frames = self
@@ -397,11 +414,21 @@ impl StreamSender {
             .filter(|track_sender| track_sender.kind() == Kind::Video)
             .filter_map(TrackSender::front);
         let queued = video_frames.next()?;
+        let bytes = packet_bytes(&queued.unit, queued.sent);
         if session.has_congestion_control() {
-            session.budget_at(packet_bytes(&queued.unit, queued.sent), now)
+            session.budget_at(bytes, now)
         } else {
-            self.pacer.deadline().map(|at| at.max(now))
+            self.spread_at(bytes, now)
         }
+    }
+
+    /// Returns when a packet of `bytes` may leave without congestion control, from `now` on; `None`
+    /// before the first one.
+    #[inline]
+    fn spread_at(&self, bytes: u64, now: Instant) -> Option<Instant> {
+        let spread = self.pacer.deadline();
+        let due = self.ramp.as_ref().map(|ramp| ramp.due(bytes));
+        spread.max(due).map(|at| at.max(now))
     }
 }
 

@@ -130,6 +130,9 @@ impl StreamSender {
         let Some(track_sender) = tracks.find(|it| it.sender == sender) else {
             return;
         };
+        if let Some(ramp) = self.ramp.as_mut().filter(|_| !lost.is_empty()) {
+            ramp.on_loss(now);
+        }
         for &sequence in lost {
             if self.repairs.contains(sender, sequence) {
                 continue;
@@ -167,12 +170,13 @@ impl StreamSender {
         let overdue = self.repairs.drop_overdue(now);
         counters.dropped_repairs.add(overdue as u64);
         let waiting = self.repairs.len();
-        let mut budget = session.repair_budget(now);
+        let budget = session.repair_budget(now);
         let is_paced = budget.is_none();
         let most = match budget {
             None => self.pacer.allowance(waiting, now),
             Some(_) => waiting,
         };
+        let mut budget = budget.or_else(|| Some(self.ramp.as_ref()?.allowance(now)));
         let mut count = 0;
         while count < most {
             let bytes = self.repairs.front().map_or(0, Repair::bytes);
@@ -184,6 +188,9 @@ impl StreamSender {
             };
             if self.send_again(&repair, session, batch, now, counters) {
                 budget = budget.map(|budget| budget - bytes);
+                if let Some(ramp) = &mut self.ramp {
+                    ramp.sent(bytes, now);
+                }
                 count += 1;
             }
         }

@@ -16,16 +16,24 @@ use super::redundancy::Redundancy;
 pub(crate) struct SendLimits {
     /// Time that a unit may wait before the viewer skips to the next keyframe.
     wait: Duration,
-    /// Most bytes since the last keyframe that a new viewer is sent.
+    /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
+    /// [far apart](FAR_APART_NS).
     catch_up_bytes: usize,
 }
+
+/// Most bytes since the last keyframe that any new viewer is sent.
+const CATCH_UP_BYTES_MAX: usize = 8 << 20;
+
+/// Time since the last keyframe in ns from which on a new viewer waits longer for the next keyframe than
+/// for all frames since the last one.
+const FAR_APART_NS: i64 = 5_000_000_000;
 
 impl SendLimits {
     /// Limits for a session without congestion control, where only the socket and the spreading of
     /// keyframes hold packets back.
     pub(crate) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
-        catch_up_bytes: 8 << 20,
+        catch_up_bytes: CATCH_UP_BYTES_MAX,
     };
 
     /// Limits for a session with congestion control, where a keyframe takes the time that the path
@@ -176,11 +184,15 @@ impl TrackSender {
         let (Some(oldest), Some(newest)) = (past.first(), past.last()) else {
             return false;
         };
-        if bytes > self.limits.catch_up_bytes || !self.starts_with(oldest) {
+        let span = newest.time.nanos().saturating_sub(oldest.time.nanos());
+        let bytes_max = match span >= FAR_APART_NS {
+            true => CATCH_UP_BYTES_MAX,
+            false => self.limits.catch_up_bytes,
+        };
+        if bytes > bytes_max || !self.starts_with(oldest) {
             return false;
         }
         self.live_from = newest.time;
-        let span = newest.time.nanos().saturating_sub(oldest.time.nanos());
         self.squeeze = CATCH_UP_SQUEEZE.max(span / CATCH_UP_SPAN_NS + 1);
         self.catching_up = now.checked_add(CATCH_UP_MAX);
         self.next = Some(newest.index + 1);

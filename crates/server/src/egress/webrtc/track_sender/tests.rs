@@ -117,6 +117,32 @@ fn ninety_seconds_since_the_keyframe_are_caught_up_and_no_live_frame_is_dropped_
 }
 
 #[test]
+fn a_viewer_under_congestion_control_waits_for_the_next_keyframe_where_keyframes_are_near() {
+    let now = Instant::now();
+    let long = |frames: u64, bytes: usize| -> Vec<_> {
+        let packet = vec![7; 1_000];
+        let units = (0..frames).map(|index| {
+            let mut builder = UnitBuilder::default();
+            let packets = bytes / 1_000 / usize::try_from(frames).expect("few");
+            (0..packets).for_each(|_| builder.push(&packet));
+            let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);
+            let stamps = Stamps::arrived(now);
+            let unit = builder.build(TrackIndex(0), time, index == 0, stamps);
+            Arc::new(unit.expect("packets"))
+        });
+        units.collect()
+    };
+    let begins = |past: Vec<_>| {
+        let mut track_sender = video();
+        track_sender.set_limits(SendLimits::PACED);
+        track_sender.catch_up(past, now)
+    };
+    assert!(begins(long(60, 480_000)) && !begins(long(60, 600_000)));
+    // The next keyframe of a "smart codec" may be a minute away.
+    assert!(begins(long(300, 3_000_000)) && !begins(long(300, 9_000_000)));
+}
+
+#[test]
 fn without_a_keyframe_the_viewer_waits_for_one() {
     let (mut track_sender, now) = (video(), Instant::now());
     assert!(!track_sender.catch_up(Vec::new(), now));

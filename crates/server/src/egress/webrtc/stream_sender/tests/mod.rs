@@ -1,5 +1,6 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
+mod ramp;
 mod repairs;
 mod scene;
 mod tcp;
@@ -254,12 +255,7 @@ fn what_a_viewer_gets_is_known_by_layer() {
     };
     assert!(sender.is_reordered(&reordered(true)) && !sender.is_reordered(&reordered(false)));
     assert!(!transcoded.is_reordered(&reordered(true)));
-    let vain = |sender: &StreamSender, it| sender.is_transcoded_in_vain(&reordered(it));
-    assert!(vain(&transcoded, false) && !vain(&transcoded, true));
-    assert!(!vain(&sender, false) && !vain(&sender, true));
-    let audio = StreamSender::new(&scene.session, &scene.stream, &[AUDIO], None, start);
-    assert!(!vain(&audio, false), "audio is transcoded for its codec");
-    assert!(!sender.is_reordered(&[]) && !transcoded.is_transcoded_in_vain(&[]));
+    assert!(!sender.is_reordered(&[]));
 
     let rendition = scene.stream.publish_rendition(VIDEO, scene.stream.layout());
     transcoded.request_keyframe(SenderIndex(0), &scene.stream);
