@@ -36,7 +36,7 @@ impl Cost {
             // Two ends with their windows and queues, in up to 500 steps of two bytes and more.
             "sctp_operations" => Self {
                 memory: 4 << 20,
-                memory_per_byte: 1 << 10,
+                memory_per_byte: 64,
                 time: Duration::from_secs(2),
                 time_per_byte: Duration::from_micros(500),
             },

@@ -17,6 +17,9 @@ const MAX_US: f64 = 60_000_000.0;
 /// Number of buckets of delays from zero up.
 const COUNT: usize = 1_331;
 
+/// Number of places for delays below zero in a table, which come first.
+const BELOW_ZERO: i16 = COUNT as i16;
+
 impl Bucket {
     /// Stands for a delay that was not measured.
     pub(super) const ABSENT: Self = Self(i16::MIN);
@@ -47,10 +50,6 @@ impl Bucket {
     /// Returns the bucket of zero for delays below zero.
     pub(super) const fn not_negative(self) -> Self {
         Self(if self.0 < 0 { 0 } else { self.0 })
-    }
-
-    fn is_present(self) -> bool {
-        self != Self::ABSENT
     }
 }
 
@@ -86,15 +85,25 @@ impl Distribution {
 
     /// Counts a delay, unless it is absent.
     pub(super) fn add(&mut self, delay: Bucket) {
-        let place = usize::try_from(i32::from(delay.0) + COUNT as i32);
-        if delay.is_present()
-            && let Ok(place) = place
-            && let Some(count) = self.counts.get_mut(place)
-        {
-            *count = count.saturating_add(1);
-            self.total = self.total.saturating_add(1);
-            self.ends = (self.ends.0.min(place), self.ends.1.max(place));
+        self.add_all(std::iter::once(delay));
+    }
+
+    /// Counts those of `delays` that are not absent.
+    fn add_all(&mut self, delays: impl Iterator<Item = Bucket>) {
+        let (mut total, mut first, mut last) = (self.total, self.ends.0, self.ends.1);
+        for delay in delays {
+            // An absent delay has no place in the table.
+            let place = delay.0.wrapping_add(BELOW_ZERO).cast_unsigned();
+            let place = usize::from(place);
+            if let Some(count) = self.counts.get_mut(place) {
+                *count = count.wrapping_add(1);
+                total = total.wrapping_add(1);
+                first = first.min(place);
+                last = last.max(place);
+            }
         }
+        self.total = total;
+        self.ends = (first, last);
     }
 
     /// Counts what `other` counts.
@@ -120,7 +129,7 @@ impl Distribution {
     /// Returns the figures of `delays` alone.
     pub(super) fn figures_of(&mut self, delays: impl Iterator<Item = Bucket>) -> Figures {
         self.clear();
-        delays.for_each(|delay| self.add(delay));
+        self.add_all(delays);
         self.figures()
     }
 
@@ -132,12 +141,14 @@ impl Distribution {
             return Figures::default();
         }
         let rank = |per_cent: u64| (u64::from(self.total) * per_cent).div_ceil(100).max(1);
-        let mut ranks = [rank(50), rank(95), rank(99)].into_iter().peekable();
+        let ranks = [rank(50), rank(95), rank(99)];
         let mut found = [0.0; 3];
         let (mut below, mut at) = (0, 0);
-        for place in first..=last {
-            below += u64::from(self.counts[place]);
-            while ranks.next_if(|rank| *rank <= below).is_some() {
+        let counts = self.counts[first..=last].iter();
+        // Most buckets between the ends are empty.
+        for (place, count) in (first..).zip(counts).filter(|(_, count)| **count > 0) {
+            below += u64::from(*count);
+            while at < ranks.len() && ranks[at] <= below {
                 found[at] = delay_at(place);
                 at += 1;
             }

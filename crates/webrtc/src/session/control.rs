@@ -20,12 +20,12 @@ impl Session {
         // A malformed packet inside an authentic compound packet is an error of the peer; the
         // others are handled all the same.
         let mut result = Ok(());
-        self.feedbacks.begin_datagram();
+        self.reports.feedbacks.begin_datagram();
         for packet in rtcp::parse(&datagram[..bytes]).take(PACKETS_MAX).flatten() {
             match &packet {
                 // Where nothing that was sent waits for feedback, it costs nothing.
                 rtcp::Packet::TransportFeedback(_) if self.history.is_empty() => {}
-                rtcp::Packet::TransportFeedback(_) if !self.feedbacks.take(now) => {
+                rtcp::Packet::TransportFeedback(_) if !self.reports.feedbacks.take(now) => {
                     result = Err(Dropped::ExcessFeedback);
                 }
                 packet => self.on_rtcp(now, packet),

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use super::data::Data;
 use super::error::{AcceptError, SetAnswerError};
 use super::event::EventQueue;
-use super::feedback_allowance::FeedbackAllowance;
 use super::reports::Reports;
 use super::{
     AcceptConfig, DataConfig, DialConfig, Dialing, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
@@ -260,7 +259,6 @@ impl Session {
             // Above zero, so that feedback about earlier numbers can be extended downwards.
             transport_sequence: 1,
             history: SendHistory::new(),
-            feedbacks: FeedbackAllowance::default(),
             congestion: None,
             recorder: None,
             reports: Reports::new(secrets.cname.as_str().into(), wall),

@@ -68,7 +68,6 @@ use crate::{TransportAddress, turn};
 use congestion_control::CongestionControl;
 use data::Data;
 use event::EventQueue;
-use feedback_allowance::FeedbackAllowance;
 use path::Unwrapped;
 use reports::Reports;
 
@@ -90,7 +89,6 @@ pub struct Session {
     /// Extended transport-wide sequence number of the next packet that carries one.
     transport_sequence: u64,
     history: SendHistory,
-    feedbacks: FeedbackAllowance,
     /// Congestion control of what is sent, if it is enabled.
     congestion: Option<Box<CongestionControl>>,
     recorder: Option<Box<Recorder>>,

@@ -1,14 +1,16 @@
-//! What a session needs to write RTCP, and the RTCP packets that wait to be sent.
+//! What a session needs to read and write RTCP, and the RTCP packets that wait to be sent.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_media::WallClock;
 
+use super::feedback_allowance::FeedbackAllowance;
+
 /// Most RTCP datagrams that wait for a path; beyond it the oldest is dropped.
 const RTCP_MAX: usize = 16;
 
-/// RTCP that a session sends.
+/// RTCP of a session.
 #[derive(Debug)]
 pub(super) struct Reports {
     /// Sealed RTCP packets that wait to be sent.
@@ -17,6 +19,8 @@ pub(super) struct Reports {
     pub(super) at: Option<Instant>,
     /// Number of packets that were requested by NACK, each request counted.
     pub(super) nacked: u64,
+    /// How much more transport feedback of the peer is handled.
+    pub(super) feedbacks: FeedbackAllowance,
     /// Whether the peer is a publisher that agreed to RTCP packets without a leading report
     /// (RFC 5506).
     pub(super) are_lone: bool,
@@ -35,6 +39,7 @@ impl Reports {
             queue: VecDeque::new(),
             at: None,
             nacked: 0,
+            feedbacks: FeedbackAllowance::default(),
             are_lone: false,
             unnegotiated_packets: 0,
             wall,
