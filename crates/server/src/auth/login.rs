@@ -89,7 +89,7 @@ impl Login {
         self
     }
 
-    /// Returns who asks.
+    /// Returns the client that logs in.
     pub const fn by(&self) -> &Requester {
         &self.by
     }

@@ -124,12 +124,10 @@ impl Authentic {
         request
     }
 
-    pub(super) fn sign_reply(&self, reply: Reply) -> Reply {
+    pub(super) fn sign_reply(&self, mut reply: Reply) -> Reply {
         let place = Place::Reply(self.node.clone());
-        Reply {
-            payload: self.sign(&place, &reply.payload),
-            ..reply
-        }
+        reply.payload = self.sign(&place, &reply.payload);
+        reply
     }
 
     /// Returns an answer of the engine with the addresses that are proven.
