@@ -35,7 +35,7 @@ pub struct Login {
     limited: Option<LoginError>,
 }
 
-/// One credential.
+/// A credential that the request shows, with the verdict on it.
 struct Shown {
     /// Name that it is for; `None` for a token.
     user: Option<String>,
@@ -60,7 +60,7 @@ enum Verdict {
 
 /// Index of a credential of a login.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct ShownIndex(usize);
 
 impl Login {
     /// Begins a login that shows nothing yet.
@@ -89,15 +89,15 @@ impl Login {
         self
     }
 
-    /// Returns who asks.
+    /// Returns the client that logs in.
     pub const fn by(&self) -> &Requester {
         &self.by
     }
 
     /// Returns the place of the credential with this secret. A password may be a token, too.
-    pub(super) fn place(&mut self, user: Option<&str>, secret: &str) -> Place {
+    pub(super) fn place(&mut self, user: Option<&str>, secret: &str) -> ShownIndex {
         let known = self.shown.iter().position(|it| it.secret == secret);
-        Place(known.unwrap_or_else(|| {
+        ShownIndex(known.unwrap_or_else(|| {
             self.shown.push(Shown {
                 user: user.map(str::to_owned),
                 secret: secret.to_owned(),
@@ -111,7 +111,7 @@ impl Login {
 
     /// Notes that a part does not know the credential. A failure that is not `is_new` was paid for
     /// before.
-    pub(super) fn refuse(&mut self, at: Place, is_new: bool) {
+    pub(super) fn refuse(&mut self, at: ShownIndex, is_new: bool) {
         let shown = &mut self.shown[at.0];
         if shown.verdict != Verdict::Accepted {
             shown.verdict = Verdict::Wrong;
@@ -128,7 +128,7 @@ impl Users {
     pub(super) fn begin(
         &self,
         login: &mut Login,
-        at: Place,
+        at: ShownIndex,
         now: Instant,
     ) -> Result<(), LoginError> {
         login.limit.get_or_insert_with(|| Arc::clone(&self.limit));
@@ -145,20 +145,20 @@ impl Users {
 
     /// Gives back what the address has paid, until the failure is certain: any number of users behind
     /// one address may log in at the same time.
-    pub(super) fn release(&self, login: &mut Login, at: Place, now: Instant) {
+    pub(super) fn release(&self, login: &mut Login, at: ShownIndex, now: Instant) {
         if std::mem::take(&mut login.shown[at.0].holds_token) {
             self.limit.succeed(&login.by, now);
         }
     }
 
     /// Notes that a part accepts the credential: the login costs nothing.
-    pub(super) fn accept(&self, login: &mut Login, at: Place, now: Instant) {
+    pub(super) fn accept(&self, login: &mut Login, at: ShownIndex, now: Instant) {
         self.release(login, at, now);
         login.shown[at.0].verdict = Verdict::Accepted;
     }
 
     /// Notes that a part cannot tell whether it knows the credential.
-    pub(super) fn leave_untold(&self, login: &mut Login, at: Place, now: Instant) {
+    pub(super) fn leave_untold(&self, login: &mut Login, at: ShownIndex, now: Instant) {
         let verdict = &mut login.shown[at.0].verdict;
         // Another part may have told already that it does not know it.
         if *verdict == Verdict::Unseen {
@@ -171,7 +171,7 @@ impl Users {
     pub(super) fn check(
         &self,
         login: &mut Login,
-        at: Place,
+        at: ShownIndex,
         (table, pair): (&UserTable, Pair),
         is_right: impl FnOnce() -> bool,
     ) -> Result<(), LoginError> {
@@ -212,10 +212,10 @@ impl Users {
             }
             let pair = table.refused.key(from, UNSEEN, &shown.secret);
             if !table.refused.has(&pair, now) {
-                self.begin(&mut login, Place(at), now)?;
+                self.begin(&mut login, ShownIndex(at), now)?;
                 table.refused.remember(pair, now);
             }
-            login.refuse(Place(at), false);
+            login.refuse(ShownIndex(at), false);
         }
         Ok(())
     }

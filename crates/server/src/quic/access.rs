@@ -47,8 +47,8 @@ impl Scope {
 }
 
 impl Rights {
-    /// Returns the user, or holder of a signed token, whose rights these are; `None` if a token gives them, or if the server is
-    /// open.
+    /// Returns the user, or holder of a signed token, whose rights these are; `None` if a token gives
+    /// them, or if the server is open.
     fn user(&self) -> Option<&str> {
         match (&self.publish, &self.read) {
             (Scope::User(name), _) | (_, Some(Readable::OfUser(name))) => Some(name),
@@ -446,10 +446,8 @@ mod tests {
                                 format!("user={user}&password={password}")
                             }
                         };
-                        let request = RightsRequest {
-                            path: stream,
-                            ..asked(AWAY, &query, role)
-                        };
+                        let mut request = asked(AWAY, &query, role);
+                        request.path = stream;
                         match rights(users, &Sites::default(), &request).await {
                             Ok(_) => 200,
                             Err(Denied::Login(LoginError::Limited { .. })) => 429,

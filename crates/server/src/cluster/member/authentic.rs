@@ -50,14 +50,14 @@ pub(super) struct Authentic {
 #[derive(Debug, Default)]
 struct State {
     /// Places that the answers to requests come from. The engine answers each once.
-    places: HashMap<RequestId, Place>,
+    places: HashMap<RequestId, Document>,
     /// Servers whose records have no valid MAC.
     unproven: BTreeSet<NodeId>,
 }
 
 /// What bytes stand for, and where they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Document {
     Record(Key),
     /// A question to this server.
     Question(NodeId),
@@ -65,7 +65,7 @@ enum Place {
     Reply(NodeId),
 }
 
-impl Place {
+impl Document {
     /// Returns the number of braces behind the member.
     const fn depth(&self) -> usize {
         match self {
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Record(key) => write!(f, "{key}"),
@@ -105,18 +105,18 @@ impl Authentic {
         match &mut request.call {
             Call::PutIf { key, value, .. } => {
                 if let Key::Node(..) = key {
-                    *value = self.sign(&Place::Record(key.clone()), value);
+                    *value = self.sign(&Document::Record(key.clone()), value);
                 }
             }
             Call::Ask { node, question, .. } => {
-                *question = self.sign(&Place::Question(node.clone()), question);
-                let place = Place::Reply(node.clone());
+                *question = self.sign(&Document::Question(node.clone()), question);
+                let place = Document::Reply(node.clone());
                 self.lock().places.insert(request.id, place);
             }
             Call::Get {
                 key: key @ Key::Node(..),
             } => {
-                let place = Place::Record(key.clone());
+                let place = Document::Record(key.clone());
                 self.lock().places.insert(request.id, place);
             }
             _ => {}
@@ -124,12 +124,10 @@ impl Authentic {
         request
     }
 
-    pub(super) fn sign_reply(&self, reply: Reply) -> Reply {
-        let place = Place::Reply(self.node.clone());
-        Reply {
-            payload: self.sign(&place, &reply.payload),
-            ..reply
-        }
+    pub(super) fn sign_reply(&self, mut reply: Reply) -> Reply {
+        let place = Document::Reply(self.node.clone());
+        reply.payload = self.sign(&place, &reply.payload);
+        reply
     }
 
     /// Returns an answer of the engine with the addresses that are proven.
@@ -141,7 +139,7 @@ impl Authentic {
                     self.check_record(key, Some(entry));
                 }
             }
-            (Ok(Answered::Got(entry)), Some(Place::Record(key))) => {
+            (Ok(Answered::Got(entry)), Some(Document::Record(key))) => {
                 self.check_record(&key, entry.as_mut());
             }
             (Ok(Answered::Reply(payload)), Some(place)) => *payload = self.check(&place, payload).0,
@@ -156,7 +154,9 @@ impl Authentic {
             Incoming::Changed { key, entry } => self.check_record(key, entry.as_mut()),
             Incoming::Missing { key } => self.check_record(key, None),
             Incoming::Question { payload, .. } => {
-                *payload = self.check(&Place::Question(self.node.clone()), payload).0;
+                *payload = self
+                    .check(&Document::Question(self.node.clone()), payload)
+                    .0;
             }
             // Requests under way are answered, and later ones have other numbers.
             Incoming::Connected
@@ -172,7 +172,7 @@ impl Authentic {
             return;
         };
         let is_proven = entry.is_none_or(|entry| {
-            let (value, is_proven) = self.check(&Place::Record(key.clone()), &entry.value);
+            let (value, is_proven) = self.check(&Document::Record(key.clone()), &entry.value);
             entry.value = value;
             is_proven
         });
@@ -184,7 +184,7 @@ impl Authentic {
         }
     }
 
-    fn sign(&self, place: &Place, value: &Bytes) -> Bytes {
+    fn sign(&self, place: &Document, value: &Bytes) -> Bytes {
         let (body, braces) = split(value, place.depth());
         let mac = hmac::sign(&self.key, &message(place, value));
         let digits = mac.as_ref().iter().map(|byte| format!("{byte:02x}"));
@@ -196,7 +196,7 @@ impl Authentic {
 
     /// Returns the bytes without the member, and whether the MAC is valid. If not, addresses are left
     /// out.
-    fn check(&self, place: &Place, value: &Bytes) -> (Bytes, bool) {
+    fn check(&self, place: &Document, value: &Bytes) -> (Bytes, bool) {
         let (signed, braces) = split(value, place.depth());
         let at = signed.len().saturating_sub(MEMBER_BYTES);
         let (body, member) = signed.split_at(at);
@@ -234,7 +234,7 @@ fn split(value: &[u8], depth: usize) -> (&[u8], &[u8]) {
 }
 
 /// The place has its length in front.
-fn message(place: &Place, value: &[u8]) -> Vec<u8> {
+fn message(place: &Document, value: &[u8]) -> Vec<u8> {
     let place = place.to_string();
     let length = u32::try_from(place.len()).unwrap_or(u32::MAX);
     [PURPOSE, &length.to_be_bytes(), place.as_bytes(), value].concat()
