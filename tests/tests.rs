@@ -23,6 +23,7 @@ mod channels;
 mod churn;
 mod cluster;
 mod cluster_figures;
+mod cluster_members;
 mod cluster_messages;
 mod cluster_moq;
 mod cluster_redirect;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         cluster::TESTS,
+        cluster_members::TESTS,
         cluster_messages::TESTS,
         cluster_moq::TESTS,
         cluster_redirect::TESTS,
