@@ -106,9 +106,9 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
     }
+    let help = "Longest time that a frame of a pulled stream is under way from its owner.";
+    head(text, "cluster_pull_delay_seconds", "gauge", help);
     if let Some(longest) = view.pulled.delay_ms {
-        let help = "Longest time that a frame of a pulled stream is under way from its owner.";
-        head(text, "cluster_pull_delay_seconds", "gauge", help);
         let seconds = longest / 1_000.0;
         let _ = writeln!(text, "glassline_cluster_pull_delay_seconds {seconds}");
     }
