@@ -23,6 +23,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: viewers_are_sent_to_the_server_that_has_the_stream,
     },
     Test {
+        name: "cluster_redirect::a_burst_of_viewers_stays_within_the_limit_of_each_server",
+        needs: &[Peer::Nats],
+        run: a_burst_of_viewers_stays_within_the_limit_of_each_server,
+    },
+    Test {
         name: "cluster_redirect::a_player_of_rtsp_is_sent_away_by_a_drain",
         needs: &[Peer::Nats],
         run: a_player_of_rtsp_is_sent_away_by_a_drain,
@@ -154,6 +159,36 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
     }
     watching.sees(30).map_err(failed)?;
     Ok(())
+}
+
+fn a_burst_of_viewers_stays_within_the_limit_of_each_server() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let nodes = ["a", "b", "c"].map(|name| node(name, &nats, Public::Everywhere, 3));
+    let [a, b, c] = nodes;
+    let [a, b, c] = [a?, b?, c?];
+    let failed = |error: String| with_logs(&[&a, &b, &c], &error);
+    for server in [&a, &b, &c] {
+        wait_for_engine(server, "connected").map_err(failed)?;
+    }
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    for server in [&b, &c] {
+        wait_for_owner(server, "cam", "a").map_err(failed)?;
+    }
+    // All come at the same moment to the server that does not have the stream.
+    let mut watching = Vec::new();
+    for _ in 0..9 {
+        watching.push(Watching::join_with(&b, "cam", Some(TOKEN))?);
+    }
+    for viewer in &watching {
+        viewer.sees(30).map_err(failed)?;
+    }
+    let counts = [&a, &b, &c].map(viewers_of_cam);
+    let [a_count, b_count, c_count] = counts;
+    match [a_count?, b_count?, c_count?] {
+        [3, 3, 3] => Ok(()),
+        counts => Err(failed(format!("{counts:?} viewers at limit 3"))),
+    }
 }
 
 fn a_player_of_rtsp_is_sent_away_by_a_drain() -> Result<(), Failed> {

@@ -94,6 +94,11 @@ impl Server {
         Server::start_command(glassline(&arguments), known)
     }
 
+    /// Starts a server of the configuration file at `path`.
+    pub(crate) fn of_file(path: &str) -> Result<Server, String> {
+        Server::start(&["serve", path])
+    }
+
     /// Starts `glassline demo` with variables of the environment.
     pub(crate) fn with_variables(variables: &[(&str, &str)]) -> Result<Server, String> {
         let mut command = glassline(&["demo"]);

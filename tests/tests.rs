@@ -25,6 +25,7 @@ mod churn;
 mod cluster;
 mod cluster_clip;
 mod cluster_figures;
+mod cluster_members;
 mod cluster_messages;
 mod cluster_moq;
 mod cluster_redirect;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         churn::TESTS,
         cluster::TESTS,
         cluster_clip::TESTS,
+        cluster_members::TESTS,
         cluster_messages::TESTS,
         cluster_moq::TESTS,
         cluster_redirect::TESTS,

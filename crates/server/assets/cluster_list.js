@@ -6,7 +6,7 @@ import { html, setText } from './dom.js';
 const INTERVAL_MS = 5_000;
 
 /** The look of each state of a server. */
-const LOOKS = { serving: 'live', draining: 'hangs', dead: 'down', unheard: 'waiting' };
+const LOOKS = { serving: 'live', draining: 'hangs', dead: 'down', stranger: 'down', unheard: 'waiting' };
 
 export class ClusterList {
   #due = 0;
@@ -38,9 +38,10 @@ export class ClusterList {
     this.#due = 0;
   }
 
-  #draw({ node, is_draining: isDraining, engine, nodes }) {
+  #draw({ node, is_draining: isDraining, engine, nodes, takeovers, pulled }) {
     this.card.hidden = false;
-    setText(this.name, isDraining ? `this server is ${node}, which drains` : `this server is ${node}`);
+    const taken = takeovers ? `, and has taken over ${count(takeovers, 'stream')}` : '';
+    setText(this.name, `this server is ${node}${isDraining ? ', which drains' : ''}${taken}${way(pulled)}`);
     const trouble = engine.state === 'connected' ? engine.warnings.join('; ') : `NATS is ${engine.state}${engine.failure ? `: ${engine.failure}` : ''}`;
     setText(this.engine, trouble);
     this.engine.hidden = trouble === '';
@@ -52,14 +53,25 @@ export class ClusterList {
   }
 }
 
+/** What is pulled: over how many servers, how long that takes, and how much came. */
+function way({ path_nodes: servers, bytes, delay_ms: delay } = {}) {
+  if (!servers) return '';
+  const time = delay === null ? '' : ` in ${delay} ms`;
+  return `; it pulls over up to ${count(servers, 'server')}${time}, ${(bytes / 1e6).toFixed(1)} MB so far`;
+}
+
 const count = (number, one) => `${number} ${one}${number === 1 ? '' : 's'}`;
 
-function row({ name, region, state, version, viewers, owned, pulled, isThis, quic }) {
+function row({ name, region, state, version, viewers, owned, pulled, isThis, quic, busy_percent: busy, mbps, clock_ahead_s: ahead }) {
   const facts = [
     region,
     count(owned, 'stream'),
     Number.isInteger(viewers) ? count(viewers, 'viewer') : null,
     pulled ? `${pulled} pulled from there` : null,
+    Number.isInteger(busy) ? `${busy} % busy` : null,
+    mbps ? `${mbps} Mbit/s` : null,
+    ahead ? `its clock is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead'}` : null,
+    state === 'stranger' ? 'it has another cluster.secret' : null,
     version ? `version ${version}` : null,
     quic,
   ];

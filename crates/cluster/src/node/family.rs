@@ -266,10 +266,13 @@ impl Node {
         let now = self.now.at;
         let mut left = Vec::new();
         for (name, relay) in &mut self.relays {
-            let (children, kept) = (relay.children.len(), relay.kept.len());
+            let (children, kept) = (relay.children.len(), relay.places.kept.len());
             relay.children.retain(|_, child| child.until > now);
-            relay.kept.retain(|until| *until > now);
-            let (gone, free) = (children - relay.children.len(), kept - relay.kept.len());
+            relay.places.kept.retain(|until| *until > now);
+            let (gone, free) = (
+                children - relay.children.len(),
+                kept - relay.places.kept.len(),
+            );
             self.children -= gone;
             self.kept -= free;
             if gone + free > 0 && !relay.is_needed() {

@@ -22,7 +22,7 @@ impl Node {
 
     /// Returns how many places are kept for viewers of a stream who are on their way here.
     pub fn kept_places(&self, name: &StreamName) -> usize {
-        self.relays.get(name).map_or(0, |it| it.kept.len())
+        self.relays.get(name).map_or(0, |it| it.places.kept.len())
     }
 
     /// How many more viewers of a stream this node takes.
@@ -30,7 +30,7 @@ impl Node {
         if self.presence.is_draining() || self.load.busy >= TOO_BUSY {
             return 0;
         }
-        let kept = self.relays.get(name).map_or(0, |it| it.kept.len());
+        let kept = self.relays.get(name).map_or(0, |it| it.places.kept.len());
         let taken = self.viewers(name).saturating_add(number(kept));
         let of_stream = self.config.viewers_per_stream.saturating_sub(taken);
         of_stream.min(self.load.headroom.saturating_sub(number(self.kept)))
@@ -53,7 +53,7 @@ impl Node {
         let until = self.now.at + KEPT_FOR;
         let relay = self.relays.entry(name.clone()).or_default();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        relay.kept.extend(std::iter::repeat_n(until, count));
+        relay.places.kept.extend(std::iter::repeat_n(until, count));
         relay.dues.linger = None;
         self.kept += count;
     }
@@ -62,15 +62,15 @@ impl Node {
     pub(super) fn places_taken(&mut self, name: &StreamName, count: u32) {
         if let Some(relay) = self.relays.get_mut(name) {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            let count = count.min(relay.kept.len());
-            relay.kept.drain(..count);
+            let count = count.min(relay.places.kept.len());
+            relay.places.kept.drain(..count);
             self.kept -= count;
         }
     }
 
     /// Whether the number of kept places is that of all relays, for checks.
     pub(crate) fn counts_places_right(&self) -> bool {
-        let kept = self.relays.values().map(|it| it.kept.len());
+        let kept = self.relays.values().map(|it| it.places.kept.len());
         kept.sum::<usize>() == self.kept
     }
 }

@@ -182,7 +182,7 @@ impl Node {
         }
         relay.failed.clear();
         relay.holders.clear();
-        (relay.full_at, relay.contact, relay.attempts) = (None, None, 0);
+        (relay.places.full_at, relay.contact, relay.attempts) = (None, None, 0);
         (relay.stall, relay.dues.stall) = (None, None);
         let starting = relay.starting.take().and_then(|it| it.pull);
         if let Some(pull) = starting {
@@ -300,7 +300,7 @@ impl Node {
             return;
         };
         self.children -= relay.children.len();
-        self.kept -= relay.kept.len();
+        self.kept -= relay.places.kept.len();
         if relay.is_watched {
             self.unwatch(name);
         }

@@ -21,12 +21,7 @@ pub(super) struct Relay {
     /// Viewers that the server counts.
     pub(super) counted: u32,
     pub(super) waiting: Vec<Waiting>,
-    /// Until when each place is kept for a viewer who was told to come, the oldest first.
-    pub(super) kept: VecDeque<Instant>,
-    /// The search for places for those who wait.
-    pub(super) round: Option<Round>,
-    /// When nobody had a place for those who waited.
-    pub(super) full_at: Option<Instant>,
+    pub(super) places: Places,
     /// The look-up or question under way.
     pub(super) request: Option<RequestId>,
     pub(super) asked: Option<NodeId>,
@@ -56,6 +51,17 @@ pub(super) struct Dues {
     pub(super) old_epoch: Option<Instant>,
     pub(super) adopt: Option<Instant>,
     pub(super) stall: Option<Instant>,
+}
+
+/// Places for viewers, here and elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Until when each place here is kept for a viewer who was told to come, the oldest first.
+    pub(super) kept: VecDeque<Instant>,
+    /// The search for places elsewhere for those who wait.
+    pub(super) round: Option<Round>,
+    /// When nobody had a place for those who waited.
+    pub(super) full_at: Option<Instant>,
 }
 
 /// Nodes that were asked for places for the same viewers, and those that may still be asked.
@@ -107,7 +113,7 @@ impl Relay {
     pub(super) fn is_needed(&self) -> bool {
         self.viewers > 0
             || !self.waiting.is_empty()
-            || !self.kept.is_empty()
+            || !self.places.kept.is_empty()
             || !self.children.is_empty()
     }
 }

@@ -25,20 +25,25 @@ const STRANGERS: usize = 2;
 impl Node {
     /// The next node that may have places: with the stream before without, and in this region first.
     pub(super) fn next_to_ask(&mut self, name: &StreamName) -> Option<NodeId> {
-        if self.relays.get(name)?.round.is_none() {
+        if self.relays.get(name)?.places.round.is_none() {
             let first = self.first_to_ask(name);
-            self.relays.get_mut(name)?.round = Some(Round::default());
+            self.relays.get_mut(name)?.places.round = Some(Round::default());
             self.add_candidates(name, first);
         }
-        let round = self.relays.get(name)?.round.as_ref()?;
+        let round = self.relays.get(name)?.places.round.as_ref()?;
         let may_ask_strangers = !round.has_strangers && self.room(name) == 0;
         if round.candidates.is_empty() && may_ask_strangers {
             let strangers = self.draw_strangers();
-            self.relays.get_mut(name)?.round.as_mut()?.has_strangers = true;
+            self.relays
+                .get_mut(name)?
+                .places
+                .round
+                .as_mut()?
+                .has_strangers = true;
             self.add_candidates(name, strangers);
         }
         let region = &self.config.region;
-        let round = self.relays.get_mut(name)?.round.as_mut()?;
+        let round = self.relays.get_mut(name)?.places.round.as_mut()?;
         if round.asked.len() >= ASKED_MAX {
             return None;
         }
@@ -124,7 +129,7 @@ impl Node {
         let Some(relay) = self.relays.get_mut(name) else {
             return;
         };
-        let (waiting, Some(round)) = (&relay.waiting, &mut relay.round) else {
+        let (waiting, Some(round)) = (&relay.waiting, &mut relay.places.round) else {
             return;
         };
         for holder in holders {
@@ -160,7 +165,7 @@ impl Node {
         let id = self.call(Purpose::Places(name.clone()), call);
         if let Some(relay) = self.relays.get_mut(name) {
             (relay.request, relay.asked) = (Some(id), Some(node));
-            if let Some(round) = &mut relay.round {
+            if let Some(round) = &mut relay.places.round {
                 round.wanted = places;
             }
         }
@@ -191,7 +196,7 @@ impl Node {
         if let Some(own) = own {
             self.send_to(name, &own);
             let relay = self.relays.get_mut(name);
-            let round = relay.and_then(|it| it.round.as_mut());
+            let round = relay.and_then(|it| it.places.round.as_mut());
             if let Some(round) = round.filter(|it| it.wanted == kept) {
                 // It kept all that it was asked for, and may have more for those who came meanwhile.
                 round.asked.retain(|it| *it != asked);

@@ -144,7 +144,7 @@ impl Node {
             return;
         }
         let may_all_wait = relay.waiting.iter().all(|it| it.access == Access::Here);
-        let is_full = relay.full_at.is_some_and(|at| now - at < FULL_FRESH);
+        let is_full = relay.places.full_at.is_some_and(|at| now - at < FULL_FRESH);
         if may_all_wait || is_full || !self.presence.is_connected {
             return self.serve_rest_here(name);
         }
@@ -164,7 +164,7 @@ impl Node {
             return self.ask_for_places(name, node);
         }
         if let Some(relay) = self.relays.get_mut(name) {
-            relay.full_at = Some(now);
+            relay.places.full_at = Some(now);
         }
         self.serve_rest_here(name);
     }
@@ -207,7 +207,7 @@ impl Node {
         if !relay.waiting.is_empty() {
             return;
         }
-        relay.round = None;
+        relay.places.round = None;
         if !relay.is_needed() && relay.dues.linger.is_none() {
             relay.dues.linger = Some(at);
             self.timers.set(at, Timer::Relay(name.clone()));
@@ -218,7 +218,7 @@ impl Node {
         let Some(relay) = self.relays.get_mut(name) else {
             return;
         };
-        relay.round = None;
+        relay.places.round = None;
         for waiting in std::mem::take(&mut relay.waiting) {
             self.view_event(waiting.viewer, name, decision.clone());
         }
@@ -274,7 +274,7 @@ impl Node {
             return;
         };
         if relay.waiting.iter().any(|it| it.until <= now) {
-            (relay.request, relay.round) = (None, None);
+            (relay.request, relay.places.round) = (None, None);
             match self.known(name) {
                 Some(_) => self.serve_rest_here(name),
                 None => self.answer_all(name, &ViewDecision::Unavailable),

@@ -58,7 +58,7 @@ pub enum Action {
     /// The engine comes back with an empty store, and nodes reach it one after the other.
     ComeBackEmpty,
     /// Several viewers come to nodes at the same moment.
-    Burst,
+    Crowd,
     /// The store loses some values.
     Split,
     /// A wall clock leaps.
@@ -139,7 +139,7 @@ fn draw(rng: &mut Rng, excuses: Excuses) -> Action {
         Action::Move,
         Action::View,
         Action::View,
-        Action::Burst,
+        Action::Crowd,
         Action::Enter,
         Action::LeaveRoom,
         Action::Drain,
@@ -220,7 +220,7 @@ impl World {
                 }
             }
             Action::View => self.view(index, &name, Access::Http),
-            Action::Burst => {
+            Action::Crowd => {
                 for _ in 0..8 {
                     let node = drawn(&mut self.rng, count);
                     self.view(node, &name, Access::Http);

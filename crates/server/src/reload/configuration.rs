@@ -164,11 +164,10 @@ impl Files for Configuration {
         }
         let trying = self.parts.try_sources(self.wanted.clone());
         match Handle::current().block_on(trying) {
-            Ok(differences) => {
-                let is_done = !differences.is_empty();
-                let text = format!("{differences}: the stream was taken until now");
-                self.wait_for(differences.waiting);
-                is_done.then_some(text)
+            Ok(sources) => {
+                self.wait_for(sources.waiting);
+                let text = sources.text?;
+                Some(format!("{text}: the stream was taken until now"))
             }
             Err(error) => {
                 tracing::error!(%error, "a source that waited for its stream does not begin");

@@ -24,7 +24,6 @@ use crate::rooms;
 use crate::runtime::ConnectionLimit;
 use crate::sessions::{Bounds, SessionDefaults};
 use crate::settings::{AllowedConnections, Settings};
-use crate::stored::Differences;
 use crate::tls::{Certificate, CertificateStore};
 use crate::transcoding::{self, TranscodingThreads};
 
@@ -53,6 +52,14 @@ struct Ready {
 pub(super) struct Renewed {
     /// Whether anything is different.
     pub(super) has_changed: bool,
+    /// Sources that wait until their streams are free.
+    pub(super) waiting: Vec<StreamName>,
+}
+
+/// How the sources of a configuration differ from those before.
+pub(super) struct SourcesChanged {
+    /// The differences, for people; `None` if there are none.
+    pub(super) text: Option<String>,
     /// Sources that wait until their streams are free.
     pub(super) waiting: Vec<StreamName>,
 }
@@ -91,27 +98,32 @@ impl Parts {
         file: &Path,
     ) -> Result<Renewed, Error> {
         let ready = self.make_ready(&config, file).await?;
-        let differences = self.change_sources(&config, sources, file).await?;
+        let sources = self.change_sources(&config, sources, file).await?;
         if let (Some(library), Some(folder)) = (&self.app.library, &config.rtsp.media_folder) {
             library.set_folder(folder).await;
             library.set_private_max(config.rtsp.media_clients);
         }
-        let has_changed = self.swap(config, ready) || !differences.is_empty();
+        let has_changed = self.swap(config, ready) || sources.text.is_some();
         Ok(Renewed {
             has_changed,
-            waiting: differences.waiting,
+            waiting: sources.waiting,
         })
     }
 
-    /// Tries again to start sources that waited until their streams were free.
+    /// Makes the sources of the configuration those of `sources`, except those that wait until their
+    /// streams are free.
     ///
     /// # Errors
     /// Returns [`ChangeError`] if one of them cannot be started.
     pub(super) async fn try_sources(
         &self,
         sources: BTreeMap<StreamName, Input>,
-    ) -> Result<Differences, ChangeError> {
-        self.app.stored.sources.configure(sources).await
+    ) -> Result<SourcesChanged, ChangeError> {
+        let differences = self.app.stored.sources.configure(sources).await?;
+        Ok(SourcesChanged {
+            text: (!differences.is_empty()).then(|| differences.to_string()),
+            waiting: differences.waiting,
+        })
     }
 
     async fn make_ready(&self, config: &Config, file: &Path) -> Result<Ready, Error> {
@@ -151,22 +163,22 @@ impl Parts {
         config: &Config,
         sources: BTreeMap<StreamName, Input>,
         file: &Path,
-    ) -> Result<Differences, Error> {
+    ) -> Result<SourcesChanged, Error> {
         let before = self.app.hub.limits();
         // More sources may be what the limit is raised for.
         let streams = before.streams.max(config.limits.streams);
         self.app
             .hub
             .set_limits(glassline_hub::Limits { streams, ..before });
-        let configured = self.app.stored.sources.configure(sources).await;
-        let differences = configured.map_err(|error| {
+        let changed = self.try_sources(sources).await;
+        let changed = changed.map_err(|error| {
             self.app.hub.set_limits(before);
             Error::Source(file.to_owned(), error)
         })?;
-        if !differences.is_empty() {
-            tracing::info!("sources: {differences}");
+        if let Some(text) = &changed.text {
+            tracing::info!("sources: {text}");
         }
-        Ok(differences)
+        Ok(changed)
     }
 
     /// Puts everything in force. Each step exchanges a value under a lock of its own, and none can

@@ -34,7 +34,6 @@ use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
 
-pub(crate) use configured::Differences;
 pub(crate) use load_test::{LoadTest, LoadTestError, StoredLoadTest};
 pub(crate) use logins::{LoginsError, Rights, StoredLogins, UserChange};
 pub use state_file::StateFileError;

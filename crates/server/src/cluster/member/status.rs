@@ -41,6 +41,8 @@ pub(crate) struct NodesView {
     pub(crate) nodes: Vec<NodeView>,
     /// Streams that this server has taken over from another one, which was gone or silent.
     pub(crate) takeovers: u64,
+    /// What this server pulls from others, all together.
+    pub(crate) pulled: PulledView,
     #[serde(skip)]
     pub(crate) counts: Counts,
 }
@@ -51,7 +53,7 @@ pub(crate) struct MemberView {
     #[serde(flatten)]
     servers: NodesView,
     streams: Vec<KnownStream>,
-    pub(crate) pulls: Vec<PullView>,
+    pulls: Vec<PullView>,
 }
 
 /// The connection to NATS.
@@ -125,11 +127,23 @@ pub(crate) struct PullView {
     from: String,
     epoch: u64,
     /// Servers that the stream has passed, from its owner on.
-    pub(crate) path: Vec<String>,
+    path: Vec<String>,
     /// Bytes of media that the pull has brought.
-    pub(crate) bytes: u64,
+    bytes: u64,
     /// Time in ms that a frame is under way from the owner, over all servers; null while that is not
     /// known.
+    delay_ms: Option<f64>,
+}
+
+/// What a server pulls, all streams together.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct PulledView {
+    /// Most servers that one of the streams passes, its owner and this server included; 0 without
+    /// pulls.
+    pub(crate) path_nodes: usize,
+    /// Bytes of media that came since the server started.
+    pub(crate) bytes: u64,
+    /// Longest time in ms that a frame is under way from its owner; null while that is not known.
     pub(crate) delay_ms: Option<f64>,
 }
 
@@ -158,11 +172,6 @@ impl Member {
         }
     }
 
-    /// Returns the pulls that feed the hub, in the order of their streams.
-    pub(crate) fn pulls_view(&self) -> Vec<PullView> {
-        pulls(&self.lock())
-    }
-
     /// Returns what this server knows of the servers of its cluster.
     pub(crate) fn nodes_view(&self) -> NodesView {
         let (engine, load) = (self.engine_view(), self.load());
@@ -174,6 +183,7 @@ impl Member {
             engine,
             nodes: nodes(&core.node, load, &self.authentic),
             takeovers: core.node.takeovers(),
+            pulled: pulled(&core),
             counts: core.counts,
         }
     }
@@ -259,6 +269,18 @@ fn nodes(node: &Node, load: Load, authentic: &Authentic) -> Vec<NodeView> {
         }
     }
     found.into_values().collect()
+}
+
+/// Returns what all pulls have brought, with those that are over.
+fn pulled(core: &Core) -> PulledView {
+    let pulls = pulls(core);
+    let running: u64 = pulls.iter().map(|it| it.bytes).sum();
+    let delays = pulls.iter().filter_map(|it| it.delay_ms);
+    PulledView {
+        path_nodes: pulls.iter().map(|it| it.path.len() + 1).max().unwrap_or(0),
+        bytes: core.counts.pulled_bytes + running,
+        delay_ms: delays.max_by(f64::total_cmp),
+    }
 }
 
 /// Returns the pulls that feed the hub, with what they have brought.

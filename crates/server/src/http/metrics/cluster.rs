@@ -15,15 +15,12 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         messages(&app.sessions.messages().counters, text);
     }
     let member = app.sessions.directory().and_then(|it| it.member());
-    let Some(member) = member else {
+    let Some(view) = member.map(|member| member.nodes_view()) else {
         return;
     };
-    let (view, pulls) = (member.nodes_view(), member.pulls_view());
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let own = view.nodes.iter().find(|it| it.name == view.node);
     let pulled = view.nodes.iter().map(|it| it.pulled).sum();
-    let path = pulls.iter().map(|it| it.path.len() + 1).max();
-    let running: u64 = pulls.iter().map(|it| it.bytes).sum();
     let plain = [
         (
             "cluster_engine_up",
@@ -65,14 +62,14 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             "cluster_pulled_bytes_total",
             "counter",
             "Bytes of media that pulls brought.",
-            view.counts.pulled_bytes + running,
+            view.pulled.bytes,
         ),
         (
             "cluster_path_nodes",
             "gauge",
             "Most servers that a stream passes which this server pulls, its owner and this server \
              included; 0 without pulls.",
-            number(path.unwrap_or(0)),
+            number(view.pulled.path_nodes),
         ),
         (
             "cluster_takeovers_total",
@@ -109,10 +106,9 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
     }
-    let delays = pulls.iter().filter_map(|it| it.delay_ms);
-    if let Some(longest) = delays.max_by(f64::total_cmp) {
-        let help = "Longest time that a frame of a pulled stream is under way from its owner.";
-        head(text, "cluster_pull_delay_seconds", "gauge", help);
+    let help = "Longest time that a frame of a pulled stream is under way from its owner.";
+    head(text, "cluster_pull_delay_seconds", "gauge", help);
+    if let Some(longest) = view.pulled.delay_ms {
         let seconds = longest / 1_000.0;
         let _ = writeln!(text, "glassline_cluster_pull_delay_seconds {seconds}");
     }
