@@ -133,7 +133,12 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     let report = r#"{"offset_ns": 0, "error_ns": 1, "frames": [], "unmatched": 0, "lost": 0}"#;
     let json = ("Content-Type", "application/json");
     // A viewer that has not connected has no frames, which its own server says in the same words.
-    let here = ask("POST", &a.url(&format!("{session}/report")), &[json], report)?;
+    let here = ask(
+        "POST",
+        &a.url(&format!("{session}/report")),
+        &[json],
+        report,
+    )?;
     let there = ask("POST", &at_b("/report"), &[json], report)?;
     if (here.status, &here.body) != (there.status, &there.body) {
         return Err(failed(format!("{there:?}, not {here:?}")));
