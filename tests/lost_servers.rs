@@ -146,7 +146,7 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     let malformed = ask("POST", &at_b("/report"), &[json], "{")?;
     expect(&malformed, 400).map_err(failed)?;
     let fragment = ("Content-Type", "application/trickle-ice-sdpfrag");
-    let candidates = "a=ice-ufrag:x\r\na=end-of-candidates\r\n";
+    let candidates = "a=ice-ufrag:abcd\r\na=ice-pwd:0123456789012345678901\r\n";
     let changed = ask("PATCH", &at_b(""), &[fragment], candidates)?;
     // Such credentials would be a restart, which needs a header: the server of the session says so.
     expect(&changed, 428).map_err(failed)?;
