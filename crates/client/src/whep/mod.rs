@@ -17,7 +17,7 @@ use ureq::{Agent, Body};
 use url::Url;
 
 use crate::trust::Trust;
-pub(crate) use watch::{Asked, SessionWatch};
+pub(crate) use watch::{SessionAddress, SessionWatch};
 
 /// A server's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -116,7 +116,7 @@ impl Room {
             changes: changes_in.clone(),
             alternates: Arc::clone(&alternates),
         };
-        let asked = whep::Asked {
+        let asked = whep::SessionAddress {
             location: session.clone(),
             token: dial.token.clone(),
             trust: dial.trust,
