@@ -133,7 +133,12 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     let report = r#"{"offset_ns": 0, "error_ns": 1, "frames": [], "unmatched": 0, "lost": 0}"#;
     let json = ("Content-Type", "application/json");
     // A viewer that has not connected has no frames, which its own server says in the same words.
-    let here = ask("POST", &a.url(&format!("{session}/report")), &[json], report)?;
+    let here = ask(
+        "POST",
+        &a.url(&format!("{session}/report")),
+        &[json],
+        report,
+    )?;
     let there = ask("POST", &at_b("/report"), &[json], report)?;
     if (here.status, &here.body) != (there.status, &there.body) {
         return Err(failed(format!("{there:?}, not {here:?}")));
@@ -141,7 +146,7 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     let malformed = ask("POST", &at_b("/report"), &[json], "{")?;
     expect(&malformed, 400).map_err(failed)?;
     let fragment = ("Content-Type", "application/trickle-ice-sdpfrag");
-    let candidates = "a=ice-ufrag:x\r\na=end-of-candidates\r\n";
+    let candidates = "a=ice-ufrag:abcd\r\na=ice-pwd:0123456789012345678901\r\n";
     let changed = ask("PATCH", &at_b(""), &[fragment], candidates)?;
     // Such credentials would be a restart, which needs a header: the server of the session says so.
     expect(&changed, 428).map_err(failed)?;

@@ -18,7 +18,7 @@ use ureq::{Agent, Body};
 use url::Url;
 
 use glassline_trust::Trust;
-pub(crate) use watch::{Asked, SessionWatch};
+pub(crate) use watch::{SessionAddress, SessionWatch};
 
 /// A server's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]

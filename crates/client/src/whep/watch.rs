@@ -26,13 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A session at a server, and how to ask for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SessionAddress {
     pub(crate) location: Url,
     pub(crate) token: Option<String>,
     pub(crate) trust: Trust,
 }
 
-impl Asked {
+impl SessionAddress {
     /// Returns whether the session's name begins with that of a server of a cluster.
     fn names_server(&self) -> bool {
         let segments = self.location.path_segments();
@@ -43,7 +43,7 @@ impl Asked {
 
 /// The answer about a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum SessionAnswer {
     /// The server has the session.
     Exists,
     /// The server does not know the session; the reason says so.
@@ -75,15 +75,15 @@ impl Lifeline {
     }
 
     /// Takes the answer about the session, which was asked for at `asked`. Returns why it is lost.
-    fn on_answer(&mut self, now: Instant, asked: Instant, told: Told) -> Option<String> {
+    fn on_answer(&mut self, now: Instant, asked: Instant, told: SessionAnswer) -> Option<String> {
         let has_spoken = self.heard > asked;
         match told {
-            Told::Exists => self.knows_sessions = true,
-            Told::Other => {}
-            Told::Silent(why) if !has_spoken => return Some(why),
-            Told::Unknown(why) if !has_spoken && self.knows_sessions => return Some(why),
-            Told::Late(why) if !has_spoken && self.is_in_cluster => return Some(why),
-            Told::Silent(_) | Told::Late(_) | Told::Unknown(_) => {}
+            SessionAnswer::Exists => self.knows_sessions = true,
+            SessionAnswer::Other => {}
+            SessionAnswer::Silent(why) if !has_spoken => return Some(why),
+            SessionAnswer::Unknown(why) if !has_spoken && self.knows_sessions => return Some(why),
+            SessionAnswer::Late(why) if !has_spoken && self.is_in_cluster => return Some(why),
+            SessionAnswer::Silent(_) | SessionAnswer::Late(_) | SessionAnswer::Unknown(_) => {}
         }
         self.heard = self.heard.max(now);
         None
@@ -93,15 +93,15 @@ impl Lifeline {
 /// Watches over the server of one session.
 #[derive(Debug)]
 pub(crate) struct SessionWatch {
-    asked: Asked,
+    asked: SessionAddress,
     lifeline: Lifeline,
     /// When the session was asked for, and the answer once it is there.
-    question: Option<(Instant, Arc<OnceLock<Told>>)>,
+    question: Option<(Instant, Arc<OnceLock<SessionAnswer>>)>,
 }
 
 impl SessionWatch {
     /// Watches from now on. The session is asked for once, to learn how its server answers.
-    pub(crate) fn start(asked: Asked, now: Instant) -> Self {
+    pub(crate) fn start(asked: SessionAddress, now: Instant) -> Self {
         let mut watch = Self {
             lifeline: Lifeline {
                 heard: now,
@@ -139,25 +139,27 @@ impl SessionWatch {
         let thread = std::thread::Builder::new().name("session watch".to_owned());
         if thread.spawn(asking).is_err() {
             // A system without threads is no sign of the server's death.
-            answer.get_or_init(|| Told::Other);
+            answer.get_or_init(|| SessionAnswer::Other);
         }
         self.question = Some((now, answer));
     }
 }
 
-fn ask(asked: &Asked) -> Told {
+fn ask(asked: &SessionAddress) -> SessionAnswer {
     let token = asked.token.as_deref();
     match super::exists(&asked.location, token, asked.trust, PATIENCE) {
-        Ok(()) => Told::Exists,
-        Err(error @ Error::Unreachable { .. }) if error.is_late() => Told::Late(error.to_string()),
-        Err(error @ Error::Unreachable { .. }) => Told::Silent(error.to_string()),
+        Ok(()) => SessionAnswer::Exists,
+        Err(error @ Error::Unreachable { .. }) if error.is_late() => {
+            SessionAnswer::Late(error.to_string())
+        }
+        Err(error @ Error::Unreachable { .. }) => SessionAnswer::Silent(error.to_string()),
         Err(error @ Error::Refused { status, .. }) => match status {
-            404 | 410 => Told::Unknown(error.to_string()),
+            404 | 410 => SessionAnswer::Unknown(error.to_string()),
             // 501 is the answer of a server that has no such request.
-            500 | 502..=504 => Told::Silent(error.to_string()),
-            _ => Told::Other,
+            500 | 502..=504 => SessionAnswer::Silent(error.to_string()),
+            _ => SessionAnswer::Other,
         },
-        Err(_) => Told::Other,
+        Err(_) => SessionAnswer::Other,
     }
 }
 
@@ -173,13 +175,13 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn told(text: &str) -> Told {
+    fn told(text: &str) -> SessionAnswer {
         match text {
-            "exists" => Told::Exists,
-            "unknown" => Told::Unknown("gone".to_owned()),
-            "silent" => Told::Silent("refused".to_owned()),
-            "late" => Told::Late("no answer".to_owned()),
-            _ => Told::Other,
+            "exists" => SessionAnswer::Exists,
+            "unknown" => SessionAnswer::Unknown("gone".to_owned()),
+            "silent" => SessionAnswer::Silent("refused".to_owned()),
+            "late" => SessionAnswer::Late("no answer".to_owned()),
+            _ => SessionAnswer::Other,
         }
     }
 
@@ -276,7 +278,7 @@ mod tests {
             (&["405 Method Not Allowed", "405 Method Not Allowed"], false),
         ] {
             let start = Instant::now();
-            let asked = Asked {
+            let asked = SessionAddress {
                 location: serve(answers),
                 token: None,
                 trust: Trust::System,

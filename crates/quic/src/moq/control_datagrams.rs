@@ -196,9 +196,19 @@ impl ControlDatagrams {
         })
     }
 
-    /// Returns when the peer's clock showed `peer_ns`. `None` before the clocks were compared.
-    pub(super) fn local(&self, peer_ns: u64) -> Option<Instant> {
-        self.clocks()?.estimate?.local(peer_ns)
+    /// Returns when the peer's clock showed `peer_ns` and a whole number of rounds of `round` more, the
+    /// last time before `now`, or else the next time. `None` before the clocks were compared.
+    ///
+    /// The time must be close to `now`: clocks drift apart, and this end may be younger than `peer_ns`.
+    pub(super) fn round(&self, peer_ns: u64, round: Duration, now: Instant) -> Option<Instant> {
+        let clocks = self.clocks()?;
+        let estimate = clocks.estimate?;
+        let offset_ns = (estimate.offset_s(now) * 1e9) as i128;
+        let peer_now = i128::from(clocks.exchange.stamp(now)) + offset_ns;
+        let round = i128::try_from(round.as_nanos()).ok().filter(|it| *it > 0)?;
+        let since = (peer_now - i128::from(peer_ns)).rem_euclid(round);
+        let local = |ns: i128| estimate.local(u64::try_from(ns).ok()?);
+        local(peer_now - since).or_else(|| local(peer_now - since + round))
     }
 
     /// Passes requests of the peer on to the broadcasts of a collection that it may read. Called once,

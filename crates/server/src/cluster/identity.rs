@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use glassline_hub::StreamName;
 use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
@@ -59,16 +58,19 @@ impl Provenances {
     /// Returns the number in the frames of a stream, as other servers get it.
     pub(crate) fn code_of(&self, name: &StreamName) -> Option<DrawnCode> {
         let FrameCode { fps, frames, epoch } = self.codes.get(name.as_str())?;
-        // The numbers begin again and again: a round that this server's clock has seen will do.
-        let round = Duration::from_secs(frames.into()) / fps;
-        let before = self.clock.epoch().saturating_duration_since(epoch);
-        let rounds = before.as_nanos().div_ceil(round.as_nanos().max(1));
-        let epoch = epoch + round * u32::try_from(rounds).ok()?;
-        Some(DrawnCode {
+        let mut code = DrawnCode {
             fps,
             frames,
-            epoch_ns: self.clock.stamp(epoch),
-        })
+            epoch_ns: 0,
+        };
+        // The numbers begin again and again: of all rounds, the first since this server's start is told.
+        let round = code.round().as_nanos().max(1);
+        let start = self.clock.epoch();
+        let after = epoch.saturating_duration_since(start).as_nanos() % round;
+        let before = start.saturating_duration_since(epoch).as_nanos() % round;
+        let since = (after + round - before) % round;
+        code.epoch_ns = u64::try_from(since).ok()?;
+        Some(code)
     }
 
     /// Notes the number in the frames of a pulled stream; `None` if there is none.
@@ -153,7 +155,7 @@ impl Provenances {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
 

@@ -248,7 +248,11 @@ impl Offered {
             let present = self.stream.tracks();
             let is_new_layout = self.stream.layout() != layout;
             let drawn = (self.services.code_of)(self.stream.name());
-            let has_other_source = provenance != self.provenance || drawn != code;
+            let is_like = match (&drawn, &code) {
+                (Some(one), Some(other)) => one.is_like(other),
+                (one, other) => one == other,
+            };
+            let has_other_source = provenance != self.provenance || !is_like;
             if is_new_layout || !Arc::ptr_eq(&present, &tracks) || has_other_source {
                 (layout, tracks, self.provenance) = (self.stream.layout(), present, provenance);
                 code = drawn;

@@ -116,7 +116,7 @@ impl Room {
             changes: changes_in.clone(),
             alternates: Arc::clone(&alternates),
         };
-        let asked = whep::Asked {
+        let asked = whep::SessionAddress {
             location: session.clone(),
             token: dial.token.clone(),
             trust: dial.trust,
@@ -174,8 +174,7 @@ impl Room {
         self.records.try_iter()
     }
 
-    /// URLs of the room at other servers of the cluster, for the case that this server is lost. They are
-    /// valid for half a minute.
+    /// URLs of the room at other servers of the cluster, valid for half a minute.
     pub fn alternates(&self) -> Vec<Url> {
         let alternates = self.alternates.lock();
         alternates.unwrap_or_else(PoisonError::into_inner).clone()
@@ -195,9 +194,8 @@ impl Room {
                 tracing::debug!(%error, "cannot DELETE our session in the room; the server will time it out");
             }
         }
-        // The list may be waited for longer than a caller waits who has another server to go to.
-        let waited_for = usize::from(is_lost && !self.threads.is_empty());
-        for thread in self.threads.drain(..).skip(waited_for) {
+        // The list may be waited for longer than a caller has time who can go to another server.
+        for thread in self.threads.drain(..).skip(usize::from(is_lost)) {
             if thread.join().is_err() {
                 tracing::error!("a thread of a room has panicked");
             }

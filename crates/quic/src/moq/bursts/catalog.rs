@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use glassline_media::{Bitrate, Codec, Layer, Track, VideoParameters};
@@ -85,6 +86,26 @@ pub struct DrawnCode {
     pub frames: u32,
     /// When number 0 was captured in some round, in ns of the sender's clock.
     pub epoch_ns: u64,
+}
+
+/// Differences of the epoch that are no other code: clocks of servers drift.
+const SAME_EPOCH: Duration = Duration::from_millis(1);
+
+impl DrawnCode {
+    /// Returns the time in which all numbers are drawn once.
+    pub fn round(&self) -> Duration {
+        Duration::from_secs(self.frames.into()) / self.fps.max(1)
+    }
+
+    /// Returns whether both tell the same numbers, within a millisecond.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let round = u64::try_from(self.round().as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let apart = self.epoch_ns.abs_diff(other.epoch_ns) % round;
+        let apart = Duration::from_nanos(apart.min(round - apart));
+        (self.fps, self.frames) == (other.fps, other.frames) && apart <= SAME_EPOCH
+    }
 }
 
 /// The catalog of a broadcast between servers.
@@ -338,6 +359,27 @@ fn array<'a>(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_code_stays_the_same_while_clocks_drift() {
+        let code = |epoch_ns| DrawnCode {
+            fps: 30,
+            frames: 300,
+            epoch_ns,
+        };
+        let here = code(4_000_000_000);
+        for (epoch_ns, is_like) in [
+            (4_000_900_000, true),
+            (3_999_100_000, true),
+            (14_000_500_000, true),
+            (4_002_000_000, false),
+            (9_000_000_000, false),
+        ] {
+            assert_eq!(here.is_like(&code(epoch_ns)), is_like, "{epoch_ns}");
+        }
+        assert!(code(200_000).is_like(&code(9_999_900_000)));
+        assert!(!here.is_like(&DrawnCode { fps: 25, ..here }));
+    }
 
     fn catalog() -> UnitCatalog {
         let node = |text: &str| text.parse::<NodeName>().expect("a name");

@@ -244,9 +244,10 @@ impl std::fmt::Debug for UnitReader {
 pub struct PeerClock(Arc<Link>);
 
 impl PeerClock {
-    /// Returns when that clock showed `ns`, by this server's clock. `None` before the clocks were compared.
-    pub fn instant(&self, ns: u64) -> Option<Instant> {
-        self.0.control.local(ns)
+    /// Returns when that clock showed `ns` and a whole number of rounds of `round` more, by this server's
+    /// clock: the last time before now, or else the next time. `None` before the clocks were compared.
+    pub fn round(&self, ns: u64, round: Duration) -> Option<Instant> {
+        self.0.control.round(ns, round, Instant::now())
     }
 }
 

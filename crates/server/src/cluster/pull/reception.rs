@@ -54,7 +54,7 @@ impl Described {
         Some(FrameCode {
             fps: code.fps,
             frames: code.frames,
-            epoch: clock.instant(code.epoch_ns)?,
+            epoch: clock.round(code.epoch_ns, code.round())?,
         })
     }
 }

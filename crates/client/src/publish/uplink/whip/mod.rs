@@ -35,7 +35,7 @@ use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
 use crate::viewers::{bind_for, local_addresses_of_both_versions};
-use crate::whep::{self, Asked, SessionWatch};
+use crate::whep::{self, SessionAddress, SessionWatch};
 use transport::Transport;
 
 /// Time that ICE and DTLS may take.
@@ -203,7 +203,7 @@ pub(super) async fn connect(
     };
     whip.connected().await?;
     whip.watch = whip.location.clone().map(|location| {
-        let asked = Asked {
+        let asked = SessionAddress {
             location,
             token: endpoint.token.clone(),
             trust: endpoint.trust,
