@@ -30,6 +30,7 @@ use super::extract::{Path, Query};
 use super::openapi::{Operation, Routes};
 use super::operators::Visitor;
 use super::problem::Problem;
+use super::server::Waiter;
 use super::{pages, snapshot};
 use crate::app::App;
 use crate::auth::Role;
@@ -156,11 +157,12 @@ async fn newest_keyframe(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
     Query(size): Query<snapshot::Size>,
+    waiter: Waiter,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let stream = app
         .hub
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
-    snapshot::answer(&app, &stream, size.limit()?, &headers).await
+    snapshot::answer(&app, &stream, size.limit()?, (&headers, &waiter)).await
 }
