@@ -1,4 +1,4 @@
-//! Requests that wait for the server: they leave room for everybody else.
+//! Requests that wait for the server, and streams of events: they leave room for everybody else.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read, Write};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Prospect;
 use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::Config;
+use glassline_server::auth::Name;
+use glassline_server::config::{Config, NamedToken, Role, Secret};
 use glassline_server::ingest::SourceSpec;
 
 use crate::running::Running;
@@ -17,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Places for connections of one address in these tests; a quarter of them may wait.
 const PLACES: usize = 40;
+
+const VIEWER: &str = "viewer-0123456789";
+const ADMIN: &str = "admin-0123456789";
 
 /// A request on a connection that stays open, and what was read of its answer.
 struct Request {
@@ -54,6 +58,11 @@ impl Request {
             }
         }
         String::from_utf8_lossy(&self.answer)
+    }
+
+    fn has_ended(&mut self) -> bool {
+        // The last chunk, or the end of the connection.
+        self.read().ends_with("\r\n0\r\n\r\n") || self.is_closed
     }
 }
 
@@ -146,4 +155,70 @@ fn clients_that_ask_for_images_and_hang_up_delay_nobody() {
     }
     let mut asked = ask(9, "/cam/snapshot.jpg?height=480");
     until("an image for another address", || is_image(&mut asked));
+}
+
+fn guarded(config: &mut Config) {
+    let token = |name: &str, token: &str, role| NamedToken {
+        name: Name::parse(name).expect("a name"),
+        token: Secret::new(token).expect("a token"),
+        role,
+    };
+    config.auth.tokens = vec![
+        token("screens", VIEWER, Role::Viewer),
+        token("deploy", ADMIN, Role::Admin),
+    ];
+}
+
+/// Asks for a stream of events, from another address than the other requests of a test.
+fn listen(running: &Running, path: &str, token: &str) -> Request {
+    let from = Ipv4Addr::new(127, 0, 0, 9);
+    let stream = running.connect(from.into(), running.listener("admin"));
+    let authorization = format!("Bearer {token}");
+    let headers = [
+        ("Authorization", authorization.as_str()),
+        ("Accept", "text/event-stream"),
+    ];
+    Request::send(stream, path, &headers)
+}
+
+#[test]
+fn streams_of_events_of_one_operator_leave_the_port_to_others() {
+    let running = Running::with(1, guarded);
+    running.stream();
+    let boss = listen(&running, "/api/v1/overview", ADMIN);
+    let mut boss = [boss];
+    let paths = ["/api/v1/overview", "/api/v1/streams/cam/stages"];
+    let mut many: Vec<_> = (0..120)
+        .map(|number| listen(&running, paths[number % 2], VIEWER))
+        .collect();
+    let newest = many.len() - 1;
+    until("the newest is served", || {
+        many[newest].read().contains("event: ")
+    });
+    until("the oldest has ended", || many[0].has_ended());
+    assert!(!many[newest].has_ended());
+    // Another operator of the same address goes on, and a second one is served.
+    until("the other operator is served", || {
+        boss[0].read().contains("event: overview")
+    });
+    assert!(!boss[0].has_ended(), "{}", boss[0].read());
+    let mut second = listen(&running, paths[1], ADMIN);
+    until("another stream is served", || {
+        second.read().contains("event: stages")
+    });
+    for path in ["/healthz", "/readyz"] {
+        let answer = running.admin(path);
+        assert!(
+            [200, 503].contains(&answer.status),
+            "{path}: {}",
+            answer.body
+        );
+    }
+    let authorization = format!("Bearer {ADMIN}");
+    let headers = [
+        ("Authorization", authorization.as_str()),
+        ("Content-Length", "0"),
+    ];
+    let revoked = running.admin_request("DELETE", "/api/v1/tokens/nobody", &headers);
+    assert_eq!(revoked.status, 404, "{}", revoked.body);
 }

@@ -80,6 +80,7 @@ pub(crate) use known_tokens::{KnownToken, draw_token};
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use operator::Operator;
+pub(crate) use operator::OperatorId;
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use prepared::PreparedAuth;

@@ -212,6 +212,7 @@ impl Server {
             http_config.connections_per_address,
             &http_config.trusted_proxies,
         );
+        let operators = Places::new(allowed.operators, allowed.operators_per_address());
         let hook_list = watch::Sender::new(Arc::from(config.hooks.clone()));
         let settings = Arc::new(Settings::new(config));
         let app = App {
@@ -237,6 +238,7 @@ impl Server {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
                 places,
+                operators,
                 audit: Arc::default(),
                 events: Arc::clone(&events),
             },

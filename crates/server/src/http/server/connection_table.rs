@@ -87,6 +87,11 @@ impl ConnectionTable {
         self.0.proxies.replace(proxies);
     }
 
+    /// Returns the most connections at the same time.
+    pub(crate) fn max(&self) -> usize {
+        self.0.limit.max()
+    }
+
     /// Returns the requests of these connections that wait.
     pub(super) fn waits(&self) -> &Waits {
         &self.0.waits
