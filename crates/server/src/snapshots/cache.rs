@@ -303,11 +303,11 @@ mod tests {
     }
 
     fn is_image(kept: Option<Kept>) -> bool {
-        matches!(kept, Some(Kept::Image(_)))
+        kept.is_some_and(|it| matches!(it, Kept::Image(_)))
     }
 
     fn is_frame(kept: Option<Kept>) -> bool {
-        matches!(kept, Some(Kept::Frame(..)))
+        kept.is_some_and(|it| matches!(it, Kept::Frame(..)))
     }
 
     fn counted(cache: &Cache) -> usize {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_hub::{Demand, Prospect, State, Stream, StreamName};
-use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex};
+use glassline_media::{Codec, Kind, MediaUnit, TrackIndex};
 use glassline_rtp::payload::is_recovery_point;
 use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit, still_of};
 
@@ -98,7 +98,7 @@ enum Material {
     /// The keyframe is decoded.
     Frame(Arc<DecodedKeyframe>),
     /// The keyframe as the source coded it.
-    Unit(Track, Arc<MediaUnit>),
+    Unit(Codec, Arc<MediaUnit>),
 }
 
 impl Snapshots {
@@ -204,11 +204,11 @@ impl Snapshots {
         if let Some(kept) = recent {
             return Look::of(kept);
         }
-        let (of, track, unit) = newest_keyframe(stream)?;
+        let (of, codec, unit) = newest_keyframe(stream)?;
         let kept = lock(&self.cache).of_keyframe(name, of, limit, Instant::now());
         match kept {
             Some(kept) => Look::of(kept),
-            None => Ok(Look::Work(of, Material::Unit(track, unit))),
+            None => Ok(Look::Work(of, Material::Unit(codec, unit))),
         }
     }
 }
@@ -234,8 +234,8 @@ impl Order {
     fn carry_out(self) -> Result<Arc<Snapshot>, NoStill> {
         let frame = match self.material {
             Material::Frame(frame) => frame,
-            Material::Unit(ref track, ref unit) => {
-                let keyframe = decode(track, unit);
+            Material::Unit(codec, ref unit) => {
+                let keyframe = decode(codec, unit);
                 self.keep(&keyframe);
                 match keyframe {
                     Keyframe::Image(image) => return Ok(image),
@@ -285,7 +285,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns the newest keyframe of the stream's first video track; requests one if there is none.
-fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Track, Arc<MediaUnit>), NoSnapshot> {
+fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Codec, Arc<MediaUnit>), NoSnapshot> {
     if stream.state() == State::Idle {
         return Err(NoSnapshot::Idle);
     }
@@ -305,22 +305,22 @@ fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Track, Arc<MediaUnit>
         layout,
         index: unit.index,
     };
-    Ok((id, track.clone(), unit))
+    Ok((id, track.codec, unit))
 }
 
 /// Returns what becomes of `unit`. A frame of Motion JPEG is an image already, and stays in its size.
-fn decode(track: &Track, unit: &MediaUnit) -> Keyframe {
+fn decode(codec: Codec, unit: &MediaUnit) -> Keyframe {
     let Some(coded) = unit.coded_frame() else {
         let reason = "the source sends packets, not frames".to_owned();
         return Keyframe::Broken(NoStill::Decoder { reason });
     };
     let coded = coded.to_vec();
-    if track.codec == Codec::Jpeg {
+    if codec == Codec::Jpeg {
         return Keyframe::Image(Arc::new(Snapshot::of(coded.into())));
     }
     match DecodedKeyframe::of_h264(&coded) {
         Ok(frame) => Keyframe::Decoded(Arc::new(frame)),
-        Err(NoStill::Decoder { .. }) if is_recovery_point(track.codec, unit) => {
+        Err(NoStill::Decoder { .. }) if is_recovery_point(codec, unit) => {
             let reason = "a recovery point of intra refresh, and no IDR picture".to_owned();
             Keyframe::Broken(NoStill::Decoder { reason })
         }

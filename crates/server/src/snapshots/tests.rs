@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use glassline_hub::{Hub, Publisher};
-use glassline_media::{MediaTime, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, Stamps, Track, UnitBuilder};
 
 use super::*;
 

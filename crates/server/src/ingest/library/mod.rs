@@ -67,9 +67,11 @@ pub use shared_reading::SharedReading;
 pub struct Library {
     cache: Arc<FileCache>,
     inspection: Arc<Inspection>,
-    /// The latest list of files, and when it was made.
-    listed: Arc<tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>>,
+    listed: Arc<LatestListing>,
 }
+
+/// The latest list of files, and when it was made; locked while one is made.
+type LatestListing = tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>;
 
 /// Time for which a list of files is not made again.
 const LISTING_SPAN: Duration = Duration::from_secs(2);
