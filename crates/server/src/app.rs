@@ -85,6 +85,8 @@ pub(crate) struct HttpEndpoints {
     pub(crate) ports: HttpPorts,
     /// Places of the connections for viewers.
     pub(crate) places: Places,
+    /// Places of the connections for operators.
+    pub(crate) operators: Places,
     /// What operators changed by the listeners for operators.
     pub(crate) audit: Arc<AuditLog>,
     /// What happened to the server and its streams.

@@ -73,5 +73,6 @@ mod telemetry;
 mod tokens;
 mod track_changes;
 mod users;
+mod waiting;
 mod webhook_rights;
 mod whip;

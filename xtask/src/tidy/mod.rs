@@ -7,6 +7,7 @@
 //! `cargo xtask check --tables` prints them as the code is.
 
 mod arrows;
+mod blocking;
 mod circles;
 mod code;
 mod crates;
@@ -93,6 +94,7 @@ impl Tree {
         problems.extend(rooms::problems(&self.crates));
         problems.extend(circles::problems(&self.crates));
         problems.extend(limits::problems(&self.sources, &self.crates));
+        problems.extend(blocking::problems(&self.sources));
         problems.extend(docs::problems(&self.sources));
         problems.extend(words::problems(&self.sources));
         problems

@@ -78,7 +78,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("outbound", &[]),
         ("auth", &["outbound", "rooms", "runtime"]),
         ("audit", &["auth", "runtime"]),
-        ("addresses", &["auth"]),
+        ("addresses", &["auth", "runtime"]),
         ("spelling", &[]),
         ("ingest", &["rooms", "runtime", "spelling"]),
         ("messages", &["runtime"]),
@@ -229,6 +229,21 @@ pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
     ("crates/webrtc/src/session/sender.rs", "Sender"),
     ("src/bench/data.rs", "Options"),
     ("src/bench/viewers.rs", "Options"),
+];
+
+/// Files of the server that start blocking work without a pool, and why nobody can leave theirs behind.
+#[rustfmt::skip]
+pub(super) const BLOCKING: &[(&str, &str)] = &[
+    ("auth/jwt/key_ring.rs", "the one task that reads keys waits for each reading"),
+    ("ingest/library/inspection.rs", "one task reads one file at a time, and is never canceled"),
+    ("ingest/source_parts.rs", "joins the one thread of a source"),
+    ("reload/mod.rs", "the one task that looks at files waits for each look"),
+    ("runtime/blocking_pool.rs", "the pool"),
+    ("server/mod.rs", "joins the threads at the end"),
+    ("sweep.rs", "work that does nothing while another thread does it"),
+    ("talk/transcoding.rs", "lasts as long as a voice, of which a camera has one"),
+    ("tls/acme/kept.rs", "the one task that renews certificates waits for each file"),
+    ("tls/lan/mod.rs", "the one task that renews certificates waits for each leaf"),
 ];
 
 /// Names that are retired, and what the code says instead.

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use glassline_webrtc::{binding_request, mapped_address};
-use tokio::net::{UdpSocket, lookup_host};
+use tokio::net::UdpSocket;
 
 use super::AdvertisedAddress;
+use crate::runtime;
 
 /// Time that a name server has.
 const LOOKUP: Duration = Duration::from_secs(5);
@@ -72,8 +73,8 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, LearnError> {
         host: host.to_owned(),
         source,
     };
-    match tokio::time::timeout(LOOKUP, lookup_host((host, port))).await {
-        Ok(Ok(found)) => Ok(found.collect()),
+    match tokio::time::timeout(LOOKUP, runtime::resolve(host, port)).await {
+        Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(failed(error)),
         Err(_) => Err(failed(io::ErrorKind::TimedOut.into())),
     }

@@ -84,6 +84,7 @@ pub use login::Login;
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
 pub use operator::Operator;
+pub(crate) use operator::OperatorId;
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use prepared::PreparedAuth;

@@ -23,20 +23,32 @@ pub(super) enum Proof {
     Signed(String),
 }
 
+/// Who an operator is, whatever right the operator has at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OperatorId {
+    /// Somebody at this machine, while nobody needs a credential.
+    Here,
+    /// A user of this name.
+    User(String),
+    /// The holder of a token of the configuration or the API.
+    Token(TokenDigest),
+    /// The holder of a token of the identity provider.
+    Signed(String),
+}
+
 impl Operator {
     /// Returns the name as people are shown it.
     pub fn name(&self) -> &str {
         &self.shown
     }
 
-    /// Returns whether the two are the same user, or the same holder of a token.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        match (&self.proof, &other.proof) {
-            (Proof::Nothing, Proof::Nothing) => true,
-            (Proof::Password { name, .. }, Proof::Password { name: other, .. })
-            | (Proof::Signed(name), Proof::Signed(other)) => name == other,
-            (Proof::Token(digest), Proof::Token(other)) => digest == other,
-            _ => false,
+    /// Returns who the operator is.
+    pub(crate) fn id(&self) -> OperatorId {
+        match &self.proof {
+            Proof::Nothing => OperatorId::Here,
+            Proof::Password { name, .. } => OperatorId::User(name.clone()),
+            Proof::Token(digest) => OperatorId::Token(*digest),
+            Proof::Signed(name) => OperatorId::Signed(name.clone()),
         }
     }
 }

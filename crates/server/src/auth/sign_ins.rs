@@ -52,7 +52,8 @@ impl SignIns {
         let lasts = lasts.map_or(LIFETIME, |it| it.min(LIFETIME));
         let mut table = self.lock();
         table.retain(|_, it| now < it.until);
-        make_room(&mut table, OF_ONE_MAX, |it| it.operator.is_same(&operator));
+        let id = operator.id();
+        make_room(&mut table, OF_ONE_MAX, |it| it.operator.id() == id);
         make_room(&mut table, ALL_MAX, |_| true);
         let until = now + lasts;
         let begun = now;

@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::redirect::{self, RequestTarget};
-use super::server::Scheme;
+use super::server::{Scheme, Waiter};
 use super::shown::Shown;
 use super::{auth, body, pages, resource};
 use crate::app::App;
@@ -199,6 +199,7 @@ async fn others(
     State(app): State<App>,
     Path((room, session)): Path<(String, String)>,
     Query(query): Query<WatchQuery>,
+    waiter: Waiter,
 ) -> Result<Response, Problem> {
     let session = SessionId::new(&session);
     let (mut listing, participant) = find(&app, &room_name(&room)?, &session)?;
@@ -210,7 +211,10 @@ async fn others(
     };
     // Whichever of these ends first, the present list is the answer.
     let is_newer = |it: &Arc<Listing>| query.since != Some(it.version);
-    let _ = tokio::time::timeout(WAIT, listing.wait_for(is_newer)).await;
+    let changing = async {
+        let _ = tokio::time::timeout(WAIT, listing.wait_for(is_newer)).await;
+    };
+    waiter.during(changing).await?;
     let listing = Arc::clone(&listing.borrow());
     let you = listing.of_session(&session);
     let you = you.ok_or_else(Problem::no_session)?.id.clone();

@@ -159,6 +159,7 @@ fn of_viewers(app: &App) -> Router<App> {
 /// Returns the routes for operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
     let routes = of_operators();
+    let event_streams = dashboard::EventStreams::within(app.http.operators.max());
     let guard = operators::Guard {
         app: app.clone(),
         requirements: Arc::new(routes.requirements()),
@@ -168,6 +169,7 @@ pub(crate) fn admin(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
         .layer(Extension(Arc::<dashboard::Overviews>::default()))
+        .layer(Extension(event_streams))
         .layer(from_fn_with_state(guard, operators::guard))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn(escaped::escape))

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
 use super::refusals::Refusal;
+use super::server::WaitRefusal;
 
 /// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]
@@ -79,6 +80,12 @@ impl Problem {
 
     pub(super) fn try_later(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).header(header::RETRY_AFTER, "1")
+    }
+}
+
+impl From<WaitRefusal> for Problem {
+    fn from(refusal: WaitRefusal) -> Self {
+        Self::try_later("Too many requests wait", refusal.to_string())
     }
 }
 

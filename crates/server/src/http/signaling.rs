@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::auth::Reader;
 use super::extract::Query;
 use super::problem::Problem;
+use super::server::Waiter;
 use super::{api, body};
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -34,6 +35,7 @@ pub(super) struct StreamQuery {
 pub(super) async fn exchange(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     reader: Option<Extension<Reader>>,
     Query(query): Query<StreamQuery>,
     body: Body,
@@ -57,10 +59,8 @@ pub(super) async fn exchange(
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
     let sdp = &offer.sdp;
-    let answered = app
-        .sessions
-        .watch(&name, Offer::new(sdp, connection))
-        .await?;
+    let watching = app.sessions.watch(&name, Offer::new(sdp, connection));
+    let answered = waiter.during(watching).await??;
     let answer = Description {
         kind: "answer".to_owned(),
         sdp: answered.answer,

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::extract::Path;
 use super::problem::Problem;
+use super::server::Waiter;
 use super::whep::has_word;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
@@ -26,6 +27,7 @@ const SIZES: RangeInclusive<u16> = 16..=4096;
 pub(super) async fn latest(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -37,17 +39,17 @@ pub(super) async fn latest(
         _ => None,
     };
     let _pull_demand = match &pulled {
-        Some(stream) => Some(Snapshots::wake(stream).await),
+        Some(stream) => Some(waiter.during(Snapshots::wake(stream)).await?),
         None => None,
     };
     let stream = app.hub.stream(&name);
     let stream = stream.ok_or_else(|| Problem::no_stream(&name))?;
     // An image of a page that lists streams must not connect all cameras.
     let _demand = match has_word(query.as_deref(), "wake") {
-        true => Some(Snapshots::wake(&stream).await),
+        true => Some(waiter.during(Snapshots::wake(&stream)).await?),
         false => None,
     };
-    answer(&app, &stream, limit, &headers).await
+    answer(&app, &stream, limit, (&headers, &waiter)).await
 }
 
 /// Answers with the newest keyframe of `stream` within `limit`.
@@ -55,9 +57,10 @@ pub(super) async fn answer(
     app: &App,
     stream: &Arc<Stream>,
     limit: SizeLimit,
-    headers: &HeaderMap,
+    (headers, waiter): (&HeaderMap, &Waiter),
 ) -> Result<Response, Problem> {
-    let snapshot = app.snapshots.of(stream, limit).await?;
+    let making = app.snapshots.of(stream, limit, waiter.source());
+    let snapshot = waiter.during(making).await??;
     let shown = [
         (header::ETAG, snapshot.entity_tag.clone()),
         // Whoever may not watch must not get it from a shared cache.

@@ -10,6 +10,7 @@ use axum::response::Response;
 
 use super::extract::Path;
 use super::problem::Problem;
+use super::server::Waiter;
 use super::{body, resource};
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -20,6 +21,7 @@ pub(super) async fn offer(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
+    waiter: Waiter,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -30,7 +32,7 @@ pub(super) async fn offer(
         transcodes_video: has_word(query.as_deref(), "transcode"),
         ..Offer::new(sdp, connection)
     };
-    let answered = app.sessions.watch(&name, offer).await?;
+    let answered = waiter.during(app.sessions.watch(&name, offer)).await??;
     let segment = resource::path_segment(&name);
     let location = format!("/{segment}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(&app, answered, location))

@@ -10,6 +10,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use crate::runtime;
+
 /// The addresses that may be dialled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
@@ -61,7 +63,7 @@ impl Reach {
     /// Returns an error if the host has no address, or none that may be dialled
     /// ([`io::ErrorKind::PermissionDenied`]).
     pub(crate) async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+        let found = runtime::resolve(host, port).await?;
         let Self::Within(limits) = self else {
             return Ok(found);
         };

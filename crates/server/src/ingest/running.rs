@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::{Hub, State, StreamName};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::shared_source::SharedSource;
-use super::source_parts::{Parts, Ready, Surroundings, prepare};
+use super::source_parts::{OPENING, Parts, Ready, Surroundings, prepare};
 use super::stand_in::{self, AwayContent};
 use super::{Away, SourceSpec, StartError};
-use crate::runtime::Panicked;
+use crate::runtime::{BlockingPool, Panicked};
 
 /// The running sources: threads of files and tasks of cameras.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ pub(crate) async fn spawn(
         services: stand_in::Services {
             hub: Arc::clone(hub),
             supervisor: Arc::clone(&supervisor),
-            encoders: Arc::new(Semaphore::new(1)),
+            encoders: BlockingPool::new(1),
         },
         surroundings,
         stopped,
@@ -392,7 +392,7 @@ async fn load_image(spec: &SourceSpec) -> Result<Option<AwayContent>, StartError
         return Ok(None);
     };
     let name = || spec.name.clone();
-    let loading = tokio::task::spawn_blocking(move || AwayContent::load(away));
+    let loading = OPENING.run(move || AwayContent::load(away));
     match loading.await {
         Ok(Ok(content)) => Ok(Some(content)),
         Ok(Err(error)) => Err(StartError::Image {

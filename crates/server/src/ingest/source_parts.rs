@@ -1,6 +1,6 @@
 //! The threads and tasks that a source consists of while it runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use glassline_hub::{State, Stream, StreamName};
@@ -10,7 +10,15 @@ use tokio::task::JoinHandle;
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
 use super::{FrameCodes, Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
-use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
+use crate::runtime::{BlockingPool, FaultPoint, Panicked, Part, Supervisor};
+
+/// Files of sources that are opened and read through at a time. A trial of a source may end before its
+/// file is read.
+const OPENING_MAX: usize = 4;
+
+/// Threads that open files of sources, for all servers of the process.
+pub(super) static OPENING: LazyLock<BlockingPool> =
+    LazyLock::new(|| BlockingPool::new(OPENING_MAX));
 
 /// The tasks and the thread of one source.
 #[derive(Debug, Default)]
@@ -127,7 +135,7 @@ pub(super) async fn prepare(
     };
     let name = spec.name.clone();
     let supervisor = Arc::clone(supervisor);
-    let opening = tokio::task::spawn_blocking(move || {
+    let opening = OPENING.run(move || {
         supervisor.catch(Part::Source, || {
             supervisor.fault_point(FaultPoint::OpenFile);
             clip.open().map(|source| (clip, source))

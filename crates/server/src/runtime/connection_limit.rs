@@ -63,6 +63,11 @@ impl ConnectionLimit {
         open.max_per_source = max_per_source;
     }
 
+    /// Returns the most connections at the same time.
+    pub(crate) fn max(&self) -> usize {
+        self.0.lock().max
+    }
+
     /// Counts one more connection from `peer`.
     ///
     /// # Errors

@@ -49,10 +49,23 @@ impl DescriptorBudget {
         }
     }
 
+    /// Returns the descriptors that are not reserved.
+    pub(crate) const fn free(self) -> usize {
+        self.limit.saturating_sub(self.reserved)
+    }
+
+    /// Returns the budget with `count` more descriptors reserved.
+    pub(crate) const fn less(self, count: usize) -> Self {
+        Self {
+            limit: self.limit,
+            reserved: self.reserved.saturating_add(count),
+        }
+    }
+
     /// Shares the descriptors between `N` kinds of listeners: each gets the same part, or less if it
     /// is configured for less, and then the others get the remainder.
     pub(crate) fn share<const N: usize>(self, wanted: [(&'static str, usize); N]) -> [Grant; N] {
-        let free = self.limit.saturating_sub(self.reserved);
+        let free = self.free();
         let all = wanted
             .iter()
             .fold(0_usize, |sum, (_, it)| sum.saturating_add(*it));

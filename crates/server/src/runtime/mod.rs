@@ -12,6 +12,7 @@
 
 mod accept_outage;
 mod awaited_tracks;
+mod blocking_pool;
 pub(crate) mod calendar;
 mod clock;
 mod command_sender;
@@ -19,6 +20,7 @@ mod connection_limit;
 mod counter;
 mod current;
 mod descriptor_budget;
+mod fair_places;
 mod free_memory;
 mod network;
 mod newcomers;
@@ -38,12 +40,14 @@ mod waker;
 
 pub(crate) use accept_outage::{AcceptOutage, SpareDescriptor};
 pub(crate) use awaited_tracks::{await_tracks, may_come};
+pub(crate) use blocking_pool::{BlockingPlace, BlockingPool, resolve};
 pub use clock::Clock;
 pub(crate) use command_sender::CommandSender;
 pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
 pub use counter::Counter;
 pub(crate) use current::Current;
 pub(crate) use descriptor_budget::DescriptorBudget;
+pub(crate) use fair_places::{FairPlace, FairPlaces};
 pub(crate) use free_memory::FreeMemory;
 pub use network::{Network, NetworkError};
 pub(crate) use newcomers::{Arrival, Newcomers};

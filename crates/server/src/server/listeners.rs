@@ -12,7 +12,6 @@ use crate::app::{App, HttpPorts};
 use crate::config::Config;
 use crate::http::{self, server};
 use crate::rtsp;
-use crate::settings::AllowedConnections;
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
 pub(super) fn open_rtsp(
@@ -111,10 +110,7 @@ impl HttpListeners {
     /// Starts to serve all ports.
     pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
         let viewers = app.http.places.clone();
-        // Operators have places of their own, so that the server can be looked into while it is
-        // full.
-        let most = AllowedConnections::OPERATORS;
-        let operators = server::Places::new(most, most);
+        let operators = app.http.operators.clone();
         let (public, admin) = (http::public(app.clone()), http::admin(app.clone()));
         answer_other_servers(app);
         let counters = &app.http.counters;

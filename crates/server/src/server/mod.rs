@@ -213,6 +213,7 @@ impl Server {
             http_config.connections_per_address,
             &http_config.trusted_proxies,
         );
+        let operators = Places::new(allowed.operators, allowed.operators_per_address());
         let hook_list = watch::Sender::new(Arc::from(config.hooks.clone()));
         let audit = AuditLog::open(config.admin.state_file.as_deref());
         let settings = Arc::new(Settings::new(config));
@@ -239,6 +240,7 @@ impl Server {
                 counters: ListenerCounters::default(),
                 ports: http.ports(),
                 places,
+                operators,
                 audit: Arc::new(audit),
                 events: Arc::clone(&events),
             },

@@ -1,35 +1,37 @@
-//! The images that were made last.
+//! The keyframes that were decoded last, and the images that were made of them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, TrackLayout};
-use glassline_transcode::SizeLimit;
+use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
 
 use super::Snapshot;
 
 /// Age up to which an image is given out without a look at the stream.
-const RECENT: Duration = Duration::from_secs(1);
+pub(super) const RECENT: Duration = Duration::from_secs(1);
 
-/// Most bytes of all images together.
-const BYTES_MAX: usize = 32 << 20;
+/// Most bytes of all images and decoded frames together. The largest frame has 14 MiB.
+const BYTES_MAX: usize = 48 << 20;
 
-/// Most images, so that looking one up stays cheap.
-const IMAGES_MAX: usize = 512;
+/// Most streams whose images are kept.
+const STREAMS_MAX: usize = 512;
 
-/// Images by stream and size, in the order in which they were made.
+/// Lengths of the longer side of an image. A wanted length is rounded down to one of these, unless it
+/// is that of the frame: all of them together cost less than four images of the whole frame.
+const LENGTHS: [usize; 24] = [
+    16, 32, 48, 64, 96, 128, 144, 160, 192, 256, 320, 384, 480, 640, 720, 800, 960, 1080, 1280,
+    1600, 1920, 2560, 3200, 3840,
+];
+
+/// Keyframes by stream: the newest that somebody wanted of each.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    images: VecDeque<Entry>,
+    streams: HashMap<StreamName, Entry>,
     bytes: usize,
-}
-
-/// What an image is asked for by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) stream: StreamName,
-    pub(super) limit: SizeLimit,
+    /// Whether a task calls [`release`](Self::release) now and then.
+    is_releasing: bool,
 }
 
 /// Which keyframe of a stream an image shows.
@@ -40,77 +42,243 @@ pub(super) struct KeyframeId {
     pub(super) index: u64,
 }
 
+/// What became of a keyframe.
+#[derive(Clone, Debug)]
+pub(super) enum Keyframe {
+    /// The keyframe is an image already, which is given out in its size.
+    Image(Arc<Snapshot>),
+    /// The decoded frame, of which images are made.
+    Decoded(Arc<DecodedKeyframe>),
+    /// The keyframe cannot be decoded.
+    Broken(NoStill),
+}
+
 #[derive(Debug)]
 struct Entry {
-    key: Key,
     of: KeyframeId,
-    /// When the image was last known to be the newest.
+    /// When the keyframe was last known to be the newest.
     newest_at: Instant,
-    snapshot: Arc<Snapshot>,
+    frame: Frame,
+    /// Images by width and height.
+    images: BTreeMap<(usize, usize), Arc<Snapshot>>,
+}
+
+/// What is kept of a keyframe.
+#[derive(Debug)]
+enum Frame {
+    Image(Arc<Snapshot>),
+    /// The frame in its size, for as long as further images of it are likely.
+    Decoded {
+        size: (usize, usize),
+        samples: Option<Arc<DecodedKeyframe>>,
+    },
+    Broken(NoStill),
+}
+
+/// What the cache has for a request.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Image(Arc<Snapshot>),
+    /// The frame is there, and the image is to be made.
+    Frame(KeyframeId, Arc<DecodedKeyframe>),
+    Broken(NoStill),
 }
 
 impl Cache {
-    /// Returns the image for `key` if it was the newest within the last second.
-    pub(super) fn recent(&self, key: &Key, now: Instant) -> Option<Arc<Snapshot>> {
-        let entry = self.images.iter().find(|entry| entry.key == *key)?;
+    /// Returns what is kept of the keyframe that was the newest within the last second.
+    pub(super) fn recent(
+        &self,
+        stream: &StreamName,
+        limit: SizeLimit,
+        now: Instant,
+    ) -> Option<Kept> {
+        let entry = self.streams.get(stream)?;
         let age = now.saturating_duration_since(entry.newest_at);
-        (age < RECENT).then(|| Arc::clone(&entry.snapshot))
+        (age < RECENT).then(|| entry.kept(limit)).flatten()
     }
 
-    /// Returns the image for `key` if it shows the keyframe `of`, which is the newest now.
+    /// Returns what is kept of the keyframe `of`, which is the newest now.
     pub(super) fn of_keyframe(
         &mut self,
-        key: &Key,
+        stream: &StreamName,
         of: KeyframeId,
+        limit: SizeLimit,
         now: Instant,
-    ) -> Option<Arc<Snapshot>> {
-        let same = |entry: &&mut Entry| entry.key == *key && entry.of == of;
-        let entry = self.images.iter_mut().find(same)?;
+    ) -> Option<Kept> {
+        let entry = self.streams.get_mut(stream).filter(|it| it.of == of)?;
         entry.newest_at = now;
-        Some(Arc::clone(&entry.snapshot))
+        entry.kept(limit)
     }
 
-    /// Adds an image in the place of the one for the same key; the oldest ones make room.
+    /// Keeps the keyframe `of` in the place of an earlier one.
     pub(super) fn insert(
         &mut self,
-        key: Key,
+        stream: &StreamName,
         of: KeyframeId,
-        snapshot: Arc<Snapshot>,
+        keyframe: &Keyframe,
         now: Instant,
     ) {
-        if let Some(at) = self.images.iter().position(|entry| entry.key == key) {
-            self.remove(at);
-        }
-        self.bytes += snapshot.jpeg.len();
-        self.images.push_back(Entry {
-            key,
+        let frame = match keyframe {
+            Keyframe::Image(image) => Frame::Image(Arc::clone(image)),
+            Keyframe::Decoded(samples) => Frame::Decoded {
+                size: samples.size(),
+                samples: Some(Arc::clone(samples)),
+            },
+            Keyframe::Broken(why) => Frame::Broken(why.clone()),
+        };
+        // The images of the keyframe stay if only its samples were gone.
+        let before = self.remove(stream).filter(|it| it.of == of);
+        let entry = Entry {
             of,
             newest_at: now,
-            snapshot,
-        });
-        while self.images.len() > IMAGES_MAX || self.bytes > BYTES_MAX {
-            self.remove(0);
+            frame,
+            images: before.map(|it| it.images).unwrap_or_default(),
+        };
+        self.bytes += entry.bytes();
+        self.streams.insert(stream.clone(), entry);
+        self.make_room();
+    }
+
+    /// Keeps an image of the keyframe `of`, unless another keyframe has come.
+    pub(super) fn insert_image(
+        &mut self,
+        stream: &StreamName,
+        of: KeyframeId,
+        size: (usize, usize),
+        image: Arc<Snapshot>,
+    ) {
+        let entry = self.streams.get_mut(stream).filter(|it| it.of == of);
+        let Some(entry) = entry else { return };
+        self.bytes += image.jpeg.len();
+        if let Some(before) = entry.images.insert(size, image) {
+            self.bytes -= before.jpeg.len();
+        }
+        self.make_room();
+    }
+
+    /// Returns whether the caller is to call [`release`](Self::release) now and then: samples are kept,
+    /// and nobody does.
+    pub(super) fn begin_to_release(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_releasing, true)
+    }
+
+    /// Forgets the samples of frames that were not the newest within the last second; their images stay.
+    /// Returns whether there are others, so that another call is needed.
+    pub(super) fn release(&mut self, now: Instant) -> bool {
+        self.is_releasing = false;
+        for entry in self.streams.values_mut() {
+            if now.saturating_duration_since(entry.newest_at) >= RECENT {
+                self.bytes -= entry.release();
+            }
+            self.is_releasing |= entry.samples_bytes() > 0;
+        }
+        self.is_releasing
+    }
+
+    /// Forgets the samples of the oldest frames, and then the oldest keyframes with their images.
+    fn make_room(&mut self) {
+        let is_full = |cache: &Self| cache.bytes > BYTES_MAX || cache.streams.len() > STREAMS_MAX;
+        while is_full(self) {
+            let has_samples = |entry: &Entry| entry.samples_bytes() > 0;
+            let oldest = self.streams.iter().min_by_key(|(_, it)| {
+                // Samples go first, but no frame may push out what stands beside it for ever.
+                (!has_samples(it), it.newest_at)
+            });
+            let Some((stream, entry)) = oldest.map(|(stream, it)| (stream.clone(), it)) else {
+                return;
+            };
+            if has_samples(entry) && self.streams.len() <= STREAMS_MAX {
+                let entry = self.streams.get_mut(&stream).expect("it was just found");
+                self.bytes -= entry.release();
+            } else {
+                self.remove(&stream);
+            }
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        if let Some(entry) = self.images.remove(at) {
-            self.bytes -= entry.snapshot.jpeg.len();
+    fn remove(&mut self, stream: &StreamName) -> Option<Entry> {
+        let removed = self.streams.remove(stream)?;
+        self.bytes -= removed.bytes();
+        Some(removed)
+    }
+}
+
+impl Entry {
+    fn kept(&self, limit: SizeLimit) -> Option<Kept> {
+        match &self.frame {
+            Frame::Image(image) => Some(Kept::Image(Arc::clone(image))),
+            Frame::Broken(why) => Some(Kept::Broken(why.clone())),
+            Frame::Decoded { size, samples } => {
+                let made = self.images.get(&size_within(*size, limit));
+                let made = made.map(|image| Kept::Image(Arc::clone(image)));
+                let samples = samples.as_ref();
+                made.or_else(|| samples.map(|it| Kept::Frame(self.of, Arc::clone(it))))
+            }
         }
     }
+
+    fn bytes(&self) -> usize {
+        let images = self.images.values().map(|it| it.jpeg.len()).sum::<usize>();
+        let frame = match &self.frame {
+            Frame::Image(image) => image.jpeg.len(),
+            _ => self.samples_bytes(),
+        };
+        images + frame
+    }
+
+    fn samples_bytes(&self) -> usize {
+        match &self.frame {
+            Frame::Decoded {
+                samples: Some(samples),
+                ..
+            } => samples.bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Forgets the samples; returns the bytes that they took.
+    fn release(&mut self) -> usize {
+        let bytes = self.samples_bytes();
+        if let Frame::Decoded { samples, .. } = &mut self.frame {
+            *samples = None;
+        }
+        bytes
+    }
+}
+
+/// Returns the size of the image that a frame of `size` becomes within `limit`: one of few, so that
+/// nobody makes the server encode a frame in thousands of sizes.
+pub(super) fn size_within(size: (usize, usize), limit: SizeLimit) -> (usize, usize) {
+    let fitted = limit.fit(size);
+    let length = fitted.0.max(fitted.1);
+    let is_smaller = |it: &&usize| **it <= length;
+    let Some(length) = LENGTHS.iter().rev().find(is_smaller) else {
+        return fitted;
+    };
+    if fitted == size {
+        return fitted;
+    }
+    let most = u16::try_from(*length).ok();
+    let limit = SizeLimit {
+        width: most,
+        height: most,
+    };
+    limit.fit(size)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::keyframe;
     use super::*;
 
-    fn key(width: u16) -> Key {
-        Key {
-            stream: StreamName::parse("cam").expect("a name"),
-            limit: SizeLimit {
-                width: Some(width),
-                height: None,
-            },
+    fn stream(number: usize) -> StreamName {
+        StreamName::parse(&format!("cam{number}")).expect("a name")
+    }
+
+    fn within(width: impl Into<Option<u16>>, height: impl Into<Option<u16>>) -> SizeLimit {
+        SizeLimit {
+            width: width.into(),
+            height: height.into(),
         }
     }
 
@@ -128,41 +296,144 @@ mod tests {
         })
     }
 
-    #[test]
-    fn an_image_is_given_out_for_a_second_and_longer_while_its_keyframe_is_the_newest() {
-        let mut cache = Cache::default();
-        let start = Instant::now();
-        cache.insert(key(1), of(7), snapshot(10), start);
-        let half = start + RECENT / 2;
-        assert!(cache.recent(&key(1), half).is_some());
-        assert!(cache.recent(&key(2), half).is_none(), "another size");
-        let later = start + RECENT;
-        assert!(cache.recent(&key(1), later).is_none());
-        assert!(cache.of_keyframe(&key(1), of(8), later).is_none());
-        assert!(cache.of_keyframe(&key(1), of(7), later).is_some());
-        assert!(cache.recent(&key(1), later + RECENT / 2).is_some());
+    /// The first keyframe of the built-in clip, of 1280 x 720.
+    fn decoded() -> Keyframe {
+        let decoded = DecodedKeyframe::of_h264(&keyframe());
+        Keyframe::Decoded(Arc::new(decoded.expect("a keyframe")))
+    }
+
+    fn is_image(kept: Option<Kept>) -> bool {
+        kept.is_some_and(|it| matches!(it, Kept::Image(_)))
+    }
+
+    fn is_frame(kept: Option<Kept>) -> bool {
+        kept.is_some_and(|it| matches!(it, Kept::Frame(..)))
+    }
+
+    fn counted(cache: &Cache) -> usize {
+        cache.streams.values().map(Entry::bytes).sum()
     }
 
     #[test]
-    fn the_cache_is_bounded_in_bytes_and_images() {
-        let mut cache = Cache::default();
+    fn an_image_is_given_out_for_a_second_and_longer_while_its_keyframe_is_the_newest() {
+        let (mut cache, cam) = (Cache::default(), stream(1));
+        let start = Instant::now();
+        let small = within(640, None);
+        cache.insert(&cam, of(7), &decoded(), start);
+        cache.insert_image(&cam, of(7), (640, 360), snapshot(10));
+        let half = start + RECENT / 2;
+        assert!(is_image(cache.recent(&cam, small, half)));
+        assert!(is_image(cache.recent(&cam, within(700, None), half)));
+        assert!(is_frame(cache.recent(&cam, within(320, None), half)));
+        assert!(cache.recent(&stream(2), small, half).is_none());
+        let later = start + RECENT;
+        assert!(cache.recent(&cam, small, later).is_none());
+        assert!(cache.of_keyframe(&cam, of(8), small, later).is_none());
+        assert!(is_image(cache.of_keyframe(&cam, of(7), small, later)));
+        assert!(is_image(cache.recent(&cam, small, later + RECENT / 2)));
+        cache.insert_image(&cam, of(8), (320, 180), snapshot(10));
+        assert!(
+            is_frame(cache.recent(&cam, within(320, None), later)),
+            "of another keyframe"
+        );
+    }
+
+    #[test]
+    fn samples_are_forgotten_after_a_second_and_images_stay() {
+        let (mut cache, cam) = (Cache::default(), stream(1));
+        let start = Instant::now();
+        cache.insert(&cam, of(7), &decoded(), start);
+        cache.insert_image(&cam, of(7), (640, 360), snapshot(10));
+        assert!(cache.begin_to_release() && !cache.begin_to_release());
+        assert!(cache.release(start + RECENT / 2));
+        assert!(is_frame(cache.recent(&cam, within(320, None), start)));
+        assert!(!cache.release(start + RECENT));
+        assert!(cache.begin_to_release(), "the task has ended");
+        assert_eq!(cache.bytes, 10);
+        assert!(cache.recent(&cam, within(320, None), start).is_none());
+        assert!(is_image(cache.recent(&cam, within(640, None), start)));
+        // The keyframe is decoded again for another size, and its images are still good.
+        cache.insert(&cam, of(7), &decoded(), start);
+        assert!(is_image(cache.recent(&cam, within(640, None), start)));
+        assert_eq!(cache.bytes, counted(&cache));
+    }
+
+    #[test]
+    fn a_keyframe_that_cannot_be_decoded_is_not_decoded_again() {
+        let (mut cache, cam) = (Cache::default(), stream(1));
         let now = Instant::now();
-        for width in 1..=40 {
-            cache.insert(key(width), of(0), snapshot(1 << 20), now);
+        let broken = NoStill::Decoder {
+            reason: "state 0x2".to_owned(),
+        };
+        cache.insert(&cam, of(7), &Keyframe::Broken(broken), now);
+        for limit in [SizeLimit::default(), within(20, 20)] {
+            let kept = cache.of_keyframe(&cam, of(7), limit, now);
+            assert!(matches!(kept, Some(Kept::Broken(_))), "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn the_cache_is_bounded_in_bytes_and_streams() {
+        let mut cache = Cache::default();
+        let start = Instant::now();
+        let image = Keyframe::Image(snapshot(1 << 20));
+        for number in 0..60 {
+            let now = start + Duration::from_millis(number as u64);
+            cache.insert(&stream(number), of(0), &image, now);
+            assert!(cache.bytes <= BYTES_MAX);
+            assert_eq!(cache.bytes, counted(&cache));
+        }
+        let any = SizeLimit::default();
+        assert!(cache.recent(&stream(0), any, start).is_none(), "the oldest");
+        assert!(is_image(cache.recent(&stream(59), any, start)));
+        let frame = decoded();
+        for number in 100..150 {
+            cache.insert(&stream(number), of(0), &frame, start + RECENT);
             assert!(cache.bytes <= BYTES_MAX);
         }
-        assert!(cache.recent(&key(1), now).is_none(), "the oldest is gone");
-        assert!(cache.recent(&key(40), now).is_some());
-        for _ in 0..3 {
-            cache.insert(key(40), of(0), snapshot(100), now);
+        assert_eq!(cache.bytes, counted(&cache));
+        let small = Keyframe::Image(snapshot(1));
+        for number in 0..2_000 {
+            cache.insert(&stream(number), of(0), &small, start + 2 * RECENT);
         }
-        let sum: usize = cache.images.iter().map(|it| it.snapshot.jpeg.len()).sum();
-        assert_eq!(cache.bytes, sum, "replaced, not added");
-        for width in 0..2_000 {
-            cache.insert(key(width), of(0), snapshot(1), now);
+        assert_eq!(cache.streams.len(), STREAMS_MAX);
+        assert_eq!(cache.bytes, counted(&cache));
+        let huge = Keyframe::Image(snapshot(BYTES_MAX + 1));
+        cache.insert(&stream(1), of(0), &huge, start);
+        assert!(cache.recent(&stream(1), any, start).is_none(), "too large");
+        assert_eq!(cache.bytes, counted(&cache));
+    }
+
+    #[test]
+    fn whatever_is_asked_a_frame_becomes_images_of_few_sizes_within_the_limit() {
+        for size in [
+            (4096, 2304),
+            (1920, 1080),
+            (1080, 1920),
+            (40, 30),
+            (8, 4000),
+        ] {
+            let mut sizes = std::collections::BTreeSet::new();
+            for side in 16..=4096 {
+                for limit in [within(side, None), within(None, side), within(side, 100)] {
+                    let (fitted, made) = (limit.fit(size), size_within(size, limit));
+                    assert!(
+                        made.0 <= fitted.0 && made.1 <= fitted.1,
+                        "{size:?} {limit:?}"
+                    );
+                    sizes.insert(made);
+                }
+            }
+            assert!(sizes.len() <= LENGTHS.len() + 1, "{size:?}: {sizes:?}");
+            let pixels = sizes.iter().map(|(width, height)| width * height);
+            let pixels: usize = pixels.sum();
+            assert!(pixels < 4 * size.0 * size.1, "{size:?}: {pixels}");
         }
-        assert_eq!(cache.images.len(), IMAGES_MAX);
-        cache.insert(key(1), of(0), snapshot(BYTES_MAX + 1), now);
-        assert_eq!((cache.images.len(), cache.bytes), (0, 0), "too large");
+        assert_eq!(size_within((1920, 1080), within(640, None)), (640, 360));
+        assert_eq!(size_within((1920, 1080), within(192, 108)), (192, 108));
+        assert_eq!(size_within((1920, 1080), within(1_900, None)), (1600, 900));
+        assert_eq!(size_within((1920, 1080), within(None, 720)), (1280, 720));
+        assert_eq!(size_within((1080, 1920), within(640, None)), (607, 1080));
+        assert_eq!(size_within((704, 576), within(4096, None)), (704, 576));
     }
 }

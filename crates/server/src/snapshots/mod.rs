@@ -2,43 +2,45 @@
 //!
 //! ```text
 //! request ─► cache: younger than a second, or of this very keyframe? ─ yes ─► image
-//!              │ no: one request a stream goes on, the others wait for it
-//!              └─► newest keyframe in the hub ─► decoder, one at a time ─► cache ─► image
+//!              │ no: wait for the turn of the client's address, then for the decoder
+//!              └─► newest keyframe in the hub ─► decoded once ─► cache ─► scaled, encoded ─► cache
 //! ```
 //!
-//! Decoding runs on threads for blocking work, never on those of media. A stream of which nobody wants
-//! an image costs nothing.
+//! Decoding runs on threads for blocking work, never on those of media. It cannot be canceled, so turn
+//! and decoder go with the work, and what was made is kept although nobody waits any more: a client that
+//! asks and hangs up again and again costs what one costs that waits. Addresses take turns, so that one
+//! which asks for everything delays another one by one image. A stream of which nobody wants an image
+//! costs nothing.
 
 mod cache;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_hub::{Demand, Prospect, State, Stream, StreamName};
-use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex};
+use glassline_media::{Codec, Kind, MediaUnit, TrackIndex};
 use glassline_rtp::payload::is_recovery_point;
-use glassline_transcode::{NoStill, SizeLimit, Still, still_of};
-use tokio::sync::Semaphore;
+use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit, still_of};
 
-use crate::runtime::{TaskWaker, await_tracks};
-use cache::{Cache, Key, KeyframeId};
+use crate::runtime::{BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink};
+use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the
 /// most reference frames that a stream may claim.
 const DECODERS: usize = 1;
 
-/// Longest wait of a request for its turn; a keyframe of 1080p takes some 30 ms.
+/// Longest wait of a request for its image; a keyframe of 1080p takes some 30 ms.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The snapshots of all streams.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    cache: Mutex<Cache>,
-    /// Streams whose keyframe is being decoded, so that one request a stream works.
-    turns: Mutex<HashMap<StreamName, Arc<tokio::sync::Mutex<()>>>>,
-    decoders: Semaphore,
+    cache: Arc<Mutex<Cache>>,
+    /// One place for each address that waits for an image.
+    turns: Mutex<HashMap<SourcePrefix, BlockingPool>>,
+    decoders: BlockingPool,
 }
 
 /// An image with its entity tag.
@@ -75,16 +77,33 @@ pub(crate) enum NoSnapshot {
 impl Default for Snapshots {
     fn default() -> Self {
         Self {
-            cache: Mutex::default(),
+            cache: Arc::default(),
             turns: Mutex::default(),
-            decoders: Semaphore::new(DECODERS),
+            decoders: BlockingPool::new(DECODERS),
         }
     }
 }
 
+/// An image that is to be made.
+struct Order {
+    cache: Arc<Mutex<Cache>>,
+    stream: StreamName,
+    limit: SizeLimit,
+    of: KeyframeId,
+    material: Material,
+}
+
+/// What an image is made of.
+enum Material {
+    /// The keyframe is decoded.
+    Frame(Arc<DecodedKeyframe>),
+    /// The keyframe as the source coded it.
+    Unit(Codec, Arc<MediaUnit>),
+}
+
 impl Snapshots {
     /// Returns the newest keyframe of `stream` within `limit`, or one that was newest within the last
-    /// second.
+    /// second, for a client of the network `client`.
     ///
     /// # Errors
     /// Returns [`NoSnapshot`].
@@ -92,24 +111,16 @@ impl Snapshots {
         &self,
         stream: &Arc<Stream>,
         limit: SizeLimit,
+        client: SourcePrefix,
     ) -> Result<Arc<Snapshot>, NoSnapshot> {
-        let key = Key {
-            stream: stream.name().clone(),
-            limit,
-        };
-        if let Some(recent) = self.cache().recent(&key, Instant::now()) {
-            return Ok(recent);
+        if let Some(recent) = self.recent(stream, limit) {
+            return recent;
         }
-        let turn = self.turn(stream.name());
         let made = tokio::time::timeout(PATIENCE, async {
-            let _alone = turn.lock().await;
-            self.make(stream, &key).await
+            let turn = self.turn(client).await;
+            self.make(stream, limit, turn).await
         });
-        let made = made.await.unwrap_or(Err(NoSnapshot::Busy));
-        drop(turn);
-        self.turns()
-            .retain(|_, waiting| Arc::strong_count(waiting) > 1);
-        made
+        made.await.unwrap_or(Err(NoSnapshot::Busy))
     }
 
     /// Connects the source of `stream` if it comes on demand, and waits for its first keyframe, but not
@@ -131,45 +142,150 @@ impl Snapshots {
         demand
     }
 
+    /// Returns what is known of a keyframe that was the newest within the last second, if that needs
+    /// no work.
+    fn recent(
+        &self,
+        stream: &Stream,
+        limit: SizeLimit,
+    ) -> Option<Result<Arc<Snapshot>, NoSnapshot>> {
+        match lock(&self.cache).recent(stream.name(), limit, Instant::now())? {
+            Kept::Image(image) => Some(Ok(image)),
+            Kept::Broken(why) => Some(Err(why.into())),
+            Kept::Frame(..) => None,
+        }
+    }
+
+    /// Waits until no other image is being made for the address.
+    async fn turn(&self, client: SourcePrefix) -> BlockingPlace {
+        let turns = {
+            let mut turns = lock(&self.turns);
+            turns.retain(|_, turns| turns.is_used());
+            shrink(&mut turns);
+            let turn = turns.entry(client);
+            turn.or_insert_with(|| BlockingPool::new(1)).clone()
+        };
+        turns.place().await
+    }
+
     /// Makes the image, unless another request just has or the keyframe is still the same.
-    async fn make(&self, stream: &Stream, key: &Key) -> Result<Arc<Snapshot>, NoSnapshot> {
-        if let Some(recent) = self.cache().recent(key, Instant::now()) {
-            return Ok(recent);
-        }
-        let (id, track, unit) = newest_keyframe(stream)?;
-        if let Some(same) = self.cache().of_keyframe(key, id, Instant::now()) {
-            return Ok(same);
-        }
-        let _permit = self.decoders.acquire().await;
-        let limit = key.limit;
-        let made = tokio::task::spawn_blocking(move || image(&track, &unit, limit)).await;
-        let jpeg = made.map_err(|error| NoStill::Decoder {
-            reason: error.to_string(),
-        })??;
-        let snapshot = Arc::new(Snapshot {
-            entity_tag: entity_tag(&jpeg),
-            jpeg,
+    async fn make(
+        &self,
+        stream: &Stream,
+        limit: SizeLimit,
+        turn: BlockingPlace,
+    ) -> Result<Arc<Snapshot>, NoSnapshot> {
+        let decoder = self.decoders.place().await;
+        let (of, material) = match self.look(stream, limit)? {
+            Look::Image(image) => return Ok(image),
+            Look::Work(of, material) => (of, material),
+        };
+        let order = Order {
+            cache: Arc::clone(&self.cache),
+            stream: stream.name().clone(),
+            limit,
+            of,
+            material,
+        };
+        let making = decoder.run(move || {
+            let _turn = turn;
+            order.carry_out()
         });
-        self.cache()
-            .insert(key.clone(), id, Arc::clone(&snapshot), Instant::now());
-        Ok(snapshot)
+        let made = making.await.map_err(|panicked| NoStill::Decoder {
+            reason: panicked.to_string(),
+        })?;
+        Ok(made?)
     }
 
-    fn turn(&self, name: &StreamName) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.turns().entry(name.clone()).or_default())
-    }
-
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn turns(&self) -> std::sync::MutexGuard<'_, HashMap<StreamName, Arc<tokio::sync::Mutex<()>>>> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the image, or the least that it can be made of.
+    fn look(&self, stream: &Stream, limit: SizeLimit) -> Result<Look, NoSnapshot> {
+        let name = stream.name();
+        let recent = lock(&self.cache).recent(name, limit, Instant::now());
+        if let Some(kept) = recent {
+            return Look::of(kept);
+        }
+        let (of, codec, unit) = newest_keyframe(stream)?;
+        let kept = lock(&self.cache).of_keyframe(name, of, limit, Instant::now());
+        match kept {
+            Some(kept) => Look::of(kept),
+            None => Ok(Look::Work(of, Material::Unit(codec, unit))),
+        }
     }
 }
 
+/// The result of a look at cache and stream.
+enum Look {
+    Image(Arc<Snapshot>),
+    Work(KeyframeId, Material),
+}
+
+impl Look {
+    fn of(kept: Kept) -> Result<Self, NoSnapshot> {
+        match kept {
+            Kept::Image(image) => Ok(Self::Image(image)),
+            Kept::Frame(of, frame) => Ok(Self::Work(of, Material::Frame(frame))),
+            Kept::Broken(why) => Err(why.into()),
+        }
+    }
+}
+
+impl Order {
+    /// Makes the image, and keeps it. Takes some 10 ms for each million of pixels.
+    fn carry_out(self) -> Result<Arc<Snapshot>, NoStill> {
+        let frame = match self.material {
+            Material::Frame(frame) => frame,
+            Material::Unit(codec, ref unit) => {
+                let keyframe = decode(codec, unit);
+                self.keep(&keyframe);
+                match keyframe {
+                    Keyframe::Image(image) => return Ok(image),
+                    Keyframe::Broken(why) => return Err(why),
+                    Keyframe::Decoded(frame) => frame,
+                }
+            }
+        };
+        let size = size_within(frame.size(), self.limit);
+        let image = Arc::new(Snapshot::of(frame.still(size)?.jpeg.into()));
+        lock(&self.cache).insert_image(&self.stream, self.of, size, Arc::clone(&image));
+        Ok(image)
+    }
+
+    /// Keeps a keyframe, and sees to it that its samples are forgotten soon.
+    fn keep(&self, keyframe: &Keyframe) {
+        let mut cache = lock(&self.cache);
+        cache.insert(&self.stream, self.of, keyframe, Instant::now());
+        if !cache.begin_to_release() {
+            return;
+        }
+        drop(cache);
+        let cache = Arc::clone(&self.cache);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RECENT).await;
+                if !lock(&cache).release(Instant::now()) {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl Snapshot {
+    fn of(jpeg: Bytes) -> Self {
+        Self {
+            entity_tag: entity_tag(&jpeg),
+            jpeg,
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every method leaves the state consistent.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Returns the newest keyframe of the stream's first video track; requests one if there is none.
-fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Track, Arc<MediaUnit>), NoSnapshot> {
+fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Codec, Arc<MediaUnit>), NoSnapshot> {
     if stream.state() == State::Idle {
         return Err(NoSnapshot::Idle);
     }
@@ -189,25 +305,26 @@ fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Track, Arc<MediaUnit>
         layout,
         index: unit.index,
     };
-    Ok((id, track.clone(), unit))
+    Ok((id, track.codec, unit))
 }
 
-/// Returns the picture of `unit` as a JPEG file. A frame of Motion JPEG is one already, and stays in
-/// its size.
-fn image(track: &Track, unit: &MediaUnit, limit: SizeLimit) -> Result<Bytes, NoStill> {
-    let coded = unit.coded_frame().ok_or(NoStill::Decoder {
-        reason: "the source sends packets, not frames".to_owned(),
-    })?;
+/// Returns what becomes of `unit`. A frame of Motion JPEG is an image already, and stays in its size.
+fn decode(codec: Codec, unit: &MediaUnit) -> Keyframe {
+    let Some(coded) = unit.coded_frame() else {
+        let reason = "the source sends packets, not frames".to_owned();
+        return Keyframe::Broken(NoStill::Decoder { reason });
+    };
     let coded = coded.to_vec();
-    match track.codec {
-        Codec::Jpeg => Ok(coded.into()),
-        _ => match Still::of_h264(&coded, limit) {
-            Err(NoStill::Decoder { .. }) if is_recovery_point(track.codec, unit) => {
-                let reason = "a recovery point of intra refresh, and no IDR picture".to_owned();
-                Err(NoStill::Decoder { reason })
-            }
-            made => made.map(|still| still.jpeg.into()),
-        },
+    if codec == Codec::Jpeg {
+        return Keyframe::Image(Arc::new(Snapshot::of(coded.into())));
+    }
+    match DecodedKeyframe::of_h264(&coded) {
+        Ok(frame) => Keyframe::Decoded(Arc::new(frame)),
+        Err(NoStill::Decoder { .. }) if is_recovery_point(codec, unit) => {
+            let reason = "a recovery point of intra refresh, and no IDR picture".to_owned();
+            Keyframe::Broken(NoStill::Decoder { reason })
+        }
+        Err(why) => Keyframe::Broken(why),
     }
 }
 
@@ -221,55 +338,4 @@ fn entity_tag(jpeg: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use glassline_hub::Hub;
-
-    use super::*;
-
-    fn stream(hub: &Hub) -> Arc<Stream> {
-        let name = StreamName::parse("cam").expect("a name");
-        hub.admit(name).expect("room")
-    }
-
-    #[tokio::test]
-    async fn a_stream_without_keyframe_is_asked_for_one() {
-        let hub = Hub::default();
-        let stream = stream(&hub);
-        let tracks = vec![Track::audio(Codec::Opus, 2), Track::new(Codec::H264)];
-        let publisher = stream.publish(tracks, Instant::now()).expect("free");
-        assert!(!publisher.keyframe_wanted());
-        let snapshots = Snapshots::default();
-        let refused = snapshots.of(&stream, SizeLimit::default()).await;
-        assert!(
-            matches!(refused, Err(NoSnapshot::NoKeyframe)),
-            "{refused:?}"
-        );
-        assert!(publisher.keyframe_wanted());
-        assert!(snapshots.turns().is_empty(), "nothing is kept of it");
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_decoded_is_named() {
-        let hub = Hub::default();
-        let stream = stream(&hub);
-        let snapshots = Snapshots::default();
-        let refused = snapshots.of(&stream, SizeLimit::default()).await;
-        assert!(matches!(refused, Err(NoSnapshot::NoVideo)), "no source yet");
-        let audio = vec![Track::audio(Codec::Opus, 2)];
-        drop(stream.publish(audio, Instant::now()).expect("free"));
-        let refused = snapshots.of(&stream, SizeLimit::default()).await;
-        assert!(matches!(refused, Err(NoSnapshot::NoVideo)), "{refused:?}");
-        let video = vec![Track::new(Codec::Vp9)];
-        let publisher = stream.publish(video, Instant::now()).expect("free");
-        let refused = snapshots.of(&stream, SizeLimit::default()).await;
-        let refused = refused.expect_err("VP9").to_string();
-        assert!(refused.contains("VP9"), "{refused}");
-        drop(publisher);
-    }
-
-    #[test]
-    fn tags_are_of_the_bytes() {
-        assert_eq!(entity_tag(b""), "\"cbf29ce484222325\"");
-        assert_eq!(entity_tag(b"a"), "\"af63dc4c8601ec8c\"");
-    }
-}
+mod tests;

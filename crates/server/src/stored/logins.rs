@@ -301,7 +301,7 @@ fn content_with(file: &super::StateFile, made: &Made) -> Content {
 
 /// Hashes a password, on a thread that may take its time.
 async fn hashed(name: Name, password: String) -> Result<Account, LoginsError> {
-    let hashing = tokio::task::spawn_blocking(move || Account::new(name, &password, &auth::salt()));
+    let hashing = super::CHANGING.run(move || Account::new(name, &password, &auth::salt()));
     hashing
         .await
         .map_err(|error| LoginsError::Hashing(error.to_string()))

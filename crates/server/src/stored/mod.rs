@@ -21,7 +21,7 @@ mod trial;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
 use tokio::sync::Semaphore;
@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
 use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
-use crate::runtime::Current;
+use crate::runtime::{BlockingPool, Current, Panicked};
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
@@ -41,6 +41,13 @@ pub(crate) use trial::TrialRefusal;
 
 /// The file of everything that was made over the API, held by the one change that is made at a time.
 type SharedFile = Arc<tokio::sync::Mutex<StateFile>>;
+
+/// Changes of operators that wait for the disk or hash a password at a time: whoever asks and hangs up
+/// has no more of them.
+const CHANGING_MAX: usize = 4;
+
+/// Threads for such changes, of all servers of the process.
+static CHANGING: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::new(CHANGING_MAX));
 
 /// What was made over the API.
 #[derive(Clone, Debug)]
@@ -76,6 +83,19 @@ impl Stored {
             logins: Arc::new(logins),
             load_test: Arc::new(load_test),
         })
+    }
+}
+
+impl Stored {
+    /// Runs a change on a thread that may wait for the disk.
+    ///
+    /// # Errors
+    /// Returns [`Panicked`] if the change panics.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        CHANGING.run(change).await
     }
 }
 

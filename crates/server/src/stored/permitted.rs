@@ -76,13 +76,13 @@ impl Permitted {
             camera.reach = Reach::Within(self.addresses);
         }
         let folders = self.folders.clone();
-        let limited = tokio::task::spawn_blocking(move || {
+        let limiting = super::CHANGING.run(move || {
             for path in input.paths_mut() {
                 *path = within(&folders, path)?;
             }
             Ok(input)
         });
-        limited
+        limiting
             .await
             .unwrap_or_else(|_| Err(NotPermitted::File(PathBuf::new())))
     }

@@ -34,6 +34,18 @@ pub struct SizeLimit {
     pub height: Option<u16>,
 }
 
+impl SizeLimit {
+    /// Returns the largest size within the limit and not above `size`, in the proportions of `size`.
+    pub fn fit(self, size: (usize, usize)) -> (usize, usize) {
+        planes::fitted(size, self)
+    }
+}
+
+/// A decoded keyframe, of which images of several sizes are made.
+pub struct DecodedKeyframe {
+    planes: Planes<'static>,
+}
+
 /// An image in JPEG's file format (JFIF).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Still {
@@ -95,6 +107,46 @@ pub fn still_of(track: &Track) -> Result<(), NoStill> {
     fits((track.video.width as usize, track.video.height as usize))
 }
 
+impl DecodedKeyframe {
+    /// Decodes `keyframe`, an access unit of H.264 in Annex-B form with its parameter sets.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`]; another keyframe may succeed.
+    pub fn of_h264(keyframe: &[u8]) -> Result<Self, NoStill> {
+        let planes = decode_keyframe(keyframe, |decoded| Planes::of(decoded).into_owned())?;
+        Ok(Self { planes })
+    }
+
+    /// Returns the width and height of the frame in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        self.planes.size()
+    }
+
+    /// Returns the bytes of memory that the frame takes.
+    pub fn bytes(&self) -> usize {
+        self.planes.bytes()
+    }
+
+    /// Encodes the frame in `size`, which [`SizeLimit::fit`] returns.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`] if the encoder refuses the frame.
+    pub fn still(&self, size: (usize, usize)) -> Result<Still, NoStill> {
+        jpeg::encode(&self.planes.scaled(size))
+    }
+}
+
+impl fmt::Debug for DecodedKeyframe {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (width, height) = self.size();
+        formatter
+            .debug_struct("DecodedKeyframe")
+            .field("width", &width)
+            .field("height", &height)
+            .finish()
+    }
+}
+
 impl Still {
     /// Decodes `keyframe`, an access unit of H.264 in Annex-B form with its parameter sets, and encodes
     /// its picture within `limit`. Takes some 10 ms for each million of pixels.
@@ -104,7 +156,7 @@ impl Still {
     pub fn of_h264(keyframe: &[u8], limit: SizeLimit) -> Result<Self, NoStill> {
         let image = decode_keyframe(keyframe, |decoded| {
             let planes = Planes::of(decoded);
-            jpeg::encode(&planes.within(limit))
+            jpeg::encode(&planes.scaled(limit.fit(planes.size())))
         });
         image?
     }

@@ -43,22 +43,60 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// Returns the picture within `limit`, in its proportions.
-    pub(super) fn within(self, limit: SizeLimit) -> Self {
-        let (width, height) = (self.luminance.width, self.luminance.height);
-        let (to_width, to_height) = fitted((width, height), limit);
-        if (to_width, to_height) == (width, height) {
-            return self;
+    /// Returns the width and height of the picture.
+    pub(super) const fn size(&self) -> (usize, usize) {
+        (self.luminance.width, self.luminance.height)
+    }
+
+    /// Returns the picture in `size`, or borrows it if it has that.
+    pub(super) fn scaled(&self, size: (usize, usize)) -> Planes<'_> {
+        if size == self.size() {
+            return Planes {
+                luminance: self.luminance.borrowed(),
+                chrominance: self.chrominance.each_ref().map(Plane::borrowed),
+            };
         }
-        let half = (to_width.div_ceil(2), to_height.div_ceil(2));
-        Self {
-            luminance: self.luminance.averaged((to_width, to_height)),
-            chrominance: self.chrominance.map(|plane| plane.averaged(half)),
+        let half = (size.0.div_ceil(2), size.1.div_ceil(2));
+        Planes {
+            luminance: self.luminance.averaged(size),
+            chrominance: self.chrominance.each_ref().map(|it| it.averaged(half)),
         }
+    }
+
+    /// Returns the picture in memory of its own.
+    pub(super) fn into_owned(self) -> Planes<'static> {
+        Planes {
+            luminance: self.luminance.into_owned(),
+            chrominance: self.chrominance.map(Plane::into_owned),
+        }
+    }
+
+    /// Returns the bytes of memory that the samples take.
+    pub(super) fn bytes(&self) -> usize {
+        let chrominance = self.chrominance.iter().map(|it| it.samples.len());
+        self.luminance.samples.len() + chrominance.sum::<usize>()
     }
 }
 
 impl Plane<'_> {
+    fn borrowed(&self) -> Plane<'_> {
+        Plane {
+            samples: Cow::Borrowed(&self.samples),
+            stride: self.stride,
+            width: self.width,
+            height: self.height,
+        }
+    }
+
+    fn into_owned(self) -> Plane<'static> {
+        Plane {
+            samples: Cow::Owned(self.samples.into_owned()),
+            stride: self.stride,
+            width: self.width,
+            height: self.height,
+        }
+    }
+
     /// Creates a plane of `samples`, row after row.
     pub(crate) fn new(samples: Vec<u8>, (width, height): (usize, usize)) -> Self {
         Self {
@@ -220,7 +258,8 @@ mod tests {
             (7, (7, 5), (4, 3)),
             (4, (4, 3), (2, 2)),
         ] {
-            let smaller = planes().within(limit(width));
+            let planes = planes();
+            let smaller = planes.scaled(fitted(planes.size(), limit(width)));
             let size = |plane: &Plane<'_>| (plane.width, plane.height);
             assert_eq!(size(&smaller.luminance), luminance);
             for (plane, level) in smaller.chrominance.iter().zip([1, 2]) {

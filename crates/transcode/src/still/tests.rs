@@ -61,6 +61,19 @@ fn a_keyframe_becomes_an_image_within_the_limit_in_its_proportions() {
 }
 
 #[test]
+fn a_keyframe_is_decoded_once_for_images_of_all_sizes() {
+    let keyframe = &keyframes("assets/demo.h264")[0];
+    let decoded = DecodedKeyframe::of_h264(keyframe).expect("decoded");
+    assert_eq!(decoded.size(), (1280, 720));
+    assert!((1280 * 720 * 3 / 2..2 * 1280 * 720).contains(&decoded.bytes()));
+    for limit in [SizeLimit::default(), limit(320, None), limit(None, 90)] {
+        let still = decoded.still(limit.fit(decoded.size())).expect("encoded");
+        let alone = Still::of_h264(keyframe, limit).expect("decoded");
+        assert_eq!(still, alone, "{limit:?}");
+    }
+}
+
+#[test]
 fn a_stream_with_b_frames_gives_its_keyframe_away_at_once() {
     for keyframe in keyframes("crates/demux/samples/b-frames.h264") {
         let still = Still::of_h264(&keyframe, SizeLimit::default()).expect("decoded");
@@ -127,7 +140,8 @@ fn smaller_planes_are_means() {
             &[100, 50]
         }
     }
-    let smaller = Planes::of(&Gray).within(limit(2, None));
+    let planes = Planes::of(&Gray);
+    let smaller = planes.scaled(limit(2, None).fit(planes.size()));
     assert_eq!(smaller.luminance.row(0), [15, 125]);
     let [u, v] = smaller.chrominance.each_ref().map(|plane| plane.row(0)[0]);
     assert_eq!((u, v), (129, 75));

@@ -78,7 +78,7 @@ async fn on_disk<T: Send + 'static>(
     change: impl FnOnce(&StoredLoadTest) -> Result<T, LoadTestError> + Send + 'static,
 ) -> Result<T, Problem> {
     let stored = Arc::clone(&app.stored.load_test);
-    let changed = tokio::task::spawn_blocking(move || change(&stored)).await;
+    let changed = app.stored.change(move || change(&stored)).await;
     changed.map_err(|_| panicked())?.map_err(Problem::from)
 }
 

@@ -8,6 +8,7 @@
 //! While no page is open nothing of this runs.
 
 mod actions;
+mod event_streams;
 mod merge_patch;
 mod overview;
 mod overviews;
@@ -22,17 +23,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response, Sse};
 use axum::{Extension, Json};
-use futures_util::StreamExt as _;
-use futures_util::future::ready;
 
 use super::api::StreamPath;
 use super::extract::{Path, Query};
 use super::openapi::{Operation, Routes};
 use super::operators::Visitor;
 use super::problem::Problem;
+use super::server::Waiter;
 use super::{pages, snapshot};
 use crate::app::App;
 use crate::auth::Role;
+pub(super) use event_streams::EventStreams;
 use overview::Overview;
 pub(super) use overviews::Overviews;
 use stages::Second;
@@ -59,8 +60,7 @@ pub(super) fn routes() -> Routes {
                 "Returns what the dashboard shows, or tells each change",
             )
             .json::<Overview>(200)
-            .plain(200, EVENTS, "All of it, and then a merge patch each second")
-            .problem(503, "Too many dashboards are open"),
+            .plain(200, EVENTS, "All of it, and then a merge patch each second"),
             overview,
         )
         .get(
@@ -114,6 +114,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 async fn overview(
     State(app): State<App>,
     Extension(overviews): Extension<Arc<Overviews>>,
+    Extension(streams): Extension<EventStreams>,
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -121,10 +122,7 @@ async fn overview(
         let json = [(header::CONTENT_TYPE, "application/json")];
         return Ok((json, overviews.latest(&app).await).into_response());
     }
-    let events = overviews.events(app).ok_or_else(|| {
-        Problem::try_later("Too many dashboards", "close one that nobody looks at")
-    })?;
-    let events = events.take_while(move |_| ready(visitor.may_go_on()));
+    let events = streams.admit(visitor, overviews.events(app));
     Ok(Sse::new(events).into_response())
 }
 
@@ -133,6 +131,7 @@ async fn overview(
 async fn stages(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
+    Extension(streams): Extension<EventStreams>,
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -143,8 +142,7 @@ async fn stages(
     let mut watch = stages::Watch::new(app, stream);
     match wants_events(&headers) {
         true => {
-            let events = watch.events();
-            let events = events.take_while(move |_| ready(visitor.may_go_on()));
+            let events = streams.admit(visitor, watch.events());
             Ok(Sse::new(events).into_response())
         }
         false => Ok(Json(watch.second()).into_response()),
@@ -156,11 +154,12 @@ async fn newest_keyframe(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
     Query(size): Query<snapshot::Size>,
+    waiter: Waiter,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let stream = app
         .hub
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
-    snapshot::answer(&app, &stream, size.limit()?, &headers).await
+    snapshot::answer(&app, &stream, size.limit()?, (&headers, &waiter)).await
 }

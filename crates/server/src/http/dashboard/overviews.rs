@@ -9,7 +9,7 @@ use axum::response::sse::Event;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::merge_patch;
@@ -22,14 +22,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Age from which an overview is made anew; below [`PERIOD`], since timers have jitter.
 const STALE: Duration = Duration::from_millis(750);
 
-/// Most dashboards that are open at the same time.
-const DASHBOARDS_MAX: usize = 32;
-
 /// The latest overview, shared by all open dashboards.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::http) struct Overviews {
     latest: Mutex<Option<Latest>>,
-    places: Arc<Semaphore>,
 }
 
 /// An overview, and the way to it from the one before.
@@ -52,27 +48,15 @@ struct Listener {
     ticks: Interval,
     /// Number of the overview that the dashboard shows.
     shown: Option<u64>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Default for Overviews {
-    fn default() -> Self {
-        Self {
-            latest: Mutex::default(),
-            places: Arc::new(Semaphore::new(DASHBOARDS_MAX)),
-        }
-    }
 }
 
 impl Overviews {
     /// Returns the events of one dashboard: `overview` with the whole tree at first and after a gap,
-    /// then `change` with a merge patch (RFC 7396) each second. `None` if too many are open.
+    /// then `change` with a merge patch (RFC 7396) each second.
     pub(super) fn events(
         self: Arc<Self>,
         app: App,
-    ) -> Option<impl Stream<Item = Result<Event, Infallible>> + Send + use<>> {
-        let places = Arc::clone(&self.places);
-        let place = places.try_acquire_owned().ok()?;
+    ) -> impl Stream<Item = Result<Event, Infallible>> + Send + use<> {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let listener = Listener {
@@ -80,12 +64,11 @@ impl Overviews {
             app,
             ticks,
             shown: None,
-            _place: place,
         };
-        Some(stream::unfold(listener, |mut listener| async move {
+        stream::unfold(listener, |mut listener| async move {
             let event = listener.next().await;
             Some((Ok(event), listener))
-        }))
+        })
     }
 
     /// Returns the latest overview as JSON, or a new one if it is stale.

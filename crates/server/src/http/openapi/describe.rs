@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::super::created::{Created, NoContent};
 use super::super::extract::{JsonBody, Path, Query};
 use super::super::problem::Problem;
+use super::super::server::Waiter;
 use crate::app::App;
 
 /// Where the document keeps its schemas.
@@ -157,12 +158,20 @@ macro_rules! describe_handlers {
     )*};
 }
 
-describe_handlers!((), (A1), (A1, A2), (A1, A2, A3), (A1, A2, A3, A4));
+describe_handlers!(
+    (),
+    (A1),
+    (A1, A2),
+    (A1, A2, A3),
+    (A1, A2, A3, A4),
+    (A1, A2, A3, A4, A5),
+);
 
 impl Argument for State<App> {}
 impl<T> Argument for Extension<T> {}
 impl<T> Argument for Option<Extension<T>> {}
 impl Argument for HeaderMap {}
+impl Argument for Waiter {}
 impl Argument for Body {}
 
 impl<T: JsonSchema> Argument for Path<T> {

@@ -35,7 +35,7 @@ use super::shown::Shown;
 use crate::app::App;
 use crate::audit::Change;
 use crate::auth::{Listener, Operator, REALM, Requester, Role, Users};
-use crate::runtime::calendar;
+use crate::runtime::{SourcePrefix, calendar};
 use crate::sessions::ConnectionAddresses;
 
 /// Header without which nothing is changed by cookie. Its value does not matter.
@@ -87,6 +87,11 @@ impl Visitor {
         self.caller.as_ref()
     }
 
+    /// Returns the network that the visitor comes from.
+    pub(super) fn source(&self) -> SourcePrefix {
+        SourcePrefix::from(self.by.address())
+    }
+
     /// Returns whether the visitor has at least `role`.
     pub(super) fn has(&self, role: Role) -> bool {
         self.caller.as_ref().is_some_and(|it| it.role >= role)
@@ -100,6 +105,11 @@ impl Visitor {
 }
 
 impl Caller {
+    /// Returns who it is.
+    pub(super) const fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
     /// Returns whether the operator still has the role that the request was granted for.
     fn is_current(&self) -> bool {
         let secret = self.secret.as_ref();

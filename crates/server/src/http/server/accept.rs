@@ -17,7 +17,7 @@ use super::activity::{Activity, Deadlines};
 use super::connection::{self, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
-use super::handshake;
+use super::{handshake, waits};
 use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use crate::runtime::{
     AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor,
@@ -116,6 +116,7 @@ pub(crate) async fn serve(
     let name = options.name;
     let heartbeat = supervisor.register(Part::Http, name);
     let tls = listener.tls;
+    let router = router.layer(waits::layer(options.places.waits().clone()));
     let limits = Acceptor::new(router, tls, options, counters, &supervisor, stopped.clone());
     // The lock is free whenever accepting begins anew.
     let acceptor = Mutex::new((limits, listener.socket));

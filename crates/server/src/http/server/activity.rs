@@ -7,6 +7,10 @@ use tokio::sync::Notify;
 
 use crate::runtime::TokenBucket;
 
+/// Time from which a request that the server works on makes room for others. Most are answered within
+/// milliseconds; streams of events, and what waits for a source, are not.
+const LONG: Duration = Duration::from_secs(2);
+
 /// Requests that a client may cancel a second, and at once, on one connection. Pages cancel a few
 /// when they are left; a flood of them would have the server work for nothing (CVE-2023-44487).
 const CANCELS_PER_S: f64 = 10.0;
@@ -92,6 +96,8 @@ pub(super) type RequestId = u64;
 #[derive(Debug)]
 struct OpenRequest {
     id: RequestId,
+    /// Time at which the header was complete.
+    begun: Instant,
     waits_for: WaitsFor,
 }
 
@@ -124,6 +130,8 @@ pub(super) enum EvictionRank {
     HalfOpen,
     /// The server waits for a client that was granted a request before.
     Waiting,
+    /// The server has worked on each request for long, or sends a stream of events.
+    Long,
     /// The server works on a request.
     Busy,
 }
@@ -177,12 +185,16 @@ impl Activity {
     }
 
     /// Notes that the header of a request is complete. Returns the request's number.
-    pub(super) fn begin_request(&self) -> RequestId {
+    pub(super) fn begin_request(&self, now: Instant) -> RequestId {
         let mut state = self.lock();
         let id = state.next_request;
         state.next_request += 1;
         let waits_for = WaitsFor::Server;
-        state.requests.push(OpenRequest { id, waits_for });
+        state.requests.push(OpenRequest {
+            id,
+            begun: now,
+            waits_for,
+        });
         id
     }
 
@@ -250,14 +262,17 @@ impl Activity {
     }
 
     /// Returns how readily the connection is closed in favor of a new one.
-    pub(super) fn eviction_rank(&self) -> EvictionRank {
+    pub(super) fn eviction_rank(&self, now: Instant) -> EvictionRank {
         let state = self.lock();
-        let is_busy = |request: &OpenRequest| request.waits_for == WaitsFor::Server;
-        let waits = !state.requests.iter().any(is_busy) || state.blocked_since.is_some();
-        match (waits, state.is_granted) {
-            (false, _) => EvictionRank::Busy,
-            (true, true) => EvictionRank::Waiting,
-            (true, false) => EvictionRank::HalfOpen,
+        let is_busy = |request: &&OpenRequest| request.waits_for == WaitsFor::Server;
+        let newest = state.requests.iter().filter(is_busy).map(|it| it.begun);
+        match (newest.max(), state.blocked_since) {
+            (Some(begun), None) if now.saturating_duration_since(begun) >= LONG => {
+                EvictionRank::Long
+            }
+            (Some(_), None) => EvictionRank::Busy,
+            _ if state.is_granted => EvictionRank::Waiting,
+            _ => EvictionRank::HalfOpen,
         }
     }
 
@@ -312,7 +327,7 @@ mod tests {
             Some((at(10), Closed::Header)),
             "no byte extends it"
         );
-        let request = activity.begin_request();
+        let request = activity.begin_request(at(9));
         assert_eq!(deadline(), None, "the server works");
         activity.note_blocked(at(12));
         activity.note_blocked(at(13));
@@ -336,30 +351,50 @@ mod tests {
     fn only_a_client_that_is_waited_for_may_be_displaced() {
         let now = Instant::now();
         let activity = Activity::new(now);
-        assert_eq!(activity.eviction_rank(), EvictionRank::HalfOpen);
-        let request = activity.begin_request();
-        assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
+        assert_eq!(activity.eviction_rank(now), EvictionRank::HalfOpen);
+        let request = activity.begin_request(now);
+        assert_eq!(activity.eviction_rank(now), EvictionRank::Busy);
         activity.note_waiting(request, WaitsFor::Body);
         assert_eq!(
-            activity.eviction_rank(),
+            activity.eviction_rank(now),
             EvictionRank::HalfOpen,
             "a body that does not come"
         );
-        let other = activity.begin_request();
-        assert_eq!(activity.eviction_rank(), EvictionRank::Busy, "one of two");
+        let other = activity.begin_request(now);
+        assert_eq!(
+            activity.eviction_rank(now),
+            EvictionRank::Busy,
+            "one of two"
+        );
         activity.end_request(other, now);
         activity.note_waiting(request, WaitsFor::Server);
         activity.note_granted();
-        assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
+        assert_eq!(activity.eviction_rank(now), EvictionRank::Busy);
         activity.note_blocked(now);
         assert_eq!(
-            activity.eviction_rank(),
+            activity.eviction_rank(now),
             EvictionRank::Waiting,
             "a response that is not read"
         );
         activity.note_written();
         activity.end_request(request, now);
-        assert_eq!(activity.eviction_rank(), EvictionRank::Waiting);
+        assert_eq!(activity.eviction_rank(now), EvictionRank::Waiting);
+    }
+
+    #[test]
+    fn requests_that_take_long_make_room_and_one_that_has_just_begun_keeps_its_connection() {
+        let now = Instant::now();
+        let activity = Activity::new(now);
+        activity.begin_request(now);
+        activity.note_granted();
+        let later = now + LONG;
+        let moment = Duration::from_millis(1);
+        assert_eq!(activity.eviction_rank(later - moment), EvictionRank::Busy);
+        assert_eq!(activity.eviction_rank(later), EvictionRank::Long);
+        let second = activity.begin_request(later);
+        assert_eq!(activity.eviction_rank(later), EvictionRank::Busy);
+        activity.end_request(second, later);
+        assert_eq!(activity.eviction_rank(later), EvictionRank::Long);
     }
 
     #[test]
@@ -369,7 +404,7 @@ mod tests {
         activity.note_multiplexed();
         let cancel = |count: usize, at: Instant| {
             for _ in 0..count {
-                let request = activity.begin_request();
+                let request = activity.begin_request(now);
                 activity.note_canceled(at);
                 activity.end_request(request, at);
             }
@@ -398,7 +433,7 @@ mod tests {
             activity.deadline(&deadlines),
             Some((now + deadlines.header, Closed::Header))
         );
-        let request = activity.begin_request();
+        let request = activity.begin_request(now);
         activity.end_request(request, now);
         activity.note_read(now + Duration::from_secs(5));
         assert_eq!(

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::activity::{Activity, EvictionRank};
+use super::waits::Waits;
 use crate::runtime::{
     ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix, shrink,
 };
@@ -14,7 +16,8 @@ use crate::runtime::{
 /// A newcomer for whom there is no place takes that of a client that is only waited for: of the
 /// newcomer's own prefix if that has all its places, else of the prefix with the most connections.
 /// The oldest connection that has shown no right yet goes first, and then the oldest one between
-/// two requests. A connection whose request is being worked on is never closed for another.
+/// two requests, and then the oldest whose requests have all taken long, such as a stream of events. A
+/// connection whose request has just begun is never closed for another.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionTable(Arc<Shared>);
 
@@ -24,6 +27,7 @@ struct Shared {
     /// Proxies, which are bounded by the total only.
     proxies: Current<[Network]>,
     open: Mutex<Open>,
+    waits: Waits,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +67,7 @@ impl ConnectionTable {
             limit: ConnectionLimit::new(max, max_per_source),
             proxies: Current::new(proxies),
             open: Mutex::default(),
+            waits: Waits::of(max, max_per_source),
         }))
     }
 
@@ -78,7 +83,18 @@ impl ConnectionTable {
     /// Replaces the numbers and the proxies for connections that come from now on; open ones stay.
     pub(crate) fn set(&self, max: usize, max_per_source: usize, proxies: &[Network]) {
         self.0.limit.set(max, max_per_source);
+        self.0.waits.set(max, max_per_source);
         self.0.proxies.replace(proxies);
+    }
+
+    /// Returns the most connections at the same time.
+    pub(crate) fn max(&self) -> usize {
+        self.0.limit.max()
+    }
+
+    /// Returns the requests of these connections that wait.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.0.waits
     }
 
     fn permit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
@@ -149,15 +165,16 @@ impl ConnectionTable {
 impl Open {
     /// Returns the connection of `source` that goes first.
     fn oldest_of(&self, source: SourcePrefix) -> Option<(SourcePrefix, u64)> {
-        let (_, number) = first_to_go(self.by_source.get(&source)?)?;
+        let (_, number) = first_to_go(self.by_source.get(&source)?, Instant::now())?;
         Some((source, number))
     }
 
     /// Returns the connection that goes first, of the source with the most connections among those
     /// with the least right.
     fn oldest_of_largest(&self) -> Option<(SourcePrefix, u64)> {
+        let now = Instant::now();
         let of_each = self.by_source.iter().filter_map(|(source, entries)| {
-            let (rank, number) = first_to_go(entries)?;
+            let (rank, number) = first_to_go(entries, now)?;
             Some((rank, entries.len(), *source, number))
         });
         let first = of_each.min_by_key(|(rank, count, ..)| (*rank, usize::MAX - count))?;
@@ -183,19 +200,19 @@ impl Open {
     }
 }
 
-/// Returns the oldest half-open connection, or else the oldest between two requests.
-fn first_to_go(entries: &BTreeMap<u64, Entry>) -> Option<(EvictionRank, u64)> {
-    let mut waiting = None;
+/// Returns the oldest of the connections that go most readily.
+fn first_to_go(entries: &BTreeMap<u64, Entry>, now: Instant) -> Option<(EvictionRank, u64)> {
+    let mut first = None;
     for (number, entry) in entries {
-        match entry.activity.eviction_rank() {
-            EvictionRank::HalfOpen => return Some((EvictionRank::HalfOpen, *number)),
-            EvictionRank::Waiting => {
-                waiting.get_or_insert((EvictionRank::Waiting, *number));
-            }
-            EvictionRank::Busy => {}
+        let rank = entry.activity.eviction_rank(now);
+        if rank != EvictionRank::Busy && first.is_none_or(|(before, _)| rank < before) {
+            first = Some((rank, *number));
+        }
+        if rank == EvictionRank::HalfOpen {
+            break;
         }
     }
-    waiting
+    first
 }
 
 impl Drop for ConnectionSlot {
@@ -211,7 +228,7 @@ mod tests {
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
-    use std::time::Instant;
+    use std::time::Duration;
 
     struct Client {
         activity: Arc<Activity>,
@@ -237,7 +254,7 @@ mod tests {
     fn the_oldest_half_open_connection_of_an_address_makes_room() {
         let table = ConnectionTable::new(10, 3);
         let clients = [(); 3].map(|()| connect(&table, "192.0.2.1"));
-        clients[0].activity.begin_request();
+        clients[0].activity.begin_request(Instant::now());
         let other = connect(&table, "192.0.2.2");
         let fourth = connect(&table, "192.0.2.1");
         assert!(fourth.slot.is_some());
@@ -263,14 +280,33 @@ mod tests {
     fn who_was_granted_something_goes_after_those_who_were_not() {
         let table = ConnectionTable::new(2, 2);
         let [first, second] = [(); 2].map(|()| connect(&table, "192.0.2.1"));
-        let request = first.activity.begin_request();
+        let request = first.activity.begin_request(Instant::now());
         first.activity.note_granted();
         first.activity.end_request(request, Instant::now());
         let third = connect(&table, "192.0.2.1");
         assert!(second.is_evicted() && !first.is_evicted());
-        third.activity.begin_request();
+        third.activity.begin_request(Instant::now());
         let fourth = connect(&table, "192.0.2.1");
         assert!(first.is_evicted() && fourth.slot.is_some());
+    }
+
+    #[test]
+    fn connections_whose_requests_take_long_make_room_when_nothing_else_does() {
+        let table = ConnectionTable::new(2, 2);
+        let [first, second] = [(); 2].map(|()| connect(&table, "192.0.2.1"));
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60));
+        let long_ago = long_ago.expect("the machine runs for a minute");
+        for client in [&first, &second] {
+            client.activity.begin_request(long_ago);
+        }
+        let third = connect(&table, "192.0.2.1");
+        assert!(third.slot.is_some() && first.is_evicted() && !second.is_evicted());
+        let fourth = connect(&table, "192.0.2.2");
+        assert!(
+            fourth.slot.is_some() && third.is_evicted(),
+            "it shows no right"
+        );
+        assert!(!second.is_evicted());
     }
 
     #[test]
@@ -278,7 +314,7 @@ mod tests {
         let table = ConnectionTable::new(2, 2);
         let mut clients = [(); 2].map(|()| connect(&table, "192.0.2.1"));
         for client in &clients {
-            client.activity.begin_request();
+            client.activity.begin_request(Instant::now());
         }
         assert!(connect(&table, "192.0.2.1").slot.is_none());
         assert!(connect(&table, "192.0.2.2").slot.is_none());

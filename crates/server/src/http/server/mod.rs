@@ -12,6 +12,9 @@
 //! shown no right yet makes room for a newcomer, so a flood displaces itself. The deadline for a
 //! request's body is where the body is read ([`super::body`]).
 //!
+//! A request that waits for the server, as for a camera, has one of a few places for that ([`waits`]), so
+//! that most connections can always make room; and so does one that is worked on for long.
+//!
 //! A port within TLS does the same: [`handshake`] stands between the table and
 //! [`connection::serve`], which takes any stream of bytes. Plain ports and ports within TLS for the
 //! same clients share one table.
@@ -23,10 +26,12 @@ mod connection_table;
 mod counters;
 mod handshake;
 mod observed_stream;
+mod waits;
 
 pub(crate) use accept::{Listener, Options, serve};
 pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
+pub(in crate::http) use waits::{WaitRefusal, Waiter};
 
 /// How a request arrived here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

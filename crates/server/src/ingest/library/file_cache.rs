@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedMutexGuard;
 
 use super::context::LibraryContext;
 use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
 use crate::ingest::sendable::leave_out_unsendable;
-use crate::runtime::{Current, FaultPoint, Panicked, Part, Supervisor};
+use crate::runtime::{BlockingPool, Current, FaultPoint, Part, Supervisor};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.
@@ -29,13 +29,17 @@ const OTHER_SPAN: Duration = Duration::from_secs(1);
 /// Most files that are read through at the same time.
 const OPENING_MAX: usize = 4;
 
+/// Most looks at the disk at the same time: a name is resolved, or the folder is listed.
+const LOOKING_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct FileCache {
     folder: Current<Path>,
     context: Arc<LibraryContext>,
     supervisor: Arc<Supervisor>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    opening: Semaphore,
+    opening: BlockingPool,
+    looking: BlockingPool,
     opened: AtomicU64,
     /// When a client last asked for a name that is of no media, if the disk was then read.
     other_at: Mutex<Option<Instant>>,
@@ -43,7 +47,8 @@ pub(super) struct FileCache {
     sweeping: AtomicBool,
 }
 
-/// The entry of one name. A task that looks the name up holds the lock until it has the result.
+/// The entry of one name. Whoever looks the name up holds the lock until there is a result: a task, and
+/// a thread while that works for the task, whether or not the task still waits.
 type Slot = tokio::sync::Mutex<Option<CachedFile>>;
 
 /// The result of opening a file.
@@ -76,22 +81,89 @@ impl CachedFile {
     }
 }
 
-/// A name that a task looks up. When the task is done, or was dropped because its client left, a
-/// name without a file leaves nothing behind.
-struct LookedUp<'a> {
-    cache: &'a FileCache,
-    name: &'a str,
+/// A name that is looked up. When that is done, or nobody waits for it any more, a name without a file
+/// leaves nothing behind.
+struct LookUp {
+    cache: Arc<FileCache>,
+    name: String,
     slot: Arc<Slot>,
+    /// The content of the slot, once nobody else looks the name up.
+    locked: Option<OwnedMutexGuard<Option<CachedFile>>>,
 }
 
-impl Drop for LookedUp<'_> {
+impl LookUp {
+    /// Waits until nobody else looks the name up, and finds the file.
+    async fn find(mut self) -> Result<Option<Arc<MediaFile>>, Error> {
+        self.locked = Some(Arc::clone(&self.slot).lock_owned().await);
+        let now = Instant::now();
+        if let Some(cached) = self.cached() {
+            cached.used_at = now;
+            if now.duration_since(cached.looked_at) < LOOK_SPAN {
+                return cached.opened.clone().map(Some);
+            }
+        }
+        let cache = Arc::clone(&self.cache);
+        let looking = cache.looking.run(move || {
+            let resolved = resolved_path::resolve(&self.cache.folder.get(), &self.name);
+            (self, resolved)
+        });
+        let Ok((mut look_up, resolved)) = looking.await else {
+            return Ok(None);
+        };
+        let Some(resolved) = resolved else {
+            look_up.replace(None);
+            return Ok(None);
+        };
+        let stamp = resolved.stamp;
+        if let Some(cached) = look_up.cached().filter(|it| it.is_current(stamp, now)) {
+            cached.looked_at = now;
+            return cached.opened.clone().map(Some);
+        }
+        let name = look_up.name.clone();
+        let opening = cache.opening.run(move || look_up.open(resolved));
+        let opened = opening.await.unwrap_or_else(|panicked| {
+            let reason = Arc::new(panicked);
+            Err(Error { name, reason })
+        });
+        opened.map(Some)
+    }
+
+    /// Opens the file and reads it through. Blocks its thread.
+    fn open(mut self, resolved: ResolvedPath) -> Result<Arc<MediaFile>, Error> {
+        let stamp = resolved.stamp;
+        let opened = self.cache.open(&self.name, resolved);
+        let now = Instant::now();
+        self.replace(Some(CachedFile {
+            stamp,
+            opened: opened.clone(),
+            opened_at: now,
+            looked_at: now,
+            used_at: now,
+        }));
+        self.cache.sweep_later();
+        opened
+    }
+
+    fn cached(&mut self) -> Option<&mut CachedFile> {
+        self.locked.as_deref_mut()?.as_mut()
+    }
+
+    fn replace(&mut self, cached: Option<CachedFile>) {
+        if let Some(locked) = &mut self.locked {
+            **locked = cached;
+        }
+    }
+}
+
+impl Drop for LookUp {
     fn drop(&mut self) {
+        self.locked = None;
         let mut slots = self.cache.lock();
         // Whoever holds the slot now, or gets it next, does the same afterwards.
         let is_empty = self.slot.try_lock().is_ok_and(|cached| cached.is_none());
         let is_ours = |it: &Arc<Slot>| Arc::ptr_eq(it, &self.slot);
-        if is_empty && slots.get(self.name).is_some_and(is_ours) {
-            slots.remove(self.name);
+        if is_empty && slots.get(&self.name).is_some_and(is_ours) {
+            slots.remove(&self.name);
         }
     }
 }
@@ -107,7 +179,8 @@ impl FileCache {
             context,
             supervisor: Arc::clone(supervisor),
             slots: Mutex::default(),
-            opening: Semaphore::new(OPENING_MAX),
+            opening: BlockingPool::new(OPENING_MAX),
+            looking: BlockingPool::new(LOOKING_MAX),
             opened: AtomicU64::new(0),
             other_at: Mutex::default(),
             sweeping: AtomicBool::new(false),
@@ -126,6 +199,11 @@ impl FileCache {
             self.lock().clear();
         }
         is_other
+    }
+
+    /// Returns the places for work that looks at the disk.
+    pub(super) const fn looking(&self) -> &BlockingPool {
+        &self.looking
     }
 
     pub(super) const fn context(&self) -> &Arc<LibraryContext> {
@@ -160,17 +238,13 @@ impl FileCache {
             return Ok(None);
         }
         let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
-        let looked_up = LookedUp {
-            cache: self,
-            name,
+        let look_up = LookUp {
+            cache: Arc::clone(self),
+            name: name.to_owned(),
             slot,
+            locked: None,
         };
-        let mut cached = looked_up.slot.lock().await;
-        let found = self.look_up(name, &mut cached).await;
-        if cached.is_some() {
-            self.sweep_later();
-        }
-        found
+        look_up.find().await
     }
 
     /// Tells the log if `name` is a file that only its extension makes unknown. Clients get the same
@@ -187,7 +261,7 @@ impl FileCache {
         }
         let (folder, file) = (self.folder.get(), name.to_owned());
         let look = move || resolved_path::is_other_file(&folder, &file);
-        if tokio::task::spawn_blocking(look).await.unwrap_or(false) {
+        if self.looking.run(look).await.unwrap_or(false) {
             tracing::warn!(
                 file = name,
                 "file is not played: {}",
@@ -196,62 +270,16 @@ impl FileCache {
         }
     }
 
-    async fn look_up(
-        self: &Arc<Self>,
-        name: &str,
-        cached: &mut Option<CachedFile>,
-    ) -> Result<Option<Arc<MediaFile>>, Error> {
-        let now = Instant::now();
-        if let Some(cached) = cached {
-            cached.used_at = now;
-            if now.duration_since(cached.looked_at) < LOOK_SPAN {
-                return cached.opened.clone().map(Some);
-            }
-        }
-        let (folder, wanted) = (self.folder.get(), name.to_owned());
-        let look =
-            tokio::task::spawn_blocking(move || resolved_path::resolve(&folder, &wanted)).await;
-        let Some(resolved) = look.ok().flatten() else {
-            *cached = None;
-            return Ok(None);
-        };
-        if let Some(cached) = cached
-            .as_mut()
-            .filter(|it| it.is_current(resolved.stamp, now))
-        {
-            cached.looked_at = now;
-            return cached.opened.clone().map(Some);
-        }
-        let stamp = resolved.stamp;
-        let opened = self.open(name, resolved).await;
-        let now = Instant::now();
-        let opened_now = CachedFile {
-            stamp,
-            opened,
-            opened_at: now,
-            looked_at: now,
-            used_at: now,
-        };
-        cached.insert(opened_now).opened.clone().map(Some)
-    }
-
-    async fn open(&self, name: &str, resolved: ResolvedPath) -> Result<Arc<MediaFile>, Error> {
-        let permit = self.opening.acquire().await;
-        let _permit = permit.expect("nobody closes the semaphore");
+    fn open(&self, name: &str, resolved: ResolvedPath) -> Result<Arc<MediaFile>, Error> {
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let supervisor = Arc::clone(&self.supervisor);
-        let open = move || {
-            supervisor.catch(Part::Library, || {
-                supervisor.fault_point(FaultPoint::OpenFile);
-                let mut source = demux::open(&[resolved.path], &demux::Options::default())?;
-                leave_out_unsendable(&mut source)?;
-                Ok::<_, demux::Error>(source)
-            })
-        };
-        let opened = tokio::task::spawn_blocking(open).await;
+        let opened = self.supervisor.catch(Part::Library, || {
+            self.supervisor.fault_point(FaultPoint::OpenFile);
+            let mut source = demux::open(&[resolved.path], &demux::Options::default())?;
+            leave_out_unsendable(&mut source)?;
+            Ok::<_, demux::Error>(source)
+        });
         // A file whose content makes the server panic cannot be played, like a broken one.
-        let reason: Arc<dyn std::error::Error + Send + Sync> = match opened.unwrap_or(Err(Panicked))
-        {
+        let reason: Arc<dyn std::error::Error + Send + Sync> = match opened {
             Ok(Ok(source)) => return Ok(self.media_file(name, source)),
             Ok(Err(error)) => Arc::new(error),
             Err(panicked) => Arc::new(panicked),
@@ -331,6 +359,7 @@ impl FileCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Panicked;
 
     #[test]
     fn a_broken_file_is_opened_again_after_a_while_or_when_it_changed() {

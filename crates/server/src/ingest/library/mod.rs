@@ -67,9 +67,11 @@ pub use shared_reading::SharedReading;
 pub struct Library {
     cache: Arc<FileCache>,
     inspection: Arc<Inspection>,
-    /// The latest list of files, and when it was made.
-    listed: tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>,
+    listed: Arc<LatestListing>,
 }
+
+/// The latest list of files, and when it was made; locked while one is made.
+type LatestListing = tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>;
 
 /// Time for which a list of files is not made again.
 const LISTING_SPAN: Duration = Duration::from_secs(2);
@@ -110,7 +112,7 @@ impl Library {
         Ok(Self {
             inspection: Arc::new(inspection),
             cache: Arc::new(FileCache::new(folder, Arc::new(context), supervisor)),
-            listed: tokio::sync::Mutex::default(),
+            listed: Arc::default(),
         })
     }
 
@@ -135,27 +137,30 @@ impl Library {
             return false;
         }
         let (folder, name) = (self.cache.folder(), name.to_owned());
-        let looking = move || resolved_path::resolve(&folder, &name).is_some();
-        tokio::task::spawn_blocking(looking).await.unwrap_or(false)
+        let look = move || resolved_path::resolve(&folder, &name).is_some();
+        self.cache.looking().run(look).await.unwrap_or(false)
     }
 
     /// Returns the files of the folder, as they were at most `LISTING_SPAN` ago. Those that are
     /// new or have changed are inspected in the background ([`refusal`](Self::refusal)). Needs a
     /// tokio runtime.
     pub async fn list(&self) -> Arc<Listing> {
-        // Whoever comes while the folder is read waits for that, so that it is read once.
-        let mut listed = self.listed.lock().await;
+        // Whoever comes while the folder is read waits for that, so that it is read once. The lock goes
+        // with the work, which ends even if nobody waits any more.
+        let mut listed = Arc::clone(&self.listed).lock_owned().await;
         if let Some((at, listing)) = &*listed
             && at.elapsed() < LISTING_SPAN
         {
             return Arc::clone(listing);
         }
-        let folder = self.cache.folder();
-        let read = tokio::task::spawn_blocking(move || listing::list(&folder)).await;
-        let listing = Arc::new(read.unwrap_or_default());
-        self.inspection.begin(listing.names.clone());
-        *listed = Some((Instant::now(), Arc::clone(&listing)));
-        listing
+        let (folder, inspection) = (self.cache.folder(), Arc::clone(&self.inspection));
+        let reading = self.cache.looking().run(move || {
+            let listing = Arc::new(listing::list(&folder));
+            inspection.begin(listing.names.clone());
+            *listed = Some((Instant::now(), Arc::clone(&listing)));
+            listing
+        });
+        reading.await.unwrap_or_default()
     }
 
     /// Looks for files below `folder` from now on. Files of the folder before are played to their end

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Prospect, State, Stream, Wake};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::Away;
-use crate::runtime::{Part, Supervisor, TaskWaker};
+use crate::runtime::{BlockingPool, Part, Supervisor, TaskWaker};
 pub(super) use away_content::AwayContent;
 pub use away_content::ImageError;
 use placeholder::Placeholders;
@@ -41,7 +41,7 @@ pub(super) struct Services {
     pub(super) hub: Arc<Hub>,
     pub(super) supervisor: Arc<Supervisor>,
     /// Bounds the placeholders that are made at a time, for all streams.
-    pub(super) encoders: Arc<Semaphore>,
+    pub(super) encoders: BlockingPool,
 }
 
 /// Publishes in place of the source of `stream`, as `away` says, until the server stops. Requests that

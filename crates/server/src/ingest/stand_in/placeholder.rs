@@ -148,9 +148,7 @@ impl StandIn<'_> {
         &self,
         make: impl FnOnce() -> Result<Placeholder, NoStill> + Send + 'static,
     ) -> Option<Arc<[RepeatedFrame]>> {
-        let _permit = self.services.encoders.acquire().await;
-        let made = tokio::task::spawn_blocking(make).await;
-        let reason = match made {
+        let reason = match self.services.encoders.run(make).await {
             Ok(Ok(placeholder)) => {
                 let frames = placeholder.frames().iter().map(|frame| RepeatedFrame {
                     data: frame.data.clone(),

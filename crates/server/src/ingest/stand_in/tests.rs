@@ -3,7 +3,7 @@ use glassline_media::{Codec, MediaTime, MediaUnit, Stamps, Track, TrackIndex, Un
 
 use super::*;
 use crate::ingest::PlaceholderKind;
-use crate::runtime::TaskWaker;
+use crate::runtime::{BlockingPool, TaskWaker};
 
 /// A keyframe of VP8: header, 64 by 64.
 const KEYFRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
@@ -34,7 +34,7 @@ impl Scene {
         let services = Services {
             hub: Arc::clone(&hub),
             supervisor: Supervisor::start().expect("a thread"),
-            encoders: Arc::new(Semaphore::new(1)),
+            encoders: BlockingPool::new(1),
         };
         let (stop, stopped) = watch::channel(false);
         let running = run(Arc::clone(&stream), away, services, stopped);

@@ -221,7 +221,7 @@ struct RequestProgress {
 impl RequestProgress {
     fn begin(activity: &Arc<Activity>) -> Self {
         Self {
-            id: activity.begin_request(),
+            id: activity.begin_request(Instant::now()),
             activity: Arc::clone(activity),
             is_answered: false,
         }

@@ -163,7 +163,7 @@ async fn a_body_that_does_not_come_makes_room() {
     let mut served = Served::http2(NO_DEADLINES, &[]);
     served.send_frame(&request(1, 0, "/body"));
     let began = Instant::now();
-    let rank = |served: &Served| served.activity.eviction_rank();
+    let rank = |served: &Served| served.activity.eviction_rank(Instant::now());
     let half_open = super::super::super::activity::EvictionRank::HalfOpen;
     while !served.activity.has_request() || rank(&served) != half_open {
         assert!(began.elapsed() < PATIENCE, "{:?}", rank(&served));

@@ -277,7 +277,7 @@ async fn a_client_without_rights_makes_room() {
     served.send("GET /closed HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(served.response().starts_with("http/1.1 401 "));
     assert_eq!(
-        served.activity.eviction_rank(),
+        served.activity.eviction_rank(Instant::now()),
         super::super::activity::EvictionRank::HalfOpen
     );
     served.activity.evict();

@@ -1,0 +1,167 @@
+//! Requests that wait for something else than their client.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
+
+use axum::Extension;
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+use futures_util::FutureExt as _;
+
+use crate::runtime::{FairPlaces, SourcePrefix};
+use crate::sessions::ConnectionAddresses;
+
+/// Part of the connections whose requests may wait at the same time: one in this number, of all
+/// connections and of those of one address.
+const PART: usize = 4;
+
+/// The requests of one listener that wait: for their turn, for a source, for a change. Each address has
+/// a share of them, and when there are too many in all, the oldest of the address with the most gives
+/// way. So the connections that remain can be closed in favor of others.
+#[derive(Clone, Debug)]
+pub(super) struct Waits(FairPlaces<SourcePrefix>);
+
+/// A client whose request may have to wait.
+#[derive(Debug)]
+pub(in crate::http) struct Waiter {
+    /// Absent where no listener of ours has the request.
+    waits: Option<Waits>,
+    source: SourcePrefix,
+}
+
+/// Too many requests wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::http) enum WaitRefusal {
+    /// The address has its share of requests that wait, or all others have as many as it has.
+    #[error(
+        "as many requests of this address as may wait do so already: ask again when one of them is answered"
+    )]
+    Crowded,
+    /// Another address needed the place.
+    #[error(
+        "the request waited, and made room for a request of another address, because this one has more of them"
+    )]
+    Displaced,
+}
+
+impl Waits {
+    /// Creates the waits of a listener with `max` connections, of which one address may have
+    /// `max_per_source`.
+    pub(super) fn of(max: usize, max_per_source: usize) -> Self {
+        Self(FairPlaces::new(max / PART, max_per_source / PART))
+    }
+
+    /// Replaces the numbers for requests that come from now on.
+    pub(super) fn set(&self, max: usize, max_per_source: usize) {
+        self.0.set(max / PART, max_per_source / PART);
+    }
+}
+
+impl Waiter {
+    /// Returns the network that the client belongs to.
+    pub(in crate::http) const fn source(&self) -> SourcePrefix {
+        self.source
+    }
+
+    /// Returns the result of `work`, which takes a place among the requests that wait unless it is done
+    /// at once.
+    ///
+    /// # Errors
+    /// Returns [`WaitRefusal`] if there is no place, or as soon as another address needs it.
+    pub(in crate::http) async fn during<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, WaitRefusal> {
+        let mut work = pin!(work);
+        if let Some(done) = work.as_mut().now_or_never() {
+            return Ok(done);
+        }
+        let Some(waits) = &self.waits else {
+            return Ok(work.await);
+        };
+        let place = waits.0.admit(&self.source);
+        let place = place.ok_or(WaitRefusal::Crowded)?;
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = place.displaced() => Err(WaitRefusal::Displaced),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Waiter {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let extensions = &parts.extensions;
+        let connection = extensions.get::<ConnectInfo<ConnectionAddresses>>();
+        let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let client = connection.map_or(unknown, |ConnectInfo(it)| it.peer.ip());
+        Ok(Self {
+            waits: extensions.get::<Waits>().cloned(),
+            source: SourcePrefix::from(client),
+        })
+    }
+}
+
+/// Returns the layer that tells handlers of the waits of their listener.
+pub(super) const fn layer(waits: Waits) -> Extension<Waits> {
+    Extension(waits)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    fn waiter(waits: &Waits, address: &str) -> Waiter {
+        let address: IpAddr = address.parse().expect("an address");
+        Waiter {
+            waits: Some(waits.clone()),
+            source: SourcePrefix::from(address),
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_are_refused_beyond_the_share_of_their_address() {
+        let waits = Waits::of(16, 8);
+        let waiter = waiter(&waits, "192.0.2.1");
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let mut waiting = Box::pin(waiter.during(pending::<()>()));
+            assert_eq!((&mut waiting).now_or_never(), None);
+            held.push(waiting);
+        }
+        assert_eq!(
+            waiter.during(pending::<()>()).await,
+            Err(WaitRefusal::Crowded)
+        );
+        assert_eq!(waiter.during(ready(7)).await, Ok(7), "it does not wait");
+        held.pop();
+        let mut third = Box::pin(waiter.during(pending::<()>()));
+        assert_eq!((&mut third).now_or_never(), None, "one has hung up");
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_takes_the_place_of_the_address_with_the_most() {
+        let waits = Waits::of(16, 16);
+        let many = waiter(&waits, "2001:db8::1");
+        let mut held: Vec<_> = (0..4)
+            .map(|_| Box::pin(many.during(pending::<()>())))
+            .collect();
+        for waiting in &mut held {
+            assert_eq!(waiting.now_or_never(), None);
+        }
+        let other = waiter(&waits, "2001:db8:0:1::1");
+        let mut waiting = Box::pin(other.during(pending::<()>()));
+        assert_eq!((&mut waiting).now_or_never(), None);
+        assert_eq!(held.remove(0).await, Err(WaitRefusal::Displaced));
+        assert_eq!(
+            many.during(pending::<()>()).await,
+            Err(WaitRefusal::Crowded)
+        );
+    }
+}
