@@ -45,6 +45,7 @@ mod message_stream;
 mod node_session;
 mod origin;
 mod refusal;
+mod request_opener;
 mod request_stream;
 mod server;
 mod session;

@@ -11,14 +11,11 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
-
-use super::session::Session;
 
 /// First bytes of a stream that carries a request; the version follows.
 pub(super) const TYPE: [u8; 7] = *b"\xffreques";
@@ -48,33 +45,6 @@ impl RequestStreams {
     /// Returns the next stream; `None` once the session is over.
     pub async fn next(&mut self) -> Option<RequestStream> {
         self.0.recv().await
-    }
-}
-
-impl Session {
-    /// Opens a stream for one request to the other server. A server that takes no such streams ends the
-    /// stream.
-    ///
-    /// # Errors
-    /// If the session is over.
-    pub async fn open_request(&self) -> io::Result<RequestStream> {
-        let opened = self.link.open_bi().await.map_err(io::Error::other);
-        let (mut send, receive) = opened?;
-        let header = [&TYPE[..], &[VERSION]].concat();
-        send.write_all(&header).await.map_err(io::Error::other)?;
-        Ok(RequestStream { send, receive })
-    }
-
-    /// Returns the streams with requests of the peer, once; `None` if the peer is no server of the same
-    /// cluster that reads streams.
-    pub fn take_request_streams(&self) -> Option<RequestStreams> {
-        self.request_streams.take()
-    }
-
-    /// Returns the address of this end of the connection, as far as the system tells; its port is 0.
-    pub fn local(&self) -> Option<SocketAddr> {
-        let path = self.link.connection.path(noq::PathId::ZERO)?;
-        Some(SocketAddr::new(path.local_ip().ok()??, 0))
     }
 }
 
