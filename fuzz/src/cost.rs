@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn an_input_may_cost_what_its_bytes_say() {
         SMALL.check(&[0; 500], |bytes| {
-            drop(std::hint::black_box(bytes.to_vec()))
+            drop(std::hint::black_box(bytes.to_vec()));
         });
     }
 

@@ -39,6 +39,9 @@ pub(crate) type Finder = Arc<dyn Fn(&str, &[NodeName]) -> Option<Arc<Stream>> + 
 /// Returns where a stream comes from.
 pub(crate) type Provenances = Arc<dyn Fn(&StreamName) -> Provenance + Send + Sync>;
 
+/// The number that the source of a stream draws into its frames, if it draws one.
+pub(crate) type DrawnCodes = Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>;
+
 /// What offering streams to servers needs.
 #[derive(Clone)]
 pub(crate) struct Services {
@@ -47,8 +50,7 @@ pub(crate) struct Services {
     pub(crate) clock: NodeClock,
     pub(crate) find: Finder,
     pub(crate) provenance_of: Provenances,
-    /// Returns the number that the source of a stream draws into its frames.
-    pub(crate) code_of: Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>,
+    pub(crate) code_of: DrawnCodes,
     /// Returns whether servers may have the stream of this name.
     pub(crate) has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// Returns whether this server is the one of the cluster that publishes the stream of this name, or

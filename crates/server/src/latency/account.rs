@@ -191,14 +191,14 @@ impl Window {
 
     /// Returns the figures of a viewer.
     pub(super) fn latency(&self, scratch: &mut Distribution) -> ViewerLatency {
-        let mut latency = Self::figures(std::iter::once(self), scratch);
+        let mut latency = Self::figures(&std::iter::once(self), scratch);
         latency.frames = self.latest.iter().map(line).collect();
         latency
     }
 
     /// Returns the figures of several viewers together, without lines of frames.
     pub(super) fn figures<'a>(
-        windows: impl Iterator<Item = &'a Self> + Clone,
+        windows: &(impl Iterator<Item = &'a Self> + Clone),
         scratch: &mut Distribution,
     ) -> ViewerLatency {
         let sum = |of: fn(&Self) -> u64| windows.clone().map(of).fold(0, u64::saturating_add);

@@ -34,7 +34,7 @@ pub use account::{Account, Joined};
 use accounts::{Accounts, Viewer};
 pub use data::DataView;
 use distribution::Distribution;
-use everyone::is_viewers;
+use everyone::{Everyone, is_viewers};
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportAllowance, ReportError, join};
@@ -174,11 +174,11 @@ impl LatencyRegistry {
         let everyone = self.of(name).and_then(|accounts| accounts.everyone(now));
         let everyone = everyone.as_ref();
         let mut stages = server_rows(server, now);
-        stages.extend(everyone.into_iter().flat_map(|it| it.stages()));
+        stages.extend(everyone.into_iter().flat_map(Everyone::stages));
         StreamDelays {
             stages,
-            end_to_end: everyone.and_then(|it| it.end_to_end()),
-            glass_to_glass: everyone.and_then(|it| it.glass_to_glass()),
+            end_to_end: everyone.and_then(Everyone::end_to_end),
+            glass_to_glass: everyone.and_then(Everyone::glass_to_glass),
         }
     }
 
@@ -188,7 +188,7 @@ impl LatencyRegistry {
         let accounts = self.of(stream.name());
         let all = accounts.map_or_else(Vec::new, |it| it.viewers(now));
         let mut scratch = Distribution::new();
-        let seen = Window::figures(all.iter().map(|it| &it.window), &mut scratch);
+        let seen = Window::figures(&all.iter().map(|it| &it.window), &mut scratch);
         let measured = Stage::ALL.into_iter().filter(|stage| is_viewers(*stage));
         let measured: Vec<&str> = measured.map(Stage::as_str).collect();
         let mut stages = server_rows(&mut server, now);
