@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::auth::Role;
-use crate::runtime::is_deceptive;
+use crate::runtime::{BlockingPool, is_deceptive};
 use entries::Entries;
 use file::AuditFile;
 
@@ -61,8 +61,10 @@ pub(crate) struct RecordedChange {
 }
 
 /// The newest changes, and the file of all of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AuditLog {
+    /// Writes to the disk, one at a time.
+    writing: BlockingPool,
     entries: Mutex<Entries>,
     /// Held while an entry gets its number and is written, so that lines are in order.
     file: Mutex<Option<AuditFile>>,
@@ -75,6 +77,7 @@ impl AuditLog {
         let opened = state_file.map(|it| AuditFile::open(it.with_extension("audit.jsonl")));
         let (file, count) = opened.map_or((None, 0), |(file, last)| (Some(file), last));
         Self {
+            writing: BlockingPool::new(1),
             entries: Mutex::new(Entries::after(count)),
             file: Mutex::new(file),
         }
@@ -92,8 +95,11 @@ impl AuditLog {
             return;
         }
         let log = Arc::clone(self);
-        // A disk may take its time. An error means that the process ends.
-        let _ = tokio::task::spawn_blocking(move || log.write(change, at)).await;
+        // A disk may take its time.
+        let written = self.writing.run(move || log.write(change, at)).await;
+        if written.is_err() {
+            tracing::error!("writing a change of an operator panicked");
+        }
     }
 
     /// Writes how often the changes of past minutes were repeated; with `None`, those of this minute,
@@ -227,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_texts_of_an_entry_are_bounded_and_plain() {
-        let log = Arc::new(AuditLog::default());
+        let log = Arc::new(AuditLog::open(None));
         let long = format!("PUT /\u{202e}a\n{}", "x".repeat(10_000));
         log.note(change("putSource", &long), SystemTime::UNIX_EPOCH)
             .await;

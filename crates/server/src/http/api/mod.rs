@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use glassline_hub::{State as StreamState, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod advice;
+mod clock;
 mod cluster;
 pub(in crate::http) mod events;
 pub(crate) mod failures;
@@ -39,6 +40,7 @@ use crate::auth::Pattern;
 use crate::latency::{self, FrameStamps, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::{ChangeError, SessionRecord};
+pub(super) use clock::clock;
 use media_ports::MediaPorts;
 use publishing::SourceView;
 use track_view::TrackView;
@@ -384,32 +386,6 @@ async fn frame_code(
         bits: 16,
         epoch_ns: app.clock.nanos(code.epoch),
     }))
-}
-
-/// Two times of the server in a four-timestamp exchange (RFC 5905 §8: T2, T3), in ns.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct ClockTimes {
-    /// Name of the server in its cluster, by which a page behind a balancer tells the clocks of several
-    /// servers apart; null for a server alone.
-    server: Option<String>,
-    /// When the request arrived.
-    received_ns: i64,
-    /// When the answer was made.
-    sent_ns: i64,
-}
-
-/// Also the clock of a session, for a page whose own server is another one of the cluster.
-pub(super) async fn clock(
-    State(app): State<App>,
-) -> ([(HeaderName, &'static str); 1], Json<ClockTimes>) {
-    let received_ns = app.clock.nanos(Instant::now());
-    let config = app.config();
-    let times = ClockTimes {
-        server: config.cluster.as_ref().map(|it| it.name.to_string()),
-        received_ns,
-        sent_ns: app.clock.nanos(Instant::now()),
-    };
-    ([(header::CACHE_CONTROL, "no-store")], Json(times))
 }
 
 /// The state of the server.
