@@ -46,10 +46,14 @@ export class ServerClock {
   /** Exchanges so far that were answered. */
   exchanges = 0;
 
-  /** Asks for the clock of the server that has a session: `{resource, server}`. */
-  follow({ resource, server }) {
+  /** Headers by which the session's owner is known. */
+  #headers = authorization;
+
+  /** Asks for the clock of the server that has a session: `{resource, server, authorization}`. */
+  follow({ resource, server, authorization: own = {} }) {
     this.#at = resource ? `${resource}/clock` : OWN;
     this.#server = server;
+    this.#headers = { ...authorization, ...own };
   }
 
   /**
@@ -92,7 +96,7 @@ export class ServerClock {
       const before = performance.now();
       const response = await fetch(url, {
         cache: 'no-store',
-        headers: authorization,
+        headers: this.#headers,
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       const after = performance.now();

@@ -109,7 +109,7 @@ export class Publication {
 
   /** Sends a request below the session's own address. */
   request(below, options) {
-    return request(`${this.resource}${below}`, { ...options, headers: { ...this.#authorization(), ...options.headers } });
+    return request(`${this.resource}${below}`, { ...options, headers: { ...this.authorization, ...options.headers } });
   }
 
   lose(message, byServer = false) {
@@ -131,7 +131,7 @@ export class Publication {
     this.pc.close();
     this.lose('This page closed the connection');
     if (this.resource) {
-      const options = { method: 'DELETE', headers: this.#authorization(), keepalive: true };
+      const options = { method: 'DELETE', headers: this.authorization, keepalive: true };
       const left = fetch(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
       this.resource = null;
       return left;
@@ -162,7 +162,8 @@ export class Publication {
     }
   }
 
-  #authorization() {
+  /** Headers that show the key. */
+  get authorization() {
     return this.#key ? { authorization: this.#key } : {};
   }
 
@@ -210,7 +211,7 @@ export class Publication {
     await this.pc.setLocalDescription(await this.pc.createOffer());
     const response = await request(takesOver ? `${endpoint}?override` : endpoint, {
       method: 'POST',
-      headers: { 'content-type': 'application/sdp', accept: 'application/sdp', ...this.#authorization() },
+      headers: { 'content-type': 'application/sdp', accept: 'application/sdp', ...this.authorization },
       body: this.pc.localDescription.sdp,
       timeoutMs: 10_000,
     });

@@ -111,7 +111,7 @@ pub(super) struct Child {
 impl Relay {
     /// Whether somebody here or below needs the stream.
     pub(super) fn is_needed(&self) -> bool {
-        self.viewers > 0
+        self.viewers.max(self.counted) > 0
             || !self.waiting.is_empty()
             || !self.places.kept.is_empty()
             || !self.children.is_empty()

@@ -67,8 +67,12 @@ impl Node {
         self.now = now;
         if let Some(relay) = self.relays.get_mut(name) {
             let arrived = count.saturating_sub(relay.counted);
+            let is_last_gone = count == 0 && relay.counted > 0;
             relay.counted = count;
             self.places_taken(name, arrived);
+            if is_last_gone {
+                self.consider_linger(name);
+            }
         }
     }
 

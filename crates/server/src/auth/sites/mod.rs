@@ -77,7 +77,8 @@ pub enum PageRefusal {
     #[error(
         "this page comes from '{origin}', and the request names the host '{host}' without that port: \
          have the proxy send `Host` as the browser names it (nginx: `proxy_set_header Host \
-         $http_host`), or `X-Forwarded-Port` as one of `http.trusted_proxies`"
+         $http_host`), or `X-Forwarded-Port` as one of `http.trusted_proxies`; if the page belongs to \
+         another site, list the site in `cors.origins`"
     )]
     Port {
         /// Origin in the request, cut to 80 characters.

@@ -219,7 +219,7 @@ impl TrackSender {
         if self.wants_keyframe && !starts {
             return OfferOutcome::Passed;
         }
-        let skipped = self.skip_overdue(now);
+        let skipped = self.skip_overdue(starts, now);
         if self.wants_keyframe || (skipped > 0 && starts) {
             self.resumed_at = unit.first_packet;
         }
@@ -243,22 +243,25 @@ impl TrackSender {
     }
 
     /// Drops the units that waited longer than the limit. A unit of which packets left already is
-    /// finished, so that the viewer never gets half a frame on purpose.
-    fn skip_overdue(&mut self, now: Instant) -> usize {
+    /// finished, so that the viewer never gets half a frame on purpose. `starts`: a decoder can start at
+    /// the unit that comes next.
+    fn skip_overdue(&mut self, starts: bool, now: Instant) -> usize {
         if self.queue.is_empty() {
             self.catching_up = None;
-        }
-        // What waits behind the past is not too old yet.
-        if self.catching_up.is_some_and(|until| now < until) {
-            return 0;
         }
         let overdue = |queued: &Queued| {
             self.live_from < queued.unit.time
                 && now.saturating_duration_since(queued.read_at) > self.limits.wait
         };
-        if !self.queue.front().is_some_and(overdue) {
+        let is_overdue = match self.catching_up {
+            // What waits behind the past is not too old yet, but a new keyframe makes it useless.
+            Some(until) if now < until => starts,
+            _ => self.queue.front().is_some_and(overdue),
+        };
+        if !is_overdue {
             return 0;
         }
+        self.catching_up = None;
         let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
         let dropped = self.queue.len() - keep;
         self.queue.truncate(keep);
