@@ -5,6 +5,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 
 use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::http;
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_ports;
@@ -73,11 +74,13 @@ fn a_server_with_another_secret_ends_and_says_why() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let first = Server::configured(&yaml("a", "shared-by-all", &nats, ""), &[])?;
     let failed = |error: String| with_logs(&[&first], &error);
-    // It has sent some heartbeats: whoever has another secret is the newcomer.
+    // It has sent many heartbeats: whoever has another secret then is clearly the newcomer.
+    wait_for_engine(&first, "connected").map_err(failed)?;
     eventually(PATIENCE, || {
-        match first.metric("glassline_cluster_engine_up")? > 0.0 && first.printed().len() > 1 {
+        let server = http::get_json(&first.admin_url("/api/v1/server"))?;
+        match server["uptime_s"].as_f64().is_some_and(|it| it > 12.0) {
             true => Ok(()),
-            false => Err("not connected".to_owned()),
+            false => Err(format!("it has just begun: {server}")),
         }
     })?;
     let second = yaml("b", "known-to-none", &nats, "sources: {hall: demo}\n");

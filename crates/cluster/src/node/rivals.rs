@@ -20,6 +20,10 @@ const GREETED_WITHIN: Duration = Duration::from_millis(400);
 /// Most nodes with another secret that are remembered.
 const STRANGERS_MAX: usize = 100;
 
+/// Beats that another node has sent more than this one if it was clearly there before. Beside the one of
+/// each second, a node sends some more when it begins.
+const CLEARLY_BEFORE: u64 = 4;
+
 /// How long a node is remembered that sends no more beats.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
@@ -107,7 +111,7 @@ impl Node {
         let strangers = &mut self.presence.strangers;
         if strangers.len() < STRANGERS_MAX || strangers.contains_key(node) {
             let is_known = strangers.insert(node.clone(), self.now.at).is_some();
-            let is_older = beat.seq > self.presence.seq;
+            let is_older = beat.seq > self.presence.seq + CLEARLY_BEFORE;
             if is_known && is_older && !self.presence.has_friend {
                 self.become_outcast(Outcast::OtherSecret(node.clone()));
             }
@@ -331,5 +335,6 @@ mod tests {
         };
         assert_eq!(hears(0, 400), Some(Outcast::OtherSecret(other.clone())));
         assert_eq!(hears(400, 1), None, "the newcomer has to go");
+        assert_eq!(hears(1, 2), None, "both have just begun");
     }
 }
