@@ -20,7 +20,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Number of sweeps between two turns of the work that nobody waits for.
 const RARE_SWEEPS: u32 = 5;
 
-/// What is swept.
+/// The parts of the server that lose what nobody needs any more.
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) shared: Arc<Shared>,

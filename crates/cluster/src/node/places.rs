@@ -36,8 +36,8 @@ impl Node {
         of_stream.min(self.load.headroom.saturating_sub(number(self.kept)))
     }
 
-    /// What this node tells one that asks for places: with the stream or without, it is the room
-    /// that it keeps.
+    /// Keeps up to `places` places for a node that asks, and returns the answer, whether or not this
+    /// node has the stream.
     pub(super) fn keep_asked_places(&mut self, name: &StreamName, places: u32) -> Holder {
         let own = self.own_holder(name);
         let mut own = own.unwrap_or_else(|| self.holder(0, 0));

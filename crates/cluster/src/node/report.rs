@@ -13,7 +13,7 @@ pub struct PeerView<'a> {
     pub node: &'a NodeId,
     /// Whether the node sends no more beats.
     pub is_dead: bool,
-    /// What the latest beat says about the node.
+    /// The load of the node, from its latest beat.
     pub load: Load,
     /// How far the wall clock of the node is ahead of this node's, in ms; `None` if it does not tell.
     pub ahead_ms: Option<i64>,

@@ -40,9 +40,9 @@ pub struct Counts {
     pub sent: u64,
     /// Messages that arrived: answers, notices, beats, questions.
     pub received: u64,
-    /// Of those, beats.
+    /// Number of beats among the messages.
     pub beats: u64,
-    /// Pulls that began.
+    /// Number of pulls that the node began.
     pub pulls: u64,
 }
 

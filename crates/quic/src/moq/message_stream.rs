@@ -99,7 +99,7 @@ impl MessageRefusal {
 #[derive(Debug, Default)]
 pub(super) struct StreamsBesideMoq(OnceLock<Takers>);
 
-/// Those who wait for streams beside MoQ.
+/// The queues of streams that carry no MoQ, for messages and for requests.
 #[derive(Clone, Debug)]
 struct Takers {
     messages: mpsc::Sender<MessageRequest>,

@@ -15,7 +15,7 @@ const GROUP: usize = 60;
 const AUDIO_BYTES: usize = 160;
 const PAYLOAD_TYPE: u8 = 96;
 
-/// What a camera sends, and the state of the end that receives it.
+/// A camera with the frames that it sends, and the end that receives them.
 pub(crate) struct Camera {
     /// Payloads of a keyframe, and of any other frame.
     keyframe: Vec<Vec<u8>>,

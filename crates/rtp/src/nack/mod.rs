@@ -41,7 +41,7 @@ impl Default for Config {
     }
 }
 
-/// What the sequence number of a packet means to the generator.
+/// The place of a packet among those that the generator knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The packet is the first, or follows the highest number so far.

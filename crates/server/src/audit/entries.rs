@@ -31,7 +31,7 @@ pub(super) struct Entries {
     settled: u64,
 }
 
-/// What an entry is about, as far as that decides how it is kept.
+/// The subject of an entry, which decides how the entry is kept.
 enum Kind {
     User,
     Token,

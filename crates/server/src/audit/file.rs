@@ -24,7 +24,7 @@ const TAIL_BYTES: u64 = 1 << 20;
 
 /// One line of the file.
 #[derive(Serialize)]
-struct Line<'a> {
+struct WrittenChange<'a> {
     number: u64,
     /// Calendar time in ms since 1970 (UTC).
     at_ms: u64,
@@ -152,7 +152,7 @@ fn line(
     }: &RecordedChange,
 ) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let line = Line {
+    let line = WrittenChange {
         number: *number,
         at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         who: &change.who,

@@ -22,7 +22,7 @@ pub(crate) struct LoginCase {
     auth: Auth,
 }
 
-/// Returns every case.
+/// Returns a case for each kind of credential and server.
 pub(crate) async fn all() -> Vec<LoginCase> {
     let ann = Account {
         read: vec![Pattern::parse("*").expect("a pattern")],

@@ -291,7 +291,7 @@ impl Users {
     /// Checks the credentials of a Digest request (RFC 7616).
     ///
     /// # Errors
-    /// Returns [`LoginError`].
+    /// Returns [`LoginError`] if the response is wrong or the address has to wait.
     pub fn verify_digest(&self, login: &mut Login, response: &Digest) -> Result<(), LoginError> {
         let (user, now) = (response.user(), Instant::now());
         let at = login.place(Some(user), user);
@@ -352,7 +352,7 @@ impl Users {
     /// the address that it came from. Others are hashed on threads of low priority.
     ///
     /// # Errors
-    /// Returns [`LoginError`].
+    /// Returns [`LoginError`] if user or password is wrong or the address has to wait.
     pub async fn verify(
         &self,
         login: &mut Login,

@@ -23,7 +23,7 @@ pub(super) enum Proof {
     Signed(String),
 }
 
-/// Who an operator is, whatever right the operator has at the moment.
+/// The identity of an operator, whatever right the operator has at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OperatorId {
     /// Somebody at this machine, while nobody needs a credential.

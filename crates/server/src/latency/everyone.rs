@@ -27,7 +27,7 @@ const STAGES: [Stage; 4] = [
 pub(super) struct Everyone {
     present: Half,
     before: Half,
-    /// When `present` began.
+    /// Time at which the half `present` began.
     turned: Instant,
 }
 

@@ -56,7 +56,7 @@ impl VideoSource {
     /// Reads the description of a track.
     ///
     /// # Errors
-    /// Returns [`UntranscodableVideo`].
+    /// Returns [`UntranscodableVideo`] if no decoder here takes the codec or the profile.
     pub fn of(track: &Track) -> Result<Self, UntranscodableVideo> {
         let codec = track.codec;
         if codec != Codec::H264 {

@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
     /// Publishers that were sent away, because another server has the stream.
     pub(crate) superseded: u64,
-    /// Pulls that began.
+    /// Number of pulls that this server began.
     pub(crate) pulls: u64,
     /// Viewers that were sent to another server.
     pub(crate) redirected: u64,
