@@ -76,9 +76,7 @@ fn nodes<const N: usize>(names: [&str; N], nats: &Nats) -> Result<[Server; N], S
     for name in names {
         started.push(node(name, nats, "")?);
     }
-    for server in &started {
-        wait_for_engine(server, "connected")?;
-    }
+    wait_for_each_other(&started.iter().collect::<Vec<_>>())?;
     started
         .try_into()
         .map_err(|_| "as many as names".to_owned())
@@ -94,6 +92,25 @@ pub(crate) fn wait_for_engine(server: &Server, state: &str) -> Result<(), String
         match told["engine"]["state"] == state {
             true => Ok(()),
             false => Err(format!("not {state}: {told}\n{}", server.printed())),
+        }
+    })
+}
+
+/// Waits until each server hears all the others.
+pub(crate) fn wait_for_each_other(servers: &[&Server]) -> Result<(), String> {
+    servers
+        .iter()
+        .try_for_each(|server| wait_for_serving(server, servers.len()))
+}
+
+/// Waits until `server` hears that `count` servers serve, with itself.
+pub(crate) fn wait_for_serving(server: &Server, count: usize) -> Result<(), String> {
+    eventually(PATIENCE, || {
+        let told = cluster(server)?;
+        let nodes = told["nodes"].as_array().into_iter().flatten();
+        match nodes.filter(|it| it["state"] == "serving").count() == count {
+            true => Ok(()),
+            false => Err(format!("not {count}: {told}\n{}", server.printed())),
         }
     })
 }
@@ -450,14 +467,7 @@ fn a_server_that_is_told_to_end_leaves_the_cluster_first() -> Result<(), Failed>
     // Nobody is left to take over, so the last server does not wait.
     let _last = publish(&c, "/last/whip")?;
     c.wait_for_state("last", "live")?;
-    eventually(PATIENCE, || {
-        let told = cluster(&c)?;
-        let nodes = told["nodes"].as_array().into_iter().flatten();
-        match nodes.filter(|it| it["state"] == "serving").count() {
-            1 => Ok(()),
-            _ => Err(told.to_string()),
-        }
-    })?;
+    wait_for_serving(&c, 1)?;
     let status = c.stop(PATIENCE)?;
     match status.code() {
         Some(0) => Ok(()),

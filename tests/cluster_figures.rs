@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use glassline_client::viewers::{Endpoint, Id, Join, Options, Pool, State};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cluster::{PATIENCE, Watching, cluster, publish, wait_for_engine, wait_for_owner};
+use crate::cluster::{
+    PATIENCE, Watching, cluster, publish, wait_for_each_other, wait_for_engine, wait_for_owner,
+};
 use crate::http;
 use crate::nats::Nats;
 use crate::process::eventually;
@@ -81,18 +83,7 @@ impl Fleet {
             Server::configured(&yaml, &[])
         };
         let nodes = [node("a")?, node("b")?, node("c")?];
-        for node in &nodes {
-            wait_for_engine(node, "connected")?;
-        }
-        // Until all know each other.
-        eventually(PATIENCE, || {
-            let told = cluster(&nodes[2])?;
-            let known = told["nodes"].as_array().into_iter().flatten();
-            match known.filter(|it| it["state"] == "serving").count() {
-                3 => Ok(()),
-                _ => Err(told.to_string()),
-            }
-        })?;
+        wait_for_each_other(&nodes.each_ref())?;
         Ok(Self { nodes, nats })
     }
 

@@ -3,7 +3,7 @@
 use libtest_mimic::Failed;
 
 use crate::browser::PATIENCE as PAGE;
-use crate::cluster::{publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner, with_logs};
 use crate::messages::until;
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
@@ -51,9 +51,7 @@ fn a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers() 
         node("edge", &nats)?,
         node("second", &nats)?,
     ];
-    for server in [&first, &edge, &second] {
-        wait_for_engine(server, "connected")?;
-    }
+    wait_for_each_other(&[&first, &edge, &second])?;
     let media = publish(&first, "/cam/whip")?;
     wait_for_owner(&edge, "cam", "first")?;
     let [publisher, viewer] = [Browser::start()?, Browser::start()?];

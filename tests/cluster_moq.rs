@@ -7,7 +7,7 @@ use glassline_quic::moq::{Address, Announcement, Options, Role, Session, connect
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use libtest_mimic::Failed;
 
-use crate::cluster::{PATIENCE, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{PATIENCE, publish, wait_for_each_other, wait_for_owner, with_logs};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::process::eventually;
@@ -33,9 +33,7 @@ fn a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain() -> Resul
     let nats = Nats::start()?;
     let [a, b] = [node("a", &nats)?, node("b", &nats)?];
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     let _door = publish(&a, "/door/whip")?;
     for stream in ["cam", "door"] {

@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 
 use crate::browser;
 use crate::call::silent_call;
-use crate::cluster::{PATIENCE, Watching, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{PATIENCE, Watching, publish, wait_for_each_other, wait_for_owner, with_logs};
 use crate::http::{self, Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
@@ -116,9 +116,7 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
     let b = node("b", &nats, Public::Everywhere, 3)?;
     let hidden = node("c", &nats, Public::Nowhere, 3)?;
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b, &hidden] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b, &hidden]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let _door = publish(&hidden, "/door/whip")?;
@@ -167,9 +165,7 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_server() -> Result<(), Fail
     let [a, b, c] = nodes;
     let [a, b, c] = [a?, b?, c?];
     let failed = |error: String| with_logs(&[&a, &b, &c], &error);
-    for server in [&a, &b, &c] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b, &c]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     for server in [&b, &c] {
@@ -196,9 +192,7 @@ fn a_player_of_rtsp_is_sent_away_by_a_drain() -> Result<(), Failed> {
     let a = node("a", &nats, Public::Everywhere, 200)?;
     let b = node("b", &nats, Public::Everywhere, 200)?;
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     wait_for_owner(&b, "cam", "a").map_err(failed)?;
@@ -279,9 +273,7 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let _door = publish(&a, "/door/whip")?;
@@ -374,9 +366,7 @@ fn a_room_is_at_one_server_and_again_at_another_when_that_is_lost() -> Result<()
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
     let ann = call(&a, "ann")?;
     wait_for_owner(&b, "call~team", "a").map_err(failed)?;
     let bob = call(&b, "bob")?;
@@ -407,9 +397,7 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
     let failed = |error: String| with_logs(&[&a, &b], &error);
-    for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
-    }
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     wait_for_owner(&b, "cam", "a").map_err(failed)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::balancer::Balancer;
 use crate::browser;
 use crate::call::silent_call;
-use crate::cluster::{PATIENCE, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{PATIENCE, publish, wait_for_each_other, wait_for_owner, with_logs};
 use crate::http::{Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
@@ -91,9 +91,7 @@ fn nodes<const COUNT: usize>(
     for name in names {
         started.push(node(name, nats, public)?);
     }
-    for server in &started {
-        wait_for_engine(server, "connected")?;
-    }
+    wait_for_each_other(&started.iter().collect::<Vec<_>>())?;
     started
         .try_into()
         .map_err(|_| "as many as names".to_owned())
@@ -187,8 +185,7 @@ fn a_balancer_sees_on_the_public_port_whether_a_server_drains() -> Result<(), Fa
     let [http, rtsp] = [free_port()?, free_port()?];
     let a = Server::configured_on([http, rtsp], &yaml, &[])?;
     let b = node("b", &nats, Public::No)?;
-    wait_for_engine(&a, "connected")?;
-    wait_for_engine(&b, "connected")?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&b, "/cam/whip")?;
     // A balancer has no token, and asks by whatever name it likes.
     let host = ("Host", "balancer.invalid");

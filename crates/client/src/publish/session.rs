@@ -169,7 +169,6 @@ pub async fn run(
                 let feedback = feedback.map_or(String::new(), |it| format!(", which follows {it}"));
                 watcher.note(&format!("publishing to {destination}{feedback}"));
                 first = false;
-                ways.name(uplink.alternates());
                 session.attach(uplink);
                 let ended = tokio::select! {
                     ended = session.send(watcher) => ended,
@@ -185,6 +184,9 @@ pub async fn run(
             }
             Err(error) => (error, false),
         };
+        if let Some(uplink) = &session.uplink {
+            ways.name(uplink.alternates());
+        }
         session.detach(false).await;
         if why.is_loss() {
             lost = Some(Instant::now());

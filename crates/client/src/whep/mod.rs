@@ -170,20 +170,20 @@ pub fn get(
     }
 }
 
-/// Asks whether there is a session at `location`, by GET. Redirects are followed, as a server of a
-/// cluster leads to the one that has the session.
-fn exists(
+/// Asks for the session at `location`, by GET, and returns the other servers that its server names.
+/// Redirects are followed, as a server of a cluster leads to the one that has the session.
+fn alternates_of(
     location: &Url,
     token: Option<&str>,
     trust: Trust,
     patience: Duration,
-) -> Result<(), Error> {
+) -> Result<Vec<Url>, Error> {
     let mut at = checked(location)?;
     for _ in 0..=REDIRECTS_MAX {
         let token = token.filter(|_| same_origin(&at, location));
         let mut response = call(agent(trust).get(at.as_str()), &at, token, patience)?;
         match response.status().as_u16() {
-            200..300 => return Ok(()),
+            200..300 => return Ok(links::alternates(&at, &response)),
             307 | 308 => at = redirected(&at, &response)?,
             _ => return Err(refusal(&at, &mut response)),
         }

@@ -7,6 +7,9 @@
 //!                                                 └► no answer, or refused: the server is lost
 //! ```
 //!
+//! Now and then the session is asked for while it works, too: the cluster may have other servers than at
+//! its beginning.
+//!
 //! A server alone, in no cluster, is waited for while it does not answer: it may stand still, and there
 //! is no other one.
 
@@ -23,6 +26,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// Time that the server has to answer then.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time after which the other servers of the cluster are asked for again.
+const REFRESH: Duration = Duration::from_secs(30);
 
 /// A session at a server, and how to ask for it.
 #[derive(Clone, Debug)]
@@ -44,8 +50,8 @@ impl SessionAddress {
 /// The answer about a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SessionAnswer {
-    /// The server has the session.
-    Exists,
+    /// The server has the session; others can take it over.
+    Exists(Vec<Url>),
     /// The server does not know the session; the reason says so.
     Unknown(String),
     /// The server cannot be reached, or a proxy answers for it.
@@ -78,7 +84,7 @@ impl Lifeline {
     fn on_answer(&mut self, now: Instant, asked: Instant, told: SessionAnswer) -> Option<String> {
         let has_spoken = self.heard > asked;
         match told {
-            SessionAnswer::Exists => self.knows_sessions = true,
+            SessionAnswer::Exists(_) => self.knows_sessions = true,
             SessionAnswer::Other => {}
             SessionAnswer::Silent(why) if !has_spoken => return Some(why),
             SessionAnswer::Unknown(why) if !has_spoken && self.knows_sessions => return Some(why),
@@ -95,8 +101,19 @@ impl Lifeline {
 pub(crate) struct SessionWatch {
     asked: SessionAddress,
     lifeline: Lifeline,
-    /// When the session was asked for, and the answer once it is there.
-    question: Option<(Instant, Arc<OnceLock<SessionAnswer>>)>,
+    question: Option<Question>,
+    refresh_due: Instant,
+    /// URLs at other servers that take the offer of this session.
+    alternates: Vec<Url>,
+}
+
+/// A request for the session.
+#[derive(Debug)]
+struct Question {
+    asked: Instant,
+    /// Whether nothing of the server arrived before, so that a refusal means its loss.
+    is_of_silence: bool,
+    answer: Arc<OnceLock<SessionAnswer>>,
 }
 
 impl SessionWatch {
@@ -110,27 +127,41 @@ impl SessionWatch {
             },
             asked,
             question: None,
+            refresh_due: now,
+            alternates: Vec::new(),
         };
-        watch.ask(now);
+        watch.ask(now, false);
         watch
+    }
+
+    /// Returns the URLs at other servers that were named last.
+    pub(crate) fn alternates(&self) -> &[Url] {
+        &self.alternates
     }
 
     /// Looks whether the server is lost, and asks it if need be; `heard`: when something of it arrived
     /// last. Returns why it is lost.
     pub(crate) fn look(&mut self, now: Instant, heard: Instant) -> Option<String> {
         let is_silent = self.lifeline.is_silent(now, heard);
-        if let Some((asked, answer)) = &self.question {
-            let (asked, told) = (*asked, answer.get()?.clone());
-            self.question = None;
-            return self.lifeline.on_answer(now, asked, told);
+        if let Some(question) = &self.question {
+            let told = question.answer.get()?.clone();
+            let question = self.question.take()?;
+            if let SessionAnswer::Exists(alternates) = &told
+                && !alternates.is_empty()
+            {
+                self.alternates.clone_from(alternates);
+            }
+            let lost = self.lifeline.on_answer(now, question.asked, told);
+            return lost.filter(|_| question.is_of_silence);
         }
-        if is_silent {
-            self.ask(now);
+        if is_silent || self.refresh_due <= now {
+            self.ask(now, is_silent);
         }
         None
     }
 
-    fn ask(&mut self, now: Instant) {
+    fn ask(&mut self, now: Instant, is_of_silence: bool) {
+        self.refresh_due = now + REFRESH;
         let answer = Arc::new(OnceLock::new());
         let (asked, to) = (self.asked.clone(), Arc::clone(&answer));
         let asking = move || {
@@ -141,14 +172,18 @@ impl SessionWatch {
             // A system without threads is no sign of the server's death.
             answer.get_or_init(|| SessionAnswer::Other);
         }
-        self.question = Some((now, answer));
+        self.question = Some(Question {
+            asked: now,
+            is_of_silence,
+            answer,
+        });
     }
 }
 
 fn ask(asked: &SessionAddress) -> SessionAnswer {
     let token = asked.token.as_deref();
-    match super::exists(&asked.location, token, asked.trust, PATIENCE) {
-        Ok(()) => SessionAnswer::Exists,
+    match super::alternates_of(&asked.location, token, asked.trust, PATIENCE) {
+        Ok(alternates) => SessionAnswer::Exists(alternates),
         Err(error @ Error::Unreachable { .. }) if error.is_late() => {
             SessionAnswer::Late(error.to_string())
         }
@@ -177,7 +212,7 @@ mod tests {
 
     fn told(text: &str) -> SessionAnswer {
         match text {
-            "exists" => SessionAnswer::Exists,
+            "exists" => SessionAnswer::Exists(Vec::new()),
             "unknown" => SessionAnswer::Unknown("gone".to_owned()),
             "silent" => SessionAnswer::Silent("refused".to_owned()),
             "late" => SessionAnswer::Late("no answer".to_owned()),
@@ -241,7 +276,8 @@ mod tests {
         assert_eq!(why.as_deref(), Some("refused"));
     }
 
-    /// Answers each request with the next status, and then listens no more.
+    /// Answers each request with the next status, and a header that follows on a line of its own, and
+    /// then listens no more.
     fn serve(answers: &'static [&'static str]) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -249,7 +285,11 @@ mod tests {
             for status in answers {
                 let (mut stream, _) = listener.accept().expect("a client");
                 read_request(&stream);
-                let answer = response(status, &[], "");
+                let (status, headers) = match status.split_once('\n') {
+                    Some((status, header)) => (status, vec![header]),
+                    None => (*status, Vec::new()),
+                };
+                let answer = response(status, &headers, "");
                 stream.write_all(answer.as_bytes()).expect("a reader");
             }
         });
@@ -290,5 +330,35 @@ mod tests {
             let why = settle(&mut watch, later);
             assert_eq!(why.is_some(), is_lost, "{answers:?}: {why:?}");
         }
+    }
+
+    #[test]
+    fn servers_that_come_later_are_named_to_a_session_that_works() {
+        let start = Instant::now();
+        let asked = SessionAddress {
+            location: serve(&[
+                "204 No Content",
+                "204 No Content\nLink: <http://192.0.2.2/cam/whip>; rel=\"alternate\"",
+                "404 Not Found",
+            ]),
+            token: None,
+            trust: Trust::System,
+        };
+        let mut watch = SessionWatch::start(asked, start);
+        let mut works_at = |now| {
+            let mut losses = vec![watch.look(now, now)];
+            while watch.question.is_some() {
+                losses.push(watch.look(now, now));
+                std::thread::yield_now();
+            }
+            assert!(losses.iter().all(Option::is_none), "media arrives");
+            let named = watch.alternates().iter();
+            named.map(Url::to_string).collect::<Vec<_>>()
+        };
+        assert!(works_at(start).is_empty());
+        assert!(works_at(start + REFRESH / 2).is_empty(), "not asked yet");
+        let named = ["http://192.0.2.2/cam/whip"];
+        assert_eq!(works_at(start + REFRESH), named);
+        assert_eq!(works_at(start + 2 * REFRESH), named, "a refusal is no loss");
     }
 }

@@ -268,7 +268,7 @@ impl Node {
     }
 
     /// Sends a beat, unless it would count for another process of this name.
-    fn beat(&mut self) {
+    pub(super) fn beat(&mut self) {
         if !self.presence.is_name_ours || self.presence.outcast.is_some() {
             return;
         }

@@ -76,6 +76,8 @@ impl Node {
             return;
         }
         self.presence.is_name_ours = true;
+        // Others count this node from its first beat on.
+        self.beat();
         let me = &self.config.node;
         let known = self.directory.streams.iter();
         let left = known.filter(|(name, it)| {
@@ -269,6 +271,21 @@ mod tests {
                 assert!(is_harmless, "{request:?} after {ms} ms");
             }
         }
+    }
+
+    #[test]
+    fn a_server_is_heard_as_soon_as_its_name_is_its_own() {
+        let now = at(0);
+        let mut node = node(now);
+        node.handle_incoming(now, Incoming::Connected);
+        let put = requests(&mut node)
+            .into_iter()
+            .find(|it| matches!(it.call, Call::PutIf { .. }))
+            .expect("it writes its record");
+        let result = Ok(Answered::Put(Version(1)));
+        node.handle_answer(at(1), Answer { id: put.id, result });
+        let is_beat = |it: &crate::engine::Request| matches!(it.call, Call::Beat { .. });
+        assert!(requests(&mut node).iter().any(is_beat));
     }
 
     #[test]

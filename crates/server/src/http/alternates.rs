@@ -6,10 +6,10 @@
 //! |---|---|
 //! | an offer of WHEP, a report of the player page | a ticket for the stream, valid for half a minute |
 //! | an offer to a room, the list of its participants | a ticket for the room, valid for half a minute |
-//! | an offer of WHIP | nothing: a publisher has its credentials |
+//! | an offer of WHIP, a request for its session | nothing: a publisher has its credentials |
 //!
 //! A server that is lost gives nobody another ticket, so clients get a new one with each report and
-//! each list.
+//! each list. Servers that come later are named to publishers that ask for their session again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -61,7 +61,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Errand {
             (&Method::POST, "/{stream}/whep" | "/{stream}/whep/{session}/report") => {
                 param("stream").map(Wanted::Watch)
             }
-            (&Method::POST, "/{stream}/whip" | "/whip") => Some(Wanted::Publish),
+            (&Method::POST, "/{stream}/whip" | "/whip")
+            | (&Method::GET | &Method::HEAD, "/{stream}/whip/{session}" | "/whip/{session}") => {
+                Some(Wanted::Publish)
+            }
             (&Method::POST, "/call/{room}") | (&Method::GET, "/call/{room}/{session}") => {
                 param("room").map(Wanted::Join)
             }
@@ -85,7 +88,13 @@ pub(super) async fn name(
     };
     let scheme = request.extensions().get::<Scheme>().copied();
     let access = access(scheme, request.headers());
-    let path = request.uri().path().to_owned();
+    let path = request.uri().path();
+    // A session's address is that of its endpoint and its name.
+    let endpoint = match &errand.session {
+        Some(_) => path.rsplit_once('/').map_or(path, |(endpoint, _)| endpoint),
+        None => path,
+    };
+    let endpoint = endpoint.to_owned();
     let mut response = next.run(request).await;
     let made = response.extensions().get::<Arc<SessionRecord>>().cloned();
     let of_path = || {
@@ -95,7 +104,7 @@ pub(super) async fn name(
     let session = made.or_else(of_path);
     if let Some(session) = session.filter(|_| response.status().is_success()) {
         let headers = response.headers_mut();
-        for url in urls(member, &wanted, &session, (access, &path)) {
+        for url in urls(member, &wanted, &session, (access, &endpoint)) {
             if let Ok(link) = HeaderValue::try_from(format!("<{url}>; rel=\"alternate\"")) {
                 headers.append(header::LINK, link);
             }
@@ -104,7 +113,7 @@ pub(super) async fn name(
     response
 }
 
-/// Returns the URLs at other servers for the client of `session`, which asked here for `path`.
+/// Returns the URLs at other servers for the client of `session`, which made its offer here to `path`.
 fn urls(
     member: &Member,
     wanted: &Wanted,

@@ -365,7 +365,9 @@ impl Uplink for Whip {
     }
 
     fn alternates(&self) -> Vec<Destination> {
-        let urls = self.alternates.iter().cloned();
+        let later = self.watch.as_ref().map(SessionWatch::alternates);
+        let later = later.filter(|urls| !urls.is_empty());
+        let urls = later.unwrap_or(&self.alternates).iter().cloned();
         let endpoints = urls.map(|url| self.endpoint.at(url));
         endpoints.map(Destination::Whip).collect()
     }
