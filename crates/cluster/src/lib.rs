@@ -18,13 +18,11 @@ mod config;
 pub mod engine;
 mod event;
 mod liveness;
-pub mod memory;
 pub mod name;
 mod node;
 pub mod placement;
 pub mod question;
 pub mod record;
-pub mod simulation;
 mod timers;
 
 pub use config::{Config, Moment};

@@ -30,14 +30,16 @@ pub(super) const CRATES: &[Row] = &[
     ("rtp", &["media"]),
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
-    ("sim", &["media"]),
-    ("cluster", &["sim"]),
+    ("random", &[]),
+    ("cluster", &["random"]),
+    ("sim", &["media", "random"]),
+    ("cluster-sim", &["cluster", "sim"]),
     ("cluster-nats", &["cluster", "url"]),
     ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
     ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "trust", "url", "voice", "webrtc"]),
-    ("lab", &["client", "cluster", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
+    ("lab", &["client", "cluster-sim", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
     ("server", &["cluster", "cluster-nats", "congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "trust", "url", "webrtc"]),
     ("devices", &["client", "voice"]),
@@ -48,9 +50,11 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 13] = [
+pub(super) const CORES: [&str; 15] = [
     "media",
     "cluster",
+    "cluster-sim",
+    "random",
     "rtp",
     "demux",
     "congestion",
