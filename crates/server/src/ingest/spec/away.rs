@@ -69,7 +69,7 @@ impl Away {
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match key {
             "fallback" => {
-                self.fallback = Some(stream_names::parse(value).map_err(SpecError::Name)?)
+                self.fallback = Some(stream_names::parse(value).map_err(SpecError::Name)?);
             }
             "placeholder" if is_jpeg(value) => {
                 self.placeholder = Some(PlaceholderKind::Image(value.into()));
