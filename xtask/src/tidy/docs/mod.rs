@@ -47,7 +47,7 @@ pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
 }
 
 /// Path from the root of the checkout → text, of all pages in the root and below `docs`.
-fn pages() -> BTreeMap<PathBuf, String> {
+pub(super) fn pages() -> BTreeMap<PathBuf, String> {
     let root = process::root();
     let mut pages = BTreeMap::new();
     let mut open = vec![root.to_owned()];
