@@ -1,5 +1,5 @@
-//! The project's tasks: `cargo xtask demo|cluster-demo|test|repeat|soak|peers|check|reference|package|fuzz|mutants|chaos|
-//! bench|bench-peers|figures|voice-quality`.
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|repeat|soak|peers|check|count|reference|package|fuzz|mutants|
+//! chaos|bench|bench-peers|figures|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -54,6 +54,14 @@ usage: cargo xtask RECIPE
   peers                            install the peers of the tests
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
+  count                            figures of the code and of its documentation, without what
+                                   only tests compile: lines of the function that starts a
+                                   server, with its head; matches, comparisons and `if let` in
+                                   `server` by variants of Input or by a literal name of a
+                                   protocol (whep, rtsp, moq, …); functions with a parameter
+                                   that is a tuple or a reference to one; lines that are
+                                   neither blank nor comments; circles as `check` has them;
+                                   words between spaces in the pages of the root and of docs/
   reference                        write the generated parts of docs/reference anew
   package [--only deb,rpm,tar,contents] [--revision 1] [--out FOLDER]
           [--static] [--binary PATH] [--uncompressed]
@@ -115,6 +123,12 @@ fn main() -> ExitCode {
         "repeat" => test::repeat(rest),
         "soak" => test::soak(rest),
         "check" => check::run(rest),
+        "count" => match rest {
+            [] => tidy::figures()
+                .map(|figures| print!("{figures}"))
+                .map_err(Failure::from),
+            [unknown, ..] => Err(Failure::usage(format!("count takes no `{unknown}`"))),
+        },
         "peers" => install::peers().map_err(Failure::from),
         "reference" => reference::run(rest),
         "package" => package::run(rest),

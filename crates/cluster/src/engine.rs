@@ -4,7 +4,7 @@
 //! ```text
 //!            Node::poll_request ── Request { id, call } ──►            NATS
 //!  Node      Node::poll_reply ──── Reply { question, payload } ──►     memory (virtual time)
-//!  (core)  ◄── Node::handle_answer ── Answer { id, result }            fixed (static origins)
+//!  (core)  ◄── Node::handle_answer ── Answer { id, result }
 //!          ◄── Node::handle_incoming ── Incoming
 //! ```
 //!

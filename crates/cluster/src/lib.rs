@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  server ── publish, view, pull failed, drain ──►  Node  ── Request ──► engine: NATS,
-//!         ◄── Event: admitted, redirect, pull … ──        ◄── Answer ─── memory, fixed
+//!         ◄── Event: admitted, redirect, pull … ──        ◄── Answer ─── memory
 //!                                                         ◄── Incoming ─
 //! ```
 //!
@@ -17,15 +17,12 @@
 mod config;
 pub mod engine;
 mod event;
-pub mod fixed;
 mod liveness;
-pub mod memory;
 pub mod name;
 mod node;
 pub mod placement;
 pub mod question;
 pub mod record;
-pub mod simulation;
 mod timers;
 
 pub use config::{Config, Moment};

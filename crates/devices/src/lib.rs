@@ -13,9 +13,6 @@ mod system;
 
 use glassline_client::call::{DeviceError, Loudspeaker, Microphone};
 
-/// Whether this build supports devices.
-pub const AVAILABLE: bool = cfg!(feature = "system");
-
 /// Names of the devices of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {

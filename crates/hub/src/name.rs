@@ -4,18 +4,6 @@ use std::fmt;
 /// Maximum length of a stream name in bytes.
 const BYTES_MAX: usize = 128;
 
-/// Paths of the HTTP server, which cannot be stream names.
-const RESERVED: [&str; 8] = [
-    "api",
-    "call",
-    "metrics",
-    "healthz",
-    "readyz",
-    "doSignaling",
-    "whip",
-    "favicon.ico",
-];
-
 /// The name of a stream: 1 to 128 characters of `A–Z a–z 0–9 . _ ~ -`, of which the first is
 /// neither `.` nor `-`.
 ///
@@ -42,11 +30,6 @@ impl StreamName {
         }
         if text.starts_with(['.', '-']) {
             return Err(NameError::Start {
-                name: text.to_owned(),
-            });
-        }
-        if RESERVED.contains(&text) {
-            return Err(NameError::Reserved {
                 name: text.to_owned(),
             });
         }
@@ -95,12 +78,6 @@ pub enum NameError {
         /// The whole name that was checked.
         name: String,
     },
-    /// The name is a path of the HTTP server.
-    #[error("'{name}' is a path of the HTTP server: choose another stream name")]
-    Reserved {
-        /// The whole name that was checked.
-        name: String,
-    },
 }
 
 #[cfg(test)]
@@ -141,9 +118,5 @@ mod tests {
             StreamName::parse("-"),
             Err(NameError::Start { .. })
         ));
-        for path in ["api", "whip"] {
-            let refused = StreamName::parse(path);
-            assert!(matches!(refused, Err(NameError::Reserved { .. })), "{path}");
-        }
     }
 }

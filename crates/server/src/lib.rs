@@ -55,6 +55,7 @@ mod settings;
 mod snapshots;
 mod spelling;
 mod stored;
+mod stream_names;
 mod sweep;
 mod talk;
 mod telemetry;

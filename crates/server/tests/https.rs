@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_hub::StreamName;
 use glassline_server::config::{Config, HttpsAddress, Lan, PemFiles, Secret, Tls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -361,4 +362,19 @@ fn the_page_to_trust_the_authority_is_open_to_everybody_and_the_file_is_of_the_t
     assert_eq!(&answer[end + 4..], &root[..]);
     let without = Running::start(1);
     without.get("/trust").problem(404);
+}
+
+#[test]
+fn a_stream_called_trust_has_its_page_beside_that_of_the_authority() {
+    let folder = Folder::new("stream_trust");
+    let running = Running::with(1, |config| private(config, &folder, &[]));
+    let is_of_authority = |path: &str| running.get(path).body.contains("root certificate");
+    assert!(is_of_authority("/trust") && is_of_authority("/-/trust"));
+    let name = StreamName::parse("trust").expect("a name");
+    let _stream = running.hub().create(name);
+    assert!(!is_of_authority("/trust") && is_of_authority("/-/trust"));
+    assert_eq!(running.get("/trust").status, 200);
+    let file = running.get("/trust/root.pem");
+    assert_eq!(file.body, running.get("/-/trust/root.pem").body);
+    assert_eq!(file.status, 200);
 }

@@ -30,9 +30,10 @@ mod link;
 mod network;
 mod path;
 mod population;
-mod rng;
 mod schedule;
 mod trace;
+
+pub use glassline_random::Rng;
 
 pub use byte_stream::{ByteStream, StreamConditions};
 pub use case::Case;
@@ -44,6 +45,5 @@ pub use path::{End, Path};
 pub use population::{
     Application, Competitor, Knobs, Population, PopulationError, Sample, Scenario, Stratum,
 };
-pub use rng::Rng;
 pub use schedule::{Fading, Schedule, ScheduleError, State};
 pub use trace::Trace;

@@ -54,7 +54,10 @@ pub(super) const PARTS: [Part; 17] = [
     core("congestion", "glassline-congestion"),
     core("voice", "glassline-voice"),
     core("transcode", "glassline-transcode"),
-    core("cluster", "glassline-cluster"),
+    Part {
+        integration: &["ownership::", "placing::"],
+        ..core("cluster", "glassline-cluster")
+    },
     core("sim", "glassline-sim"),
     hot_path(
         "server/egress/webrtc",

@@ -22,13 +22,15 @@ use crate::executables::Executable;
 use crate::summary::{Flaky, Tests};
 
 /// Crates whose tests read no clock and open no socket, as the crates themselves.
-const COMPUTING: [&str; 14] = [
+const COMPUTING: [&str; 16] = [
     "glassline-cluster",
+    "glassline-cluster-sim",
     "glassline-congestion",
     "glassline-demux",
     "glassline-fuzz",
     "glassline-hub",
     "glassline-media",
+    "glassline-random",
     "glassline-rtp",
     "glassline-rtsp",
     "glassline-sctp",

@@ -10,6 +10,7 @@ mod arrows;
 mod blocking;
 mod circles;
 mod code;
+mod count;
 mod crates;
 mod docs;
 mod graph;
@@ -73,6 +74,13 @@ pub(crate) fn tables() -> Result<String, String> {
         .iter()
         .map(|(name, lines)| format!("{name}\n    {}\n", lines.join("\n    ")))
         .collect())
+}
+
+/// Figures of the code and of its documentation, a line each.
+///
+/// # Errors A source file cannot be read.
+pub(crate) fn figures() -> Result<String, String> {
+    count::figures(&Tree::read()?)
 }
 
 /// All sources of the checkout, read.

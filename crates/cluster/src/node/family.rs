@@ -222,7 +222,7 @@ impl Node {
     }
 
     /// Whether the number of children is that of all relays, for checks.
-    pub(crate) fn counts_children_right(&self) -> bool {
+    pub fn counts_children_right(&self) -> bool {
         let children = self.relays.values().map(|it| it.children.len());
         children.sum::<usize>() == self.children
     }

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_sim::Rng;
+use glassline_random::Rng;
 
 use crate::config::{Config, Moment};
 use crate::engine::{
@@ -176,7 +176,7 @@ impl Node {
     }
 
     /// Returns all that this node knows about a name, for messages of failed checks.
-    pub(crate) fn explain(&self, name: &StreamName) -> String {
+    pub fn explain(&self, name: &StreamName) -> String {
         let (claim, relay) = (self.claims.explain(name), self.relays.get(name));
         let known = self.directory.streams.get(name);
         let state = &self.presence;

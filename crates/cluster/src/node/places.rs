@@ -69,7 +69,7 @@ impl Node {
     }
 
     /// Whether the number of kept places is that of all relays, for checks.
-    pub(crate) fn counts_places_right(&self) -> bool {
+    pub fn counts_places_right(&self) -> bool {
         let kept = self.relays.values().map(|it| it.places.kept.len());
         kept.sum::<usize>() == self.kept
     }

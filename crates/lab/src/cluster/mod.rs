@@ -6,9 +6,9 @@ mod svg;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use glassline_cluster::simulation::chaos;
-pub use glassline_cluster::simulation::scale::Plan;
-use glassline_cluster::simulation::scale::{self, Figures};
+use glassline_cluster_sim::chaos;
+pub use glassline_cluster_sim::scale::Plan;
+use glassline_cluster_sim::scale::{self, Figures};
 use serde::{Deserialize, Serialize};
 
 use crate::timestamp;

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use glassline_net::stream::Shared;
-
 use super::Shape;
+use super::system_calls::Shared;
 
 /// A source of frames as a hub has them: packets, which are framed at the first request.
 pub(super) struct FrameSource {

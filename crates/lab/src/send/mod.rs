@@ -23,6 +23,8 @@ mod readers;
 mod report;
 mod sender;
 mod svg;
+#[cfg_attr(not(target_os = "linux"), path = "system_calls_portable.rs")]
+mod system_calls;
 mod table;
 
 pub use method::{Method, UnknownMethod};

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_net::stream::{self, MemoryFile, Pipe, Ring, Shared, ZeroCopy};
 use glassline_net::thread_cpu;
 
 use super::frame::FrameSource;
 use super::readers::{Readers, Received, Watch};
+use super::system_calls::{self, MemoryFile, Pipe, Ring, Shared, ZeroCopy};
 use super::{Error, Experiment, Method, Round, Shape, WARM_UP};
 
 /// Outcome of measuring a method.
@@ -74,7 +74,7 @@ fn connect(clients: usize, method: Method) -> Result<(Vec<TcpStream>, Vec<TcpStr
             let (socket, _) = listener.accept()?;
             socket.set_nonblocking(true)?;
             socket.set_nodelay(method.is_nodelay())?;
-            stream::set_send_buffer(&socket, SEND_BUFFER_BYTES)?;
+            system_calls::set_send_buffer(&socket, SEND_BUFFER_BYTES)?;
             near.push(socket);
         }
         Ok((near, far))
@@ -303,7 +303,7 @@ impl Client {
             account,
             taken: 0,
         };
-        call.took(stream::send(&self.socket, &frame[*taken..]))?;
+        call.took(system_calls::send(&self.socket, &frame[*taken..]))?;
         *taken += call.taken;
         if *taken == frame.len() {
             self.rest = None;
@@ -398,7 +398,7 @@ impl PendingSend<'_> {
             Method::SendPacket => self.framed_packets(source),
             _ => {
                 let frame = source.framed();
-                self.took(stream::send(self.socket, &frame)).map(drop)
+                self.took(system_calls::send(self.socket, &frame)).map(drop)
             }
         }
     }
@@ -410,9 +410,9 @@ impl PendingSend<'_> {
             let pieces = [(&source.framing()[..], true), (packet, !is_last)];
             for (piece, more) in pieces {
                 let result = if with_more && more {
-                    stream::send_more(self.socket, piece)
+                    system_calls::send_more(self.socket, piece)
                 } else {
-                    stream::send(self.socket, piece)
+                    system_calls::send(self.socket, piece)
                 };
                 if self.took(result)? < piece.len() {
                     return Ok(());
@@ -426,7 +426,7 @@ impl PendingSend<'_> {
         for packet in source.packets() {
             let parts = [IoSlice::new(source.framing()), IoSlice::new(packet)];
             let length = source.framing().len() + packet.len();
-            if self.took(stream::send_parts(self.socket, &parts))? < length {
+            if self.took(system_calls::send_parts(self.socket, &parts))? < length {
                 break;
             }
         }
@@ -439,14 +439,15 @@ impl PendingSend<'_> {
             .packets()
             .flat_map(|packet| [IoSlice::new(framing), IoSlice::new(packet)])
             .collect();
-        self.took(stream::send_parts(self.socket, &parts)).map(drop)
+        self.took(system_calls::send_parts(self.socket, &parts))
+            .map(drop)
     }
 
     fn framed_packets(&mut self, source: &mut FrameSource) -> io::Result<()> {
         let frame = source.framed();
         let packet_bytes = frame.len() / source.packets().count().max(1);
         for packet in frame.chunks(packet_bytes) {
-            if self.took(stream::send(self.socket, packet))? < packet.len() {
+            if self.took(system_calls::send(self.socket, packet))? < packet.len() {
                 break;
             }
         }
@@ -455,14 +456,14 @@ impl PendingSend<'_> {
 
     fn set_cork(&mut self, corked: bool) -> io::Result<()> {
         self.account.system_calls += 1;
-        stream::cork(self.socket, corked)
+        system_calls::cork(self.socket, corked)
     }
 
     fn zero_copy(&mut self, zero_copy: &mut ZeroCopy, frame: &Shared) -> io::Result<()> {
         match self.took(zero_copy.send(self.socket, frame, 0)) {
             // More zero-copy data is in flight than the socket may have: this frame is copied.
-            Err(error) if stream::is_no_buffers(&error) => {
-                self.took(stream::send(self.socket, frame)).map(drop)
+            Err(error) if system_calls::is_no_buffers(&error) => {
+                self.took(system_calls::send(self.socket, frame)).map(drop)
             }
             result => result.map(drop),
         }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 /// Converts a small number between the types that C libraries give it: glibc has `size_t` for the
 /// lengths of a `msghdr`, as Linux does, and musl `int` or `socklen_t`, as POSIX does.
 #[inline]
-pub(crate) fn fit<Given, Wanted>(value: Given) -> Wanted
+pub(super) fn fit<Given, Wanted>(value: Given) -> Wanted
 where
     Wanted: TryFrom<Given, Error: Debug>,
 {

@@ -17,7 +17,6 @@ pub(crate) use datagrams::{receive, send, take_error};
 pub(crate) use errors::{
     is_no_buffers, is_offload_absent, is_offload_refused, is_too_large, may_be_of_another,
 };
-pub(crate) use fit::fit;
 pub(crate) use name::Name;
 pub(crate) use process::{
     allocated_bytes_modulo, kill_process_group, page_bytes, process_cpu, release_free_memory,

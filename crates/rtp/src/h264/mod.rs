@@ -45,12 +45,6 @@ pub const fn nal_type(first: u8) -> u8 {
     first & 0x1f
 }
 
-/// Returns whether the NAL unit is a slice of an IDR picture.
-pub fn is_idr(nal: &[u8]) -> bool {
-    nal.first()
-        .is_some_and(|&first| nal_type(first) == nal::IDR)
-}
-
 /// Returns whether the RTP payload contains, or begins, a slice of an IDR picture or a sequence
 /// parameter set: a decoder may start with it.
 pub fn payload_begins_keyframe(payload: &[u8]) -> bool {

@@ -11,11 +11,6 @@ mod send_history;
 pub use recorder::Recorder;
 pub use send_history::{Acknowledgement, FeedbackSummary, SendHistory};
 
-/// URI in SDP of the header extension that carries the transport sequence number, two bytes
-/// big-endian.
-pub const EXTENSION_URI: &str =
-    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
-
 /// Reads the transport sequence number from the data of the extension element.
 pub fn sequence(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|chunk| u16::from_be_bytes(*chunk))

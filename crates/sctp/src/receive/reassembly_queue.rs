@@ -99,17 +99,32 @@ impl FragmentRun {
     }
 }
 
+/// Key and number of the first fragment of a run; the order of the keys comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RunStart<K> {
+    key: K,
+    number: u64,
+}
+
 /// Incomplete messages. Fragments are distinguished by a key and by their numbers. Those of
 /// DATA all have the same key, and their TSNs, since those of a message are consecutive. Those
 /// of I-DATA have the message as the key, and their FSNs.
 #[derive(Debug)]
 pub(super) struct ReassemblyQueue<K> {
-    /// Runs of consecutive fragments, apart from each other, by the number of the first one.
-    runs: BTreeMap<(K, u64), FragmentRun>,
+    /// Runs of consecutive fragments, apart from each other.
+    runs: BTreeMap<RunStart<K>, FragmentRun>,
     /// Payload of all runs, in bytes.
     bytes: usize,
     /// Memory of all runs, in bytes.
     held: usize,
+}
+
+impl<K> RunStart<K> {
+    /// Returns the last start that a run of `key` may have.
+    const fn last_of(key: K) -> Self {
+        let number = u64::MAX;
+        Self { key, number }
+    }
 }
 
 impl<K> Default for ReassemblyQueue<K> {
@@ -156,7 +171,8 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
 
     /// Whether there are runs of `key`.
     pub(super) fn has(&self, key: K) -> bool {
-        self.runs.range((key, 0)..=(key, u64::MAX)).next().is_some()
+        let (first, last) = (RunStart { key, number: 0 }, RunStart::last_of(key));
+        self.runs.range(first..=last).next().is_some()
     }
 
     /// Inserts a fragment that was not here before. `max`: largest message that is allowed,
@@ -172,11 +188,13 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
         if fragment.begins && fragment.ends {
             return whole(fragment, max);
         }
-        let mut before = self.runs.range_mut((key, 0)..(key, fragment.number));
-        let before = before.next_back().map(|(place, run)| (*place, run));
-        let adjacent = before.filter(|(_, run)| run.last + 1 == fragment.number);
-        let place = match adjacent {
-            Some((place, run)) if !run.ends && !fragment.begins => {
+        let number = fragment.number;
+        let earlier = RunStart { key, number: 0 }..RunStart { key, number };
+        let mut before = self.runs.range_mut(earlier);
+        let before = before.next_back().map(|(start, run)| (*start, run));
+        let adjacent = before.filter(|(_, run)| run.last + 1 == number);
+        let start = match adjacent {
+            Some((start, run)) if !run.ends && !fragment.begins => {
                 if !is_same(&run.info, &fragment.info) {
                     return InsertOutcome::Contradiction(
                         "fragments of different messages follow each other",
@@ -185,18 +203,18 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
                 self.held -= run.held();
                 run.append(fragment);
                 self.held += run.held();
-                place
+                start
             }
             _ => self.begin(key, fragment, expected),
         };
         self.bytes += fragment.payload.len();
-        self.join(place);
-        let run = &self.runs[&place];
+        self.join(start);
+        let run = &self.runs[&start];
         if run.len > max {
             return InsertOutcome::TooLarge;
         }
         if run.begins && run.ends {
-            return match self.remove(place) {
+            return match self.remove(start) {
                 Some(run) => InsertOutcome::Complete(completed(run)),
                 None => InsertOutcome::Incomplete,
             };
@@ -204,8 +222,8 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
         InsertOutcome::Incomplete
     }
 
-    /// Begins a run with a fragment. Returns its place.
-    fn begin(&mut self, key: K, fragment: &Fragment<'_>, expected: usize) -> (K, u64) {
+    /// Begins a run with a fragment. Returns its start.
+    fn begin(&mut self, key: K, fragment: &Fragment<'_>, expected: usize) -> RunStart<K> {
         let len = fragment.payload.len();
         let is_only_one = self.runs.is_empty() && fragment.begins;
         let reserved = if is_only_one {
@@ -225,15 +243,19 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
             reserved,
         };
         self.held += run.held();
-        let place = (key, fragment.number);
-        self.runs.insert(place, run);
-        place
+        let number = fragment.number;
+        let start = RunStart { key, number };
+        self.runs.insert(start, run);
+        start
     }
 
-    /// Joins the run at `place` with the one behind it if they are adjacent.
-    fn join(&mut self, place: (K, u64)) {
-        let before = &self.runs[&place];
-        let next = (place.0, before.last + 1);
+    /// Joins the run at `start` with the one behind it if they are adjacent.
+    fn join(&mut self, start: RunStart<K>) {
+        let before = &self.runs[&start];
+        let next = RunStart {
+            key: start.key,
+            number: before.last + 1,
+        };
         if before.ends {
             return;
         }
@@ -242,7 +264,7 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
         if !self.runs.get(&next).is_some_and(is_continued) {
             return;
         }
-        let (Some(mut after), Some(before)) = (self.runs.remove(&next), self.runs.get_mut(&place))
+        let (Some(mut after), Some(before)) = (self.runs.remove(&next), self.runs.get_mut(&start))
         else {
             return;
         };
@@ -255,9 +277,9 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
         self.held += before.held();
     }
 
-    /// Removes the run at `place`.
-    fn remove(&mut self, place: (K, u64)) -> Option<FragmentRun> {
-        let run = self.runs.remove(&place)?;
+    /// Removes the run at `start`.
+    fn remove(&mut self, start: RunStart<K>) -> Option<FragmentRun> {
+        let run = self.runs.remove(&start)?;
         self.bytes -= run.len;
         self.held -= run.held();
         Some(run)
@@ -265,9 +287,10 @@ impl<K: Copy + Ord> ReassemblyQueue<K> {
 
     /// Drops all runs with keys in `keys`.
     pub(super) fn drop_keys(&mut self, keys: std::ops::RangeInclusive<K>) {
-        let (first, last) = ((*keys.start(), 0), (*keys.end(), u64::MAX));
-        while let Some((&place, _)) = self.runs.range(first..=last).next() {
-            self.remove(place);
+        let (key, number) = (*keys.start(), 0);
+        let (first, last) = (RunStart { key, number }, RunStart::last_of(*keys.end()));
+        while let Some((&start, _)) = self.runs.range(first..=last).next() {
+            self.remove(start);
         }
     }
 }
@@ -277,22 +300,22 @@ impl ReassemblyQueue<()> {
     /// or will not come: the fragment before or behind the run is not part of it. A peer that
     /// abandons a message leaves such runs.
     pub(super) fn drop_dead(&mut self, cumulative: u64) {
-        while let Some((&place, run)) = self.runs.first_key_value()
-            && place.1 <= cumulative
+        while let Some((&start, run)) = self.runs.first_key_value()
+            && start.number <= cumulative
             && (!run.begins || run.last < cumulative)
         {
-            self.remove(place);
+            self.remove(start);
         }
     }
 
     /// Drops the run with `number`, if `is_abandoned` says that its message was abandoned. What
     /// begins before that run must have been dropped.
     pub(super) fn drop_if(&mut self, number: u64, is_abandoned: impl Fn(&MessageInfo) -> bool) {
-        if let Some((&place, run)) = self.runs.first_key_value()
-            && place.1 <= number
+        if let Some((&start, run)) = self.runs.first_key_value()
+            && start.number <= number
             && is_abandoned(&run.info)
         {
-            self.remove(place);
+            self.remove(start);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::messages::MessageLinks;
 use crate::rooms;
 use crate::runtime::{FaultPoint, Part, Supervisor, TaskWaker};
+use crate::stream_names;
 
 /// Longest time that viewers of a new stream wait for a server that has it.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -146,7 +147,7 @@ impl Directory {
         if is_nowhere || rooms::is_voice(name) {
             return None;
         }
-        let name = StreamName::parse(name).ok()?;
+        let name = stream_names::parse(name).ok()?;
         let now = Instant::now();
         let mut found = self.lock();
         if let Some(stream) = found.stream(&name) {

@@ -11,6 +11,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::ingest::{Input, SpecError};
+use crate::stream_names;
 
 type Sources = BTreeMap<StreamName, Input>;
 
@@ -54,7 +55,9 @@ struct Name(StreamName);
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        StreamName::parse(&text).map(Self).map_err(D::Error::custom)
+        stream_names::parse(&text)
+            .map(Self)
+            .map_err(D::Error::custom)
     }
 }
 

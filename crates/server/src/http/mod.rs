@@ -1,7 +1,7 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
+//!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   / · /sign-in · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
@@ -85,6 +85,16 @@ pub(crate) fn of_servers(app: &App) -> Router {
 }
 
 fn of_viewers(app: &App) -> Router<App> {
+    let router = viewer_routes()
+        .layer(from_fn(joins::admitted))
+        .layer(from_fn_with_state(app.clone(), readers))
+        .layer(from_fn_with_state(app.clone(), alternates::name))
+        .layer(from_fn_with_state(app.clone(), page_guard::viewers));
+    let router = router.layer(from_fn_with_state(app.clone(), joins::trace));
+    router.layer(from_fn_with_state(app.clone(), refusals::note))
+}
+
+fn viewer_routes() -> Router<App> {
     let whep = post(whep::offer)
         .get(resource::endpoint)
         .options(resource::options)
@@ -111,15 +121,15 @@ fn of_viewers(app: &App) -> Router<App> {
         .delete(whip::leave)
         .options(resource::options)
         .fallback(resource::wrong_method);
-    let router = Router::new()
+    Router::new()
         .route("/whip", by_key)
         .route("/whip/{session}", of_key)
         .route("/whip/{session}/failure", post(whip::give_up))
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
-        .route("/trust", get(trust::page))
-        .route("/trust/root.crt", get(trust::certificate))
-        .route("/trust/root.pem", get(trust::pem))
+        .route("/-/trust", get(trust::page))
+        .route("/-/trust/root.crt", get(trust::certificate))
+        .route("/-/trust/root.pem", get(trust::pem))
         .route("/{stream}", get(pages::player))
         .route("/{stream}/publish", get(pages::publish))
         .route("/{stream}/snapshot.jpg", get(snapshot::latest))
@@ -146,14 +156,7 @@ fn of_viewers(app: &App) -> Router<App> {
         .merge(call::router())
         .merge(api::routes().into_router())
         .method_not_allowed_fallback(wrong_method)
-        .fallback(not_found);
-    let router = router.layer(from_fn(joins::admitted));
-    let router = router
-        .layer(from_fn_with_state(app.clone(), readers))
-        .layer(from_fn_with_state(app.clone(), alternates::name))
-        .layer(from_fn_with_state(app.clone(), page_guard::viewers));
-    let router = router.layer(from_fn_with_state(app.clone(), joins::trace));
-    router.layer(from_fn_with_state(app.clone(), refusals::note))
+        .fallback(not_found)
 }
 
 /// Returns the routes for operators: the API, metrics, health.
@@ -299,12 +302,7 @@ async fn readers(
     if let Some(grant) = grant {
         return redirect::end_with(&grant, next.run(request).await);
     }
-    let is_free = route == "/-/{name}"
-        || is_keyed
-        || route == "/trust"
-        || route.starts_with("/trust/")
-        || is_call
-        || is_page && !app.users.any();
+    let is_free = route.starts_with("/-/") || is_keyed || is_call || is_page && !app.users.any();
     if !is_free {
         // A name that is not UTF-8 is refused by the handler.
         let named = params.as_ref().ok().and_then(stream_in_path);
@@ -373,4 +371,35 @@ fn stream_in_path(params: &RawPathParams) -> Option<String> {
 fn query_stream(uri: &Uri) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
     pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use glassline_hub::StreamName;
+
+    use super::*;
+    use crate::stream_names::RESERVED;
+
+    /// Returns all paths of a router: the texts in its debug form that begin with a slash.
+    fn paths(router: &Router<App>) -> BTreeSet<String> {
+        let shown = format!("{router:?}");
+        let texts = shown.split('"').filter(|text| text.starts_with('/'));
+        texts.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_stream_can_have_the_name_of_a_route() {
+        let paths = paths(&viewer_routes().route("/readyz", get(health::ready_for_viewers)));
+        assert!(paths.contains("/{stream}/whep/{session}"), "{paths:?}");
+        let segments = paths.iter().filter_map(|path| path.split('/').nth(1));
+        let taken: BTreeSet<&str> = segments
+            .filter(|first| StreamName::parse(first).is_ok())
+            .collect();
+        let reserved = BTreeSet::from(RESERVED);
+        // The rest has no route for viewers, and has its reason in the list.
+        let others = BTreeSet::from(["favicon.ico", "healthz", "metrics"]);
+        assert_eq!(taken, &reserved - &others);
+    }
 }

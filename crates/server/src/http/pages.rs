@@ -108,18 +108,21 @@ pub(super) async fn index() -> Response {
 /// `GET /{stream}`: the same page for every stream, even for one that does not exist yet; the page
 /// then waits for it.
 pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -> Response {
-    let is_there = match (&app.library, app.hub.stream(&stream)) {
-        (_, Some(_)) => true,
-        // A file of the media folder plays when the page asks for its media.
-        (Some(library), None) => library.has(&stream).await,
-        (None, None) => false,
-    };
-    let status = if is_there {
-        StatusCode::OK
-    } else {
-        StatusCode::NOT_FOUND
+    let status = match has_stream(&app, &stream).await {
+        true => StatusCode::OK,
+        false => StatusCode::NOT_FOUND,
     };
     page_with_ice_servers(&app, status, include_str!("../../assets/player.html"))
+}
+
+/// Returns whether there is a stream of this name, or a file that the page makes one of.
+pub(super) async fn has_stream(app: &App, name: &str) -> bool {
+    match (&app.library, app.hub.stream(name)) {
+        (_, Some(_)) => true,
+        // A file of the media folder plays when the page asks for its media.
+        (Some(library), None) => library.has(name).await,
+        (None, None) => false,
+    }
 }
 
 /// Serves the page that publishes a stream: `GET /{stream}/publish`.

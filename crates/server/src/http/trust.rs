@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Extension, Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fast_qr::convert::Builder as _;
 use fast_qr::convert::svg::SvgBuilder;
@@ -25,7 +25,38 @@ use crate::tls::LanSource;
 /// system knows it).
 const CERTIFICATE: &str = "application/x-x509-ca-cert";
 
-/// `GET /trust`
+/// Path of the page.
+const PAGE: &str = "/-/trust";
+
+/// Path that people type. It leads to the page, unless a stream has this name and a page there; its
+/// files are no paths of streams.
+const SHORT: &str = "/trust";
+
+/// Turns a request for the short path into one for the path of the page or its file.
+pub(super) async fn resolve_short_path(app: &App, request: &mut Request) {
+    let path = request.uri().path();
+    let Some(rest) = path.strip_prefix(SHORT) else {
+        return;
+    };
+    let is_ours = match rest {
+        "" => !pages::has_stream(app, SHORT.trim_start_matches('/')).await,
+        rest => matches!(rest, "/root.crt" | "/root.pem"),
+    };
+    if !is_ours {
+        return;
+    }
+    let target = match request.uri().query() {
+        Some(query) => format!("{PAGE}{rest}?{query}"),
+        None => format!("{PAGE}{rest}"),
+    };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = target.parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// `GET /-/trust`
 pub(super) async fn page(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -39,7 +70,7 @@ pub(super) async fn page(
         Scheme::Http => connection.local.port(),
         Scheme::Https => app.http.ports.http,
     };
-    let http = format!("http://{}/trust", authority_of(&host, http, 80));
+    let http = format!("http://{}{PAGE}", authority_of(&host, http, 80));
     let https = app
         .http
         .ports
@@ -59,13 +90,13 @@ pub(super) async fn page(
     Ok(pages::made(html))
 }
 
-/// `GET /trust/root.crt`: the root certificate as phones and Windows install it.
+/// `GET /-/trust/root.crt`: the root certificate as phones and Windows install it.
 pub(super) async fn certificate(State(app): State<App>) -> Result<Response, Problem> {
     let root = authority(&app)?.root().der.to_vec();
     Ok((file(CERTIFICATE, "crt"), root).into_response())
 }
 
-/// `GET /trust/root.pem`: the same as text, for Linux.
+/// `GET /-/trust/root.pem`: the same as text, for Linux.
 pub(super) async fn pem(State(app): State<App>) -> Result<Response, Problem> {
     let root = authority(&app)?.root().pem.clone();
     Ok((file("application/x-pem-file", "pem"), root).into_response())

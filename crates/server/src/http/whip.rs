@@ -26,6 +26,7 @@ use crate::app::App;
 use crate::cluster::ClaimRefusal;
 use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
+use crate::stream_names;
 
 /// Query of an offer.
 #[derive(Debug, Deserialize)]
@@ -82,7 +83,8 @@ async fn answer(
     let sdp = resource::text(&body)?;
     let offer = Offer::new(sdp, connection);
     let media = offer.media().map_err(|error| resource::malformed(&error))?;
-    let name = StreamName::parse(name).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let name =
+        stream_names::parse(name).map_err(|error| Problem::bad_request(error.to_string()))?;
     let answered = if media.is_some() {
         let published = app.sessions.publish_media(name, offer, query.takes_over());
         published.await.map_err(refused)?

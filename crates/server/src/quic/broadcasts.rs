@@ -15,6 +15,7 @@ use crate::auth::Access;
 use crate::ingest::NameClaim;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::runtime::Part;
+use crate::stream_names;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;
@@ -141,7 +142,7 @@ fn named(
         format!("{folder}/{path}")
     };
     let shown: String = whole.chars().take(80).collect();
-    let name = StreamName::parse(&whole).map_err(|error| {
+    let name = stream_names::parse(&whole).map_err(|error| {
         tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
         Fault::of(&shown, (Refusal::Name, Reason::Name), error.to_string())
     })?;

@@ -17,7 +17,7 @@ use glassline_quic::moq::fuzzing::{HostileClient, SentRequest};
 use tokio::runtime;
 use tokio::sync::watch;
 
-use super::Quic;
+use super::{Quic, Services};
 use crate::auth::{Auth, Origin, Secret, Sites, Users};
 use crate::config;
 use crate::runtime::{Clock, Supervisor};
@@ -107,9 +107,16 @@ impl Scene {
         };
         let (stop, stopped) = watch::channel(false);
         let quic = SUPERVISOR.with(|supervisor| {
-            let (rights, watched) = ((&users, &sites), (&Arc::default(), supervisor));
-            let quic = (&config, None);
-            Quic::start(quic, &hub, rights, Clock::start(), watched, &stopped, None)
+            let services = Services {
+                hub: Arc::clone(&hub),
+                users: Arc::clone(&users),
+                sites,
+                clock: Clock::start(),
+                failures: Arc::default(),
+                supervisor: Arc::clone(supervisor),
+                cluster: None,
+            };
+            Quic::start(&config, None, services, &stopped)
         });
         Self {
             hub,

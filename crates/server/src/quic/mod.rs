@@ -99,17 +99,29 @@ struct SessionContext {
     fingerprint: watch::Receiver<Fingerprint>,
 }
 
+/// The parts of the server that QUIC needs.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) users: Arc<Users>,
+    /// Which pages of browsers may use the server.
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) clock: Clock,
+    /// The connections that failed.
+    pub(crate) failures: Arc<Failures>,
+    pub(crate) supervisor: Arc<Supervisor>,
+    /// What other servers need; `None` for a server alone.
+    pub(crate) cluster: Option<NodeServices>,
+}
+
 impl Quic {
     /// Listens if `config` has an address, with the certificate of `certificates`, or else with one
     /// that clients pin. Must be called within tokio.
     pub(crate) fn start(
-        (config, certificates): (&config::Quic, Option<Arc<CertificateStore>>),
-        hub: &Arc<Hub>,
-        (users, sites): (&Arc<Users>, &Arc<Sites>),
-        clock: Clock,
-        (failures, supervisor): (&Arc<Failures>, &Arc<Supervisor>),
+        config: &config::Quic,
+        certificates: Option<Arc<CertificateStore>>,
+        services: Services,
         stopped: &watch::Receiver<bool>,
-        cluster: Option<NodeServices>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
             return Ok(None);
@@ -126,30 +138,32 @@ impl Quic {
         let local = local.map_err(|source| StartError::Listen { address, source })?;
         let server = Arc::new(server);
         let counters = Arc::<Counters>::default();
-        let services = moq::Services {
+        let (hub, supervisor) = (&services.hub, &services.supervisor);
+        let of_egress = moq::Services {
             left_out: Arc::clone(counters.left_out()),
-            clock,
+            clock: services.clock,
             supervisor: Arc::clone(supervisor),
-            remote: cluster.as_ref().and_then(nodes::remote_streams),
+            remote: services.cluster.as_ref().and_then(nodes::remote_streams),
         };
-        let offering = |what| Collection::start(what, hub, &services, supervisor, stopped);
+        let offering = |what| Collection::start(what, hub, &of_egress, supervisor, stopped);
         let (all, offering_all) = offering(("QUIC: all streams", |_| true));
         let has = |name: &str| !rooms::is_voice(name);
         let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
         let fingerprint = watch::Sender::new(identity.fingerprint());
-        let (nodes, offering_nodes) = Nodes::start(cluster, hub, supervisor, stopped).unzip();
+        let (nodes, offering_nodes) =
+            Nodes::start(services.cluster, hub, supervisor, stopped).unzip();
         let context = SessionContext {
             nodes,
             fingerprint: fingerprint.subscribe(),
             hub: Arc::clone(hub),
-            users: Arc::clone(users),
-            sites: Arc::clone(sites),
+            users: services.users,
+            sites: services.sites,
             local,
             all,
             without_rooms,
             accounts: Arc::default(),
             counters,
-            failures: Arc::clone(failures),
+            failures: services.failures,
             supervisor: Arc::clone(supervisor),
         };
         let places = Arc::new(Places::new(config.clients, config.clients_per_address()));

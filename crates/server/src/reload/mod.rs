@@ -118,7 +118,8 @@ impl Reload {
     pub(crate) fn new(
         configuration: Option<Configuration>,
         certificates: &[(Arc<CertificateStore>, PemFiles)],
-        (supervisor, events): (&Arc<Supervisor>, &Arc<EventLog>),
+        supervisor: &Arc<Supervisor>,
+        events: &Arc<EventLog>,
     ) -> Self {
         let certificates = certificates.iter().cloned();
         let certificates = certificates
@@ -169,10 +170,10 @@ impl Reload {
     /// Reads the files that have changed, or all of them if somebody `asked`.
     fn look(&mut self, asked: Option<Cause>) {
         let is_asked = asked.is_some();
-        let watchers = (&*self.supervisor, &*self.events);
+        let (supervisor, events) = (&*self.supervisor, &*self.events);
         if let Some(configuration) = &mut self.configuration {
             configuration.files.cause = asked.unwrap_or_default();
-            look_at(configuration, is_asked, "configuration", watchers);
+            look_at(configuration, is_asked, "configuration", supervisor, events);
             let named = configuration.files.certificate_files();
             for watched in &mut self.certificates {
                 let files = &mut watched.files.files;
@@ -184,7 +185,7 @@ impl Reload {
         }
         for watched in &mut self.certificates {
             let what = format!("certificate of {}", watched.files.files.section);
-            look_at(watched, is_asked, &what, watchers);
+            look_at(watched, is_asked, &what, supervisor, events);
         }
     }
 }
@@ -195,7 +196,8 @@ fn look_at<T: Files>(
     watched: &mut Watched<T>,
     is_asked: bool,
     what: &str,
-    (supervisor, events): (&Supervisor, &EventLog),
+    supervisor: &Supervisor,
+    events: &EventLog,
 ) {
     let looked = supervisor.catch(Part::Background, || {
         supervisor.fault_point(FaultPoint::Reload);
@@ -235,7 +237,7 @@ mod tests {
         let supervisor = Supervisor::start().expect("a thread");
         for turn in 0..200 {
             let settings = Arc::new(Settings::new(Config::default()));
-            let reload = Reload::new(None, &[], (&supervisor, &Arc::default()));
+            let reload = Reload::new(None, &[], &supervisor, &Arc::default());
             let (stop, stopped) = watch::channel(false);
             let running = tokio::spawn(reload.run(Arc::clone(&settings), stopped));
             // The first look is at once and so is the first tick: a request that comes meanwhile

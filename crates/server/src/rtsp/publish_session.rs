@@ -12,6 +12,7 @@ use glassline_rtsp::server::{Refusal, Srtp};
 use crate::egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
 use crate::ingest::NameClaim;
 use crate::ingest::rtsp::{Recording, Reporter};
+use crate::stream_names;
 
 /// A publisher's session, from its ANNOUNCE on.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) struct PublishSession {
 /// # Errors
 /// Returns the refusal to answer with.
 pub(super) fn announced_name(path: &str) -> Result<StreamName, Refusal> {
-    StreamName::parse(path).map_err(|error| {
+    stream_names::parse(path).map_err(|error| {
         tracing::info!(path, %error, "publisher refused: the announced name is not a valid stream name");
         Refusal::Forbidden
     })

@@ -3,40 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_hub::Hub;
 use glassline_quic::moq::NodeClock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
+use super::foundation::Foundation;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices};
-use crate::ingest::{self, FrameCodes};
+use crate::ingest;
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
-use crate::runtime::{Clock, Supervisor};
 
 /// Creates what this server needs as one of a cluster, if it is one.
 pub(super) fn services(
     config: &Config,
-    hub: &Arc<Hub>,
-    clock: Clock,
-    supervisor: &Arc<Supervisor>,
+    foundation: &Foundation,
     messages: &Arc<MessageLinks>,
-    codes: &FrameCodes,
 ) -> Result<Option<NodeServices>, StartError> {
     let Some(cluster) = &config.cluster else {
         return Ok(None);
     };
+    let (hub, supervisor) = (&foundation.hub, &foundation.supervisor);
     let mut random = [0; 8];
     aws_lc_rs::rand::fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
     let identity = Identity {
         name: cluster.name.clone(),
         secret: cluster.secret.clone(),
         incarnation: u64::from_be_bytes(random),
-        clock: NodeClock::since(clock.epoch()),
+        clock: NodeClock::since(foundation.clock.epoch()),
     };
-    let provenances = Arc::new(Provenances::new(&identity, codes.clone()));
+    let provenances = Arc::new(Provenances::new(&identity, foundation.codes.clone()));
     let linger = Duration::from_secs(cluster.linger_s.into());
     let member = cluster.nats_options().map(|engine| {
         let settings = MemberSettings {

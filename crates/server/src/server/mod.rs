@@ -1,12 +1,24 @@
-//! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
+//! Starts and stops all parts of the server.
+//!
+//! ```text
+//! Foundation (clock, supervisor, hub) ► Access (users, certificates) ► ports of HTTP
+//!     ► Media (shards) ► Streams (sources, folder, cluster) ► Services (RTSP, QUIC) ► tasks
+//! ```
+//!
+//! Each layer knows those before it.
 
+mod access;
 mod certificates;
 mod drain;
+mod foundation;
 mod in_cluster;
 mod listeners;
 mod observing;
 mod parts;
+mod services;
 mod start_error;
+mod streams;
+mod tasks;
 mod telemetry;
 mod trial;
 
@@ -19,35 +31,23 @@ use glassline_quic::Fingerprint;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::addresses::MediaAddresses;
-use crate::app::{App, HttpEndpoints, TlsParts};
-use crate::audit::AuditLog;
-use crate::auth::Users;
 use crate::config::Config;
-use crate::events::EventLog;
-use crate::failures::Failures;
-use crate::hooks::HookCounters;
-use crate::http::server::{ListenerCounters, Places};
-use crate::ingest::{self, FrameCodes, SourceSpec};
-use crate::latency::LatencyRegistry;
-use crate::messages::MessageLinks;
-use crate::metrics::LOG;
+use crate::ingest::{self, SourceSpec};
 use crate::quic::Quic;
-use crate::reload::{self, Configuration, Parts, Reload, Reloading};
-use crate::rooms::Rooms;
-use crate::rtsp::{self, Rtsp};
-use crate::runtime::{Clock, ConnectionLimit, Part, Supervisor, run_once, spawn_kept};
-use crate::sessions::{self, Command, Negotiator, Registry, Shards, Shared};
-use crate::settings::{AllowedConnections, Cause, Settings};
-use crate::stored::{self, Stored};
-use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
-use crate::talk::Loudspeakers;
+use crate::reload::Reloading;
+use crate::rtsp::Rtsp;
+use crate::runtime::Supervisor;
+use crate::sessions::{Command, Shards, Shared};
+use crate::settings::{Cause, Settings};
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::TranscodingThreads;
-use certificates::Certificates;
+use access::Access;
 use drain::Leaving;
+use foundation::Foundation;
 use listeners::HttpListeners;
-use parts::{keep_keys, library, of_sessions, run_hooks, start_rtsp};
+use services::{Media, Services};
+use streams::Streams;
+use tasks::Running;
 
 pub use certificates::check_certificates;
 pub use start_error::StartError;
@@ -96,235 +96,39 @@ impl Server {
     ) -> Result<Self, StartError> {
         config.check_ports()?;
         config.check_cluster()?;
-        let clock = Clock::start();
-        let supervisor = Supervisor::start()?;
-        if LOG.turns.get() > 0 {
-            supervisor.register_counted(Part::Log, "log", &LOG.turns);
-        }
-        let certificates = Certificates::load(&config)?;
-        let http = HttpListeners::open(&config, &certificates)?;
-        let latencies = Arc::new(LatencyRegistry::default());
-        let registry = Arc::new(Registry::new(reload::bounds(&config.limits)));
-        let failures = Arc::<Failures>::default();
-        let events = Arc::<EventLog>::default();
-        let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
-        addresses.start().await;
-        let messages = MessageLinks::new(reload::session_defaults(&config).data);
-        let shared = Arc::new(Shared::new(
-            registry,
-            Arc::clone(&latencies),
-            Arc::clone(&addresses),
-            Arc::clone(&failures),
-            Arc::clone(&supervisor),
-            Arc::clone(&messages),
-        ));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut shards = Shards::start(
-            config.media.address,
-            config.media.tcp,
-            config.shards.unwrap_or(cores),
-            &shared,
-        )?;
-        let hub = Arc::new(Hub::new(config.limits.hub()));
-        let codes = FrameCodes::default();
-        let (stop, stopped) = watch::channel(false);
-        let loudspeakers = Arc::new(Loudspeakers::new(&specs));
-        let hooks = Arc::<HookCounters>::default();
-        let cluster = in_cluster::services(&config, &hub, clock, &supervisor, &messages, &codes)?;
-        let member = cluster
-            .as_ref()
-            .and_then(|it| it.directory.member())
-            .cloned();
-        let leaving = Leaving::new(&config, member.as_ref());
-        let sources = ingest::spawn(
-            &hub,
-            specs.clone(),
-            ingest::Surroundings {
-                codes: codes.clone(),
-                supervisor: Arc::clone(&supervisor),
-                udp_ports: config.rtsp.camera_udp_ports,
-            },
-            stopped.clone(),
-            in_cluster::permit(member.as_ref()),
-        );
-        let sources = Arc::new(sources.await?);
-        in_cluster::expect(&config, member.as_ref());
-        let users = Arc::new(Users::new(&config.auth));
-        users.load_keys().await?;
-        let running = (&sources, &loudspeakers);
-        let stored = stored(&config, &specs, running, &users).await?;
-        let sites = Arc::new(config.sites());
-        let library = library(&config, &hub, &supervisor)?;
-        let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
-        let rtsp_listeners = listeners
-            .iter()
-            .map(|listener| (listener.name(), listener.local_addr()))
-            .collect::<Vec<_>>();
-        let allowed = AllowedConnections::of(&config, cores);
-        let services = rtsp::Services {
-            hub: Arc::clone(&hub),
-            latencies: Arc::clone(&latencies),
-            users: Arc::clone(&users),
-            sites: Arc::clone(&sites),
-            library: library.clone(),
-            directory: cluster.as_ref().map(|it| Arc::clone(&it.directory)),
-            clock,
-            failures: Arc::clone(&failures),
-            supervisor: Arc::clone(&supervisor),
+        let foundation = Foundation::start(&config)?;
+        let access = Access::load(&config)?;
+        let http = HttpListeners::open(&config, &access.certificates)?;
+        let mut media = Media::start(&config, &foundation).await?;
+        let streams =
+            Streams::start(&config, &specs, &foundation, &access, &media.messages).await?;
+        let mut services = Services::start(&config, &foundation, &access, &media, &streams)?;
+        let listeners = services.listeners(&config, &http, &media);
+        let app = services.app(config, &foundation, &access, &streams, &http);
+        let running = Running {
+            app: &app,
+            foundation: &foundation,
+            access: &access,
+            streams: &streams,
+            services: &services,
         };
-        let rtsp = start_rtsp(&config, allowed, listeners, services)?;
-        let directory = cluster.as_ref().map(|it| Arc::clone(&it.directory));
-        let users_and_sites = (&users, &sites);
-        let quic = Quic::start(
-            (&config.quic, certificates.quic.clone()),
-            &hub,
-            users_and_sites,
-            clock,
-            (&failures, &supervisor),
-            &stopped,
-            cluster.clone(),
-        )?;
-        let joined = in_cluster::join(&config, cluster.as_ref(), quic.as_ref(), &stopped);
-        let [mut listeners, operators] = http.addresses();
-        listeners.push(("media", shards.local_addr()));
-        if config.media.tcp {
-            listeners.push(("media-tcp", shards.local_addr()));
-        }
-        listeners.extend(rtsp_listeners);
-        listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
-        listeners.extend(operators);
-        let rooms = Arc::new(Rooms::new(reload::room_bounds(&config.limits)));
-        let media_tcp = shards.take_tcp();
-        let of_sessions = of_sessions(&config, shards.local_addr(), clock)?;
-        let limits = reload::transcoded(&config);
-        let (transcoders, transcoding) =
-            TranscodingThreads::start(limits, config.transcoding.settings(), &supervisor)?;
-        let sessions = Negotiator::new(
-            Arc::clone(&shared),
-            Arc::clone(&hub),
-            (library.clone(), directory),
-            Arc::clone(&transcoders),
-            loudspeakers,
-            of_sessions,
-        );
-        let http_config = &config.http;
-        let places = Places::with_proxies(
-            allowed.http,
-            http_config.connections_per_address,
-            &http_config.trusted_proxies,
-        );
-        let operators = Places::new(allowed.operators, allowed.operators_per_address());
-        let hook_list = watch::Sender::new(Arc::from(config.hooks.clone()));
-        let audit = AuditLog::open(config.admin.state_file.as_deref());
-        let settings = Arc::new(Settings::new(config));
-        let app = App {
-            settings: Arc::clone(&settings),
-            users,
-            sites,
-            failures,
-            rooms,
-            library,
-            hub: Arc::clone(&hub),
-            hooks,
-            sessions: Arc::new(sessions),
-            transcoders,
-            snapshots: Arc::default(),
-            stored,
-            supervisor: Arc::clone(&supervisor),
-            rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
-            quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
-            latencies: Arc::clone(&latencies),
-            codes,
-            clock,
-            http: HttpEndpoints {
-                counters: ListenerCounters::default(),
-                ports: http.ports(),
-                places,
-                operators,
-                audit: Arc::new(audit),
-                events: Arc::clone(&events),
-            },
-            tls: TlsParts {
-                lan: certificates.lan.clone(),
-                challenges: certificates.challenges().cloned(),
-                certificates: certificates.stores().into(),
-            },
-        };
-        let swept = Swept {
-            shared: Arc::clone(&shared),
-            hub: Arc::clone(&hub),
-            latencies,
-            audit: Arc::clone(&app.http.audit),
-        };
-        let task = (Part::Background, "participants");
-        let (of_rooms, until) = (app.clone(), stopped.clone());
-        let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
-        let participants = spawn_kept(&supervisor, task, &stopped, ending);
-        let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
-        let keys = keep_keys(&app.users, &supervisor, &stopped);
-        let hooks = run_hooks(&app, &hook_list, &sources, &stopped);
-        let observing = observing::spawn(&app, &events, &stopped);
-        let telemetry = telemetry::start(&app, &stopped)?;
-        let mut tasks = http.serve(&app, &stopped);
-        tasks.extend(telemetry);
-        let media_connections = ConnectionLimit::new(allowed.media, allowed.media.div_ceil(4));
-        let files = certificates.files.iter();
-        let parts = Parts {
-            app,
-            hooks: hook_list,
-            transcoding: transcoding.clone(),
-            media_tcp: media_connections.clone(),
-            allowed,
-            certificates: files
-                .map(|(store, files)| (Arc::clone(store), files.section))
-                .collect(),
-            log: reloading.log,
-        };
-        let running = settings.config.get();
-        let configuration = Configuration::new(&running, &specs, reloading.load, parts);
-        let reload = Reload::new(configuration, &certificates.files, (&supervisor, &events));
-        tasks.extend([keys, hooks].into_iter().chain(draining));
-        tasks.push(observing);
-        tasks.extend(certificates.keep(&supervisor, &stopped));
-        tasks.extend(joined);
-        if let Some(socket) = media_tcp {
-            let (shared, supervisor) = (Arc::clone(&shared), Arc::clone(&supervisor));
-            let serving = sessions::serve_tcp(
-                socket,
-                media_connections,
-                shared,
-                supervisor,
-                stopped.clone(),
-            )?;
-            tasks.push(tokio::spawn(serving));
-        }
-        let task = (Part::Background, "media addresses");
-        let until = stopped.clone();
-        let asking = move || Arc::clone(&addresses).keep(until.clone());
-        tasks.push(spawn_kept(&supervisor, task, &stopped, asking));
-        let reload = reload.run(Arc::clone(&settings), stopped.clone());
-        let task = (Part::Background, "reload");
-        let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);
-        tasks.extend([
-            participants,
-            tokio::spawn(reload),
-            tokio::spawn(keep_sweeping(swept, stopped)),
-        ]);
+        let mut tasks = running.start(&mut media, http, &specs, reloading)?;
+        tasks.extend(services.joined.take());
         Ok(Self {
             listeners,
-            hub,
-            shared,
-            shards,
-            rtsp,
-            quic,
-            transcoding,
-            lan: certificates.lan,
-            stop,
-            settings,
-            sources,
-            supervisor,
+            hub: foundation.hub,
+            shared: media.shared,
+            shards: media.shards,
+            rtsp: services.rtsp,
+            quic: services.quic,
+            transcoding: services.transcoding,
+            lan: access.certificates.lan,
+            stop: foundation.stop,
+            settings: app.settings,
+            sources: streams.sources,
+            supervisor: foundation.supervisor,
             tasks,
-            leaving,
+            leaving: streams.leaving,
         })
     }
 
@@ -414,19 +218,4 @@ impl Server {
             );
         }
     }
-}
-
-/// Reads what was made over the API: starts its sources, and adds its users and tokens to `users`.
-async fn stored(
-    config: &Config,
-    specs: &[SourceSpec],
-    (sources, loudspeakers): (&Arc<ingest::Sources>, &Arc<Loudspeakers>),
-    users: &Arc<Users>,
-) -> Result<Stored, StartError> {
-    let services = stored::Services {
-        running: Arc::clone(sources),
-        loudspeakers: Arc::clone(loudspeakers),
-    };
-    let path = config.admin.state_file.clone();
-    Ok(Stored::load(path, &config.admin.sources, specs, services, users).await?)
 }

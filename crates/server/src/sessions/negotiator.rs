@@ -96,7 +96,8 @@ impl Negotiator {
     pub(crate) fn new(
         shared: Arc<Shared>,
         hub: Arc<Hub>,
-        (library, directory): (Option<Arc<Library>>, Option<Arc<Directory>>),
+        library: Option<Arc<Library>>,
+        directory: Option<Arc<Directory>>,
         transcoders: Arc<Transcoders>,
         loudspeakers: Arc<Loudspeakers>,
         settings: Settings,
@@ -216,7 +217,7 @@ impl Negotiator {
         if tracks.is_empty() && !(data.is_some() && offer.media()?.is_none()) {
             return Err(not_live(&stream));
         }
-        self.answer(stream, (layout, &tracks), offer, data)
+        self.answer(stream, layout, &tracks, offer, data)
     }
 
     /// Makes a viewer of `stream`, which must be live, whose data channels are connected as `data`
@@ -234,7 +235,7 @@ impl Negotiator {
         if tracks.is_empty() {
             return Err(not_live(&stream));
         }
-        self.answer(stream, (layout, &tracks), offer, Some(data))
+        self.answer(stream, layout, &tracks, offer, Some(data))
     }
 
     /// Makes a publisher of messages next to `stream`. The publisher sends no media.
@@ -248,7 +249,7 @@ impl Negotiator {
     ) -> Result<AnsweredOffer, OfferError> {
         let data = self.data_beside(&stream, Side::Publisher);
         let layout = stream.layout();
-        self.answer(stream, (layout, &[]), offer, data)
+        self.answer(stream, layout, &[], offer, data)
     }
 
     /// Makes a participant called `name` of `room` out of the participant's offer to send its
@@ -295,7 +296,8 @@ impl Negotiator {
     fn answer(
         &self,
         stream: Arc<Stream>,
-        (layout, tracks): (TrackLayout, &[Track]),
+        layout: TrackLayout,
+        tracks: &[Track],
         offer: Offer<'_>,
         data: Option<DataChannelSetup>,
     ) -> Result<AnsweredOffer, OfferError> {
@@ -303,7 +305,7 @@ impl Negotiator {
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
         let offered =
             self.transcoders
-                .for_browsers((&stream, layout), tracks, offer.transcodes_video);
+                .for_browsers(&stream, layout, tracks, offer.transcodes_video);
         let BrowserTracks { tracks, leases } = offered.map_err(OfferError::NotTranscoded)?;
         let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());

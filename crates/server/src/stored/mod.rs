@@ -30,6 +30,7 @@ use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
 use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
 use crate::runtime::{BlockingPool, Current, Panicked};
+use crate::stream_names;
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
@@ -232,7 +233,7 @@ impl StoredSources {
             trials: Arc::new(Semaphore::new(trial::TRIALS_MAX)),
         };
         for (name, keys) in kept {
-            let name = match StreamName::parse(&name) {
+            let name = match stream_names::parse(&name) {
                 Ok(name) => name,
                 Err(error) => {
                     tracing::error!(%error, "a source that was made over the API is left out");

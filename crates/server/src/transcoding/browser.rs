@@ -40,7 +40,8 @@ impl Transcoders {
     /// Returns why the video is not transcoded that was asked for, and what to do.
     pub(crate) fn for_browsers(
         self: &Arc<Self>,
-        (stream, layout): (&Arc<Stream>, TrackLayout),
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
         tracks: &[Track],
         transcodes_video: bool,
     ) -> Result<BrowserTracks, String> {
@@ -57,7 +58,7 @@ impl Transcoders {
                 }
             };
             let source = TranscodingSource::Audio(source);
-            match self.lease((stream, layout), index, source) {
+            match self.lease(stream, layout, index, source) {
                 Ok(lease) => {
                     offered.tracks[index] = source.transcoded();
                     offered.leases.push(lease);
@@ -80,7 +81,7 @@ impl Transcoders {
                 let refused = |reason: &dyn Display| format!("{reason}; {}", hindrance.remedy());
                 let source = VideoSource::of(track).map_err(|reason| refused(&reason))?;
                 let source = TranscodingSource::Video(source, hindrance);
-                let lease = self.lease((stream, layout), index, source);
+                let lease = self.lease(stream, layout, index, source);
                 offered
                     .leases
                     .push(lease.map_err(|reason| refused(&reason))?);
@@ -93,20 +94,25 @@ impl Transcoders {
     /// Returns how browsers receive each of `tracks`.
     pub(crate) fn browser_views(
         &self,
-        (stream, layout): (&Arc<Stream>, TrackLayout),
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
         tracks: &[Track],
     ) -> Vec<BrowserView> {
         let needing: Vec<_> = needing(tracks).map(|(index, _)| index).collect();
         let views = TrackIndex::enumerate(tracks).map(|(index, track)| {
-            let of = (stream, layout);
             if let Some(hindrance) = Hindrance::of(stream, index, track) {
                 let refusal = match VideoSource::of(track) {
                     Ok(_) => self
-                        .refusal(of, index, Kind::Video)
+                        .refusal(stream, layout, index, Kind::Video)
                         .map(|it| it.to_string()),
                     Err(reason) => Some(reason.to_string()),
                 };
-                return BrowserView::hindered(track, hindrance, refusal, self.trouble(of, index));
+                return BrowserView::hindered(
+                    track,
+                    hindrance,
+                    refusal,
+                    self.trouble(stream, layout, index),
+                );
             }
             if !needing.contains(&index) {
                 let mut view = view_of(track);
@@ -115,12 +121,12 @@ impl Transcoders {
             }
             match AudioSource::of(track) {
                 Err(reason) => BrowserView::refused(reason.to_string()),
-                Ok(source) => match self.refusal(of, index, Kind::Audio) {
+                Ok(source) => match self.refusal(stream, layout, index, Kind::Audio) {
                     Some(reason) => BrowserView::refused(reason.to_string()),
                     None => BrowserView {
                         codec: Some(source.transcoded().codec.encoding_name()),
                         note: self
-                            .trouble(of, index)
+                            .trouble(stream, layout, index)
                             .or_else(|| source.loss())
                             .or_else(|| source.mixdown()),
                     },

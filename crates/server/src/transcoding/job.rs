@@ -109,9 +109,12 @@ pub(crate) struct TranscodingView {
 
 impl Job {
     pub(super) fn new(
-        (id, thread): (u64, usize),
-        (stream, layout): (&Arc<Stream>, TrackLayout),
-        (track, source): (TrackIndex, TranscodingSource),
+        id: u64,
+        thread: usize,
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
+        track: TrackIndex,
+        source: TranscodingSource,
         now: Instant,
     ) -> Self {
         Self {

@@ -153,7 +153,8 @@ impl Transcoders {
     /// [`TranscodingRefusal`] if the track is not transcoded yet and no further one may be.
     pub(crate) fn lease(
         self: &Arc<Self>,
-        (stream, layout): (&Arc<Stream>, TrackLayout),
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
         track: TrackIndex,
         source: TranscodingSource,
     ) -> Result<TranscodingLease, TranscodingRefusal> {
@@ -166,8 +167,8 @@ impl Transcoders {
                 self.make_room(&mut jobs, source.kind())?;
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let thread = self.idlest_thread(&jobs, source.kind());
-                let of = (stream, layout);
-                let job = Arc::new(Job::new((id, thread), of, (track, source), now));
+                let job = Job::new(id, thread, stream, layout, track, source, now);
+                let job = Arc::new(job);
                 jobs.push(Arc::clone(&job));
                 job
             }
@@ -206,7 +207,8 @@ impl Transcoders {
     /// Returns why a track of `stream` would not be transcoded now; `None` if it would be.
     pub(crate) fn refusal(
         &self,
-        (stream, layout): (&Arc<Stream>, TrackLayout),
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
         track: TrackIndex,
         kind: Kind,
     ) -> Option<TranscodingRefusal> {
@@ -223,7 +225,8 @@ impl Transcoders {
     /// Returns the trouble with a track that is transcoded.
     pub(crate) fn trouble(
         &self,
-        (stream, layout): (&Arc<Stream>, TrackLayout),
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
         track: TrackIndex,
     ) -> Option<String> {
         let jobs = self.jobs();
@@ -320,8 +323,10 @@ impl TranscodingLease {
     pub(crate) fn start(&mut self) {
         if !self.transcoders.has(&self.job) {
             let job = &self.job;
-            let of = (&job.stream, job.layout);
-            match self.transcoders.lease(of, job.track, job.source) {
+            let leased = self
+                .transcoders
+                .lease(&job.stream, job.layout, job.track, job.source);
+            match leased {
                 Ok(lease) => *self = lease,
                 Err(reason) => {
                     let (stream, kind) = (job.stream.name(), job.source.kind());

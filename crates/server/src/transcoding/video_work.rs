@@ -86,7 +86,8 @@ impl VideoWork {
         &mut self,
         unit: &MediaUnit,
         coded: &[u8],
-        (job, publisher): (&Job, &RenditionPublisher),
+        job: &Job,
+        publisher: &RenditionPublisher,
         builder: &mut UnitBuilder,
     ) -> bool {
         // The first units are read from the ring, and again from the subscription.
@@ -119,7 +120,7 @@ impl VideoWork {
         }
         let frames = std::mem::take(&mut self.frames);
         for frame in &frames {
-            self.publish(frame, (job, publisher), builder);
+            self.publish(frame, job, publisher, builder);
         }
         self.frames = frames;
         self.frames.clear();
@@ -131,7 +132,8 @@ impl VideoWork {
     fn publish(
         &mut self,
         frame: &VideoFrame,
-        (job, publisher): (&Job, &RenditionPublisher),
+        job: &Job,
+        publisher: &RenditionPublisher,
         builder: &mut UnitBuilder,
     ) {
         let of_frame = self.stamps.iter().find(|(time, _)| *time == frame.time);

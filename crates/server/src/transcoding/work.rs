@@ -155,7 +155,7 @@ impl Work {
         match &mut self.transcoder {
             Transcoder::Video(video) => {
                 let publisher = &self.publisher;
-                if video.take(unit, &self.coded, (&self.job, publisher), &mut self.builder) {
+                if video.take(unit, &self.coded, &self.job, publisher, &mut self.builder) {
                     transcoders.counters.late.add(1);
                 }
             }

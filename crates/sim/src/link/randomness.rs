@@ -2,7 +2,7 @@
 //! within the slot give the same number, whatever was drawn before.
 
 use super::{Loss, MILLISECOND, Nanos};
-use crate::rng::{mix, unit};
+use glassline_random::{mix, unit};
 
 /// Time for which the jitter stays constant: radio schedulers change their decisions after
 /// some milliseconds, and a delay drawn for each datagram would, with order kept, only be

@@ -252,15 +252,6 @@ impl Network {
         self.misrouted
     }
 
-    /// Returns a path by its index.
-    ///
-    /// # Panics
-    ///
-    /// If there is no path with this index.
-    pub fn path_mut(&mut self, index: usize) -> &mut Path<Datagram> {
-        &mut self.paths[index]
-    }
-
     /// Returns the link of the first path on which end `from` sends.
     ///
     /// # Panics

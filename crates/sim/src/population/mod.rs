@@ -26,9 +26,9 @@ use std::time::Duration;
 use glassline_media::Bitrate;
 use thiserror::Error;
 
-use crate::rng::mix;
 use crate::{Conditions, Schedule, Trace};
 use file::File;
+use glassline_random::mix;
 use spread::{Spread, hash};
 
 /// Sessions after which every stratum has had its exact share, to a thousandth.

@@ -8,7 +8,7 @@
 //! and each 2^k after them, fall one into each 2^k-th part of it: a Latin hypercube
 //! that need not know how many will be asked for. A new parameter moves no other.
 
-use crate::rng::mix;
+use glassline_random::mix;
 
 /// A point of the sequence of one stratum of one sample.
 #[derive(Clone, Copy, Debug)]

@@ -38,12 +38,6 @@ impl Fingerprint {
         }
     }
 
-    /// Parses a SHA-256 digest as 32 pairs of hexadecimal digits with colons (`AA:BB:…`), in
-    /// upper or lower case; `None` if the text is not that.
-    pub fn from_sha256_hex(pairs: &str) -> Option<Self> {
-        Self::parse(&format!("sha-256 {pairs}")).ok()
-    }
-
     pub(super) fn parse(value: &str) -> Result<Self, Reason> {
         let problem = |problem| Reason::Attribute {
             name: "fingerprint",

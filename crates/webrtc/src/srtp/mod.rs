@@ -49,9 +49,6 @@ mod tests;
 pub use inbound::{Inbound, OpenError, Opened, RTP_SOURCES_MAX};
 pub use outbound::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex, Tag};
 
-/// Most bytes that SRTP adds to an RTP packet: the AEAD tag (RFC 7714 §13.1).
-pub const RTP_OVERHEAD_MAX: usize = 16;
-
 /// Most bytes that SRTCP adds to an RTCP packet: AEAD tag and index word.
 pub const RTCP_OVERHEAD_MAX: usize = 20;
 

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Meta};
 
 /// Whether these attributes keep an item out of every build but that of the tests.
-pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(in crate::tidy) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
         Meta::List(list) => list.path.is_ident("cfg") && asks_for_test(list.tokens.clone()),

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 
+pub(super) use conditions::is_for_tests;
 use module::Module;
 
 /// One crate, as its sources have it.

@@ -1,10 +1,12 @@
 //! Checks of the documentation: short paragraphs and cells, links with a target, every route of the
-//! HTTP server on its page, and the tests that the page on security names.
+//! HTTP server on its page, the tests that the page on security names, and the modules with `unsafe`
+//! code in their decision.
 
 mod defenses;
 mod links;
 mod prose;
 mod routes;
+mod unsafe_modules;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,11 +38,16 @@ pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
         Some(text) => defenses::problems(page, text, sources),
         None => vec![format!("{}: missing", page.display())],
     });
+    let page = Path::new("docs/decisions/0010-unsafe-in-named-modules.md");
+    problems.extend(match pages.get(page) {
+        Some(text) => unsafe_modules::problems(page, text, sources),
+        None => vec![format!("{}: missing", page.display())],
+    });
     problems
 }
 
 /// Path from the root of the checkout → text, of all pages in the root and below `docs`.
-fn pages() -> BTreeMap<PathBuf, String> {
+pub(super) fn pages() -> BTreeMap<PathBuf, String> {
     let root = process::root();
     let mut pages = BTreeMap::new();
     let mut open = vec![root.to_owned()];

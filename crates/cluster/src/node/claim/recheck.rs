@@ -12,7 +12,7 @@ use super::super::{Node, Purpose};
 use super::{Holding, Phase};
 use crate::engine::{Answered, Call, CallError, Version};
 use crate::name::{Key, StreamName};
-use crate::record::{Kind, RECORD_VERSION, StreamRecord};
+use crate::record::{RECORD_VERSION, StreamRecord};
 
 /// How often a record is read again while their number allows it.
 const EVERY: Duration = Duration::from_secs(30);
@@ -197,12 +197,5 @@ impl Node {
         let epoch = if was_drawn { last + 1 } else { by_clock };
         self.claims.last_epoch = last.max(epoch);
         epoch
-    }
-
-    /// What this node holds, for `cluster status`: name, kind, epoch, and whether the claim was
-    /// written.
-    pub fn holdings(&self) -> impl Iterator<Item = (&StreamName, Kind, u64, bool)> {
-        let held = self.claims.held.iter().filter(|(_, it)| it.is_serving);
-        held.map(|(name, it)| (name, it.kind, it.epoch, it.was_owned))
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{Core, Member};
 use crate::cluster::identity::{Mark, Provenances};
+use crate::stream_names;
 
 /// Interval at which the hub's streams are looked at. A publisher without a frame for a second loses
 /// its name to another one.
@@ -112,7 +113,7 @@ impl Member {
     /// Returns the hub's stream of a name, which is made for what is pulled; `None` if the hub has no
     /// room or the name is none of this server's.
     pub(super) fn stream_of(&self, name: &Name) -> Option<Arc<Stream>> {
-        let name = StreamName::parse(name.as_str()).ok()?;
+        let name = stream_names::parse(name.as_str()).ok()?;
         if let Some(stream) = self.hub.stream(name.as_str()) {
             return Some(stream);
         }

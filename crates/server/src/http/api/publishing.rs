@@ -24,6 +24,7 @@ use crate::ingest::Arrivals;
 use crate::ingest::whip::PublisherClock;
 use crate::latency::StreamLatency;
 use crate::sessions::SessionRecord;
+use crate::stream_names;
 
 /// Longest wait for the thread that owns a publisher.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -129,7 +130,8 @@ pub(in crate::http) async fn publishing(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
 ) -> Result<Json<Publishing>, Problem> {
-    let name = StreamName::parse(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let name =
+        stream_names::parse(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
     Ok(Json(view(&app, &name).await))
 }
 

@@ -20,6 +20,7 @@ use crate::auth::{Pattern, Role};
 use crate::config::SourceKeys;
 use crate::ingest::{ChangeError, Input};
 use crate::stored::{Expected, NamedSource, Put, StateFileError, StoredError};
+use crate::stream_names;
 
 /// Returns the routes of sources, for operators.
 pub(super) fn routes() -> Routes {
@@ -229,7 +230,7 @@ async fn restart(
 }
 
 fn parse(name: &str) -> Result<StreamName, Problem> {
-    StreamName::parse(name).map_err(|error| Problem::bad_request(error.to_string()))
+    stream_names::parse(name).map_err(|error| Problem::bad_request(error.to_string()))
 }
 
 pub(super) fn panicked() -> Problem {

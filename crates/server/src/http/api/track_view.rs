@@ -36,7 +36,7 @@ impl TrackView {
     /// Returns the tracks that `stream` has now.
     pub(super) fn of_all(app: &App, stream: &Arc<Stream>, now: Instant) -> Vec<Self> {
         let (layout, tracks) = (stream.layout(), stream.tracks());
-        let browsers = app.transcoders.browser_views((stream, layout), &tracks);
+        let browsers = app.transcoders.browser_views(stream, layout, &tracks);
         let tracks = TrackIndex::enumerate(tracks.iter()).zip(browsers);
         let views = tracks.map(|((index, track), browser)| {
             let is_video = track.kind() == Kind::Video;

@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
 use super::server::Scheme;
+use super::trust;
 use crate::app::App;
 use crate::config::BasePath;
 use crate::sessions::ConnectionAddresses;
@@ -58,6 +59,7 @@ async fn apply(State(app): State<App>, mut request: Request, next: Next) -> Resp
     if let Some(stripped) = without(request.uri(), configured.as_str()) {
         *request.uri_mut() = stripped;
     }
+    trust::resolve_short_path(&app, &mut request).await;
     let base = base.unwrap_or_else(|| configured.clone());
     let response = next.run(request).await;
     match base.as_str() {

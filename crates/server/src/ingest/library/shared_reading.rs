@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_hub::{Hub, Stream, StreamName};
+use glassline_hub::{Hub, Stream};
 
 use super::context::LibraryContext;
 use super::control::Control;
@@ -9,6 +9,7 @@ use super::driver::Handle;
 use super::indexed_file::IndexedFile;
 use super::play::Play;
 use super::reading::{Audience, Reading};
+use crate::stream_names;
 
 /// The settings of the shared reading, which is looped.
 const PLAY: Play = Play {
@@ -43,7 +44,7 @@ pub(super) fn join(
         let running = running.clone();
         return SharedReading { running };
     }
-    let name = StreamName::parse(file.name());
+    let name = stream_names::parse(file.name());
     let stream = context
         .hub
         .unlisted(name.unwrap_or_else(|_| file.unlisted_name()));

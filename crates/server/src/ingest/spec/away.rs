@@ -5,6 +5,7 @@ use std::time::Duration;
 use glassline_hub::StreamName;
 
 use super::{SpecError, seconds, switch};
+use crate::stream_names;
 
 /// What receivers get while a source is away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +68,9 @@ impl Away {
     /// Takes an option. Returns false if there is none of this name.
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match key {
-            "fallback" => self.fallback = Some(StreamName::parse(value).map_err(SpecError::Name)?),
+            "fallback" => {
+                self.fallback = Some(stream_names::parse(value).map_err(SpecError::Name)?);
+            }
             "placeholder" if is_jpeg(value) => {
                 self.placeholder = Some(PlaceholderKind::Image(value.into()));
             }

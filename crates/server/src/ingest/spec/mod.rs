@@ -6,9 +6,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use glassline_hub::{NameError, StreamName};
+use glassline_hub::StreamName;
 
 use crate::spelling::nearest;
+use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
@@ -50,7 +51,7 @@ impl SourceSpec {
             }
         };
         Ok(Self {
-            name: StreamName::parse(name).map_err(SpecError::Name)?,
+            name: stream_names::parse(name).map_err(SpecError::Name)?,
             input: Input::parse(input)?,
         })
     }
@@ -274,7 +275,7 @@ pub enum SpecError {
     },
     /// The stream's name is invalid.
     #[error(transparent)]
-    Name(NameError),
+    Name(StreamNameError),
     /// The URL's scheme is not supported.
     #[error(
         "'{scheme}://' is not supported: a source is rtsp://…, rtsps://…, files, publisher, or demo"

@@ -67,8 +67,8 @@ fn a_track_is_transcoded_once_from_the_first_connected_viewer_until_some_time_af
     let (transcoders, threads, _supervisor) = start(4);
     let stream = stream("cam");
     let mut publisher = stream.publish(vec![pcm()], Instant::now()).expect("free");
-    let of = (&stream, stream.layout());
-    let mut leases = [(); 2].map(|()| transcoders.lease(of, AUDIO, source()).expect("room"));
+    let lease = || transcoders.lease(&stream, stream.layout(), AUDIO, source());
+    let mut leases = [(); 2].map(|()| lease().expect("room"));
     assert_eq!(transcoders.views(Instant::now()).len(), 1, "once for both");
     assert_eq!(transcoders.counters.started.get(), 0, "nobody is connected");
     let mut viewer = stream.subscribe(Arc::new(NoWake));
@@ -115,10 +115,7 @@ fn no_more_streams_than_allowed_are_transcoded() {
     for stream in [&first, &second] {
         drop(stream.publish(vec![pcm()], Instant::now()).expect("free"));
     }
-    let of = |stream: &Arc<Stream>| {
-        let of = (stream, stream.layout());
-        transcoders.lease(of, AUDIO, source())
-    };
+    let of = |stream: &Arc<Stream>| transcoders.lease(stream, stream.layout(), AUDIO, source());
     let mut lease = of(&first).expect("room for one");
     let again = of(&first).expect("the same one");
     lease.start();
@@ -128,7 +125,8 @@ fn no_more_streams_than_allowed_are_transcoded() {
         "{refused}"
     );
     assert_eq!(transcoders.counters.refused.get(), 1);
-    let refusal = |stream| transcoders.refusal((stream, stream.layout()), AUDIO, Kind::Audio);
+    let refusal =
+        |stream: &Arc<Stream>| transcoders.refusal(stream, stream.layout(), AUDIO, Kind::Audio);
     assert_eq!(refusal(&second), Some(refused));
     assert_eq!(refusal(&first), None);
     drop((lease, again));
@@ -138,7 +136,7 @@ fn no_more_streams_than_allowed_are_transcoded() {
     threads.join();
 
     let (off, threads, _supervisor) = start(0);
-    let refused = off.lease((&first, first.layout()), AUDIO, source());
+    let refused = off.lease(&first, first.layout(), AUDIO, source());
     assert_eq!(
         refused.expect_err("off"),
         TranscodingRefusal::Off { kind: Kind::Audio }
@@ -154,17 +152,14 @@ fn an_offer_whose_handshake_is_not_done_keeps_no_place() {
     for stream in [&first, &second] {
         drop(stream.publish(vec![pcm()], Instant::now()).expect("free"));
     }
-    let of = |stream: &Arc<Stream>| {
-        let of = (stream, stream.layout());
-        transcoders.lease(of, AUDIO, source())
-    };
+    let of = |stream: &Arc<Stream>| transcoders.lease(stream, stream.layout(), AUDIO, source());
     let transcoded = || {
         let views = transcoders.views(Instant::now());
         let names = views.into_iter().map(|it| (it.stream, it.viewers));
         names.collect::<Vec<_>>()
     };
     let mut half_open = of(&first).expect("room for one");
-    let refusal = transcoders.refusal((&second, second.layout()), AUDIO, Kind::Audio);
+    let refusal = transcoders.refusal(&second, second.layout(), AUDIO, Kind::Audio);
     assert_eq!(refusal, None);
     let mut viewer = of(&second).expect("in place of a half-open one");
     assert_eq!(transcoded(), [("two".to_owned(), 1)]);
@@ -191,7 +186,7 @@ fn a_panic_costs_one_stream_a_moment_and_three_of_them_its_audio() {
     let mut leases = Vec::new();
     for stream in &streams {
         publishers.push(stream.publish(vec![pcm()], Instant::now()).expect("free"));
-        let lease = transcoders.lease((stream, stream.layout()), AUDIO, source());
+        let lease = transcoders.lease(stream, stream.layout(), AUDIO, source());
         leases.push(lease.expect("room"));
     }
     leases.iter_mut().for_each(TranscodingLease::start);

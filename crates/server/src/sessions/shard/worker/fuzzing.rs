@@ -119,10 +119,9 @@ impl Scene {
             handshake: Duration::from_secs(10),
         }));
         let supervisor = SUPERVISOR.with(Arc::clone);
-        let latencies = Arc::new(LatencyRegistry::default());
         let shared = Shared::new(
             registry,
-            latencies,
+            Arc::new(LatencyRegistry::default()),
             Arc::new(MediaAddresses::new(Vec::new())),
             Arc::default(),
             Arc::clone(&supervisor),
@@ -168,7 +167,8 @@ impl Scene {
             negotiator: Negotiator::new(
                 Arc::clone(&shared),
                 hub,
-                (None, None),
+                None,
+                None,
                 transcoders,
                 Arc::default(),
                 settings,

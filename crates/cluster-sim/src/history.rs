@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::name::StreamName;
-use crate::record::Fence;
-use crate::{Policy, PublisherId};
+use glassline_cluster::name::StreamName;
+use glassline_cluster::record::Fence;
+use glassline_cluster::{Policy, PublisherId};
 
 /// A publisher must get its decision within this time, if its process is not stopped.
 const DECIDE_WITHIN: Duration = Duration::from_millis(1_500);

@@ -11,14 +11,14 @@ use super::sent;
 /// What was sent is not copied: overwriting a part that a peer has not read yet changes
 /// what the peer reads.
 #[derive(Debug)]
-pub struct MemoryFile(File);
+pub(crate) struct MemoryFile(File);
 
 impl MemoryFile {
     /// Creates an empty file.
     ///
     /// # Errors
     /// If no descriptors are left, or the kernel lacks such files.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the name is a C string that the kernel copies.
         let fd = unsafe { libc::memfd_create(c"glassline".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -29,13 +29,13 @@ impl MemoryFile {
     }
 
     /// Writes `bytes` at `offset`, which may extend the file: one system call.
-    pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
 
     /// Sends `len` bytes from `offset` (`sendfile`). The call waits unless the socket is
     /// non-blocking.
-    pub fn send(&self, socket: &TcpStream, offset: u64, len: usize) -> io::Result<usize> {
+    pub(crate) fn send(&self, socket: &TcpStream, offset: u64, len: usize) -> io::Result<usize> {
         let mut offset = position(offset)?;
         let (to, from) = (socket.as_raw_fd(), self.0.as_raw_fd());
         // SAFETY: the kernel reads and writes one offset.
@@ -45,7 +45,7 @@ impl MemoryFile {
 
 /// A pipe that moves pages from a file to a socket (`splice`).
 #[derive(Debug)]
-pub struct Pipe {
+pub(crate) struct Pipe {
     /// The end to read from.
     read: OwnedFd,
     /// The end to write to.
@@ -54,7 +54,7 @@ pub struct Pipe {
 
 impl Pipe {
     /// Creates an empty, non-blocking pipe.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two descriptors.
         let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
@@ -67,7 +67,7 @@ impl Pipe {
     }
 
     /// Moves `len` bytes of `file` from `offset` into the pipe.
-    pub fn fill(&self, file: &MemoryFile, offset: u64, len: usize) -> io::Result<usize> {
+    pub(crate) fn fill(&self, file: &MemoryFile, offset: u64, len: usize) -> io::Result<usize> {
         let mut offset = position(offset)?;
         let (from, to) = (file.0.as_raw_fd(), self.write.as_raw_fd());
         // SAFETY: the kernel reads and writes one offset; the other end has none.
@@ -84,7 +84,7 @@ impl Pipe {
     }
 
     /// Sends up to `len` bytes of the pipe's content.
-    pub fn send(&self, socket: &TcpStream, len: usize) -> io::Result<usize> {
+    pub(crate) fn send(&self, socket: &TcpStream, len: usize) -> io::Result<usize> {
         let (from, to) = (self.read.as_raw_fd(), socket.as_raw_fd());
         let none = std::ptr::null_mut;
         // SAFETY: neither end has an offset.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::Scope;
-use crate::name::{Key, Region, StreamName};
+use glassline_cluster::engine::Scope;
+use glassline_cluster::name::{Key, Region, StreamName};
 
 /// One connected node, and the notices that it wants.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::media::Source;
 use super::{Happening, Publisher, World};
-use crate::event::Event;
-use crate::name::{NodeId, StreamName};
-use crate::record::Fence;
-use crate::{
+use glassline_cluster::Event;
+use glassline_cluster::name::{NodeId, StreamName};
+use glassline_cluster::record::Fence;
+use glassline_cluster::{
     Access, Policy, ProbeResult, PublishDecision, PublisherId, Refusal, ViewDecision, ViewerId,
 };
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{Happening, World};
-use crate::name::{NodeId, StreamName};
-use crate::record::{Fence, NodeRecord};
-use crate::{Admission, Catalog, PullId};
+use glassline_cluster::name::{NodeId, StreamName};
+use glassline_cluster::record::{Fence, NodeRecord};
+use glassline_cluster::{Admission, Catalog, PullId};
 
 /// Silence after which a server tells its node that a pull brings nothing.
 const STALLED_AFTER: Duration = Duration::from_millis(400);
@@ -192,8 +192,16 @@ impl World {
         }
     }
 
+    /// Returns the node from which a node pulls a stream.
+    pub fn parent(&self, index: usize, name: &StreamName) -> Option<usize> {
+        match self.processes[index].hubs.get(name)?.source.as_ref()? {
+            Source::Pull { from, .. } => Some(*from),
+            Source::Own(_) => None,
+        }
+    }
+
     /// Whether frames reach a node: every node on their way works.
-    pub(super) fn flows(&self, index: usize, name: &StreamName) -> bool {
+    pub fn flows(&self, index: usize, name: &StreamName) -> bool {
         let mut at = index;
         for _ in 0..self.processes.len() {
             let hub = self.processes[at].hubs.get(name);

@@ -3,8 +3,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
-use super::{FLAGS, Shared, sent, set};
-use crate::sys::fit;
+use super::{FLAGS, Shared, fit, sent, set};
 
 /// Sends of one connection that the kernel makes from the caller's memory (`MSG_ZEROCOPY`),
 /// and the memory that it may still read. Memory whose release the kernel has not reported is
@@ -14,7 +13,7 @@ use crate::sys::fit;
 /// The kernel counts such sends per socket from 0, and reports completed ones as ranges of
 /// these numbers through the socket's error queue.
 #[derive(Debug)]
-pub struct ZeroCopy {
+pub(crate) struct ZeroCopy {
     /// Number of the next send.
     next: u32,
     /// Numbers and memory of sends that are not completed, rising.
@@ -23,12 +22,12 @@ pub struct ZeroCopy {
 
 /// Result of reading the error queue once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reaped {
+pub(crate) struct Reaped {
     /// Sends that are completed.
-    pub completed: u32,
+    pub(crate) completed: u32,
     /// Completed sends that the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`), as
     /// it does for every receiver on loopback.
-    pub copied: u32,
+    pub(crate) copied: u32,
 }
 
 /// Origin of notices about zero-copy sends: `SO_EE_ORIGIN_ZEROCOPY` of `linux/errqueue.h`.
@@ -41,7 +40,7 @@ impl ZeroCopy {
     ///
     /// # Errors
     /// On a kernel before 4.14.
-    pub fn enable(socket: &TcpStream) -> io::Result<Self> {
+    pub(crate) fn enable(socket: &TcpStream) -> io::Result<Self> {
         set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
         Ok(Self {
             next: 0,
@@ -54,7 +53,12 @@ impl ZeroCopy {
     /// # Errors
     /// `ENOBUFS`, among others, if more is under way than the socket may have
     /// (`net.core.optmem_max`).
-    pub fn send(&mut self, socket: &TcpStream, bytes: &Shared, offset: usize) -> io::Result<usize> {
+    pub(crate) fn send(
+        &mut self,
+        socket: &TcpStream,
+        bytes: &Shared,
+        offset: usize,
+    ) -> io::Result<usize> {
         let part = &bytes[offset..];
         let flags = FLAGS | libc::MSG_ZEROCOPY;
         // SAFETY: the kernel reads `part` until it says that it is done; until then
@@ -70,13 +74,13 @@ impl ZeroCopy {
     }
 
     /// Returns the number of sends whose memory is still held.
-    pub fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         self.held.len()
     }
 
     /// Reads one notification from the error queue, which may concern many sends, and
     /// releases their memory; `None` if there is none.
-    pub fn reap(&mut self, socket: &TcpStream) -> io::Result<Option<Reaped>> {
+    pub(crate) fn reap(&mut self, socket: &TcpStream) -> io::Result<Option<Reaped>> {
         let Some((first, last, was_copied)) = notification(socket)? else {
             return Ok(None);
         };

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Happening, World};
-use crate::ViewerId;
-use crate::event::ViewDecision;
-use crate::name::{Key, NodeId, StreamName};
-use crate::record::StreamRecord;
+use glassline_cluster::ViewDecision;
+use glassline_cluster::ViewerId;
+use glassline_cluster::name::{Key, NodeId, StreamName};
+use glassline_cluster::record::StreamRecord;
 
 /// Time after which a participant who got no place tries again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -39,6 +39,11 @@ impl World {
             node.leave_room(moment, name);
             self.settle(index);
         }
+    }
+
+    /// Returns the number of participants that a node has in a room.
+    pub fn participants(&self, index: usize, name: &StreamName) -> u32 {
+        self.processes[index].rooms.get(name).copied().unwrap_or(0)
     }
 
     /// Returns the nodes that have participants of a room.
@@ -90,7 +95,7 @@ impl World {
 
     /// What is wrong with a room once all faults have ended: its participants must be at one node,
     /// which the record names.
-    pub(super) fn unrest_of_room(&self, name: &StreamName) -> Option<String> {
+    pub fn unrest_of_room(&self, name: &StreamName) -> Option<String> {
         let present = self.room_at(name);
         let entry = self.memory.value(&Key::Stream(name.clone()));
         let record = entry.and_then(|it| StreamRecord::parse(&it.value).ok());

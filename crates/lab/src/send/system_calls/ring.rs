@@ -7,7 +7,7 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use super::{FLAGS, Shared};
 
 /// Sends on many connections with one system call (`io_uring`).
-pub struct Ring {
+pub(crate) struct Ring {
     /// The ring shared with the kernel.
     ring: IoUring,
     /// Whether sends read the caller's memory.
@@ -20,18 +20,18 @@ pub struct Ring {
     /// Sends of the current batch that have no result yet.
     awaited: u32,
     /// System calls so far.
-    pub system_calls: u64,
+    pub(crate) system_calls: u64,
     /// Sends that the kernel copied although zero copy was requested.
-    pub copied: u64,
+    pub(crate) copied: u64,
 }
 
 /// Result of one send.
 #[derive(Debug)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// Index of the connection.
-    pub socket: usize,
+    pub(crate) socket: usize,
     /// Bytes accepted, or the error.
-    pub result: io::Result<usize>,
+    pub(crate) result: io::Result<usize>,
 }
 
 /// Most sends that are submitted together.
@@ -49,7 +49,7 @@ impl Ring {
     ///
     /// # Errors
     /// The text names what forbids `io_uring` or what the kernel lacks.
-    pub fn new(sockets: &[TcpStream], zero_copy: bool) -> io::Result<Self> {
+    pub(crate) fn new(sockets: &[TcpStream], zero_copy: bool) -> io::Result<Self> {
         let build = || {
             // The cheapest way for one thread; kernels before 6.1 have another.
             let mut builder = IoUring::builder();
@@ -92,7 +92,7 @@ impl Ring {
     ///
     /// # Errors
     /// If the ring itself fails.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         sockets: impl IntoIterator<Item = usize>,
         bytes: &Shared,
@@ -126,13 +126,8 @@ impl Ring {
     }
 
     /// Whether sends read the caller's memory without a copy.
-    pub const fn is_zero_copy(&self) -> bool {
+    pub(crate) const fn is_zero_copy(&self) -> bool {
         self.zero_copy
-    }
-
-    /// Returns the number of batches whose memory is still held.
-    pub fn under_way(&self) -> usize {
-        self.held.len()
     }
 
     /// Returns the submission entry of a send.

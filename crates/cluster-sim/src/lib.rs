@@ -14,13 +14,10 @@ pub mod chaos;
 mod events;
 mod history;
 mod media;
-#[cfg(test)]
-mod placing_tests;
+pub mod memory;
 mod process;
 mod rooms;
 pub mod scale;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -28,10 +25,10 @@ use std::time::{Duration, Instant};
 use glassline_sim::{Clock, Rng};
 
 use crate::memory::{Delivery, Memory};
-use crate::name::{NodeId, Region, StreamName};
-use crate::record::{Load, NodeRecord, NodeState};
-use crate::{Config, Moment, Node, ProbeId, ProbeResult, PublisherId, PullId};
-use history::History;
+use glassline_cluster::name::{NodeId, Region, StreamName};
+use glassline_cluster::record::{Load, NodeRecord, NodeState};
+use glassline_cluster::{Config, Moment, Node, ProbeId, ProbeResult, PublisherId, PullId};
+pub use history::{Excuses, History};
 use process::Process;
 
 pub use process::Counts;
@@ -60,7 +57,7 @@ pub struct World {
     /// Where redirected viewers go on, and counts of decisions.
     pub decisions: events::Decisions,
     /// Viewers that wait for a decision, and can follow a redirect.
-    following: BTreeSet<crate::ViewerId>,
+    following: BTreeSet<glassline_cluster::ViewerId>,
     /// Whether publishers send frames; without, nobody can take a name over.
     has_frames: bool,
 }
@@ -87,7 +84,7 @@ enum Happening {
     Keyframe(usize, u64, PullId, StreamName, usize),
     PullFails(usize, u64, PullId, StreamName),
     ViewerLeaves(usize, u64, StreamName),
-    Viewer(usize, StreamName, crate::Access),
+    Viewer(usize, StreamName, glassline_cluster::Access),
     Participant(usize, StreamName),
     LookAtPulls,
     Chaos(chaos::Action),
@@ -157,6 +154,23 @@ impl World {
     /// Returns the running process of a node.
     pub fn node(&self, index: usize) -> Option<&Node> {
         self.processes.get(index)?.node.as_ref()
+    }
+
+    /// Lets a running node act at the present time, and carries out what it wants then.
+    ///
+    /// # Panics
+    /// If the node's process does not run.
+    pub fn act_at<T>(&mut self, index: usize, act: impl FnOnce(&mut Node, Moment) -> T) -> T {
+        let moment = self.moment(index);
+        let node = self.processes[index].node.as_mut();
+        let acted = act(node.expect("the process runs"), moment);
+        self.settle(index);
+        acted
+    }
+
+    /// Returns the number of viewers at each node.
+    pub fn viewers_of_nodes(&self) -> Vec<u32> {
+        self.processes.iter().map(|it| it.viewers).collect()
     }
 
     /// Starts the process of a node, which connects to the engine.
@@ -314,14 +328,14 @@ impl World {
         };
         match delivery {
             Delivery::Answer(answer) => {
-                use crate::engine::Answered;
+                use glassline_cluster::engine::Answered;
                 // A beat or a change of notices costs no message of the engine.
                 let is_local = matches!(answer.result, Ok(Answered::Sent | Answered::Watching));
                 process.counts.received += u64::from(!is_local);
                 node.handle_answer(moment, answer);
             }
             Delivery::Incoming(incoming) => {
-                use crate::engine::Incoming;
+                use glassline_cluster::engine::Incoming;
                 process.counts.received += 1;
                 let is_beat = matches!(incoming, Incoming::Beat { .. });
                 process.counts.beats += u64::from(is_beat);

@@ -1,3 +1,6 @@
+//! Random numbers of a seed, for cores and simulations: the same on every machine, and not for
+//! secrets.
+
 /// A small seeded random number generator: xoshiro256++ (Blackman and Vigna, 2019), its
 /// state filled by SplitMix64. The same seed gives the same numbers on every machine and in
 /// every version. Not for secrets.
@@ -71,12 +74,12 @@ impl Rng {
 
 /// Returns a number in 0.0..1.0 from the upper 53 of random bits.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
-pub(crate) fn unit(random: u64) -> f64 {
+pub fn unit(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Mixes 64 bits by SplitMix64's output function (Steele, Lea and Flood, 2014).
-pub(crate) const fn mix(mut x: u64) -> u64 {
+pub const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

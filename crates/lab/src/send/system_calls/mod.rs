@@ -1,4 +1,4 @@
-//! Ways to send on a TCP connection without waiting.
+//! Ways to send on a TCP connection without waiting, which are compared.
 //!
 //! Each function is one system call, and returns what the kernel accepted: all of it, the
 //! first part, or `WouldBlock`. Types whose memory the kernel reads after the call has
@@ -9,41 +9,39 @@
     reason = "send flags, socket options and sendfile have no safe interface in std"
 )]
 
+use std::fmt::Debug;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::time::Duration;
-
-use crate::sys::{Name, fit};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
 
 mod memory_file;
 mod ring;
 mod zero_copy;
 
-pub use memory_file::{MemoryFile, Pipe};
-pub use ring::{Completion, Ring};
-pub use zero_copy::{Reaped, ZeroCopy};
+pub(crate) use memory_file::{MemoryFile, Pipe};
+pub(crate) use ring::Ring;
+pub(crate) use zero_copy::ZeroCopy;
 
 /// Memory that the kernel may still read after the call that named it.
-pub type Shared = std::sync::Arc<[u8]>;
+pub(crate) type Shared = std::sync::Arc<[u8]>;
 
 /// Flags of all sends: never wait, and report a closed connection by an error instead of a
 /// signal.
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// Sends `bytes`; returns how many the kernel accepted.
-pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     send_with(socket, bytes, 0)
 }
 
 /// Sends `bytes` and announces that more follows at once (`MSG_MORE`): a segment that is
 /// not full waits for it.
-pub fn send_more(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send_more(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     send_with(socket, bytes, libc::MSG_MORE)
 }
 
 /// Sends several pieces in one call (`sendmsg`); at most 1024 of them.
-pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+pub(crate) fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: all-zero is a valid header without name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` is an `iovec` on Unix, as std promises.
@@ -54,64 +52,20 @@ pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize
 }
 
 /// Sets whether only full segments leave (`TCP_CORK`); clearing it sends the rest.
-pub fn cork(socket: &TcpStream, corked: bool) -> io::Result<()> {
+pub(crate) fn cork(socket: &TcpStream, corked: bool) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_CORK, corked.into())
 }
 
 /// Requests a send buffer of `bytes`; the system may grant less.
-pub fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
-    set_buffer(socket, libc::SO_SNDBUF, bytes)
-}
-
-/// Connects with a receive buffer of about `receive_buffer` bytes; the system grants at
-/// least about two kilobytes. Requested before the connection is made, it bounds the window
-/// that the peer sees from its first packet on.
-///
-/// Waits at most `timeout`. The socket blocks, like those of std.
-pub fn connect(
-    address: SocketAddr,
-    receive_buffer: usize,
-    timeout: Duration,
-) -> io::Result<TcpStream> {
-    let family = match address {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    };
-    // SAFETY: takes three integers.
-    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` was just opened and nobody else owns it.
-    let socket = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    set_buffer(&socket, libc::SO_RCVBUF, receive_buffer)?;
-    // On Linux the write timeout bounds the wait for the connection, too (socket(7)).
-    socket.set_write_timeout(Some(timeout))?;
-    let (name, len) = Name::new(address, false);
-    // SAFETY: `name` lives across the call and `len` is the size of the variant that
-    // it holds.
-    if unsafe { libc::connect(fd, (&raw const name).cast(), len) } != 0 {
-        return Err(match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-                io::ErrorKind::TimedOut.into()
-            }
-            error => error,
-        });
-    }
-    socket.set_write_timeout(None)?;
-    Ok(socket)
+pub(crate) fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
+    // Linux doubles the value.
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
+    set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)
 }
 
 /// Whether the error says that the kernel has no room for another send without a copy.
-pub fn is_no_buffers(error: &io::Error) -> bool {
+pub(crate) fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
-}
-
-/// Sets the size of a buffer.
-fn set_buffer(socket: &TcpStream, name: libc::c_int, bytes: usize) -> io::Result<()> {
-    // Linux doubles the value.
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-    set(socket, libc::SOL_SOCKET, name, bytes)
 }
 
 /// Calls `send` with further flags.
@@ -142,6 +96,15 @@ fn set(
 /// Converts the result of a system call that sends.
 fn sent(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Converts a length between the types that C libraries give it in a `msghdr`: glibc has
+/// `size_t`, as Linux does, and musl `int` or `socklen_t`, as POSIX does.
+fn fit<Given, Wanted>(value: Given) -> Wanted
+where
+    Wanted: TryFrom<Given, Error: Debug>,
+{
+    Wanted::try_from(value).expect("lengths are those of one call's buffers")
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use glassline_sim::Rng;
 use super::history::Excuses;
 use super::media::Source;
 use super::{Happening, World};
-use crate::name::{Key, StreamName};
-use crate::record::StreamRecord;
-use crate::{Access, Policy, PublisherId};
+use glassline_cluster::name::{Key, StreamName};
+use glassline_cluster::record::StreamRecord;
+use glassline_cluster::{Access, Policy, PublisherId};
 
 /// How long a run does what it should not.
 const CHAOS: Duration = Duration::from_secs(60);
@@ -334,7 +334,7 @@ impl World {
     fn explain_owner(
         &self,
         name: &StreamName,
-        fence: Option<crate::record::Fence>,
+        fence: Option<glassline_cluster::record::Fence>,
     ) -> Option<String> {
         let inc = fence?.inc;
         let mut processes = self.processes.iter();

@@ -1,9 +1,11 @@
 //! Where pulls and viewers go in a cluster that grows, is flooded, or loses a node.
 
-use super::chaos::{source_name, stream_name};
-use super::media::Source;
-use super::{Duration, World};
-use crate::{Access, Policy, StreamName};
+use std::time::Duration;
+
+use glassline_cluster::{Access, Node, Policy, StreamName};
+use glassline_cluster_sim::World;
+use glassline_cluster_sim::chaos::{source_name, stream_name};
+use glassline_sim::Rng;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -42,13 +44,6 @@ fn depths(world: &World, name: &StreamName) -> Vec<usize> {
         .collect()
 }
 
-fn parent(world: &World, index: usize, name: &StreamName) -> Option<usize> {
-    match world.processes[index].hubs.get(name)?.source.as_ref()? {
-        Source::Pull { from, .. } => Some(*from),
-        Source::Own(_) => None,
-    }
-}
-
 #[test]
 fn a_tree_is_no_deeper_than_its_places_need() {
     for seed in 0..30 {
@@ -85,7 +80,7 @@ fn the_owner_is_pulled_from_while_it_has_places() {
 /// Returns the longest silence at a node that pulled through `relay` when that was killed.
 fn gap_without(world: &mut World, relay: usize, name: &StreamName) -> Option<Duration> {
     let below: Vec<usize> = (0..6)
-        .filter(|index| parent(world, *index, name) == Some(relay))
+        .filter(|index| world.parent(*index, name) == Some(relay))
         .collect();
     world.crash(relay);
     let begin = world.now();
@@ -114,7 +109,7 @@ fn viewers_behind_a_relay_that_is_killed_wait_less_than_a_second() {
         fill(&mut world, &name, 12, Duration::from_millis(350));
         let end = world.elapsed() + seconds(3);
         world.run_until(end);
-        let relay = (1..6).find(|it| (1..6).any(|other| parent(&world, other, &name) == Some(*it)));
+        let relay = (1..6).find(|it| (1..6).any(|other| world.parent(other, &name) == Some(*it)));
         let relay = relay.expect("somebody pulls through another node");
         gaps.extend(gap_without(&mut world, relay, &name));
     }
@@ -165,8 +160,8 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_node() {
                 world.view(node, &name, Access::Http);
                 let next = world.elapsed() + Duration::from_millis(apart);
                 world.run_until(next);
-                let all = world.processes.iter().map(|it| it.viewers).sum::<u32>();
-                let each: Vec<u32> = world.processes.iter().map(|it| it.viewers).collect();
+                let each = world.viewers_of_nodes();
+                let all = each.iter().sum::<u32>();
                 let is_within = each.iter().all(|it| *it <= 6);
                 assert!(
                     is_within || all > 18,
@@ -175,7 +170,7 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_node() {
             }
             let end = world.elapsed() + seconds(3);
             world.run_until(end);
-            let each: Vec<u32> = world.processes.iter().map(|it| it.viewers).collect();
+            let each = world.viewers_of_nodes();
             assert_eq!(each.iter().sum::<u32>(), 20, "{each:?}");
             let is_spread = each.iter().all(|it| (6..=8).contains(it));
             assert!(is_spread, "{each:?}, first {first:?}, {apart} ms apart");
@@ -186,9 +181,9 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_node() {
 #[test]
 fn a_place_of_a_viewer_who_does_not_come_is_free_again() {
     let (mut world, name) = three(3);
-    let moment = world.moment(0);
-    let node = world.processes[0].node.as_mut().expect("it runs");
-    (0..6).for_each(|_| node.expect_viewer(moment, &name));
+    world.act_at(0, |node, now| {
+        (0..6).for_each(|_| node.expect_viewer(now, &name));
+    });
     world.view(0, &name, Access::Http);
     world.run_until(seconds(10));
     assert_eq!(world.decisions.redirected, 1, "all places are kept");
@@ -201,21 +196,20 @@ fn a_place_of_a_viewer_who_does_not_come_is_free_again() {
 #[test]
 fn a_busy_node_is_sent_no_viewers_and_no_pulls() {
     let (mut world, name) = three(3);
-    let busy = crate::record::Load {
+    let busy = glassline_cluster::record::Load {
         headroom: 100,
         busy: 95,
-        ..crate::record::Load::default()
+        ..glassline_cluster::record::Load::default()
     };
     world.view(1, &name, Access::Here);
     world.run_until(seconds(12));
     for index in [0, 1] {
-        let node = world.processes[index].node.as_mut().expect("it runs");
-        node.set_load(busy);
+        world.act_at(index, |node, _| node.set_load(busy));
     }
     world.run_until(seconds(40));
     world.view(0, &name, Access::Http);
     world.run_until(seconds(42));
-    let each: Vec<u32> = world.processes.iter().map(|it| it.viewers).collect();
+    let each = world.viewers_of_nodes();
     assert_eq!(each, [0, 1, 1], "node 2 has nothing to do");
 }
 
@@ -239,8 +233,9 @@ fn an_empty_store_changes_no_owner() {
         world.run_until(seconds(15));
         let before: Vec<_> = sources.iter().map(|name| world.dialled(name)).collect();
         assert!(before.iter().all(|it| it.len() == 1), "{before:?}");
+        let mut rng = Rng::new(seed);
         for index in 0..3 {
-            let time = seconds(3) + Duration::from_millis(world.rng.below(9_000));
+            let time = seconds(3) + Duration::from_millis(rng.below(9_000));
             world.cut_from_engine(index, time);
         }
         world.memory.delete_everything();
@@ -261,7 +256,7 @@ fn an_empty_store_changes_no_owner() {
             "seed {seed}"
         );
         for name in &sources {
-            let key = crate::Key::Stream(name.clone());
+            let key = glassline_cluster::Key::Stream(name.clone());
             assert!(world.memory.value(&key).is_some(), "seed {seed}: {name}");
         }
     }
@@ -290,12 +285,10 @@ fn a_dead_node_leaves_the_store_and_the_list() {
 #[test]
 fn a_node_that_leaves_is_in_nobodys_list() {
     let (mut world, _) = three(4);
-    let moment = world.moment(2);
-    world.processes[2].node.as_mut().expect("up").leave(moment);
-    world.settle(2);
+    world.act_at(2, Node::leave);
     let end = world.elapsed() + seconds(1);
     world.run_until(end);
-    assert!(world.node(2).is_some_and(crate::Node::holds_nothing));
+    assert!(world.node(2).is_some_and(Node::holds_nothing));
     world.crash(2);
     let end = world.elapsed() + seconds(8);
     world.run_until(end);
@@ -334,10 +327,10 @@ fn nodes_of_other_regions_are_heard_with_their_clocks() {
 #[test]
 fn a_claim_over_a_dead_node_counts_as_a_takeover() {
     let (mut world, name) = three(4);
-    assert_eq!(world.node(1).map(crate::Node::takeovers), Some(0));
+    assert_eq!(world.node(1).map(Node::takeovers), Some(0));
     world.crash(0);
     world.publish(1, &name, Policy::Refuse);
     let end = world.elapsed() + seconds(3);
     world.run_until(end);
-    assert_eq!(world.node(1).map(crate::Node::takeovers), Some(1));
+    assert_eq!(world.node(1).map(Node::takeovers), Some(1));
 }

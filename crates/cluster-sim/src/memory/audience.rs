@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::Scope;
-use crate::name::{Key, NodeId, Region, StreamName};
+use glassline_cluster::engine::Scope;
+use glassline_cluster::name::{Key, NodeId, Region, StreamName};
 
 /// Nodes by what they want to hear. A node may stand here that wants it no more: its
 /// [`Client`](super::client::Client) decides.

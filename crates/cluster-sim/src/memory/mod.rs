@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use glassline_sim::Rng;
 
-use crate::engine::{
+use audience::Audience;
+use client::Client;
+use glassline_cluster::engine::{
     Answer, Answered, Call, CallError, Entry, Incoming, KeyKind, QuestionId, Reply, Request,
     RequestId, STORE_TIMEOUT, Version,
 };
-use crate::name::{Key, NodeId, Region};
-use audience::Audience;
-use client::Client;
+use glassline_cluster::name::{Key, NodeId, Region};
 
 /// How far back [`Memory::roll_back`] can go.
 const LOG_FOR: Duration = Duration::from_secs(120);

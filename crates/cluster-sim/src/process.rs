@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::media::Hub;
 use crate::memory::Delivery;
-use crate::name::{NodeId, StreamName};
-use crate::{Config, Node};
+use glassline_cluster::name::{NodeId, StreamName};
+use glassline_cluster::{Config, Node};
 
 /// A machine with at most one running process.
 #[derive(Debug)]

@@ -1,8 +1,10 @@
 //! Scenarios with a wanted outcome, and random runs.
 
-use super::chaos::{self, room_name, source_name, stream_name};
-use super::{Duration, World};
-use crate::{Access, Policy};
+use std::time::Duration;
+
+use glassline_cluster::{Access, Policy};
+use glassline_cluster_sim::chaos::{self, room_name, source_name, stream_name};
+use glassline_cluster_sim::{Excuses, World};
 
 /// Seeds of the random runs: `GLASSLINE_CLUSTER_SEEDS=10000` runs as many.
 fn seeds() -> std::ops::Range<u64> {
@@ -59,9 +61,7 @@ fn two_publishers_race_and_one_wins() {
         let admitted = [one, other].map(|it| world.is_admitted(it));
         assert!(admitted[0] != admitted[1], "{admitted:?}");
     }
-    let broken = world
-        .history
-        .contradictions(super::history::Excuses::default());
+    let broken = world.history.contradictions(Excuses::default());
     assert_eq!(broken, Vec::<String>::new());
 }
 
@@ -134,16 +134,16 @@ fn all_participants_of_a_room_meet_at_one_node_and_again_at_another_when_it_dies
     world.run_until(seconds(10));
     let first = world.room_at(&name);
     assert_eq!(first.len(), 1, "{first:?}");
-    assert_eq!(world.processes[first[0]].rooms[&name], 6);
+    assert_eq!(world.participants(first[0], &name), 6);
     world.crash(first[0]);
     world.run_until(seconds(20));
     let next = world.room_at(&name);
     assert!(next.len() == 1 && next != first, "{next:?}");
-    assert_eq!(world.processes[next[0]].rooms[&name], 6);
+    assert_eq!(world.participants(next[0], &name), 6);
     // The last one closes the door: the name is free for everybody.
     world.leave_room(next[0], &name);
     world.run_until(seconds(21));
-    let key = crate::Key::Stream(name.clone());
+    let key = glassline_cluster::Key::Stream(name.clone());
     assert!(world.memory.value(&key).is_none());
 }
 
@@ -217,7 +217,7 @@ fn a_deleted_bucket_is_written_back_within_35_seconds() {
     world.memory.delete_everything();
     world.run_until(seconds(95));
     for index in 0..30 {
-        let key = crate::Key::Stream(stream_name(index));
+        let key = glassline_cluster::Key::Stream(stream_name(index));
         assert!(world.memory.value(&key).is_some(), "{key}");
     }
     assert_eq!(world.history.superseded_count(), 0);
@@ -258,22 +258,15 @@ fn a_drained_node_hands_its_camera_over_and_can_serve_again() {
     world.start_all();
     world.run_until(seconds(12));
     let first = world.dialled(&name)[0];
-    let moment = world.moment(first);
     let until = world.now() + seconds(30);
-    world.processes[first]
-        .node
-        .as_mut()
-        .expect("up")
-        .drain(moment, until);
-    world.settle(first);
+    world.act_at(first, |node, now| node.drain(now, until));
     world.run_until(seconds(14));
     let next = world.dialled(&name);
     assert!(next.len() == 1 && next[0] != first, "{next:?}");
-    let moment = world.moment(first);
-    let node = world.processes[first].node.as_mut().expect("up");
-    node.undrain(moment);
-    assert!(!node.is_draining());
-    world.settle(first);
+    world.act_at(first, |node, now| {
+        node.undrain(now);
+        assert!(!node.is_draining());
+    });
     assert!(
         world
             .publish(first, &stream_name(0), Policy::Refuse)
@@ -300,7 +293,9 @@ fn a_crash_at_every_step_leaves_a_name_that_can_be_claimed() {
 }
 
 /// A cluster of three whose nodes take five viewers of a stream each, with a publisher at node 0.
-fn of_five_viewers_each(change: impl Fn(&mut crate::Config)) -> (World, crate::StreamName) {
+fn of_five_viewers_each(
+    change: impl Fn(&mut glassline_cluster::Config),
+) -> (World, glassline_cluster::StreamName) {
     let mut world = World::new(11, 3, 3);
     world.configure(|config| {
         config.viewers_per_stream = 5;
@@ -314,12 +309,18 @@ fn of_five_viewers_each(change: impl Fn(&mut crate::Config)) -> (World, crate::S
     (world, name)
 }
 
-fn viewers(world: &World, name: &crate::StreamName) -> [u32; 3] {
+fn viewers(world: &World, name: &glassline_cluster::StreamName) -> [u32; 3] {
     [0, 1, 2].map(|index| world.node(index).map_or(0, |node| node.viewers(name)))
 }
 
 /// Lets viewers come to a node, half a second apart.
-fn come(world: &mut World, index: usize, name: &crate::StreamName, access: Access, count: u32) {
+fn come(
+    world: &mut World,
+    index: usize,
+    name: &glassline_cluster::StreamName,
+    access: Access,
+    count: u32,
+) {
     for _ in 0..count {
         world.view(index, name, access);
         world.run_until(world.elapsed() + Duration::from_millis(500));
@@ -371,13 +372,10 @@ fn viewers_that_cannot_follow_are_served_by_a_pull() {
 fn viewers_that_the_server_counts_take_room() {
     let (mut world, name) = of_five_viewers_each(|_| {});
     come(&mut world, 0, &name, Access::Here, 1);
-    let moment = world.moment(0);
-    let node = world.processes[0].node.as_mut().expect("it runs");
-    node.set_viewers(moment, &name, 5);
+    world.act_at(0, |node, now| node.set_viewers(now, &name, 5));
     come(&mut world, 1, &name, Access::Http, 1);
     assert_eq!(viewers(&world, &name), [5, 1, 0]);
-    let node = world.processes[0].node.as_mut().expect("it runs");
-    node.set_viewers(moment, &name, 4);
+    world.act_at(0, |node, now| node.set_viewers(now, &name, 4));
     world.run_until(world.elapsed() + seconds(5));
     come(&mut world, 2, &name, Access::Http, 1);
     assert_eq!(world.decisions.redirected, 1);
@@ -386,9 +384,8 @@ fn viewers_that_the_server_counts_take_room() {
 #[test]
 fn a_server_without_room_sends_viewers_to_another_one() {
     let (mut world, name) = of_five_viewers_each(|_| {});
-    let full = crate::record::Load::default();
-    let node = world.processes[0].node.as_mut().expect("it runs");
-    node.set_load(full);
+    let full = glassline_cluster::record::Load::default();
+    world.act_at(0, |node, _| node.set_load(full));
     come(&mut world, 0, &name, Access::Http, 3);
     assert_eq!(viewers(&world, &name)[0], 0);
     assert_eq!(world.decisions.redirected, 3);

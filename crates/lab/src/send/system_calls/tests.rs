@@ -7,13 +7,9 @@ use super::*;
 
 /// Returns both ends of a connection; the sending one does not wait.
 fn pair() -> (TcpStream, TcpStream) {
-    pair_by(TcpStream::connect::<SocketAddr>)
-}
-
-fn pair_by(connect: impl Fn(SocketAddr) -> io::Result<TcpStream>) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
-    let far = connect(address).expect("it listens");
+    let far = TcpStream::connect(address).expect("it listens");
     let (near, _) = listener.accept().expect("somebody came");
     near.set_nonblocking(true).expect("a socket");
     near.set_nodelay(true).expect("a socket");
@@ -50,41 +46,6 @@ fn every_way_brings_the_same_bytes() {
     assert_eq!(pipe.fill(&file, 6, 2).expect("room"), 2);
     assert_eq!(pipe.send(&near, 2).expect("room"), 2);
     assert_eq!(read(&mut far, 16), b"abcdefghijklmnop");
-}
-
-#[test]
-fn a_full_socket_does_not_wait() {
-    let (near, _far) = pair();
-    set_send_buffer(&near, 64 << 10).expect("a socket");
-    let bytes = vec![0; 1 << 20];
-    let error = loop {
-        if let Err(error) = send(&near, &bytes) {
-            break error;
-        }
-    };
-    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-}
-
-#[test]
-fn a_small_receive_buffer_bounds_what_the_peer_takes() {
-    let timeout = Duration::from_secs(20);
-    let taken = |receive_buffer: usize| {
-        let (near, _far) = pair_by(|address| connect(address, receive_buffer, timeout));
-        set_send_buffer(&near, 4096).expect("a socket");
-        let bytes = [0; 4096];
-        let mut taken = 0;
-        while let Ok(count) = send(&near, &bytes) {
-            taken += count;
-        }
-        taken
-    };
-    assert!(taken(4096) < taken(1 << 20));
-    // No socket listens there any more.
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
-    drop(listener);
-    let error = connect(address, 4096, timeout).expect_err("nobody listens");
-    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use glassline_sim::Rng;
 
 use super::media::Source;
 use super::{Counts, World};
-use crate::name::StreamName;
-use crate::{Access, Policy};
+use glassline_cluster::name::StreamName;
+use glassline_cluster::{Access, Policy};
 
 /// Clusters beyond one of these ask for what they need instead of hearing everything.
 const HEARS_EVERYTHING: (usize, usize) = (100, 10_000);
@@ -130,7 +130,7 @@ struct Crowd {
     shares: Vec<f64>,
     owed_viewers: f64,
     owed_publishers: f64,
-    publishers: Vec<Option<crate::PublisherId>>,
+    publishers: Vec<Option<glassline_cluster::PublisherId>>,
 }
 
 impl Crowd {

@@ -1,0 +1,4 @@
+//! Whole clusters in virtual time: who owns which name, and where viewers and pulls go.
+
+mod ownership;
+mod placing;
