@@ -1,22 +1,25 @@
-//! Which events lie between two looks at the streams.
+//! Which events of streams hooks are told of.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use glassline_hub::{State, StreamChange, StreamEvent, StreamName, StreamSummary};
+
 use super::event::{Event, EventKind};
+use crate::rooms;
 use crate::runtime::calendar;
 
-/// A stream at one look.
+/// A stream as hooks see it.
 #[derive(Clone, Debug)]
-pub(super) struct Observed {
-    pub(super) name: String,
+struct Observed {
+    name: String,
     /// Whether the server fetches the stream itself.
-    pub(super) is_source: bool,
+    is_source: bool,
     /// Since when media is published; `None` if none is.
-    pub(super) live_since: Option<Instant>,
+    live_since: Option<Instant>,
     /// Why the source is down; `None` if it is not.
-    pub(super) reason: Option<String>,
-    pub(super) viewers: usize,
+    reason: Option<String>,
+    viewers: usize,
 }
 
 /// What hooks were told of a stream.
@@ -28,37 +31,95 @@ struct Reported {
     has_viewers: bool,
 }
 
-/// Finds the events between two looks.
-#[derive(Debug, Default)]
-pub(super) struct Observer {
+/// Chooses what hooks are told.
+#[derive(Debug)]
+pub(super) struct Observer<F> {
+    /// Returns whether the server fetches a stream itself.
+    fetches: F,
     streams: BTreeMap<String, Reported>,
 }
 
-impl Observer {
-    /// Returns what has happened since the last look.
-    pub(super) fn look(&mut self, streams: Vec<Observed>) -> Vec<Event> {
-        let mut events = Vec::new();
-        let mut left = std::mem::take(&mut self.streams);
-        for stream in streams {
-            let mut reported = left.remove(&stream.name).unwrap_or_default();
-            reported.look(&stream, &mut events);
-            self.streams.insert(stream.name, reported);
+impl<F: Fn(&StreamName) -> bool> Observer<F> {
+    pub(super) const fn new(fetches: F) -> Self {
+        Self {
+            fetches,
+            streams: BTreeMap::new(),
         }
-        for (name, mut reported) in left {
-            let gone = Observed {
-                name,
-                is_source: reported.is_up.is_some(),
-                live_since: None,
-                reason: None,
-                viewers: 0,
-            };
-            reported.look(&gone, &mut events);
+    }
+
+    /// Forgets what hooks were told.
+    pub(super) fn forget(&mut self) {
+        self.streams.clear();
+    }
+
+    /// Returns what hooks are told of what has `happened`.
+    pub(super) fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
+        let mut told = Vec::new();
+        for event in happened {
+            match event {
+                StreamEvent::Present(streams) => {
+                    let mut left = std::mem::take(&mut self.streams);
+                    for stream in streams {
+                        let name = stream.name.as_str();
+                        if let Some(reported) = left.remove(name) {
+                            self.streams.insert(name.to_owned(), reported);
+                        }
+                        self.look(stream, &mut told);
+                    }
+                    for (name, reported) in left {
+                        reported.end(name, &mut told);
+                    }
+                }
+                StreamEvent::Changed { change, stream } => match change {
+                    StreamChange::Removed => {
+                        let name = stream.name.to_string();
+                        let reported = self.streams.remove(&name);
+                        reported.unwrap_or_default().end(name, &mut told);
+                    }
+                    _ => self.look(stream, &mut told),
+                },
+            }
         }
-        events
+        told
+    }
+
+    fn look(&mut self, stream: &StreamSummary, told: &mut Vec<Event>) {
+        // Voices of rooms are private.
+        if rooms::is_voice(stream.name.as_str()) {
+            return;
+        }
+        let (live_since, reason) = match &stream.state {
+            State::Live { since } => (Some(*since), None),
+            State::Down { detail } | State::Ended { detail } => (None, Some(detail.clone())),
+            _ => (None, None),
+        };
+        let name = stream.name.to_string();
+        let reported = self.streams.entry(name.clone()).or_default();
+        let observed = Observed {
+            // A source that is being replaced is fetched all the same.
+            is_source: reported.is_up.is_some() || (self.fetches)(&stream.name),
+            name,
+            live_since,
+            reason,
+            viewers: stream.viewers,
+        };
+        reported.look(&observed, told);
     }
 }
 
 impl Reported {
+    /// Tells the end of a stream that is no more.
+    fn end(mut self, name: String, events: &mut Vec<Event>) {
+        let gone = Observed {
+            name,
+            is_source: self.is_up.is_some(),
+            live_since: None,
+            reason: None,
+            viewers: 0,
+        };
+        self.look(&gone, events);
+    }
+
     fn look(&mut self, stream: &Observed, events: &mut Vec<Event>) {
         let mut tell = |kind, reason: Option<String>| {
             let seen = (reason, stream.viewers);
@@ -100,88 +161,4 @@ impl Reported {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn stream(live: Option<u64>, reason: Option<&str>, viewers: usize) -> Observed {
-        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-        Observed {
-            name: "cam".to_owned(),
-            is_source: false,
-            live_since: live.map(|at| *START + Duration::from_secs(at)),
-            reason: reason.map(str::to_owned),
-            viewers,
-        }
-    }
-
-    fn kinds(events: &[Event]) -> Vec<EventKind> {
-        events.iter().map(|event| event.kind).collect()
-    }
-
-    #[test]
-    fn publishers_and_viewers_come_and_go() {
-        use EventKind::{FirstViewer, LastViewer, Publish, Unpublish};
-        let mut observer = Observer::default();
-        let mut look = |streams| kinds(&observer.look(streams));
-        assert_eq!(look(vec![stream(None, None, 0)]), []);
-        assert_eq!(look(vec![stream(Some(1), None, 2)]), [Publish, FirstViewer]);
-        assert_eq!(look(vec![stream(Some(1), None, 3)]), []);
-        // Another publisher came between two looks.
-        assert_eq!(look(vec![stream(Some(2), None, 3)]), [Unpublish, Publish]);
-        assert_eq!(look(vec![stream(None, Some("left"), 3)]), [Unpublish]);
-        assert_eq!(look(vec![]), [LastViewer], "the stream is gone");
-        assert_eq!(look(vec![stream(Some(3), None, 0)]), [Publish]);
-        assert_eq!(look(vec![]), [Unpublish]);
-    }
-
-    #[test]
-    fn sources_are_up_and_down_with_a_reason_and_rest_unnoticed() {
-        use EventKind::{SourceDown, SourceUp};
-        let mut observer = Observer::default();
-        let source = |live, reason| Observed {
-            is_source: true,
-            ..stream(live, reason, 0)
-        };
-        assert_eq!(observer.look(vec![source(None, None)]), []);
-        let down = observer.look(vec![source(None, Some("no route"))]);
-        assert_eq!(kinds(&down), [SourceDown]);
-        assert_eq!(down[0].reason.as_deref(), Some("no route"));
-        let mut look = |live, reason| kinds(&observer.look(vec![source(live, reason)]));
-        assert_eq!(look(None, Some("refused")), [], "it is still down");
-        assert_eq!(look(Some(1), None), [SourceUp]);
-        assert_eq!(look(None, None), [], "it is fetched on demand");
-        assert_eq!(look(Some(2), None), []);
-        assert_eq!(look(None, Some("away")), [SourceDown]);
-    }
-
-    proptest! {
-        #[test]
-        fn events_of_a_stream_take_turns(
-            looks in prop::collection::vec((any::<bool>(), 0..3_u64, 0..3_usize), 0..40)
-        ) {
-            let mut observer = Observer::default();
-            let (mut is_live, mut is_watched) = (false, false);
-            for (exists, live, viewers) in looks {
-                let live = (live > 0).then_some(live);
-                let streams = exists.then(|| stream(live, None, viewers));
-                for event in observer.look(streams.into_iter().collect()) {
-                    let (state, becomes) = match event.kind {
-                        EventKind::Publish => (&mut is_live, true),
-                        EventKind::Unpublish => (&mut is_live, false),
-                        EventKind::FirstViewer => (&mut is_watched, true),
-                        EventKind::LastViewer => (&mut is_watched, false),
-                        other => return Err(TestCaseError::fail(other.as_str())),
-                    };
-                    prop_assert_ne!(*state, becomes, "{:?} twice", event.kind);
-                    *state = becomes;
-                }
-                prop_assert_eq!(is_live, exists && live.is_some());
-                prop_assert_eq!(is_watched, exists && viewers > 0);
-            }
-        }
-    }
-}
+mod tests;
