@@ -103,7 +103,7 @@ use std::time::{Duration, Instant};
 
 pub use error::PublishError;
 pub use events::{
-    Incarnation, SourceNumber, StreamChange, StreamEvent, StreamEvents, StreamSummary,
+    Incarnation, SourceNumber, StreamChange, StreamEvent, StreamEvents, StreamSummary, StreamTable,
 };
 pub use keyframe_size::KeyframeSize;
 pub use layout::TrackLayout;

@@ -21,7 +21,7 @@ pub enum StreamEvent {
     Present(Vec<Arc<StreamSummary>>),
     /// A change of one stream.
     Changed {
-        /// The change.
+        /// The change that has happened.
         change: StreamChange,
         /// The stream after the change.
         stream: Arc<StreamSummary>,
@@ -41,7 +41,7 @@ pub enum StreamChange {
     /// The source has sent nothing for 8 s.
     Silent,
     /// The source that was silent has sent a unit.
-    Heard,
+    Resumed,
     /// Another track layout began: the stream has tracks with other codecs than before.
     Layout(TrackLayout),
     /// A source that is away is in another state, which [`StreamSummary::state`] has with its reason.

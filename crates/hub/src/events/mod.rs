@@ -17,14 +17,16 @@
 
 mod event;
 mod queues;
+mod table;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 pub use event::{Incarnation, SourceNumber, StreamChange, StreamEvent, StreamSummary};
 pub(crate) use queues::EventQueues;
 use queues::{Bound, Waiting};
+pub use table::StreamTable;
 
 use crate::wake::Wake;
 use crate::{Hub, StreamName};
@@ -69,8 +71,7 @@ impl Hub {
 
 impl StreamEvents {
     fn new(hub: &Arc<Hub>, only: Option<StreamName>, wake: Arc<dyn Wake>, bound: Bound) -> Self {
-        let queue = hub.events.add(only.clone(), Arc::clone(&wake), bound);
-        wake.wake();
+        let queue = hub.events.add(only.clone(), wake, bound);
         Self {
             hub: Arc::clone(hub),
             only,
@@ -90,24 +91,14 @@ impl StreamEvents {
         }
         // The queue keeps events again, so no change falls between them and these summaries.
         let present = self.present();
-        let mut known: HashMap<Incarnation, u64> = present
-            .iter()
-            .map(|it| (it.incarnation, it.revision))
-            .collect();
         let later = self.hub.events.take(self.queue);
-        out.push(StreamEvent::Present(present));
         if later.is_behind {
-            return self.hub.events.fall_behind(self.queue);
+            self.hub.events.fall_behind(self.queue);
         }
-        // What the summaries have already, and streams that were removed before, are no news.
-        let is_news = |(change, stream): &Waiting| {
-            if *change == StreamChange::Listed {
-                known.entry(stream.incarnation).or_insert(0);
-            }
-            let seen = known.get(&stream.incarnation);
-            seen.is_some_and(|seen| *seen < stream.revision)
-        };
-        out.extend(later.events.into_iter().filter(is_news).map(changed));
+        let mut unseen = later.events;
+        keep_unseen(&mut unseen, &present);
+        out.push(StreamEvent::Present(present));
+        out.extend(unseen.into_iter().map(changed));
     }
 
     /// Returns the streams that the hub lists.
@@ -119,6 +110,20 @@ impl StreamEvents {
         let listed = streams.iter().filter_map(|it| it.listed_summary());
         listed.map(Arc::new).collect()
     }
+}
+
+/// Drops events that the summaries `present` have already, and those of streams that were removed
+/// before.
+fn keep_unseen(events: &mut VecDeque<Waiting>, present: &[Arc<StreamSummary>]) {
+    let seen = present.iter().map(|it| (it.incarnation, it.revision));
+    let mut seen: HashMap<Incarnation, u64> = seen.collect();
+    events.retain(|(change, stream)| {
+        if *change == StreamChange::Listed {
+            seen.entry(stream.incarnation).or_insert(0);
+        }
+        let seen = seen.get(&stream.incarnation);
+        seen.is_some_and(|seen| *seen < stream.revision)
+    });
 }
 
 fn changed((change, stream): Waiting) -> StreamEvent {

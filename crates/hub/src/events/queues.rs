@@ -76,10 +76,11 @@ impl EventQueues {
         self.0.latest.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds a queue, whose reader needs the present streams first; returns its number.
+    /// Adds a queue, and wakes its reader, who needs the present streams first; returns its number.
     pub(super) fn add(&self, only: Option<StreamName>, wake: Arc<dyn Wake>, bound: Bound) -> u64 {
         let number = self.next();
         let mut queues = self.lock();
+        wake.wake();
         queues.push(Queue {
             number,
             only,

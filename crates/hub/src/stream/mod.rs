@@ -39,7 +39,7 @@ pub use stand_in::PartingKeyframe;
 pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
 pub use subscription::Subscription;
-use telling::Told;
+use telling::Announced;
 
 /// Window of the ingest stage's delays.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -105,18 +105,26 @@ struct Inner {
     prospect: Prospect,
     /// Number of times that the source failed.
     failures: u64,
-    lifetime: StreamLifetime,
+    listing: Listing,
     /// Whether the stream was deleted: nothing is published any more.
     is_deleted: bool,
-    /// Instant at which a sweep first found the stream without publisher and holder.
-    unused_since: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
     /// What the present or latest source says of itself.
     note: Option<Arc<SourceNote>>,
-    told: Told,
+    announced: Announced,
+}
+
+/// How the hub lists a stream.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Whether the hub lists the stream. The events of a stream that no hub lists are for nobody.
+    is_listed: bool,
+    lifetime: StreamLifetime,
+    /// Instant at which a sweep first found the stream without publisher and holder.
+    unused_since: Option<Instant>,
 }
 
 impl Inner {
@@ -175,15 +183,14 @@ impl Stream {
                 parting: None,
                 prospect: Prospect::default(),
                 failures: 0,
-                lifetime: StreamLifetime::default(),
+                listing: Listing::default(),
                 is_deleted: false,
-                unused_since: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
                 note: None,
-                told: Told::default(),
+                announced: Announced::default(),
             }),
             incarnation: events.next_incarnation(),
             events,
@@ -206,8 +213,8 @@ impl Stream {
     /// stays listed.
     pub fn set_lifetime(&self, lifetime: StreamLifetime) {
         let mut inner = self.lock();
-        if !inner.lifetime.is_lasting() && inner.lifetime != lifetime {
-            inner.lifetime = lifetime;
+        if !inner.listing.lifetime.is_lasting() && inner.listing.lifetime != lifetime {
+            inner.listing.lifetime = lifetime;
             // The status may be another one.
             self.tell(inner, &[StreamChange::State]);
         }
@@ -215,7 +222,7 @@ impl Stream {
 
     /// Returns whether the stream stays listed always, because the configuration names it.
     pub fn is_configured(&self) -> bool {
-        self.lock().lifetime.is_lasting()
+        self.lock().listing.lifetime.is_lasting()
     }
 
     /// Looks for what only the passing of time changes. Returns for how long the stream has had neither
@@ -223,15 +230,15 @@ impl Stream {
     /// listed.
     pub(crate) fn sweep(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
-        if is_held || inner.is_published() || inner.lifetime.is_lasting() {
-            inner.unused_since = None;
+        if is_held || inner.is_published() || inner.listing.lifetime.is_lasting() {
+            inner.listing.unused_since = None;
             self.tell_silence(inner, now);
             return None;
         }
-        if inner.lifetime == StreamLifetime::Transient {
+        if inner.listing.lifetime == StreamLifetime::Transient {
             return Some(Duration::MAX);
         }
-        let since = *inner.unused_since.get_or_insert(now);
+        let since = *inner.listing.unused_since.get_or_insert(now);
         Some(now.saturating_duration_since(since))
     }
 

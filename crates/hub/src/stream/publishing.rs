@@ -259,10 +259,10 @@ impl Stream {
             });
         };
         source.latest = now;
-        let heard = std::mem::take(&mut source.is_silent).then_some(StreamChange::Heard);
+        let resumed = std::mem::take(&mut source.is_silent).then_some(StreamChange::Resumed);
         if is_present {
             let kept = self.keep(&mut inner, unit, now).map(Some);
-            self.tell(inner, heard.as_slice());
+            self.tell(inner, resumed.as_slice());
             return kept;
         }
         check_layer(&unit, &source.tracks)?;
@@ -274,11 +274,11 @@ impl Stream {
                 source.resumption_requested = Some(now);
                 self.resumption_wanted.store(true, Ordering::Relaxed);
             }
-            self.tell(inner, heard.as_slice());
+            self.tell(inner, resumed.as_slice());
             return Ok(None);
         }
         let mut changes = Vec::new();
-        changes.extend(heard);
+        changes.extend(resumed);
         changes.push(StreamChange::StandIn);
         changes.extend(inner.resume_source());
         let kept = self.keep(&mut inner, unit, now).map(Some);

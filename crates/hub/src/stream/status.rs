@@ -39,7 +39,7 @@ impl Status {
 impl Inner {
     /// Returns the status of the stream, whose source `is_silent` or is not.
     pub(super) const fn status(&self, is_silent: bool) -> Status {
-        let is_configured = matches!(self.lifetime, StreamLifetime::Configured);
+        let is_configured = matches!(self.listing.lifetime, StreamLifetime::Configured);
         match &self.state {
             State::Live { .. } if is_silent => Status::Hangs,
             State::Live { .. } => Status::Live,

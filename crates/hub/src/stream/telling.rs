@@ -7,11 +7,10 @@ use super::status::SILENCE;
 use super::{Inner, Stream};
 use crate::events::{SourceNumber, StreamChange, StreamSummary};
 
-/// What the readers of a stream's events know of it.
+/// State of a stream that the readers of its events know.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    /// Whether the hub lists the stream. The events of a stream that no hub lists are for nobody.
-    is_listed: bool,
+pub(super) struct Announced {
+    /// Whether the stream has viewers.
     has_viewers: bool,
     /// Revision of the latest event.
     revision: u64,
@@ -20,7 +19,7 @@ pub(super) struct Told {
 impl Stream {
     /// Tells of `changes`, after which the stream is as `inner` says.
     pub(super) fn tell(&self, inner: MutexGuard<'_, Inner>, changes: &[StreamChange]) {
-        if inner.told.is_listed {
+        if inner.listing.is_listed {
             self.tell_all(inner, changes);
         }
     }
@@ -29,7 +28,7 @@ impl Stream {
         if changes.is_empty() || self.events.is_empty() {
             return;
         }
-        inner.told.revision = self.events.next_revision();
+        inner.announced.revision = self.events.next_revision();
         let summary = self.summary(&inner);
         // Locked before the stream's own lock is given back: the next change is told later.
         let mut queues = self.events.open();
@@ -40,10 +39,10 @@ impl Stream {
     /// Tells that the hub lists the stream from now on, or lists it no more.
     pub(crate) fn set_listed(&self, is_listed: bool) {
         let mut inner = self.lock();
-        if inner.told.is_listed == is_listed {
+        if inner.listing.is_listed == is_listed {
             return;
         }
-        inner.told.is_listed = is_listed;
+        inner.listing.is_listed = is_listed;
         let change = match is_listed {
             true => StreamChange::Listed,
             false => StreamChange::Removed,
@@ -52,13 +51,13 @@ impl Stream {
     }
 
     /// Tells that the first viewer came or the last one left, unless both happened meanwhile.
-    pub(super) fn tell_viewers(&self) {
+    pub(crate) fn tell_viewers(&self) {
         let mut inner = self.lock();
         let has_viewers = self.viewers() > 0;
-        if inner.told.has_viewers == has_viewers {
+        if inner.announced.has_viewers == has_viewers {
             return;
         }
-        inner.told.has_viewers = has_viewers;
+        inner.announced.has_viewers = has_viewers;
         let change = match has_viewers {
             true => StreamChange::FirstViewer,
             false => StreamChange::LastViewer,
@@ -80,11 +79,16 @@ impl Stream {
     /// Returns the stream as it is now, if the hub lists it.
     pub(crate) fn listed_summary(&self) -> Option<StreamSummary> {
         let inner = self.lock();
-        inner.told.is_listed.then(|| self.summary(&inner))
+        inner.listing.is_listed.then(|| self.summary(&inner))
     }
 
     fn summary(&self, inner: &Inner) -> StreamSummary {
         let is_silent = inner.source.as_ref().is_some_and(|it| it.is_silent);
+        // A viewer who has just come or left is told next.
+        let viewers = match inner.announced.has_viewers {
+            true => self.viewers().max(1),
+            false => 0,
+        };
         StreamSummary {
             name: self.name.clone(),
             incarnation: self.incarnation,
@@ -94,8 +98,8 @@ impl Stream {
             protocol: inner.note.as_ref().map(|it| it.protocol),
             is_published: inner.is_published(),
             layout: inner.layout.number(),
-            viewers: self.viewers(),
-            revision: inner.told.revision,
+            viewers,
+            revision: inner.announced.revision,
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Which events of streams operators are told of.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use glassline_hub::{State, Status, StreamChange, StreamEvent, StreamName, StreamSummary};
+use glassline_hub::{State, Status, StreamEvent, StreamName, StreamTable};
 
 use super::log::{Event, EventKind, Severity};
 
@@ -32,59 +31,45 @@ type Seen = (Status, Option<Instant>);
 pub(crate) struct StreamObserver<F> {
     /// Returns whether the server fetches a stream itself.
     fetches: F,
-    streams: BTreeMap<StreamName, Seen>,
+    streams: StreamTable<Seen>,
 }
 
 impl<F: Fn(&StreamName) -> bool> StreamObserver<F> {
-    pub(crate) const fn new(fetches: F) -> Self {
+    pub(crate) fn new(fetches: F) -> Self {
         Self {
             fetches,
-            streams: BTreeMap::new(),
+            streams: StreamTable::default(),
         }
     }
 
     /// Returns what operators are told of what has `happened`. A new stream that waits is no event: it
     /// is as it was made.
     pub(crate) fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
-        let mut told = Vec::new();
+        let (mut told, fetches) = (Vec::new(), &self.fetches);
         for event in happened {
-            match event {
-                StreamEvent::Present(streams) => {
-                    let mut left = std::mem::take(&mut self.streams);
-                    for stream in streams {
-                        let before = left.remove(&stream.name);
-                        told.extend(self.look(before, stream));
-                    }
-                    told.extend(left.into_keys().map(|name| gone(&name)));
-                }
-                StreamEvent::Changed { change, stream } => {
-                    let before = self.streams.remove(&stream.name);
-                    told.extend(match change {
-                        StreamChange::Removed => Some(gone(&stream.name)),
-                        _ => self.look(before, stream),
+            self.streams.follow(event, |name, before, stream| {
+                let Some(stream) = stream else {
+                    told.push(gone(name));
+                    return (Status::Waiting, None);
+                };
+                let live_since = match stream.state {
+                    State::Live { since } => Some(since),
+                    _ => None,
+                };
+                let now = (stream.status, live_since);
+                if let Some(text) = text(before, now, stream.protocol) {
+                    told.push(Event {
+                        kind: EventKind::Stream,
+                        severity: severity(stream.status),
+                        subject: name.to_string(),
+                        text,
+                        reason: status_reason(&stream.state, stream.status, fetches(name)),
                     });
                 }
-            }
+                now
+            });
         }
         told
-    }
-
-    fn look(&mut self, before: Option<Seen>, stream: &StreamSummary) -> Option<Event> {
-        let live_since = match stream.state {
-            State::Live { since } => Some(since),
-            _ => None,
-        };
-        let now = (stream.status, live_since);
-        self.streams.insert(stream.name.clone(), now);
-        let text = text(before, now, stream.protocol)?;
-        let is_fetched = (self.fetches)(&stream.name);
-        Some(Event {
-            kind: EventKind::Stream,
-            severity: severity(stream.status),
-            subject: stream.name.to_string(),
-            text,
-            reason: status_reason(&stream.state, stream.status, is_fetched),
-        })
     }
 }
 

@@ -1,9 +1,8 @@
 //! Which events of streams hooks are told of.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use glassline_hub::{State, StreamChange, StreamEvent, StreamName, StreamSummary};
+use glassline_hub::{State, StreamEvent, StreamName, StreamSummary, StreamTable};
 
 use super::event::{Event, EventKind};
 use crate::rooms;
@@ -36,90 +35,60 @@ struct Reported {
 pub(super) struct Observer<F> {
     /// Returns whether the server fetches a stream itself.
     fetches: F,
-    streams: BTreeMap<String, Reported>,
+    streams: StreamTable<Reported>,
 }
 
 impl<F: Fn(&StreamName) -> bool> Observer<F> {
-    pub(super) const fn new(fetches: F) -> Self {
+    pub(super) fn new(fetches: F) -> Self {
         Self {
             fetches,
-            streams: BTreeMap::new(),
+            streams: StreamTable::default(),
         }
     }
 
     /// Forgets what hooks were told.
     pub(super) fn forget(&mut self) {
-        self.streams.clear();
+        self.streams = StreamTable::default();
     }
 
     /// Returns what hooks are told of what has `happened`.
     pub(super) fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
-        let mut told = Vec::new();
+        let (mut told, fetches) = (Vec::new(), &self.fetches);
         for event in happened {
-            match event {
-                StreamEvent::Present(streams) => {
-                    let mut left = std::mem::take(&mut self.streams);
-                    for stream in streams {
-                        let name = stream.name.as_str();
-                        if let Some(reported) = left.remove(name) {
-                            self.streams.insert(name.to_owned(), reported);
-                        }
-                        self.look(stream, &mut told);
-                    }
-                    for (name, reported) in left {
-                        reported.end(name, &mut told);
-                    }
+            self.streams.follow(event, |name, reported, stream| {
+                let mut reported = reported.unwrap_or_default();
+                // Voices of rooms are private.
+                if !rooms::is_voice(name.as_str()) {
+                    // A source that is being replaced is fetched all the same.
+                    let is_source = reported.is_up.is_some() || stream.is_some() && fetches(name);
+                    reported.look(&Observed::new(name, is_source, stream), &mut told);
                 }
-                StreamEvent::Changed { change, stream } => match change {
-                    StreamChange::Removed => {
-                        let name = stream.name.to_string();
-                        let reported = self.streams.remove(&name);
-                        reported.unwrap_or_default().end(name, &mut told);
-                    }
-                    _ => self.look(stream, &mut told),
-                },
-            }
+                reported
+            });
         }
         told
     }
+}
 
-    fn look(&mut self, stream: &StreamSummary, told: &mut Vec<Event>) {
-        // Voices of rooms are private.
-        if rooms::is_voice(stream.name.as_str()) {
-            return;
-        }
-        let (live_since, reason) = match &stream.state {
-            State::Live { since } => (Some(*since), None),
-            State::Down { detail } | State::Ended { detail } => (None, Some(detail.clone())),
+impl Observed {
+    /// Describes `stream`, which is `None` if there is none of this name any more.
+    fn new(name: &StreamName, is_source: bool, stream: Option<&StreamSummary>) -> Self {
+        let (live_since, reason) = match stream.map(|it| &it.state) {
+            Some(State::Live { since }) => (Some(*since), None),
+            Some(State::Down { detail } | State::Ended { detail }) => (None, Some(detail.clone())),
             _ => (None, None),
         };
-        let name = stream.name.to_string();
-        let reported = self.streams.entry(name.clone()).or_default();
-        let observed = Observed {
-            // A source that is being replaced is fetched all the same.
-            is_source: reported.is_up.is_some() || (self.fetches)(&stream.name),
-            name,
+        Self {
+            name: name.to_string(),
+            is_source,
             live_since,
             reason,
-            viewers: stream.viewers,
-        };
-        reported.look(&observed, told);
+            viewers: stream.map_or(0, |it| it.viewers),
+        }
     }
 }
 
 impl Reported {
-    /// Tells the end of a stream that is no more.
-    fn end(mut self, name: String, events: &mut Vec<Event>) {
-        let gone = Observed {
-            name,
-            is_source: self.is_up.is_some(),
-            live_since: None,
-            reason: None,
-            viewers: 0,
-        };
-        self.look(&gone, events);
-    }
-
     fn look(&mut self, stream: &Observed, events: &mut Vec<Event>) {
         let mut tell = |kind, reason: Option<String>| {
             let seen = (reason, stream.viewers);

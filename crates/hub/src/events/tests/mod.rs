@@ -1,12 +1,12 @@
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, MediaTime, MediaUnit, Stamps, Track, TrackIndex, UnitBuilder};
-use proptest::prelude::*;
 
 use super::*;
-use crate::{Limits, Publisher, SourceNote, State, Status, Stream, ViewerToken};
+use crate::{Limits, SourceNote, State, Status};
+
+mod knowledge;
 
 #[derive(Default)]
 struct WakeCount(AtomicUsize);
@@ -174,6 +174,36 @@ fn a_reader_that_falls_behind_gets_the_present_streams_and_holds_up_nobody() {
     assert_eq!(slow.present().len(), 3);
 }
 
+/// The steps of a poll, with changes between them as other threads make them.
+#[test]
+fn changes_while_the_present_streams_are_read_are_told_once() {
+    let hub = hub();
+    let create = |text: &str| hub.create(name(text)).expect("room");
+    let (cam, _) = (create("cam"), create("old"));
+    let reader = Reader::new(&hub).events;
+    assert!(hub.events.take(reader.queue).is_behind);
+    cam.set_state(down());
+    create("new");
+    hub.remove("old");
+    let present = reader.present();
+    let viewer = cam.add_viewer();
+    create("late");
+    hub.remove("new");
+    let mut unseen = hub.events.take(reader.queue).events;
+    assert_eq!(unseen.len(), 6);
+    keep_unseen(&mut unseen, &present);
+    let told = unseen
+        .iter()
+        .map(|(change, it)| (it.name.as_str(), *change));
+    let expected = [
+        ("cam", StreamChange::FirstViewer),
+        ("late", StreamChange::Listed),
+        ("new", StreamChange::Removed),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    drop(viewer);
+}
+
 #[test]
 fn the_end_of_an_old_source_or_stream_is_told_from_a_new_one() {
     use StreamChange::{Gone, Layout, Listed, Ready, Removed};
@@ -215,7 +245,10 @@ fn the_first_and_the_last_viewer_are_told_and_those_between_are_not() {
     let first = cam.add_viewer();
     let second = cam.add_viewer();
     drop(first);
+    // Another thread may find that nothing is left to tell.
+    cam.tell_viewers();
     drop((second, demand));
+    cam.tell_viewers();
     let changed = reader.changed();
     let told: Vec<_> = changed.iter().map(|(it, of)| (*it, of.viewers)).collect();
     let expected = [
@@ -245,13 +278,13 @@ fn a_source_that_is_silent_for_long_is_told_once_and_so_is_its_next_unit() {
         publisher.push(unit(at), at).expect("announced");
     }
     let changed = reader.changed();
-    assert_eq!((changed.len(), changed[0].0), (1, StreamChange::Heard));
+    assert_eq!((changed.len(), changed[0].0), (1, StreamChange::Resumed));
     assert_eq!(changed[0].1.status, Status::Live);
 }
 
 #[test]
 fn what_stands_in_is_told_until_the_source_is_heard_again() {
-    use StreamChange::{Heard, Prospect, Silent, StandIn};
+    use StreamChange::{Prospect, Resumed, Silent, StandIn};
     let (hub, start) = (hub(), Instant::now());
     let silence = Duration::from_secs(8);
     let cam = hub.create(name("cam")).expect("room");
@@ -267,7 +300,7 @@ fn what_stands_in_is_told_until_the_source_is_heard_again() {
     publisher.push(unit(at), at).expect("announced");
     drop(shown.expect("it hangs"));
     let changes = reader.changes().into_iter().map(|(_, change)| change);
-    let expected = [Prospect, Silent, StandIn, Heard, StandIn];
+    let expected = [Prospect, Silent, StandIn, Resumed, StandIn];
     assert_eq!(changes.collect::<Vec<_>>(), expected);
 }
 
@@ -291,6 +324,40 @@ fn a_reader_of_one_stream_is_neither_woken_nor_told_of_others() {
 }
 
 #[test]
+fn a_table_follows_streams_also_past_events_that_were_lost() {
+    let hub = hub();
+    let mut table = StreamTable::<u32>::default();
+    let mut looks = |events: &mut StreamEvents| {
+        let (mut happened, mut looks) = (Vec::new(), Vec::new());
+        events.poll(&mut happened);
+        for event in &happened {
+            table.follow(event, |name, known, stream| {
+                looks.push((name.to_string(), known, stream.is_some()));
+                known.unwrap_or_default() + 1
+            });
+        }
+        looks
+    };
+    let reader = || hub.events(Arc::new(WakeCount::default()));
+    let one = hub.admit(name("one")).expect("room");
+    let mut events = reader();
+    let of = |name: &str, known, is_there| (name.to_owned(), known, is_there);
+    assert_eq!(looks(&mut events), [of("one", None, true)]);
+    one.set_state(State::Idle);
+    hub.admit(name("two")).expect("room");
+    let expected = [of("one", Some(1), true), of("two", None, true)];
+    assert_eq!(looks(&mut events), expected);
+    hub.remove("two");
+    assert_eq!(looks(&mut events), [of("two", Some(1), false)]);
+    hub.remove("one");
+    hub.admit(name("three")).expect("room");
+    // The events of that are lost.
+    let expected = [of("three", None, true), of("one", Some(2), false)];
+    assert_eq!(looks(&mut reader()), expected);
+    assert_eq!(looks(&mut reader()), [of("three", Some(1), true)]);
+}
+
+#[test]
 fn a_stream_that_a_sweep_removes_is_told() {
     let (hub, now) = (hub(), Instant::now());
     drop(hub.admit(name("live")).expect("room"));
@@ -301,208 +368,4 @@ fn a_stream_that_a_sweep_removes_is_told() {
     hub.sweep(now + Limits::default().departed_span);
     let removed = ("live".to_owned(), StreamChange::Removed);
     assert_eq!(reader.changes(), [removed]);
-}
-
-/// Publishers, viewers and a reader on threads of their own: no change may fall between the streams that
-/// the reader gets and the changes that follow, and no lock may wait for another in a circle.
-#[test]
-fn nothing_is_lost_between_threads() {
-    const TURNS: usize = 2_000;
-    let hub = hub();
-    let streams: Vec<_> = ["a", "b"]
-        .map(|it| hub.create(name(it)).expect("room"))
-        .into();
-    let mut known = Known::default();
-    let mut reader = Reader::new(&hub);
-    std::thread::scope(|scope| {
-        let working: Vec<_> = streams
-            .iter()
-            .flat_map(|stream| {
-                let viewing = scope.spawn(|| (0..TURNS).for_each(|_| drop(stream.add_viewer())));
-                let publishing = scope.spawn(|| {
-                    for turn in 0..TURNS {
-                        let codec = [Codec::Opus, Codec::Pcmu][turn % 2];
-                        let now = Instant::now();
-                        drop(stream.publish(tracks(codec), now).expect("free"));
-                    }
-                });
-                [viewing, publishing]
-            })
-            .collect();
-        let made = scope.spawn(|| {
-            for _ in 0..TURNS {
-                hub.admit(name("c")).expect("room");
-                hub.remove("c");
-            }
-        });
-        while !working.iter().chain([&made]).all(|it| it.is_finished()) {
-            reader.poll().iter().for_each(|it| known.apply(it));
-            // A reader that comes at any moment knows as much.
-            let mut late = Reader::new(&hub);
-            late.poll()
-                .iter()
-                .for_each(|it| Known::default().apply_late(it));
-        }
-    });
-    reader.poll().iter().for_each(|it| known.apply(it));
-    known.assert_equals(&hub);
-}
-
-/// What a reader knows who believes the changes alone, and what the summaries say.
-#[derive(Debug, Default)]
-struct Known(BTreeMap<Incarnation, KnownStream>);
-
-#[derive(Debug)]
-struct KnownStream {
-    summary: Arc<StreamSummary>,
-    source: Option<SourceNumber>,
-    layout: crate::TrackLayout,
-    has_viewers: bool,
-}
-
-impl KnownStream {
-    fn new(summary: &Arc<StreamSummary>) -> Self {
-        Self {
-            summary: Arc::clone(summary),
-            source: summary.source,
-            layout: summary.layout,
-            has_viewers: summary.viewers > 0,
-        }
-    }
-}
-
-impl Known {
-    fn apply(&mut self, event: &StreamEvent) {
-        let (change, stream) = match event {
-            StreamEvent::Present(streams) => {
-                let streams = streams.iter();
-                self.0 = streams
-                    .map(|it| (it.incarnation, KnownStream::new(it)))
-                    .collect();
-                return;
-            }
-            StreamEvent::Changed { change, stream } => (*change, stream),
-        };
-        if change == StreamChange::Listed {
-            self.0.insert(stream.incarnation, KnownStream::new(stream));
-            return;
-        }
-        let known = self.0.get_mut(&stream.incarnation);
-        let known = known.unwrap_or_else(|| panic!("{event:?} of an unknown stream"));
-        assert!(
-            known.summary.revision <= stream.revision,
-            "{event:?} is late"
-        );
-        known.summary = Arc::clone(stream);
-        match change {
-            StreamChange::Ready(number) => assert_eq!(known.source.replace(number), None),
-            StreamChange::Gone(number) => assert_eq!(known.source.take(), Some(number)),
-            StreamChange::Layout(layout) => known.layout = layout,
-            StreamChange::FirstViewer => known.has_viewers = true,
-            StreamChange::LastViewer => known.has_viewers = false,
-            StreamChange::Removed => drop(self.0.remove(&stream.incarnation)),
-            _ => {}
-        }
-    }
-
-    fn apply_late(mut self, event: &StreamEvent) {
-        if matches!(event, StreamEvent::Present(_)) {
-            self.apply(event);
-        }
-    }
-
-    #[track_caller]
-    fn assert_equals(&self, hub: &Arc<Hub>) {
-        let present = Reader::new(hub).events.present();
-        assert_eq!(self.0.len(), present.len());
-        for stream in present {
-            let known = &self.0[&stream.incarnation];
-            // Viewers between the first and the last one are no event.
-            let summary = StreamSummary {
-                viewers: stream.viewers,
-                ..(*known.summary).clone()
-            };
-            assert_eq!(summary, *stream);
-            let by_changes = (known.source, known.layout, known.has_viewers);
-            assert_eq!(
-                by_changes,
-                (stream.source, stream.layout, stream.viewers > 0)
-            );
-        }
-    }
-}
-
-/// The world of the property test: two names, with what holds their streams.
-#[derive(Default)]
-struct World {
-    streams: [Option<Arc<Stream>>; 2],
-    publishers: [Option<Publisher>; 2],
-    viewers: [Vec<ViewerToken>; 2],
-    seconds: u32,
-}
-
-impl World {
-    fn step(&mut self, hub: &Arc<Hub>, start: Instant, (of, step): (usize, u8)) {
-        let now = start + Duration::from_secs(1) * self.seconds;
-        let codec = [Codec::Opus, Codec::Pcmu][usize::from(step % 2)];
-        let name = name(["one", "two"][of]);
-        let Some(stream) = self.streams[of].clone() else {
-            self.streams[of] = Some(hub.admit(name).expect("room"));
-            return;
-        };
-        match step {
-            0 | 1 => {
-                let begun = stream.take_over(SourceNote::default(), tracks(codec), now);
-                self.publishers[of] = begun.ok();
-            }
-            2 => self.publishers[of] = None,
-            3 | 4 => self.viewers[of].push(stream.add_viewer()),
-            5 => drop(self.viewers[of].pop()),
-            6 if self.publishers[of].is_none() => stream.set_state(down()),
-            7 => self.seconds += 5,
-            8 => drop(hub.sweep(now)),
-            9 => {
-                hub.delete(name.as_str());
-                self.streams[of] = None;
-            }
-            10 => {
-                if let Some(publisher) = &mut self.publishers[of] {
-                    // A stream that was deleted refuses the unit.
-                    let _ = publisher.push(unit(now), now);
-                }
-            }
-            11 => {
-                hub.remove(name.as_str());
-                // Another stream may have the name by now.
-                let _ = hub.list(&stream);
-            }
-            _ => {}
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_present_streams_and_the_changes_after_them_give_the_state(
-        steps in prop::collection::vec((0..2_usize, 0..13_u8, 0..4_u8), 0..120),
-        bound in 1..12_usize,
-    ) {
-        let (hub, start) = (hub(), Instant::now());
-        let wake = Arc::new(WakeCount::default());
-        let bound = Bound { events: bound, ..OF_ALL };
-        let mut reader = StreamEvents::new(&hub, None, wake, bound);
-        let (mut world, mut known) = (World::default(), Known::default());
-        let mut out = Vec::new();
-        for (of, step, polls) in steps {
-            world.step(&hub, start, (of, step));
-            if polls == 0 {
-                reader.poll(&mut out);
-                out.drain(..).for_each(|it| known.apply(&it));
-                known.assert_equals(&hub);
-            }
-        }
-        reader.poll(&mut out);
-        out.iter().for_each(|it| known.apply(it));
-        known.assert_equals(&hub);
-    }
 }
