@@ -23,6 +23,9 @@
 //! takes over again. Every subscription is a [`Demand`] for its stream, by which sources that come
 //! on demand know when to begin and to end.
 //!
+//! [`Hub::events`] tells what happens to streams: they are listed, get a source and lose it, have their
+//! first viewer and none any more.
+//!
 //! A [`Subscription`] is a cursor into the stream. The stream calls its [`Wake`] once per
 //! unit, on the publisher's thread; the subscriber then reads units on its own thread. A
 //! server subscribes once per thread, whatever the number of viewers of that thread.
@@ -83,6 +86,7 @@
 )]
 
 mod error;
+mod events;
 mod keyframe_size;
 mod layout;
 mod name;
@@ -98,6 +102,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 pub use error::PublishError;
+pub use events::{
+    Incarnation, SourceNumber, StreamChange, StreamEvent, StreamEvents, StreamSummary, StreamTable,
+};
 pub use keyframe_size::KeyframeSize;
 pub use layout::TrackLayout;
 pub use name::{NameError, StreamName};
@@ -109,7 +116,7 @@ pub use stream::{
 };
 pub use wake::Wake;
 
-use watch::Watchers;
+use events::EventQueues;
 
 /// Bounds on the streams of a hub and on the units that they keep.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +156,7 @@ impl Default for Limits {
 pub struct Hub {
     limits: RwLock<Limits>,
     streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
-    watchers: Watchers,
+    events: EventQueues,
 }
 
 impl Hub {
@@ -158,7 +165,7 @@ impl Hub {
         Self {
             limits: RwLock::new(limits),
             streams: RwLock::default(),
-            watchers: Watchers::default(),
+            events: EventQueues::default(),
         }
     }
 
@@ -171,15 +178,6 @@ impl Hub {
     /// [`Limits::streams`] stay.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
-    }
-
-    /// Wakes `watcher` whenever a stream of this hub is listed, gets a [`Prospect`], begins to be
-    /// published, ends or is removed, for as long as the caller holds the watcher. The watcher learns what changed
-    /// from [`streams`](Self::streams).
-    ///
-    /// The watcher is called while streams are locked: it must neither block nor call the hub.
-    pub fn watch(&self, watcher: &Arc<dyn Wake>) {
-        self.watchers.add(watcher);
     }
 
     /// Returns the stream called `name`, if there is one.
@@ -207,9 +205,7 @@ impl Hub {
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
     pub fn create(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
-        let stream = self.admit(name)?;
-        stream.set_lifetime(StreamLifetime::Configured);
-        Ok(stream)
+        self.admit_as(name, StreamLifetime::Configured)
     }
 
     /// Returns the stream called `name`, creating it if it does not exist, for whoever publishes it.
@@ -218,9 +214,7 @@ impl Hub {
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
     pub fn reserve(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
-        let stream = self.admit(name)?;
-        stream.set_lifetime(StreamLifetime::Awaited);
-        Ok(stream)
+        self.admit_as(name, StreamLifetime::Awaited)
     }
 
     /// Returns the stream called `name`, creating it if it does not exist, for a publisher that
@@ -230,14 +224,27 @@ impl Hub {
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
     pub fn admit(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
+        self.admit_as(name, StreamLifetime::default())
+    }
+
+    fn admit_as(
+        &self,
+        name: StreamName,
+        lifetime: StreamLifetime,
+    ) -> Result<Arc<Stream>, CreateError> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(&name) {
+            if lifetime != StreamLifetime::default() {
+                stream.set_lifetime(lifetime);
+            }
             return Ok(Arc::clone(stream));
         }
         self.has_room(streams.len())?;
-        let stream = Stream::admitted(name.clone(), self.limits(), self.watchers.clone());
+        let stream = Stream::admitted(name.clone(), self.limits(), self.events.clone());
+        stream.set_lifetime(lifetime);
         let stream = Arc::new(stream);
         streams.insert(name, Arc::clone(&stream));
+        stream.set_listed(true);
         Ok(stream)
     }
 
@@ -246,7 +253,8 @@ impl Hub {
     /// publishers about to begin hold the stream, so that they find the next source on it.
     ///
     /// Call this about once a second: the time counts from the first call that
-    /// finds the stream without publisher and holder.
+    /// finds the stream without publisher and holder. Readers of [`events`](Self::events) learn by this
+    /// call, too, that a source is silent.
     pub fn sweep(&self, now: Instant) -> Vec<StreamName> {
         let departed_span = self.limits().departed_span;
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
@@ -254,16 +262,14 @@ impl Hub {
         streams.retain(|name, stream| {
             // No other thread can take a reference to the stream while the list is locked.
             let is_held = Arc::strong_count(stream) > 1;
-            let unused_for = stream.unused_for(is_held, now);
+            let unused_for = stream.sweep(is_held, now);
             let stays = unused_for.is_none_or(|time| time < departed_span);
             if !stays {
                 forgotten.push(name.clone());
+                stream.set_listed(false);
             }
             stays
         });
-        if !forgotten.is_empty() {
-            self.watchers.wake();
-        }
         forgotten
     }
 
@@ -282,7 +288,7 @@ impl Hub {
     /// Creates a stream that this hub does not list. Only callers that are given the stream can
     /// use it, until [`list`](Self::list) lists it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
-        let stream = Stream::admitted(name, self.limits(), self.watchers.clone());
+        let stream = Stream::admitted(name, self.limits(), self.events.clone());
         stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
@@ -304,20 +310,17 @@ impl Hub {
         }
         self.has_room(streams.len())?;
         streams.insert(stream.name().clone(), Arc::clone(stream));
-        self.watchers.wake();
+        stream.set_listed(true);
         Ok(())
     }
 
     /// Removes the stream called `name` from the list and returns it. Holders can use the
     /// stream until they drop it.
     pub fn remove(&self, name: &str) -> Option<Arc<Stream>> {
-        let removed = self
-            .streams
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
-        if removed.is_some() {
-            self.watchers.wake();
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = streams.remove(name);
+        if let Some(stream) = &removed {
+            stream.set_listed(false);
         }
         removed
     }

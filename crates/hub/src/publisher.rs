@@ -34,20 +34,35 @@ impl Stream {
         tracks: Vec<Track>,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        self.begin(tracks, Begin::Source, now)
+        self.begin(tracks, Begin::Source(None), now)
     }
 
-    /// Begins publishing `tracks` as [`publish`](Self::publish) does, in place of the present
+    /// Begins publishing `tracks` as [`publish`](Self::publish) does, for a source of which `note` says
+    /// how the media comes.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_as(
+        self: &Arc<Self>,
+        note: SourceNote,
+        tracks: Vec<Track>,
+        now: Instant,
+    ) -> Result<Publisher, PublishError> {
+        self.begin(tracks, Begin::Source(Some(note)), now)
+    }
+
+    /// Begins publishing `tracks` as [`publish_as`](Self::publish_as) does, in place of the present
     /// publisher, if there is one: its next unit is refused.
     ///
     /// # Errors
     /// [`PublishError::NoTracks`] without tracks.
     pub fn take_over(
         self: &Arc<Self>,
+        note: SourceNote,
         tracks: Vec<Track>,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        self.begin(tracks, Begin::Replace, now)
+        self.begin(tracks, Begin::Replace(note), now)
     }
 
     fn begin(
@@ -110,11 +125,6 @@ impl Publisher {
     /// number of tracks differs.
     pub fn describe(&mut self, tracks: &[Track]) -> Result<(), PublishError> {
         self.stream.describe(self.number, tracks)
-    }
-
-    /// Tells what the source is, for the API. The next publisher begins without a note.
-    pub fn note(&self, note: SourceNote) {
-        self.stream.set_note(self.number, note);
     }
 
     /// Counts frames that the source sent and that were dropped because they were too large.
@@ -201,7 +211,9 @@ mod tests {
             (stream.source_oversized(), stream.totals().oversized),
             (2, 2)
         );
-        let second = stream.take_over(tracks(), Instant::now()).expect("free");
+        let second = stream
+            .take_over(SourceNote::default(), tracks(), Instant::now())
+            .expect("free");
         assert_eq!(
             (stream.source_oversized(), stream.totals().oversized),
             (0, 2)
@@ -252,18 +264,19 @@ mod tests {
     fn a_source_is_described_by_itself_until_the_next_one_begins() {
         let (stream, start) = (stream(), Instant::now());
         assert_eq!(stream.source_note(), None);
-        let first = stream.publish(tracks(), start).expect("free");
-        let note = SourceNote {
-            protocol: "rtsp",
+        let note = |protocol| SourceNote {
+            protocol,
             left_out: Vec::new(),
         };
-        first.note(note.clone());
-        assert_eq!(stream.source_note().as_deref(), Some(&note));
-        let second = stream.take_over(tracks(), start).expect("by right");
+        let first = stream.publish_as(note("rtsp"), tracks(), start);
+        let first = first.expect("free");
+        assert_eq!(stream.source_note().as_deref(), Some(&note("rtsp")));
+        let second = stream.take_over(note("whip"), tracks(), start);
+        assert_eq!(stream.source_note().as_deref(), Some(&note("whip")));
+        drop((first, second));
+        assert_eq!(stream.source_note().as_deref(), Some(&note("whip")));
+        drop(stream.publish(tracks(), start).expect("free again"));
         assert_eq!(stream.source_note(), None);
-        first.note(note);
-        assert_eq!(stream.source_note(), None, "it was replaced");
-        drop(second);
     }
 
     #[test]
@@ -346,7 +359,9 @@ mod tests {
         let (stream, start) = (stream(), Instant::now());
         let mut first = stream.publish(tracks(), start).expect("free");
         assert!(stream.publish(tracks(), start).is_err());
-        let mut second = stream.take_over(tracks(), start).expect("by right");
+        let mut second = stream
+            .take_over(SourceNote::default(), tracks(), start)
+            .expect("by right");
         let replaced = PublishError::Replaced {
             name: stream.name().clone(),
         };
@@ -358,7 +373,7 @@ mod tests {
         pushed.expect("the present one");
         assert_eq!(stream.totals().sources, 2);
         drop(second);
-        let third = stream.take_over(tracks(), start);
+        let third = stream.take_over(SourceNote::default(), tracks(), start);
         third.expect("nobody is there to be replaced");
     }
 
@@ -443,7 +458,7 @@ mod tests {
         let name = StreamName::parse("film").expect("good");
         let stream = Stream::unlisted(name, Limits::default());
         stream.set_lifetime(StreamLifetime::Transient);
-        assert_eq!(stream.unused_for(false, Instant::now()), None);
+        assert_eq!(stream.sweep(false, Instant::now()), None);
         assert!(format!("{stream:?}").contains("film"));
     }
 }

@@ -55,7 +55,10 @@ fn a_deleted_stream_ends_its_publisher_and_receivers_and_its_name_is_free() {
     drop(publisher);
     stream.set_state(State::Connecting);
     assert_eq!(stream.state().as_str(), "ended", "it stays deleted");
-    assert_eq!(stream.take_over(track(), now).err(), Some(deleted));
+    assert_eq!(
+        stream.take_over(SourceNote::default(), track(), now).err(),
+        Some(deleted)
+    );
     let next = hub.create(name()).expect("room");
     assert!(!Arc::ptr_eq(&stream, &next));
     assert!(next.publish(track(), now).is_ok());

@@ -8,6 +8,7 @@ mod stand_in;
 mod state;
 mod status;
 mod subscription;
+mod telling;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use glassline_media::{
     Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
 
+use crate::events::{EventQueues, Incarnation, StreamChange};
 use crate::keyframe_size::KeyframeSize;
 use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::{LayerFigures, Ring};
@@ -37,6 +39,7 @@ pub use stand_in::PartingKeyframe;
 pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
 pub use subscription::Subscription;
+use telling::Announced;
 
 /// Window of the ingest stage's delays.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -65,8 +68,9 @@ pub struct Stream {
     name: StreamName,
     limits: Limits,
     inner: Mutex<Inner>,
-    /// Watchers of the hub that lists the stream; empty if no hub does.
-    watchers: Watchers,
+    incarnation: Incarnation,
+    /// Readers of the events of the hub that made the stream; empty if no hub did.
+    events: EventQueues,
     viewers: AtomicUsize,
     /// Set by viewers, cleared by the publisher that reads it.
     keyframe_wanted: AtomicBool,
@@ -101,17 +105,26 @@ struct Inner {
     prospect: Prospect,
     /// Number of times that the source failed.
     failures: u64,
-    lifetime: StreamLifetime,
+    listing: Listing,
     /// Whether the stream was deleted: nothing is published any more.
     is_deleted: bool,
-    /// Instant at which a sweep first found the stream without publisher and holder.
-    unused_since: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
     /// What the present or latest source says of itself.
     note: Option<Arc<SourceNote>>,
+    announced: Announced,
+}
+
+/// How the hub lists a stream.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Whether the hub lists the stream. The events of a stream that no hub lists are for nobody.
+    is_listed: bool,
+    lifetime: StreamLifetime,
+    /// Instant at which a sweep first found the stream without publisher and holder.
+    unused_since: Option<Instant>,
 }
 
 impl Inner {
@@ -153,7 +166,7 @@ impl Inner {
 
 impl Stream {
     /// Creates a stream that is removed some time after its publisher left.
-    pub(crate) fn admitted(name: StreamName, limits: Limits, watchers: Watchers) -> Self {
+    pub(crate) fn admitted(name: StreamName, limits: Limits, events: EventQueues) -> Self {
         Self {
             name,
             limits,
@@ -170,16 +183,17 @@ impl Stream {
                 parting: None,
                 prospect: Prospect::default(),
                 failures: 0,
-                lifetime: StreamLifetime::default(),
+                listing: Listing::default(),
                 is_deleted: false,
-                unused_since: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
                 note: None,
+                announced: Announced::default(),
             }),
-            watchers,
+            incarnation: events.next_incarnation(),
+            events,
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
             resumption_wanted: AtomicBool::new(false),
@@ -190,7 +204,7 @@ impl Stream {
 
     /// Creates a stream that no hub lists, for callers that are given the stream.
     pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
-        let stream = Self::admitted(name, limits, Watchers::default());
+        let stream = Self::admitted(name, limits, EventQueues::default());
         stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
@@ -199,28 +213,32 @@ impl Stream {
     /// stays listed.
     pub fn set_lifetime(&self, lifetime: StreamLifetime) {
         let mut inner = self.lock();
-        if !inner.lifetime.is_lasting() {
-            inner.lifetime = lifetime;
+        if !inner.listing.lifetime.is_lasting() && inner.listing.lifetime != lifetime {
+            inner.listing.lifetime = lifetime;
+            // The status may be another one.
+            self.tell(inner, &[StreamChange::State]);
         }
     }
 
     /// Returns whether the stream stays listed always, because the configuration names it.
     pub fn is_configured(&self) -> bool {
-        self.lock().lifetime.is_lasting()
+        self.lock().listing.lifetime.is_lasting()
     }
 
-    /// Returns for how long the stream has had neither publisher nor holder. `None` if it has
-    /// one of them, or if it is configured and therefore stays listed.
-    pub(crate) fn unused_for(&self, is_held: bool, now: Instant) -> Option<Duration> {
+    /// Looks for what only the passing of time changes. Returns for how long the stream has had neither
+    /// publisher nor holder; `None` if it has one of them, or if it is configured and therefore stays
+    /// listed.
+    pub(crate) fn sweep(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
-        if is_held || inner.is_published() || inner.lifetime.is_lasting() {
-            inner.unused_since = None;
+        if is_held || inner.is_published() || inner.listing.lifetime.is_lasting() {
+            inner.listing.unused_since = None;
+            self.tell_silence(inner, now);
             return None;
         }
-        if inner.lifetime == StreamLifetime::Transient {
+        if inner.listing.lifetime == StreamLifetime::Transient {
             return Some(Duration::MAX);
         }
-        let since = *inner.unused_since.get_or_insert(now);
+        let since = *inner.listing.unused_since.get_or_insert(now);
         Some(now.saturating_duration_since(since))
     }
 
@@ -244,7 +262,7 @@ impl Stream {
         inner.state = state;
         // Requests wait for the source, and learn here that it failed.
         inner.wake();
-        drop(inner);
+        self.tell(inner, &[StreamChange::State]);
         self.source_watchers.wake();
     }
 
@@ -253,11 +271,12 @@ impl Stream {
         self.lock().prospect
     }
 
-    /// Sets what a request may wait for while the stream has no tracks. Wakes the watchers of the
-    /// hub.
+    /// Sets what a request may wait for while the stream has no tracks.
     pub fn set_prospect(&self, prospect: Prospect) {
-        self.lock().prospect = prospect;
-        self.watchers.wake();
+        let mut inner = self.lock();
+        if std::mem::replace(&mut inner.prospect, prospect) != prospect {
+            self.tell(inner, &[StreamChange::Prospect]);
+        }
     }
 
     /// Number of times that the source failed since the stream was created.
@@ -335,14 +354,6 @@ impl Stream {
         }
     }
 
-    /// Keeps what publisher `number` says of itself, if it is the source.
-    pub(crate) fn set_note(&self, number: u64, note: SourceNote) {
-        let mut inner = self.lock();
-        if inner.is_source(number) {
-            inner.note = Some(Arc::new(note));
-        }
-    }
-
     /// Records the delay of a stage before the hub.
     pub(crate) fn record_stage(&self, stage: Stage, delay: Duration, now: Instant) {
         self.lock().ingest.record(stage, delay, now);
@@ -402,7 +413,9 @@ impl Stream {
 
     /// Counts one more viewer for as long as the token lives.
     pub fn add_viewer(self: &Arc<Self>) -> ViewerToken {
-        self.viewers.fetch_add(1, Ordering::Relaxed);
+        if self.viewers.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.tell_viewers();
+        }
         ViewerToken(Arc::clone(self))
     }
 
@@ -448,7 +461,9 @@ pub struct ViewerToken(Arc<Stream>);
 
 impl Drop for ViewerToken {
     fn drop(&mut self) {
-        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+        if self.0.viewers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.tell_viewers();
+        }
     }
 }
 

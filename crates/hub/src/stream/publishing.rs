@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, MediaUnit, Stage, Track, TrackIndex};
 
-use super::{Inner, Prospect, State, Stream, latency_track};
+use super::{Inner, Prospect, SourceNote, State, Stream, latency_track};
 use crate::error::PublishError;
+use crate::events::{SourceNumber, StreamChange};
 use crate::layout::first_changed;
 use crate::ring::Ring;
 
@@ -19,9 +20,9 @@ const REQUEST_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
     /// As the source, if no other source publishes.
-    Source,
+    Source(Option<SourceNote>),
     /// As the source, in place of one that may still publish.
-    Replace,
+    Replace(SourceNote),
     /// In place of a source that is away, or has sent nothing for `silence`.
     StandIn {
         /// What is published, for the API.
@@ -34,13 +35,15 @@ pub(crate) enum Begin {
 #[derive(Debug)]
 pub(super) struct PublishingSource {
     /// Number of its publisher.
-    number: u64,
+    pub(super) number: u64,
     /// Its tracks, which are not the stream's while something stands in for the source.
     tracks: Arc<[Track]>,
     /// When its latest unit came, or when it began.
     latest: Instant,
     /// When a keyframe was last requested of the source so that it can go on.
     resumption_requested: Option<Instant>,
+    /// Whether it was told that nothing has come for long.
+    pub(super) is_silent: bool,
     /// Number of its frames that were dropped because they were too large.
     pub(super) oversized: u64,
 }
@@ -82,9 +85,11 @@ impl Inner {
         stand_in.or(self.source.as_ref().map(|it| it.number))
     }
 
-    /// Prepares the stream for units of `tracks` by another publisher than before.
-    fn begin_tracks(&mut self, tracks: Arc<[Track]>) {
-        if self.layout.begin_source(&tracks) {
+    /// Prepares the stream for units of `tracks` by another publisher than before. Returns the change of
+    /// the layout, if there is one.
+    fn begin_tracks(&mut self, tracks: Arc<[Track]>) -> Option<StreamChange> {
+        let is_new = self.layout.begin_source(&tracks);
+        if is_new {
             self.drop_units();
             // Receivers of the old tracks end now, and not only with the first new unit.
             self.wake();
@@ -94,31 +99,55 @@ impl Inner {
         rings.for_each(Ring::begin_source);
         self.tracks = tracks;
         self.timeline.begin_source();
+        is_new.then(|| StreamChange::Layout(self.layout.number()))
     }
 
-    /// Ends the publishing of the source, and leaves the stream in `state`.
-    fn end_source(&mut self, state: State) {
+    /// Makes publisher `number` of `tracks` the source.
+    fn begin_source(
+        &mut self,
+        (number, tracks): (u64, &Arc<[Track]>),
+        note: Option<SourceNote>,
+        now: Instant,
+    ) {
+        self.source = Some(PublishingSource {
+            number,
+            tracks: Arc::clone(tracks),
+            latest: now,
+            resumption_requested: None,
+            is_silent: false,
+            oversized: 0,
+        });
+        self.stand_in = None;
+        self.parting = None;
+        self.note = note.map(Arc::new);
+        self.totals.sources += 1;
+        self.state = State::Live { since: now };
+    }
+
+    /// Ends the publishing of the source, and leaves the stream in `state`. Returns the change.
+    fn end_source(&mut self, state: State) -> Option<StreamChange> {
         if self.stand_in.is_none() {
             self.parting = self.parting_keyframe();
         }
-        self.source = None;
+        let ended = self.source.take();
         self.failures += u64::from(matches!(state, State::Down { .. }));
         if state == State::Idle {
             // The next receiver comes much later, and must not begin with these.
             self.drop_units();
         }
         self.state = state;
+        ended.map(|it| StreamChange::Gone(SourceNumber(it.number)))
     }
 
-    /// Ends what stands in for the source, whose units are published from now on.
-    fn resume_source(&mut self) {
+    /// Ends what stands in for the source, whose units are published from now on. Returns the change of
+    /// the layout, if there is one.
+    fn resume_source(&mut self) -> Option<StreamChange> {
         self.stand_in = None;
         self.parting = None;
-        if let Some(source) = &mut self.source {
-            source.resumption_requested = None;
-            let tracks = Arc::clone(&source.tracks);
-            self.begin_tracks(tracks);
-        }
+        let source = self.source.as_mut()?;
+        source.resumption_requested = None;
+        let tracks = Arc::clone(&source.tracks);
+        self.begin_tracks(tracks)
     }
 }
 
@@ -138,8 +167,8 @@ impl Stream {
             return Err(self.deleted());
         }
         let is_busy = inner.source.as_ref().is_some_and(|source| match &begin {
-            Begin::Source => true,
-            Begin::Replace => false,
+            Begin::Source(_) => true,
+            Begin::Replace(_) => false,
             Begin::StandIn { silence, .. } => {
                 inner.stand_in.is_none() && source.silent_for(now) < *silence
             }
@@ -151,29 +180,27 @@ impl Stream {
         }
         inner.publishers += 1;
         let (number, tracks) = (inner.publishers, Arc::<[Track]>::from(tracks));
-        if let Begin::StandIn { what, .. } = begin {
-            if inner.source.is_some() && inner.stand_in.is_none() {
-                inner.parting = inner.parting_keyframe();
+        let mut changes = Vec::new();
+        match begin {
+            Begin::StandIn { what, .. } => {
+                if inner.source.is_some() && inner.stand_in.is_none() {
+                    inner.parting = inner.parting_keyframe();
+                }
+                let what = what.into();
+                inner.stand_in = Some(StandIn { number, what });
+                changes.push(StreamChange::StandIn);
             }
-            let what = what.into();
-            inner.stand_in = Some(StandIn { number, what });
-        } else {
-            inner.source = Some(PublishingSource {
-                number,
-                tracks: Arc::clone(&tracks),
-                latest: now,
-                resumption_requested: None,
-                oversized: 0,
-            });
-            inner.stand_in = None;
-            inner.parting = None;
-            inner.note = None;
-            inner.totals.sources += 1;
-            inner.state = State::Live { since: now };
+            Begin::Source(note) => inner.begin_source((number, &tracks), note, now),
+            Begin::Replace(note) => {
+                let replaced = inner.source.as_ref().map(|it| SourceNumber(it.number));
+                changes.extend(replaced.map(StreamChange::Gone));
+                inner.begin_source((number, &tracks), Some(note), now);
+            }
         }
-        inner.begin_tracks(tracks);
-        drop(inner);
-        self.watchers.wake();
+        changes.extend(inner.begin_tracks(tracks));
+        let ready = inner.is_source(number).then_some(SourceNumber(number));
+        changes.extend(ready.map(StreamChange::Ready));
+        self.tell(inner, &changes);
         self.source_watchers.wake();
         Ok(number)
     }
@@ -232,8 +259,11 @@ impl Stream {
             });
         };
         source.latest = now;
+        let resumed = std::mem::take(&mut source.is_silent).then_some(StreamChange::Resumed);
         if is_present {
-            return self.keep(&mut inner, unit, now).map(Some);
+            let kept = self.keep(&mut inner, unit, now).map(Some);
+            self.tell(inner, resumed.as_slice());
+            return kept;
         }
         check_layer(&unit, &source.tracks)?;
         if !source.can_begin(&unit) {
@@ -244,13 +274,16 @@ impl Stream {
                 source.resumption_requested = Some(now);
                 self.resumption_wanted.store(true, Ordering::Relaxed);
             }
+            self.tell(inner, resumed.as_slice());
             return Ok(None);
         }
-        inner.resume_source();
+        let mut changes = Vec::new();
+        changes.extend(resumed);
+        changes.push(StreamChange::StandIn);
+        changes.extend(inner.resume_source());
         let kept = self.keep(&mut inner, unit, now).map(Some);
-        drop(inner);
+        self.tell(inner, &changes);
         self.resumption_wanted.store(false, Ordering::Relaxed);
-        self.watchers.wake();
         self.source_watchers.wake();
         kept
     }
@@ -339,8 +372,9 @@ impl Stream {
     /// Ends publishing by publisher `number`, if it still publishes.
     pub(crate) fn end_publishing(&self, number: u64, state: State) {
         let mut inner = self.lock();
+        let mut changes = Vec::new();
         if inner.is_source(number) {
-            inner.end_source(state);
+            changes.extend(inner.end_source(state));
         } else if inner
             .stand_in
             .as_ref()
@@ -349,16 +383,16 @@ impl Stream {
             if inner.source.is_some() {
                 // What the source sends next need not follow a keyframe in the rings.
                 inner.drop_units();
-                inner.resume_source();
+                changes.extend(inner.resume_source());
             }
             inner.stand_in = None;
+            changes.push(StreamChange::StandIn);
         } else {
             return;
         }
         // No unit will come that wakes the subscribers.
         inner.wake();
-        drop(inner);
-        self.watchers.wake();
+        self.tell(inner, &changes);
         self.source_watchers.wake();
     }
 
@@ -370,10 +404,9 @@ impl Stream {
         if inner.source.is_none() {
             return;
         }
-        inner.end_source(state);
+        let gone = inner.end_source(state);
         inner.wake();
-        drop(inner);
-        self.watchers.wake();
+        self.tell(inner, gone.as_slice());
         self.source_watchers.wake();
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{State, Stream, StreamLifetime};
+use super::{Inner, State, Stream, StreamLifetime};
 
 /// Time without a unit after which a source that publishes counts as hanging.
-const SILENCE: Duration = Duration::from_secs(8);
+pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
 /// What viewers can expect of a stream now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +36,27 @@ impl Status {
     }
 }
 
-impl Stream {
-    /// Returns what viewers can expect of the stream now.
-    pub fn status(&self, now: Instant) -> Status {
-        let is_configured = self.lock().lifetime == StreamLifetime::Configured;
-        match self.state() {
-            State::Live { .. } => match self.silent_for(now) {
-                Some(silence) if silence >= SILENCE => Status::Hangs,
-                _ => Status::Live,
-            },
+impl Inner {
+    /// Returns the status of the stream, whose source `is_silent` or is not.
+    pub(super) const fn status(&self, is_silent: bool) -> Status {
+        let is_configured = matches!(self.listing.lifetime, StreamLifetime::Configured);
+        match &self.state {
+            State::Live { .. } if is_silent => Status::Hangs,
+            State::Live { .. } => Status::Live,
             State::Down { .. } if is_configured => Status::Unreachable,
             State::Connecting | State::Idle | State::Down { .. } | State::Ended { .. } => {
                 Status::Waiting
             }
         }
+    }
+}
+
+impl Stream {
+    /// Returns what viewers can expect of the stream now.
+    pub fn status(&self, now: Instant) -> Status {
+        let inner = self.lock();
+        let silence = inner.source.as_ref().map(|it| it.silent_for(now));
+        inner.status(silence.is_some_and(|silence| silence >= SILENCE))
     }
 
     /// Returns the time since the present source sent its latest unit, or since it began if it has

@@ -163,8 +163,8 @@ async fn find(name: &str, asking: &[NodeName], services: &Services) -> Option<Ar
 /// seconds.
 async fn await_own(name: &StreamName, services: &Services) -> Option<Arc<Stream>> {
     let changed = Arc::new(TaskWaker::default());
-    let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
-    services.hub.watch(&watcher);
+    let waker = Arc::clone(&changed) as Arc<dyn Wake>;
+    let _events = services.hub.events_of(name.clone(), waker);
     // A camera on demand comes because somebody asks.
     let mut demand = None;
     while (services.is_own)(name) {

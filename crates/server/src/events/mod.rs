@@ -2,7 +2,8 @@
 //! kind.
 //!
 //! ```text
-//!  server::observing: streams, certificates, threads, cluster ─┐
+//!  hub: what happens to streams ─► server::observing ──────────┐
+//!  certificates, threads, cluster ─► server::observing ────────┤
 //!  reload: files that were read again ─────────────────────────┼─► EventLog ─► API, dashboard
 //!  http: sign-ins ─────────────────────────────────────────────┘
 //! ```
@@ -16,4 +17,4 @@ mod log;
 mod streams;
 
 pub(crate) use log::{Event, EventKind, EventLog, RecordedEvent, Severity};
-pub(crate) use streams::{ObservedStream, StreamObserver, status_reason};
+pub(crate) use streams::{StreamObserver, status_reason};

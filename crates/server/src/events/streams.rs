@@ -1,18 +1,17 @@
-//! Which events lie between two looks at the streams.
+//! Which events of streams operators are told of.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use glassline_hub::{State, Status, Stream};
+use glassline_hub::{State, Status, StreamEvent, StreamName, StreamTable};
 
 use super::log::{Event, EventKind, Severity};
 
-/// Returns why a stream has the status that it has, as a text for people; `None` if it is live.
-/// `is_fetched`: whether the server fetches the stream itself.
-pub(crate) fn status_reason(stream: &Stream, is_fetched: bool, now: Instant) -> Option<String> {
-    let text = match (stream.state(), is_fetched) {
-        (State::Down { detail } | State::Ended { detail }, _) => return Some(detail),
-        (State::Live { .. }, _) if stream.status(now) == Status::Hangs => {
+/// Returns why a stream with a source in this `state` has the `status`, as a text for people; `None` if
+/// it is live. `is_fetched`: whether the server fetches the stream itself.
+pub(crate) fn status_reason(state: &State, status: Status, is_fetched: bool) -> Option<String> {
+    let text = match (state, is_fetched) {
+        (State::Down { detail } | State::Ended { detail }, _) => return Some(detail.clone()),
+        (State::Live { .. }, _) if status == Status::Hangs => {
             "the source is connected, but no media has come for 8 s"
         }
         (State::Live { .. }, _) => return None,
@@ -24,65 +23,73 @@ pub(crate) fn status_reason(stream: &Stream, is_fetched: bool, now: Instant) -> 
     Some(text.to_owned())
 }
 
-/// A stream at one look.
-#[derive(Clone, Debug)]
-pub(crate) struct ObservedStream {
-    pub(crate) name: String,
-    pub(crate) status: Status,
-    /// How the media comes, like `whip`; `None` without a source.
-    pub(crate) source: Option<&'static str>,
-    /// Since when media is published; `None` if none is.
-    pub(crate) live_since: Option<Instant>,
-    /// Why the stream has the state that it has, if anybody knows.
-    pub(crate) reason: Option<String>,
+/// Status of a stream, and since when media is published; `None` if none is.
+type Seen = (Status, Option<Instant>);
+
+/// Chooses what operators are told of streams.
+#[derive(Debug)]
+pub(crate) struct StreamObserver<F> {
+    /// Returns whether the server fetches a stream itself.
+    fetches: F,
+    streams: StreamTable<Seen>,
 }
 
-/// Finds the events between two looks.
-#[derive(Debug, Default)]
-pub(crate) struct StreamObserver {
-    streams: BTreeMap<String, (Status, Option<Instant>)>,
-}
-
-impl StreamObserver {
-    /// Returns what has happened since the last look. A new stream that waits is no event: it is as
-    /// it was made.
-    pub(crate) fn look(&mut self, streams: Vec<ObservedStream>) -> Vec<Event> {
-        let mut events = Vec::new();
-        let mut left = std::mem::take(&mut self.streams);
-        for stream in streams {
-            let before = left.remove(&stream.name);
-            let now = (stream.status, stream.live_since);
-            self.streams.insert(stream.name.clone(), now);
-            if let Some(text) = text(before, &stream) {
-                events.push(Event {
-                    kind: EventKind::Stream,
-                    severity: severity(stream.status),
-                    subject: stream.name,
-                    text,
-                    reason: stream.reason,
-                });
-            }
+impl<F: Fn(&StreamName) -> bool> StreamObserver<F> {
+    pub(crate) fn new(fetches: F) -> Self {
+        Self {
+            fetches,
+            streams: StreamTable::default(),
         }
-        events.extend(left.into_keys().map(|name| Event {
-            kind: EventKind::Stream,
-            severity: Severity::Neutral,
-            subject: name,
-            text: "is gone".to_owned(),
-            reason: None,
-        }));
-        events
+    }
+
+    /// Returns what operators are told of what has `happened`. A new stream that waits is no event: it
+    /// is as it was made.
+    pub(crate) fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
+        let (mut told, fetches) = (Vec::new(), &self.fetches);
+        for event in happened {
+            self.streams.follow(event, |name, before, stream| {
+                let Some(stream) = stream else {
+                    told.push(gone(name));
+                    return (Status::Waiting, None);
+                };
+                let live_since = match stream.state {
+                    State::Live { since } => Some(since),
+                    _ => None,
+                };
+                let now = (stream.status, live_since);
+                if let Some(text) = text(before, now, stream.protocol) {
+                    told.push(Event {
+                        kind: EventKind::Stream,
+                        severity: severity(stream.status),
+                        subject: name.to_string(),
+                        text,
+                        reason: status_reason(&stream.state, stream.status, fetches(name)),
+                    });
+                }
+                now
+            });
+        }
+        told
     }
 }
 
-/// Returns what has become of a stream; `None` if it is as before.
-fn text(before: Option<(Status, Option<Instant>)>, stream: &ObservedStream) -> Option<String> {
-    let by = stream.source.map(|it| format!(" by {it}"));
+fn gone(name: &StreamName) -> Event {
+    Event {
+        kind: EventKind::Stream,
+        severity: Severity::Neutral,
+        subject: name.to_string(),
+        text: "is gone".to_owned(),
+        reason: None,
+    }
+}
+
+/// Returns what has become of a stream, which comes by `protocol`; `None` if it is as before.
+fn text(before: Option<Seen>, now: Seen, protocol: Option<&str>) -> Option<String> {
+    let by = protocol.map(|it| format!(" by {it}"));
     let by = by.unwrap_or_default();
-    match (before, stream.status) {
-        // Another source may have come between two looks.
-        (Some((Status::Live | Status::Hangs, since)), Status::Live)
-            if since != stream.live_since =>
-        {
+    match (before, now.0) {
+        // Another source may have come without a pause.
+        (Some((Status::Live | Status::Hangs, since)), Status::Live) if since != now.1 => {
             Some(format!("LIVE with another source{by}"))
         }
         (Some((before, _)), now) if before == now => None,
@@ -104,45 +111,68 @@ const fn severity(status: Status) -> Severity {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use glassline_hub::{Hub, SourceNote, Wake};
+    use glassline_media::{Codec, Track};
 
     use super::*;
 
+    struct NoWake;
+
+    impl Wake for NoWake {
+        fn wake(&self) {}
+    }
+
     #[test]
     fn changes_of_streams_are_told_once_with_their_reason() {
-        let start = Instant::now();
-        let stream = |status, since: Option<u64>, reason: Option<&str>| ObservedStream {
-            name: "cam".to_owned(),
-            status,
-            source: since.map(|_| "camera"),
-            live_since: since.map(|at| start + Duration::from_secs(at)),
-            reason: reason.map(str::to_owned),
+        let (hub, start) = (Arc::new(Hub::default()), Instant::now());
+        let name = StreamName::parse("cam").expect("good");
+        let cam = hub.create(name).expect("room");
+        let mut events = hub.events(Arc::new(NoWake));
+        let mut observer = StreamObserver::new(|_| true);
+        let mut told = || {
+            let mut happened = Vec::new();
+            events.poll(&mut happened);
+            let told = observer.observe(&happened).into_iter();
+            let texts = told.map(|it| (it.text, it.reason.unwrap_or_default()));
+            texts.collect::<Vec<_>>()
         };
-        let mut observer = StreamObserver::default();
-        let mut look = |streams| {
-            let events = observer.look(streams).into_iter();
-            let told = events.map(|it| (it.text, it.reason.unwrap_or_default()));
-            told.collect::<Vec<_>>()
+        let one = |text: &str, reason: &str| vec![(text.to_owned(), reason.to_owned())];
+        let publish = |at: u64| {
+            let note = SourceNote {
+                protocol: "camera",
+                left_out: Vec::new(),
+            };
+            let tracks = vec![Track::audio(Codec::Opus, 1)];
+            let begun = cam.take_over(note, tracks, start + Duration::from_secs(at));
+            begun.expect("tracks")
         };
-        let told = |text: &str, reason: &str| vec![(text.to_owned(), reason.to_owned())];
-        assert_eq!(look(vec![stream(Status::Waiting, None, None)]), []);
-        let down = stream(Status::Unreachable, None, Some("no route"));
-        assert_eq!(look(vec![down.clone()]), told("UNREACHABLE", "no route"));
-        assert_eq!(look(vec![down]), []);
-        let live = stream(Status::Live, Some(1), None);
-        assert_eq!(look(vec![live.clone()]), told("LIVE by camera", ""));
-        assert_eq!(look(vec![live.clone()]), []);
-        let hangs = stream(Status::Hangs, Some(1), Some("nothing came"));
-        assert_eq!(look(vec![hangs]), told("HANGS", "nothing came"));
-        assert_eq!(look(vec![live]), told("LIVE by camera", ""));
-        let other = stream(Status::Live, Some(9), None);
-        assert_eq!(
-            look(vec![other]),
-            told("LIVE with another source by camera", "")
-        );
-        let ended = stream(Status::Waiting, None, Some("the publisher left"));
-        assert_eq!(look(vec![ended]), told("WAITING", "the publisher left"));
-        assert_eq!(look(vec![]), told("is gone", ""));
-        assert_eq!(look(vec![]), []);
+        let down = || State::Down {
+            detail: "no route".to_owned(),
+        };
+        assert_eq!(told(), [], "it waits as it was made");
+        cam.set_state(down());
+        assert_eq!(told(), one("UNREACHABLE", "no route"));
+        cam.set_state(down());
+        assert_eq!(told(), []);
+        let first = publish(1);
+        assert_eq!(told(), one("LIVE by camera", ""));
+        hub.sweep(start + Duration::from_secs(9));
+        let nothing = "the source is connected, but no media has come for 8 s";
+        assert_eq!(told(), one("HANGS", nothing));
+        let second = publish(10);
+        drop(first);
+        let another = "LIVE with another source by camera";
+        assert_eq!(told(), one(another, ""));
+        second.finish(State::Ended {
+            detail: "the publisher left".to_owned(),
+        });
+        assert_eq!(told(), one("WAITING", "the publisher left"));
+        cam.set_state(State::Connecting);
+        assert_eq!(told(), []);
+        hub.remove("cam");
+        assert_eq!(told(), one("is gone", ""));
     }
 }

@@ -122,11 +122,11 @@ fn play(
     };
     // Who sees that the stream is live may ask for its code at once.
     announce(&pace);
-    let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
-    publisher.note(SourceNote {
+    let note = SourceNote {
         protocol: "file",
         left_out: source.warnings().iter().map(ToString::to_string).collect(),
-    });
+    };
+    let mut publisher = stream.publish_as(note, source.tracks().to_vec(), now)?;
     loop {
         let frame = match source.next_frame() {
             Ok(Some(frame)) => frame,

@@ -128,10 +128,10 @@ fn play(
     let mut demuxer = PipeDemuxer::open(&source.path, input, source.fps)?;
     let mut units = Units::new(demuxer.tracks().to_vec());
     let now = Instant::now();
-    let mut publisher = stream.publish(units.tracks().to_vec(), now)?;
     let left_out = warn(&mut demuxer, stream);
     let protocol = "pipe";
-    publisher.note(SourceNote { protocol, left_out });
+    let note = SourceNote { protocol, left_out };
+    let mut publisher = stream.publish_as(note, units.tracks().to_vec(), now)?;
     let mut pace = Pace::new(now);
     let played = loop {
         let frame = match demuxer.next_frame() {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, StreamName};
 use glassline_media::Track;
 
 use super::lack::Lack;
@@ -60,23 +60,24 @@ impl Ended {
     }
 }
 
-/// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher. One
-/// that has a claim to the name takes over from whatever is published, which is another server's.
+/// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher, whose
+/// `note` says how the media comes. One that has a claim to the name takes over from whatever is
+/// published, which is another server's.
 ///
 /// # Errors
 /// Returns the hub's error if there are too many streams, or if the stream has a source already.
 pub(super) fn go_live<E: From<CreateError> + From<PublishError>>(
     hub: &Hub,
     (name, claim): (&StreamName, Option<&dyn NameClaim>),
-    tracks: &[Track],
+    (note, tracks): (SourceNote, &[Track]),
     now: Instant,
 ) -> Result<Publisher, E> {
     if let Some(claim) = claim {
         check_claim(name, Some(claim))?;
-        return take_over(hub, name, tracks, now);
+        return take_over(hub, name, (note, tracks), now);
     }
     let stream = hub.admit(name.clone())?;
-    let publisher = stream.publish(tracks.to_vec(), now)?;
+    let publisher = stream.publish_as(note, tracks.to_vec(), now)?;
     tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
     Ok(publisher)
 }
@@ -102,12 +103,12 @@ pub(super) fn check_claim(
 pub(super) fn take_over<E: From<CreateError> + From<PublishError>>(
     hub: &Hub,
     name: &StreamName,
-    tracks: &[Track],
+    (note, tracks): (SourceNote, &[Track]),
     now: Instant,
 ) -> Result<Publisher, E> {
     let stream = hub.admit(name.clone())?;
     let is_replaced = !stream.is_source_away();
-    let publisher = stream.take_over(tracks.to_vec(), now)?;
+    let publisher = stream.take_over(note, tracks.to_vec(), now)?;
     tracing::info!(stream = %name, tracks = tracks.len(), is_replaced, "publisher live");
     Ok(publisher)
 }

@@ -319,6 +319,8 @@ impl Sources {
             false => (self.permit.add)(&name),
         };
         let parts = &mut running.parts;
+        // Whoever learns that the source publishes asks whether the server fetches it.
+        let mut sources = self.lock();
         let started = match permitted {
             Some(permitted) => {
                 let shared = SharedSource {
@@ -336,7 +338,7 @@ impl Sources {
             name: name.clone(),
             source,
         })?;
-        self.lock().insert(name, running);
+        sources.insert(name, running);
         Ok(())
     }
 

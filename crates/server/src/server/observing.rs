@@ -1,4 +1,5 @@
-//! Looks at the parts of the server once a second, and notes what has changed for operators.
+//! Notes for operators what happens to streams, and what has changed in other parts of the server, which
+//! are looked at once a second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
-use crate::events::{self, Event, EventKind, EventLog, ObservedStream, Severity, StreamObserver};
+use crate::events::{Event, EventKind, EventLog, Severity, StreamObserver};
 use crate::rooms;
-use crate::runtime::{Part, calendar, spawn_kept};
+use crate::runtime::{HubEvents, Part, calendar, spawn_kept};
 
-/// Interval between two looks. A state that begins and ends between two of them is no event.
+/// Interval between two looks at certificates, threads and the cluster. A state that begins and ends
+/// between two of them is no event.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of looks from one at the cluster to the next.
@@ -33,16 +35,23 @@ pub(super) fn spawn(
 
 async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool>) {
     let mut observer = Observer::default();
+    let mut streams = StreamObserver::new(|name| app.stored.sources.fetches(name));
+    let mut happens = HubEvents::new(&app.hub);
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
+        let events = tokio::select! {
+            happened = happens.next() => {
+                let mut events = streams.observe(&happened);
+                // Voices of rooms are private, and no event.
+                events.retain(|it| !rooms::is_voice(&it.subject));
+                events
+            }
+            _ = ticks.tick() => observer.look(&app),
             _ = stopped.wait_for(|stop| *stop) => return,
-        }
-        let now = Instant::now();
-        for event in observer.look(&app, now) {
-            log.note(event, (now, calendar::now()));
+        };
+        for event in events {
+            log.note(event, (Instant::now(), calendar::now()));
         }
     }
 }
@@ -50,7 +59,6 @@ async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool
 /// What the look before has seen.
 #[derive(Debug, Default)]
 struct Observer {
-    streams: StreamObserver,
     certificates: BTreeMap<&'static str, CertificateSeen>,
     /// Threads that make no progress.
     stuck: Vec<String>,
@@ -68,8 +76,8 @@ struct CertificateSeen {
 }
 
 impl Observer {
-    fn look(&mut self, app: &App, now: Instant) -> Vec<Event> {
-        let mut events = self.streams.look(streams(app, now));
+    fn look(&mut self, app: &App) -> Vec<Event> {
+        let mut events = Vec::new();
         self.look_at_certificates(app, &mut events);
         self.look_at_threads(app, &mut events);
         // The view of a cluster counts what each server has.
@@ -184,24 +192,4 @@ fn event(
         text: text.to_owned(),
         reason,
     }
-}
-
-/// Returns what the streams are doing. Voices of rooms are private, and no event.
-fn streams(app: &App, now: Instant) -> Vec<ObservedStream> {
-    let streams = app.hub.streams().into_iter();
-    let streams = streams.filter(|it| !rooms::is_voice(it.name().as_str()));
-    let observed = streams.map(|stream| {
-        let is_fetched = app.stored.sources.fetches(stream.name());
-        ObservedStream {
-            name: stream.name().to_string(),
-            status: stream.status(now),
-            source: stream.source_note().map(|note| note.protocol),
-            live_since: match stream.state() {
-                glassline_hub::State::Live { since } => Some(since),
-                _ => None,
-            },
-            reason: events::status_reason(&stream, is_fetched, now),
-        }
-    });
-    observed.collect()
 }

@@ -478,10 +478,9 @@ fn publish(
     stream: &Arc<Stream>,
     described: &Described,
 ) -> Result<Publisher, glassline_hub::PublishError> {
-    let publisher = stream.take_over(described.tracks.clone(), Instant::now())?;
-    publisher.note(SourceNote {
+    let note = SourceNote {
         protocol: "pull",
         left_out: Vec::new(),
-    });
-    Ok(publisher)
+    };
+    stream.take_over(note, described.tracks.clone(), Instant::now())
 }

@@ -8,15 +8,15 @@
 //! it: by a camera on demand, or in place of a source that is away. If its tracks are not known yet, the
 //! first reader of its catalog makes them come. Its broadcast is written only while a session reads it,
 //! once for all sessions. A reader that is too slow loses the oldest groups; the other readers lose
-//! nothing. The hub reports when streams begin and end, so nothing is polled at intervals.
+//! nothing. The hub tells what happens to which stream ([`Offers`]), so nothing is polled at intervals.
 //!
 //! Streams of other servers of the cluster are announced, too, and pulled for their first reader
 //! ([`remote`]).
 
+mod offers;
 mod remote;
 mod remuxer;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -26,10 +26,10 @@ use glassline_hub::{
 use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use glassline_quic::moq::{self, AwaitedBroadcast, Broadcast, Origin, TrackConfig};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
 
-use crate::runtime::{Clock, Counter, FaultPoint, Part, Supervisor, TaskWaker};
+use crate::runtime::{Clock, Counter, FaultPoint, HubEvents, Part, Supervisor, TaskWaker};
 
+use offers::Offers;
 pub(crate) use remote::RemoteStreams;
 use remuxer::TrackRemuxer;
 
@@ -74,42 +74,17 @@ pub(crate) async fn run(
     services: Services,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let changes = Arc::new(StreamChanges(watch::Sender::new(())));
-    let watcher = Arc::clone(&changes) as Arc<dyn Wake>;
-    hub.watch(&watcher);
-    let mut changed = changes.0.subscribe();
+    let supervisor = Arc::clone(&services.supervisor);
+    let mut events = HubEvents::new(&hub);
     let mut remote = services.remote.clone();
-    let mut offered: HashMap<StreamName, AbortHandle> = HashMap::new();
-    let mut ended = JoinSet::new();
+    let mut offers = Offers::new(hub, offer, services);
     loop {
-        changed.mark_unchanged();
-        offered.retain(|_, task| !task.is_finished());
-        for stream in hub.streams() {
-            let is_ours = (offer.has)(stream.name().as_str());
-            if !is_ours || !is_offered(&stream) || offered.contains_key(stream.name()) {
-                continue;
-            }
-            let name = stream.name().clone();
-            let what = Offering::Here(stream);
-            let serving = Serving::new(what, &hub, &offer, &services, &changes);
-            let abort = ended.spawn(serving.run_caught());
-            offered.insert(name, abort);
-        }
-        for name in remote.iter().flat_map(|remote| remote.not_in(&hub)) {
-            if !(offer.has)(name.as_str()) || offered.contains_key(&name) {
-                continue;
-            }
-            let what = Offering::Elsewhere(name.clone());
-            let serving = Serving::new(what, &hub, &offer, &services, &changes);
-            let abort = ended.spawn(serving.run_caught());
-            offered.insert(name, abort);
-        }
-        services.supervisor.fault_point(FaultPoint::QuicCollection);
+        supervisor.fault_point(FaultPoint::QuicCollection);
         tokio::select! {
-            _ = changed.changed() => {}
-            () = remote::changed(&mut remote) => {}
+            happened = events.next() => happened.iter().for_each(|it| offers.observe(it)),
+            () = remote::changed(&mut remote) => offers.consider_remote(),
             // The stream's tracks have changed, or the stream is over.
-            Some(_) = ended.join_next() => {}
+            () = offers.ended() => {}
             _ = stopped.wait_for(|stop| *stop) => break,
         }
     }
@@ -145,15 +120,6 @@ impl<'a> FailureWatch<'a> {
     }
 }
 
-/// Notified by the hub when a stream appears, begins, ends or is removed.
-struct StreamChanges(watch::Sender<()>);
-
-impl Wake for StreamChanges {
-    fn wake(&self) {
-        self.0.send_replace(());
-    }
-}
-
 /// A stream that is to be offered.
 enum Offering {
     Here(Arc<Stream>),
@@ -176,27 +142,11 @@ struct Serving {
     hub: Arc<Hub>,
     origin: Origin,
     services: Services,
-    /// Tells that streams of the hub have changed.
-    changed: watch::Receiver<()>,
+    /// Woken after each event of the stream.
+    changed: Arc<TaskWaker>,
 }
 
 impl Serving {
-    fn new(
-        what: Offering,
-        hub: &Arc<Hub>,
-        offer: &Offer,
-        services: &Services,
-        changes: &StreamChanges,
-    ) -> Self {
-        Self {
-            what,
-            hub: Arc::clone(hub),
-            origin: offer.origin.clone(),
-            services: services.clone(),
-            changed: changes.0.subscribe(),
-        }
-    }
-
     /// Offers the stream, and pauses after a panic.
     async fn run_caught(self) {
         let supervisor = Arc::clone(&self.services.supervisor);
@@ -214,23 +164,27 @@ impl Serving {
     async fn run(self) {
         let begun = match self.what {
             Offering::Here(stream) if !stream.tracks().is_empty() => Some((stream, None)),
-            Offering::Here(stream) => match await_tracks(&stream, &self.origin).await {
-                Some(awaited) => Some((stream, Some(awaited))),
-                None => return tokio::time::sleep(ABSENCE).await,
-            },
+            Offering::Here(stream) => {
+                match await_tracks(&stream, &self.origin, &self.changed).await {
+                    Some(awaited) => Some((stream, Some(awaited))),
+                    None => return tokio::time::sleep(ABSENCE).await,
+                }
+            }
             Offering::Elsewhere(name) => {
                 let Some(remote) = self.services.remote.clone() else {
                     return;
                 };
-                let in_hub = self.changed.clone();
-                remote::await_stream(&name, &self.hub, remote, &self.origin, in_hub)
+                remote::await_stream(&name, &self.hub, remote, &self.origin, &self.changed)
                     .await
                     .map(|(stream, awaited)| (stream, Some(awaited)))
             }
         };
         if let Some((stream, awaited)) = begun {
+            // A stream that has left the hub has no events there, and may still be published.
+            let watcher = Arc::clone(&self.changed) as Arc<dyn Wake>;
+            stream.watch(&watcher);
             let tracks = OfferedTracks::of(&stream, &self.hub);
-            serve(&tracks, awaited, &self.origin, self.services, self.changed).await;
+            serve(&tracks, awaited, &self.origin, self.services, &self.changed).await;
         }
     }
 }
@@ -244,14 +198,17 @@ struct Awaited {
 
 /// Announces a stream without tracks, and waits until a reader has made them come. Returns `None` if
 /// the stream is not offered any more, or its source fails.
-async fn await_tracks(stream: &Arc<Stream>, origin: &Origin) -> Option<Awaited> {
+async fn await_tracks(
+    stream: &Arc<Stream>,
+    origin: &Origin,
+    changed: &Arc<TaskWaker>,
+) -> Option<Awaited> {
     let name = stream.name().as_str();
     let announced = origin.announce(name).inspect_err(
         |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
     );
     let broadcast = announced.ok()?;
-    let changed = Arc::new(TaskWaker::default());
-    let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+    let watcher = Arc::clone(changed) as Arc<dyn Wake>;
     stream.watch(&watcher);
     let failures = FailureWatch::new(stream);
     let mut demand = None;
@@ -323,7 +280,7 @@ async fn serve(
     awaited: Option<Awaited>,
     origin: &Origin,
     services: Services,
-    mut changed: watch::Receiver<()>,
+    changed: &TaskWaker,
 ) {
     let (awaited, demand) = match awaited {
         Some(Awaited { broadcast, demand }) => (Some(broadcast), demand),
@@ -333,7 +290,9 @@ async fn serve(
         Some(published) => write(tracks, published, demand, services, changed).await,
         None => {
             drop(demand);
-            while tracks.go_on() && changed.changed().await.is_ok() {}
+            while tracks.go_on() {
+                changed.woken().await;
+            }
         }
     }
     if tracks.has_successor() {
@@ -348,7 +307,7 @@ async fn write(
     (mut broadcast, mut remuxers): (Broadcast, Vec<TrackRemuxer>),
     mut demand: Option<Demand>,
     services: Services,
-    mut changed: watch::Receiver<()>,
+    changed: &TaskWaker,
 ) {
     let (stream, left_out) = (tracks.stream, &services.left_out);
     // With known parameter sets, the broadcast can be announced before anybody reads it.
@@ -367,7 +326,7 @@ async fn write(
             subscription = None;
             tokio::select! {
                 () = broadcast.reader_joined() => {}
-                _ = changed.changed() => {}
+                () = changed.woken() => {}
             }
             continue;
         }

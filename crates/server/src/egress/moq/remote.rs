@@ -10,7 +10,7 @@ use glassline_quic::moq::Origin;
 use tokio::sync::watch;
 
 use super::{Awaited, is_offered};
-use crate::runtime::await_tracks;
+use crate::runtime::{TaskWaker, await_tracks};
 
 /// Pause after which a stream that could not be pulled may be asked for again. Readers see the end of the
 /// broadcast meanwhile.
@@ -36,7 +36,7 @@ impl RemoteStreams {
         absent.cloned().collect()
     }
 
-    fn has(&self, name: &StreamName) -> bool {
+    pub(super) fn has(&self, name: &StreamName) -> bool {
         self.names.borrow().contains(name)
     }
 }
@@ -59,20 +59,19 @@ pub(super) async fn changed(remote: &mut Option<RemoteStreams>) {
 
 /// Announces the stream `name` of another server, and waits until this server has it: a reader made it
 /// come, or somebody else did. Returns `None` if no other server has the stream any more, or it could not
-/// be pulled. `in_hub` tells when streams of the hub change.
+/// be pulled. `in_hub` is woken when the stream of this name in the hub changes.
 pub(super) async fn await_stream(
     name: &StreamName,
     hub: &Hub,
     mut remote: RemoteStreams,
     origin: &Origin,
-    mut in_hub: watch::Receiver<()>,
+    in_hub: &TaskWaker,
 ) -> Option<(Arc<Stream>, Awaited)> {
     let announced = origin.announce(name.as_str()).inspect_err(
         |error| tracing::warn!(stream = %name, %error, "stream is not offered over QUIC"),
     );
     let broadcast = announced.ok()?;
     let pulled = loop {
-        in_hub.mark_unchanged();
         remote.names.mark_unchanged();
         if let Some(stream) = hub.stream(name.as_str()).filter(|it| is_offered(it)) {
             break Some((stream, None));
@@ -81,7 +80,7 @@ pub(super) async fn await_stream(
             break None;
         }
         tokio::select! {
-            _ = in_hub.changed() => {}
+            () = in_hub.woken() => {}
             Ok(()) = remote.names.changed() => {}
             () = broadcast.reader_joined() => {
                 // Readers that leave meanwhile end nothing: some ask twice for a catalog.

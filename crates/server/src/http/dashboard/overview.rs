@@ -206,7 +206,7 @@ fn reloads(app: &App) -> Option<u64> {
 }
 
 fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
-    let state = stream.state();
+    let (state, status) = (stream.state(), stream.status(now));
     let tracks = stream.tracks();
     let video = tracks.iter().position(|it| it.kind() == Kind::Video);
     let figures = video.map(|index| stream.figures(TrackIndex(index), now));
@@ -214,8 +214,8 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
     let fetched = app.stored.sources.fetches(stream.name());
     let interval = figures.as_ref().and_then(|it| it.keyframe_interval);
     StreamRow {
-        status: stream.status(now).as_str(),
-        detail: status_reason(stream, fetched, now),
+        status: status.as_str(),
+        detail: status_reason(&state, status, fetched),
         stand_in: stream.standing_in().map(|it| it.to_string()),
         source: stream.source_note().map(|note| note.protocol),
         since_s: match state {

@@ -199,8 +199,8 @@ impl<'a> Receiver<'a> {
                 // Nobody can watch before the first keyframe, so the stream is not live until then.
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
-                    let publisher = self.stream.publish(tracks, now)?;
-                    publisher.note(self.note.clone());
+                    let note = self.note.clone();
+                    let publisher = self.stream.publish_as(note, tracks, now)?;
                     self.publisher.insert(publisher)
                 }
                 None => continue,

@@ -289,10 +289,9 @@ impl BroadcastReceiver<'_> {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
                 None if self.units.starts(&media_unit) => {
-                    let tracks = self.units.tracks();
+                    let described = (self.note.clone(), self.units.tracks());
                     let named = (self.name, self.claim);
-                    let publisher = go_live::<BroadcastError>(self.hub, named, tracks, now)?;
-                    publisher.note(self.note.clone());
+                    let publisher = go_live::<BroadcastError>(self.hub, named, described, now)?;
                     self.publisher.insert(publisher)
                 }
                 None => continue,

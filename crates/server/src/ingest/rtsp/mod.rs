@@ -264,10 +264,9 @@ impl Recording {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
                 None if self.assembler.starts(&media_unit) => {
-                    let tracks = self.assembler.tracks();
+                    let described = (self.note.clone(), self.assembler.tracks());
                     let named = (&self.name, self.claim.as_deref());
-                    let publisher = go_live::<Ended>(&self.hub, named, tracks, now)?;
-                    publisher.note(self.note.clone());
+                    let publisher = go_live::<Ended>(&self.hub, named, described, now)?;
                     self.publisher.insert(publisher)
                 }
                 None => continue,

@@ -178,8 +178,11 @@ impl<'a> StandIn<'a> {
     async fn publish(&mut self) {
         tracing::info!(stream = %self.stream.name(), "the source is away: something stands in");
         // The fallback may appear, begin and end meanwhile, and may itself come on demand.
-        let watcher = Arc::clone(&self.changed) as Arc<dyn Wake>;
-        self.services.hub.watch(&watcher);
+        let fallback = self.away.fallback.clone();
+        let _events = fallback.map(|name| {
+            let waker = Arc::clone(&self.changed) as Arc<dyn Wake>;
+            self.services.hub.events_of(name, waker)
+        });
         let mut demand = None;
         while self.is_needed() {
             let fallback = self.fallback();

@@ -321,16 +321,16 @@ impl Contribution {
                         let name = name.clone();
                         return Err(PublishError::Replaced { name }.into());
                     }
-                    let (hub, tracks) = (&self.hub, units.tracks());
-                    let publisher = match self.takes_over || self.reservation.has_claim() {
-                        true => take_over::<Ended>(hub, name, tracks, now)?,
-                        false => go_live::<Ended>(hub, (name, None), tracks, now)?,
-                    };
                     // What is not supported is refused with the whole offer.
-                    publisher.note(SourceNote {
+                    let note = SourceNote {
                         protocol: "whip",
                         left_out: Vec::new(),
-                    });
+                    };
+                    let (hub, described) = (&self.hub, (note, units.tracks()));
+                    let publisher = match self.takes_over || self.reservation.has_claim() {
+                        true => take_over::<Ended>(hub, name, described, now)?,
+                        false => go_live::<Ended>(hub, (name, None), described, now)?,
+                    };
                     self.was_live = true;
                     self.publisher.insert(publisher)
                 }

@@ -1,5 +1,6 @@
 //! Single parts of a shard's turn.
 
+use glassline_hub::SourceNote;
 use glassline_media::{Codec, Track};
 
 use super::super::datagrams::BATCHES_PER_TURN;
@@ -13,14 +14,18 @@ fn viewers_of_tracks_that_are_no_more_are_closed_and_the_others_stay() {
         }
         let stream = Arc::clone(scene.publisher.stream());
         let opus = vec![Track::audio(Codec::Opus, 2)];
-        let same = stream.take_over(opus, Instant::now()).expect("tracks");
+        let same = stream
+            .take_over(SourceNote::default(), opus, Instant::now())
+            .expect("tracks");
         scene.publisher = same;
         scene.workers[0].publish();
         assert_eq!(scene.workers[0].peers.keys().len(), 2);
         let closed = |scene: &Scene| scene.workers[0].counters.closed_tracks_changed.get();
         assert_eq!(closed(scene), 0);
         let pcmu = vec![Track::audio(Codec::Pcmu, 1)];
-        let other = stream.take_over(pcmu, Instant::now()).expect("tracks");
+        let other = stream
+            .take_over(SourceNote::default(), pcmu, Instant::now())
+            .expect("tracks");
         scene.publisher = other;
         scene.workers[0].publish();
         assert_eq!(closed(scene), 2);
