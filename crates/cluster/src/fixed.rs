@@ -162,7 +162,7 @@ impl Fixed {
     /// An origin is not asked: all origins are said to have every stream.
     fn ask(&self, node: &NodeId, question: &[u8]) -> Result<Answered, CallError> {
         let is_origin = self.origins.iter().any(|it| it.node == *node);
-        let is_live = matches!(Question::parse(question), Ok(Question::Live { .. }));
+        let is_live = matches!(Question::parse(question), Ok(Question::Live(_)));
         if !is_origin || !is_live {
             return Err(CallError::Unknown);
         }

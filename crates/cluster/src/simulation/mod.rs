@@ -10,7 +10,10 @@
 //! scale::run(plan)   many nodes and viewers: messages and pulls of each node
 //! ```
 
+#[cfg(test)]
+mod balance_tests;
 pub mod chaos;
+mod crowd;
 mod events;
 mod history;
 mod media;
@@ -59,8 +62,10 @@ pub struct World {
     next_viewer: u64,
     /// Where redirected viewers go on, and counts of decisions.
     pub decisions: events::Decisions,
-    /// Viewers that wait for a decision, and can follow a redirect.
-    following: BTreeSet<crate::ViewerId>,
+    /// Viewers that wait for a decision.
+    asking: BTreeMap<crate::ViewerId, crowd::Asking>,
+    /// Viewers who go elsewhere when their node asks for that.
+    pub crowd: crowd::Crowd,
     /// Whether publishers send frames; without, nobody can take a name over.
     has_frames: bool,
 }
@@ -87,7 +92,7 @@ enum Happening {
     Keyframe(usize, u64, PullId, StreamName, usize),
     PullFails(usize, u64, PullId, StreamName),
     ViewerLeaves(usize, u64, StreamName),
-    Viewer(usize, StreamName, crate::Access),
+    Viewer(usize, StreamName, crowd::Asking),
     Participant(usize, StreamName),
     LookAtPulls,
     Chaos(chaos::Action),
@@ -112,7 +117,8 @@ impl World {
             next_publisher: 0,
             next_viewer: 0,
             decisions: events::Decisions::default(),
-            following: BTreeSet::new(),
+            asking: BTreeMap::new(),
+            crowd: crowd::Crowd::default(),
             has_frames: true,
         };
         for index in 0..count {
@@ -205,6 +211,8 @@ impl World {
         process.wake = None;
         process.viewers = 0;
         process.audience.clear();
+        self.crowd.lose(index);
+        let process = &mut self.processes[index];
         process.waiting.clear();
         let inc = process.config.record.inc;
         let names: Vec<StreamName> = process.hubs.keys().cloned().collect();
@@ -411,6 +419,10 @@ impl World {
         }
         process.wake = None;
         if let Some(node) = &mut process.node {
+            node.set_load(Load {
+                viewers: process.viewers,
+                ..node.load()
+            });
             node.handle_timeout(moment);
             self.settle(index);
         }

@@ -1,6 +1,8 @@
 //! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
 
+mod balance;
 mod certificates;
+mod departures;
 mod drain;
 mod in_cluster;
 mod listeners;
@@ -44,6 +46,7 @@ use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
 use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::TranscodingThreads;
+use balance::Spread;
 use certificates::Certificates;
 use drain::Leaving;
 use listeners::HttpListeners;
@@ -136,6 +139,7 @@ impl Server {
             .and_then(|it| it.directory.member())
             .cloned();
         let leaving = Leaving::new(&config, member.as_ref());
+        let spread = Spread::new(&config, member.as_ref());
         let sources = ingest::spawn(
             &hub,
             specs.clone(),
@@ -261,6 +265,7 @@ impl Server {
         let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let draining = drain::spawn(&app, leaving.as_ref(), &stopped);
+        let spreading = balance::spawn(&app, spread.as_ref(), &stopped);
         let keys = keep_keys(&app.users, &supervisor, &stopped);
         let hooks = run_hooks(&app, &hook_list, &sources, &stopped);
         let observing = observing::spawn(&app, &events, &stopped);
@@ -283,7 +288,7 @@ impl Server {
         let running = settings.config.get();
         let configuration = Configuration::new(&running, &specs, reloading.load, parts);
         let reload = Reload::new(configuration, &certificates.files, (&supervisor, &events));
-        tasks.extend([keys, hooks].into_iter().chain(draining));
+        tasks.extend([keys, hooks].into_iter().chain(draining).chain(spreading));
         tasks.push(observing);
         tasks.extend(certificates.keep(&supervisor, &stopped));
         tasks.extend(joined);
