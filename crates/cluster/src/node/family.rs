@@ -45,7 +45,7 @@ impl Node {
             Question::Greet { inc } => {
                 return self.on_greeting(from, inc).map(|it| it.to_payload());
             }
-            Question::Live(live) => self.reply_live(from, live, &mut report),
+            Question::Live(live) => self.reply_live(from, &live, &mut report),
             Question::Adopt { name, child } => {
                 report.epoch = self.epoch_of(&name);
                 if report.epoch > 0 && child.node == *from {
@@ -70,7 +70,7 @@ impl Node {
         Some(report.to_payload())
     }
 
-    fn reply_live(&mut self, from: &NodeId, live: Live, report: &mut Report) {
+    fn reply_live(&mut self, from: &NodeId, live: &Live, report: &mut Report) {
         let (now, name) = (self.now.at, &live.name);
         if let Some(lost) = live.lost.as_ref().filter(|it| *it != from) {
             self.disown(name, lost);
@@ -86,9 +86,9 @@ impl Node {
             0 => self.own_holder(name).into_iter().collect(),
             places => vec![self.keep_asked_places(name, places)],
         };
-        report.holders.extend(self.children_for(from, &live));
+        report.holders.extend(self.children_for(from, live));
         if live.pull {
-            self.promise_slot(from, &live, &report.holders);
+            self.promise_slot(from, live, &report.holders);
         }
     }
 

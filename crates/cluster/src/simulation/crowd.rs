@@ -103,7 +103,7 @@ impl World {
     pub fn send_crowd_away(&mut self, index: usize) {
         let guests = self.crowd.guests.remove(&index).unwrap_or_default();
         for guest in guests {
-            self.guest_leaves(index, guest);
+            self.guest_leaves(index, &guest);
         }
     }
 
@@ -179,11 +179,11 @@ impl World {
             let mut guest = guests.swap_remove(found);
             guest.asking.moves += 1;
             self.crowd.moved += 1;
-            self.guest_leaves(index, guest);
+            self.guest_leaves(index, &guest);
         }
     }
 
-    fn guest_leaves(&mut self, index: usize, guest: Guest) {
+    fn guest_leaves(&mut self, index: usize, guest: &Guest) {
         let moment = self.moment(index);
         self.processes[index].viewers -= 1;
         self.count_viewers(index, &guest.name, -1);
