@@ -70,6 +70,7 @@ mod signalling;
 mod snapshots;
 mod sound_cards;
 mod talk;
+mod through_balancer;
 mod traces;
 mod transcoding;
 mod viewers;
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         cluster_moq::TESTS,
         cluster_redirect::TESTS,
         lost_servers::TESTS,
+        through_balancer::TESTS,
         aiortc::TESTS,
         api::TESTS,
         pion::TESTS,

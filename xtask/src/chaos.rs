@@ -57,6 +57,14 @@ fn perform(program: &Path, arguments: &[String]) -> Result<(), Failure> {
     command.current_dir(process::root());
     command.args(["bench", "chaos", "--media-folder", "assets"]);
     command.args(arguments);
+    // Actions on a cluster need NATS, and are skipped without.
+    let nats = install::go_peer("nats-server");
+    if let Some(folder) = nats.parent().filter(|_| nats.is_file()) {
+        let known = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&known));
+        let path = std::env::join_paths(folders).map_err(|error| error.to_string())?;
+        command.env("PATH", path);
+    }
     let line = process::line(&command);
     println!("$ {line}");
     let status = command.status();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use glassline_sim::Rng;
 
+use super::crowd::Asking;
 use super::history::Excuses;
 use super::media::Source;
 use super::{Happening, World};
@@ -111,7 +112,7 @@ pub fn run(seed: u64) -> Outcome {
         let (node, name) = (drawn(&mut rng, count), stream_name(index));
         world.schedule(
             world.start + Duration::from_secs(1),
-            Happening::Viewer(node, name, Access::Here),
+            Happening::Viewer(node, name, Asking::new(node, Access::Here)),
         );
     }
     world.run_until(CHAOS);

@@ -75,6 +75,11 @@ impl World {
         }
     }
 
+    /// Returns whether a publisher is at a node.
+    pub fn has_publisher(&self, index: usize) -> bool {
+        self.publishers.values().any(|it| it.at == index)
+    }
+
     /// Whether a publisher is served.
     pub fn is_admitted(&self, id: PublisherId) -> bool {
         self.publishers.get(&id).is_some_and(|it| it.is_admitted)
@@ -98,21 +103,6 @@ impl World {
         let processes = self.processes.iter().enumerate();
         let dialled = processes.filter(|(_, it)| it.dialled.contains_key(name));
         dialled.map(|(index, _)| index).collect()
-    }
-
-    /// A viewer comes to a node.
-    pub fn view(&mut self, index: usize, name: &StreamName, access: Access) {
-        let moment = self.moment(index);
-        self.next_viewer += 1;
-        let id = ViewerId(self.next_viewer);
-        let is_up = self.is_up(index);
-        if access != Access::Here {
-            self.following.insert(id);
-        }
-        if let Some(node) = self.processes[index].node.as_mut().filter(|_| is_up) {
-            node.view(moment, id, name, access);
-            self.settle(index);
-        }
     }
 
     pub(super) fn on_event(&mut self, index: usize, event: Event) {
@@ -168,6 +158,7 @@ impl World {
             }
             Event::Room { name, decision, .. } => self.room_decided(index, name, decision),
             Event::RoomMoved { name, to } => self.room_moved(index, &name, &to),
+            Event::SendAway { count, came_before } => self.send_away(index, count, came_before),
             Event::Drained => {
                 self.history.drained += 1;
                 self.rooms_end(index);
@@ -244,17 +235,19 @@ impl World {
         name: StreamName,
         decision: ViewDecision,
     ) {
-        let is_arriving = !self.following.remove(&viewer);
+        let Some(asking) = self.asking.remove(&viewer) else {
+            return;
+        };
+        let arriving = asking.let_in();
         match decision {
             // A place is kept here: the viewer is let in, and counted, a moment later.
-            ViewDecision::Here if !is_arriving => {
+            ViewDecision::Here if asking.access != Access::Here => {
                 let time = Duration::from_millis(30);
-                self.schedule_in(time, Happening::Viewer(index, name, Access::Here));
+                self.schedule_in(time, Happening::Viewer(index, name, arriving));
             }
             ViewDecision::Here => {
                 self.decisions.here += 1;
-                self.count_viewers(index, &name, 1);
-                self.processes[index].viewers += 1;
+                self.viewer_arrives(index, &name, asking);
                 if let Some(stay) = self.decisions.stay {
                     let time = stay.mul_f64(-(1.0 - self.rng.unit()).ln());
                     let inc = self.inc(index);
@@ -265,11 +258,17 @@ impl World {
                 self.decisions.redirected += 1;
                 if let Some(to) = self.index.get(&node).copied() {
                     let time = Duration::from_millis(30);
-                    self.schedule_in(time, Happening::Viewer(to, name, Access::Here));
+                    self.schedule_in(time, Happening::Viewer(to, name, arriving));
                 }
             }
-            ViewDecision::NotFound => self.decisions.not_found += 1,
-            ViewDecision::Unavailable => self.decisions.unavailable += 1,
+            ViewDecision::NotFound => {
+                self.decisions.not_found += 1;
+                self.asks_again(&name, asking);
+            }
+            ViewDecision::Unavailable => {
+                self.decisions.unavailable += 1;
+                self.asks_again(&name, asking);
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod chaos;
+pub mod crowd;
 mod events;
 mod history;
 mod media;
@@ -56,8 +57,10 @@ pub struct World {
     next_viewer: u64,
     /// Where redirected viewers go on, and counts of decisions.
     pub decisions: events::Decisions,
-    /// Viewers that wait for a decision, and can follow a redirect.
-    following: BTreeSet<glassline_cluster::ViewerId>,
+    /// Viewers that wait for a decision.
+    asking: BTreeMap<glassline_cluster::ViewerId, crowd::Asking>,
+    /// Viewers who go elsewhere when their node asks for that.
+    pub crowd: crowd::Crowd,
     /// Whether publishers send frames; without, nobody can take a name over.
     has_frames: bool,
 }
@@ -84,7 +87,7 @@ enum Happening {
     Keyframe(usize, u64, PullId, StreamName, usize),
     PullFails(usize, u64, PullId, StreamName),
     ViewerLeaves(usize, u64, StreamName),
-    Viewer(usize, StreamName, glassline_cluster::Access),
+    Viewer(usize, StreamName, crowd::Asking),
     Participant(usize, StreamName),
     LookAtPulls,
     Chaos(chaos::Action),
@@ -109,7 +112,8 @@ impl World {
             next_publisher: 0,
             next_viewer: 0,
             decisions: events::Decisions::default(),
-            following: BTreeSet::new(),
+            asking: BTreeMap::new(),
+            crowd: crowd::Crowd::default(),
             has_frames: true,
         };
         for index in 0..count {
@@ -168,11 +172,6 @@ impl World {
         acted
     }
 
-    /// Returns the number of viewers at each node.
-    pub fn viewers_of_nodes(&self) -> Vec<u32> {
-        self.processes.iter().map(|it| it.viewers).collect()
-    }
-
     /// Starts the process of a node, which connects to the engine.
     pub fn start(&mut self, index: usize) {
         let inc = self.rng.next_u64();
@@ -219,6 +218,8 @@ impl World {
         process.wake = None;
         process.viewers = 0;
         process.audience.clear();
+        self.crowd.lose(index);
+        let process = &mut self.processes[index];
         process.waiting.clear();
         let inc = process.config.record.inc;
         let names: Vec<StreamName> = process.hubs.keys().cloned().collect();
@@ -425,6 +426,10 @@ impl World {
         }
         process.wake = None;
         if let Some(node) = &mut process.node {
+            node.set_load(Load {
+                viewers: process.viewers,
+                ..node.load()
+            });
             node.handle_timeout(moment);
             self.settle(index);
         }

@@ -303,7 +303,7 @@ impl World {
             }
             Happening::Frame(publisher) => self.frame(publisher),
             Happening::SourceFrame(index, name) => self.source_frame(index, &name),
-            Happening::Viewer(index, name, access) => self.view(index, &name, access),
+            Happening::Viewer(index, name, asking) => self.viewer_asks(index, &name, asking),
             _ => {}
         }
     }

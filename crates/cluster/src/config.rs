@@ -31,6 +31,8 @@ pub struct Config {
     pub hears_everything: bool,
     /// Whether viewers may be redirected to another region when no node of this one has room.
     pub redirects_far: bool,
+    /// Whether this node sends viewers away when a node comes and it has clearly more than its share.
+    pub rebalances: bool,
     /// Viewers of one stream on one node from which on new ones are sent to, or pulled by,
     /// another node.
     pub viewers_per_stream: u32,
@@ -55,6 +57,7 @@ impl Config {
             seed,
             hears_everything: true,
             redirects_far: false,
+            rebalances: true,
             viewers_per_stream: 200,
             children_max: 32,
             children_in_all_max: 64,

@@ -1,5 +1,7 @@
 //! What a [`crate::Node`] decides: the server carries each [`Event`] out, in order.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use crate::name::{NodeId, StreamName};
@@ -131,6 +133,14 @@ pub enum Event {
         record: Option<Box<NodeRecord>>,
         /// Question to pass on, if the connection can carry one.
         question: Bytes,
+    },
+    /// Send viewers to other nodes, because this one has clearly more than its share: those whose
+    /// clients connect again by themselves. [`crate::Node::view`] finds places for them elsewhere.
+    SendAway {
+        /// Viewers to send away now; more may follow in a second.
+        count: u32,
+        /// Viewers who came later stay.
+        came_before: Instant,
     },
     /// The drain came to its end: publishers and viewers that are left must go now.
     Drained,

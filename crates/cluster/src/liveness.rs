@@ -22,6 +22,9 @@ const PROBE_AFTER: Duration = Duration::from_secs(3);
 /// A gap between own beats that is a hole: two of them missing.
 const HOLE: Duration = Duration::from_millis(2_500);
 
+/// Silence after which a node is overdue: one of its beats is missing, and the next one about to be.
+const OVERDUE: Duration = Duration::from_millis(1_800);
+
 /// How long a failed probe counts.
 const PROBE_COUNTS: Duration = Duration::from_secs(3);
 
@@ -168,6 +171,14 @@ impl Peers {
         echo.is_some_and(|it| now - it.last < HOLE && now - it.whole_since >= SILENCE)
     }
 
+    /// Whether a beat of a node is missing, and another one about to be, although this node hears its own. That is no proof of a
+    /// death: the node may have lost the engine.
+    pub(crate) fn is_overdue(&self, node: &NodeId, now: Instant) -> bool {
+        let peer = self.peers.get(node);
+        let is_silent = peer.is_some_and(|it| now.saturating_duration_since(it.contact) >= OVERDUE);
+        is_silent && self.hears_itself(now)
+    }
+
     pub(crate) fn on_probe(&mut self, probe: ProbeId, is_reached: bool, now: Instant) {
         let mut peers = self.peers.values_mut();
         let asked = |peer: &&mut Peer| peer.probe.is_some_and(|(id, _)| id == probe);
@@ -223,10 +234,19 @@ impl Peers {
 }
 
 impl Peer {
+    /// Whether the node lives, and does not leave.
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.is_dead && self.state == NodeState::Serving
+    }
+
+    /// Whether the node lives, and is about to leave.
+    pub(crate) fn is_draining(&self) -> bool {
+        !self.is_dead && self.state == NodeState::Draining
+    }
+
     /// Whether viewers may be sent to the node.
     pub(crate) fn takes_viewers(&self) -> bool {
-        let is_free = self.load.headroom > 0 && self.load.busy < TOO_BUSY;
-        !self.is_dead && self.state == NodeState::Serving && is_free
+        self.is_serving() && self.load.headroom > 0 && self.load.busy < TOO_BUSY
     }
 }
 
@@ -283,6 +303,22 @@ mod tests {
         assert!(peers.is_dead(&peer, 0));
         peers.on_beat(&peer, &Beat::default(), moment(at(start, 14_100)));
         assert!(!peers.is_dead(&peer, 0));
+    }
+
+    #[test]
+    fn a_node_is_overdue_once_beats_are_missing_which_this_one_would_have_heard() {
+        let start = start();
+        let (mut peers, peer) = silent_peer(start);
+        assert!(
+            !peers.is_overdue(&peer, at(start, 11_500)),
+            "it may be late"
+        );
+        peers.on_echo(11, at(start, 11_000));
+        assert!(peers.is_overdue(&peer, at(start, 11_900)));
+        let stranger = NodeId::new("c").expect("a name");
+        assert!(!peers.is_overdue(&stranger, at(start, 11_900)));
+        // The engine carries no beats of this node either.
+        assert!(!peers.is_overdue(&peer, at(start, 14_000)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{Answered, CallError};
 use crate::name::{NodeId, Region, StreamName};
 use crate::record::{RecordError, read, write};
 
@@ -16,21 +17,7 @@ pub const HOLDERS_MAX: usize = 6;
 #[serde(rename_all = "lowercase")]
 pub enum Question {
     /// Does the node have this stream, does its publisher send, and which nodes have room?
-    Live {
-        /// Name of the stream that is meant.
-        name: StreamName,
-        /// Region of the asking node, whose holders come first in the reply.
-        region: Region,
-        /// Whether the asking node is about to pull, so that a child is counted.
-        pull: bool,
-        /// Viewers for whom the asking node wants places at the asked one. The room of the asked
-        /// node in the reply is kept for them.
-        #[serde(default)]
-        places: u32,
-        /// Node that no longer brings the asking one the stream: its place as a child is free.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        lost: Option<NodeId>,
-    },
+    Live(Live),
     /// Is there another process of the asked node? Only another one replies.
     Greet {
         /// Incarnation of the asking process.
@@ -54,6 +41,24 @@ pub enum Question {
         /// Name of the stream that is meant.
         name: StreamName,
     },
+}
+
+/// A question about a stream, and what the asking node wants of the asked one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Name of the stream that is meant.
+    pub name: StreamName,
+    /// Region of the asking node, whose holders come first in the reply.
+    pub region: Region,
+    /// Whether the asking node is about to pull, so that a child is counted.
+    pub pull: bool,
+    /// Viewers for whom the asking node wants places at the asked one. The room of the asked
+    /// node in the reply is kept for them.
+    #[serde(default)]
+    pub places: u32,
+    /// Node that no longer brings the asking one the stream: its place as a child is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<NodeId>,
 }
 
 /// A node that has a stream.
@@ -145,6 +150,14 @@ impl Report {
     /// Returns [`RecordError`] for anything that is no reply.
     pub fn parse(payload: &[u8]) -> Result<Self, RecordError> {
         read(payload)
+    }
+
+    /// Returns the reply in the answer to a question; `None` if there is none that can be read.
+    pub fn in_answer(answer: &Result<Answered, CallError>) -> Option<Self> {
+        match answer {
+            Ok(Answered::Reply(payload)) => Self::parse(payload).ok(),
+            _ => None,
+        }
     }
 
     /// Writes the payload of a reply.

@@ -160,7 +160,7 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_node() {
                 world.view(node, &name, Access::Http);
                 let next = world.elapsed() + Duration::from_millis(apart);
                 world.run_until(next);
-                let each = world.viewers_of_nodes();
+                let each = world.viewers();
                 let all = each.iter().sum::<u32>();
                 let is_within = each.iter().all(|it| *it <= 6);
                 assert!(
@@ -170,7 +170,7 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_node() {
             }
             let end = world.elapsed() + seconds(3);
             world.run_until(end);
-            let each = world.viewers_of_nodes();
+            let each = world.viewers();
             assert_eq!(each.iter().sum::<u32>(), 20, "{each:?}");
             let is_spread = each.iter().all(|it| (6..=8).contains(it));
             assert!(is_spread, "{each:?}, first {first:?}, {apart} ms apart");
@@ -209,7 +209,7 @@ fn a_busy_node_is_sent_no_viewers_and_no_pulls() {
     world.run_until(seconds(40));
     world.view(0, &name, Access::Http);
     world.run_until(seconds(42));
-    let each = world.viewers_of_nodes();
+    let each = world.viewers();
     assert_eq!(each, [0, 1, 1], "node 2 has nothing to do");
 }
 

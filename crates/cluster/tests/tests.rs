@@ -1,4 +1,5 @@
 //! Whole clusters in virtual time: who owns which name, and where viewers and pulls go.
 
+mod balance;
 mod ownership;
 mod placing;

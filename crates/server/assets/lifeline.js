@@ -38,7 +38,12 @@ export class Lifeline {
   }
 
   isSilent(nowMs) {
-    return nowMs - this.#heardMs >= SILENCE_MS;
+    return this.leftMs(nowMs) <= 0;
+  }
+
+  /** Time until it is silent if nothing more arrives. */
+  leftMs(nowMs) {
+    return this.#heardMs + SILENCE_MS - nowMs;
   }
 }
 

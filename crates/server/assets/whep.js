@@ -19,6 +19,7 @@ const CONNECT_DEADLINE_MS = 8000;
 
 /** How often signs of the server's life are looked for, and how long the server may take to answer then. */
 const LOOK_MS = 250;
+const LOOK_LEAST_MS = 20;
 const ANSWER_MS = 1000;
 
 /** Browsers use loopback only if there is another interface, even to reach 127.0.0.1. */
@@ -186,7 +187,7 @@ export class Session {
     const { pc, resource } = this;
     const lifeline = new Lifeline(performance.now());
     while (resource && this.resource === resource && pc.connectionState !== 'closed') {
-      await sleep(LOOK_MS);
+      await sleep(Math.min(LOOK_MS, Math.max(LOOK_LEAST_MS, lifeline.leftMs(performance.now()))));
       lifeline.heard(mediaMs(pc));
       if (lifeline.isRecent(performance.now())) continue;
       lifeline.count(signsOf(await pc.getStats()), performance.now());

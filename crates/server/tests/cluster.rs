@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{Cluster, ClusterOrigin, Config, Notices, PublicUrls, Secret};
+use glassline_server::config::{
+    Cluster, ClusterOrigin, Config, Notices, PublicUrls, Rebalance, Secret,
+};
 use serde_json::{Value, json};
 
 use crate::panics::fail_at;
@@ -30,6 +32,7 @@ fn cluster(name: &str, origins: Vec<ClusterOrigin>) -> Option<Cluster> {
         drain_s: 0,
         public: PublicUrls::default(),
         redirect: true,
+        rebalance: Rebalance::default(),
         viewers_per_stream: 200,
         pulls_per_stream: 32,
         mbps_max: None,

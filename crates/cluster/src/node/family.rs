@@ -11,8 +11,8 @@ use super::{Node, Purpose};
 use crate::config::Moment;
 use crate::engine::{Answered, Call, CallError};
 use crate::liveness::TOO_BUSY;
-use crate::name::{Key, NodeId, Region, StreamName};
-use crate::question::{HOLDERS_MAX, Holder, Question, Report};
+use crate::name::{Key, NodeId, StreamName};
+use crate::question::{HOLDERS_MAX, Holder, Live, Question, Report};
 
 /// A child that told nothing for this time is gone: two of its reports are missing.
 const CHILD_FOR: Duration = Duration::from_secs(50);
@@ -45,33 +45,7 @@ impl Node {
             Question::Greet { inc } => {
                 return self.on_greeting(from, inc).map(|it| it.to_payload());
             }
-            Question::Live {
-                name,
-                region,
-                pull,
-                places,
-                lost,
-            } => {
-                if let Some(lost) = lost.filter(|it| it != from) {
-                    self.disown(&name, &lost);
-                }
-                report.epoch = self.epoch_of(&name);
-                report.publishing = self.claims.is_publishing(&name, self.now.at);
-                if report.epoch == 0 && !self.claims.has(&name) {
-                    // The asking node may have read a record that this node left behind.
-                    self.look_for_orphan(&name);
-                }
-                report.silent_ms = self.claims.silent_for(&name, self.now.at);
-                report.holders = match places {
-                    0 => self.own_holder(&name).into_iter().collect(),
-                    places => vec![self.keep_asked_places(&name, places)],
-                };
-                let below = self.children_for(&name, from, &region, pull);
-                report.holders.extend(below);
-                if pull {
-                    self.promise_slot(from, &name, &region, &report.holders);
-                }
-            }
+            Question::Live(live) => self.reply_live(from, &live, &mut report),
             Question::Adopt { name, child } => {
                 report.epoch = self.epoch_of(&name);
                 if report.epoch > 0 && child.node == *from {
@@ -96,35 +70,46 @@ impl Node {
         Some(report.to_payload())
     }
 
-    /// The children that serve a node of `region` best, by places for pulls or for viewers.
-    fn children_for(
-        &self,
-        name: &StreamName,
-        from: &NodeId,
-        region: &Region,
-        pull: bool,
-    ) -> Vec<Holder> {
-        let children = self.relays.get(name).into_iter();
+    fn reply_live(&mut self, from: &NodeId, live: &Live, report: &mut Report) {
+        let (now, name) = (self.now.at, &live.name);
+        if let Some(lost) = live.lost.as_ref().filter(|it| *it != from) {
+            self.disown(name, lost);
+        }
+        report.epoch = self.epoch_of(name);
+        report.publishing = self.claims.is_publishing(name, now);
+        if report.epoch == 0 && !self.claims.has(name) {
+            // The asking node may have read a record that this node left behind.
+            self.look_for_orphan(name);
+        }
+        report.silent_ms = self.claims.silent_for(name, now);
+        report.holders = match live.places {
+            0 => self.own_holder(name).into_iter().collect(),
+            places => vec![self.keep_asked_places(name, places)],
+        };
+        report.holders.extend(self.children_for(from, live));
+        if live.pull {
+            self.promise_slot(from, live, &report.holders);
+        }
+    }
+
+    /// The children that serve the asking node best, by places for pulls or for viewers.
+    fn children_for(&self, from: &NodeId, live: &Live) -> Vec<Holder> {
+        let children = self.relays.get(&live.name).into_iter();
         let children = children.flat_map(|it| it.children.iter());
         let others = children.filter(|(node, _)| *node != from);
         let mut below: Vec<&Holder> = others
             .filter_map(|(_, child)| child.holder.as_ref())
             .collect();
-        let free = |it: &Holder| if pull { it.slots } else { it.room };
-        below.sort_by_cached_key(|it| Reverse((free(it) > 0, it.rank(region, free(it)))));
+        let free = |it: &Holder| if live.pull { it.slots } else { it.room };
+        below.sort_by_cached_key(|it| Reverse((free(it) > 0, it.rank(&live.region, free(it)))));
         below.truncate(HOLDERS_MAX - 1);
         below.into_iter().cloned().collect()
     }
 
     /// Keeps a place where the asking node will choose to pull: here, or at a child, of which the
     /// next asking node is told one place less.
-    fn promise_slot(
-        &mut self,
-        from: &NodeId,
-        name: &StreamName,
-        region: &Region,
-        holders: &[Holder],
-    ) {
+    fn promise_slot(&mut self, from: &NodeId, live: &Live, holders: &[Holder]) {
+        let Live { name, region, .. } = live;
         let free = holders.iter().filter(|it| it.slots > 0);
         let best = free.max_by_key(|it| it.rank(region, it.slots));
         let me = &self.config.node;

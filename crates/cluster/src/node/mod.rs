@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `claim/` | which publisher, source or room this node holds, and when that is over |
 //! | `viewers.rs` | where a viewer is served |
+//! | `balance.rs` | when viewers are sent to a node that has come |
 //! | `search.rs` | which nodes are asked for places for viewers |
 //! | `places.rs` | how many places are kept here for viewers who are on their way |
 //! | `parent.rs` | from which node a stream is pulled |
@@ -15,6 +16,7 @@
 //! | `rivals.rs` | whether this node may serve: its name is free, and its secret that of the others |
 //! | `report.rs` | nothing: it shows what the others hold |
 
+mod balance;
 mod claim;
 mod directory;
 mod family;
@@ -44,8 +46,10 @@ use crate::engine::{
 use crate::event::{Event, ProbeId, PullId};
 use crate::liveness::Peers;
 use crate::name::{Key, NodeId, StreamName};
+use crate::question::{Live, Question};
 use crate::record::Load;
 use crate::timers::Timers;
+use balance::Balance;
 use claim::Claims;
 use directory::Directory;
 use presence::Presence;
@@ -85,6 +89,7 @@ pub struct Node {
     /// Places of all relays together that are kept for viewers.
     kept: usize,
     load: Load,
+    balance: Balance,
     next_pull: u64,
     next_probe: u64,
 }
@@ -148,6 +153,7 @@ impl Node {
             timers: Timers::new(),
             peers: Peers::default(),
             load: Load::default(),
+            balance: Balance::default(),
             next_pull: 0,
             next_probe: 0,
             config,
@@ -187,6 +193,11 @@ impl Node {
     /// viewers here.
     pub const fn set_load(&mut self, load: Load) {
         self.load = load;
+    }
+
+    /// Returns what the next beats say about this node.
+    pub const fn load(&self) -> Load {
+        self.load
     }
 
     /// Takes the answer to a request.
@@ -275,7 +286,7 @@ impl Node {
             Purpose::ClaimRead(name) => self.on_claim_read(&name, id, result),
             Purpose::ClaimWrite(name) => self.on_claim_written(&name, id, &result),
             Purpose::ClaimDelete(name) => self.on_claim_deleted(&name, id, &result),
-            Purpose::ClaimAsk(name) => self.on_claim_asked(&name, id, result),
+            Purpose::ClaimAsk(name) => self.on_claim_asked(&name, id, &result),
             Purpose::Recheck(name) => self.on_rechecked(&name, result),
             Purpose::Lookup(name) => self.on_looked_up(&name, id, result),
             Purpose::Places(name) => self.on_places(&name, id, &result),
@@ -310,6 +321,28 @@ impl Node {
                 self.on_answer(id, purpose, Err(CallError::Unknown));
             }
         }
+    }
+
+    /// The question about a stream, without a wish.
+    fn live(&self, name: &StreamName) -> Live {
+        Live {
+            name: name.clone(),
+            region: self.config.region.clone(),
+            pull: false,
+            places: 0,
+            lost: None,
+        }
+    }
+
+    /// Asks a node about a stream. [`Report::in_answer`](crate::question::Report::in_answer) reads
+    /// the reply.
+    fn ask(&mut self, purpose: Purpose, node: &NodeId, live: Live, within: Duration) -> RequestId {
+        let call = Call::Ask {
+            node: node.clone(),
+            question: Question::Live(live).to_payload(),
+            within,
+        };
+        self.call(purpose, call)
     }
 
     /// Sends a question whose reply is not needed.

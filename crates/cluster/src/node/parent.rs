@@ -5,13 +5,16 @@ use std::time::Duration;
 use super::pulls::{FAILED_FOR, STARTS_WITHIN};
 use super::relay::{PATH_MAX, Starting};
 use super::{Node, Purpose, Timer};
-use crate::engine::{Answered, Call, CallError, RequestId};
+use crate::engine::{Answered, CallError, RequestId};
 use crate::event::Event;
 use crate::name::{NodeId, StreamName};
-use crate::question::{Holder, Question, Report};
+use crate::question::{Holder, Live, Report};
 
 /// How many nodes are asked, one below the other, for a place for a pull.
 const DEPTH_MAX: u32 = 3;
+
+/// How long a node may take to say which nodes have the stream.
+const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Attempts after which a pull that finds no place goes to the owner. Children that were promised a
 /// place have begun their pulls by then, and have places of their own.
@@ -101,19 +104,12 @@ impl Node {
     /// Asks a node which nodes have the stream and a place for a pull.
     fn ask_for_parents(&mut self, name: &StreamName, node: NodeId) {
         let stall = self.relays.get(name).and_then(|it| it.stall.as_ref());
-        let question = Question::Live {
-            name: name.clone(),
-            region: self.config.region.clone(),
+        let live = Live {
             pull: true,
-            places: 0,
             lost: stall.and_then(|it| it.lost.clone()),
+            ..self.live(name)
         };
-        let call = Call::Ask {
-            node: node.clone(),
-            question: question.to_payload(),
-            within: Duration::from_secs(1),
-        };
-        let id = self.call(Purpose::Parents(name.clone()), call);
+        let id = self.ask(Purpose::Parents(name.clone()), &node, live, ASKED_WITHIN);
         if let Some(relay) = self.relays.get_mut(name) {
             (relay.request, relay.asked) = (Some(id), Some(node));
         }
@@ -131,10 +127,7 @@ impl Node {
         };
         relay.request = None;
         let asked = relay.asked.take();
-        let report = match result {
-            Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
-            _ => None,
-        };
+        let report = Report::in_answer(result);
         let report = report.filter(|it| it.epoch > 0 || !it.holders.is_empty());
         if report.is_none() {
             // A contact that no longer has the stream: its owner knows.

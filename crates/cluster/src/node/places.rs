@@ -27,7 +27,8 @@ impl Node {
 
     /// How many more viewers of a stream this node takes.
     pub(super) fn room(&self, name: &StreamName) -> u32 {
-        if self.presence.is_draining() || self.load.busy >= TOO_BUSY {
+        let is_closed = self.presence.is_draining() || self.is_sending_away();
+        if is_closed || self.load.busy >= TOO_BUSY {
             return 0;
         }
         let kept = self.relays.get(name).map_or(0, |it| it.places.kept.len());

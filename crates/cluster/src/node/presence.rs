@@ -251,6 +251,7 @@ impl Node {
             }
             self.recheck_claims();
         }
+        self.balance_viewers();
         self.expire_children();
         self.expire_lost();
         if let Some(drain) = &mut self.presence.drain

@@ -87,6 +87,12 @@ impl Node {
         all.filter(|it| !it.is_dead || self.directory.nodes.contains_key(it.node))
     }
 
+    /// Returns whether a node of this region, which is not dead, has sent no beat for longer than its
+    /// beats are apart, although the engine carries those of this node.
+    pub fn is_overdue(&self, now: Moment, node: &NodeId) -> bool {
+        self.peers.is_overdue(node, now.at)
+    }
+
     /// Returns the pulls that feed the hub of this node, in the order of the names of streams.
     pub fn running_pulls(&self) -> impl Iterator<Item = RunningPull<'_>> {
         self.relays.iter().filter_map(|(name, relay)| {

@@ -3,14 +3,15 @@
 //! Only the asked node itself keeps places. What it says about its children makes them candidates,
 //! which are asked next.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::relay::Round;
 use super::{Node, Purpose};
-use crate::engine::{Answered, Call, CallError, RequestId};
+use crate::engine::{Answered, CallError, RequestId};
 use crate::event::{Access, ViewDecision};
 use crate::name::{NodeId, StreamName};
-use crate::question::{Holder, Question, Report};
+use crate::question::{Holder, Live, Report};
 use crate::record::NodeState;
 
 /// How long a node may take to say how many places it keeps. Viewers wait meanwhile.
@@ -32,7 +33,8 @@ impl Node {
         }
         let round = self.relays.get(name)?.places.round.as_ref()?;
         let may_ask_strangers = !round.has_strangers && self.room(name) == 0;
-        if round.candidates.is_empty() && may_ask_strangers {
+        let spreads = self.is_sending_away();
+        if may_ask_strangers && (round.candidates.is_empty() || spreads) {
             let strangers = self.draw_strangers();
             self.relays
                 .get_mut(name)?
@@ -43,12 +45,16 @@ impl Node {
             self.add_candidates(name, strangers);
         }
         let region = &self.config.region;
-        let round = self.relays.get_mut(name)?.places.round.as_mut()?;
+        let round = self.relays.get(name)?.places.round.as_ref()?;
         if round.asked.len() >= ASKED_MAX {
             return None;
         }
         let candidates = round.candidates.iter().enumerate();
-        let (best, _) = candidates.max_by_key(|(_, it)| it.rank(region, it.room))?;
+        // Whoever is sent away goes where the fewest viewers are.
+        let by_viewers = |it: &Holder| spreads.then(|| Reverse(self.viewers_of(it)));
+        let rank = |(_, it): &(usize, &Holder)| (by_viewers(it), it.rank(region, it.room));
+        let (best, _) = candidates.max_by_key(rank)?;
+        let round = self.relays.get_mut(name)?.places.round.as_mut()?;
         let node = round.candidates.swap_remove(best).node;
         round.asked.push(node.clone());
         Some(node)
@@ -89,17 +95,25 @@ impl Node {
     }
 
     /// Some nodes that serve, whether they have the stream or not: drawn, so that not all ask the
-    /// same ones.
+    /// same ones, or those with the fewest viewers while this node sends viewers away.
     fn draw_strangers(&mut self) -> Vec<Holder> {
         let peers = self.peers.iter();
         let free = peers.filter(|(_, it)| it.takes_viewers());
         let mut free: Vec<(NodeId, u32)> = free
             .map(|(node, it)| (node.clone(), it.load.busy))
             .collect();
+        let spreads = self.is_sending_away();
+        if spreads {
+            let viewers = |node: &NodeId| self.peers.get(node).map_or(0, |it| it.load.viewers);
+            free.sort_by_key(|(node, _)| viewers(node));
+        }
         let mut drawn = Vec::new();
         while drawn.len() < STRANGERS && !free.is_empty() {
-            let index = usize::try_from(self.rng.below(free.len() as u64)).unwrap_or(0);
-            let (node, busy) = free.swap_remove(index);
+            let index = match spreads {
+                true => 0,
+                false => usize::try_from(self.rng.below(free.len() as u64)).unwrap_or(0),
+            };
+            let (node, busy) = free.remove(index);
             let Some(record) = self.address(&node) else {
                 continue;
             };
@@ -150,19 +164,11 @@ impl Node {
         };
         let follow = relay.waiting.iter().filter(|it| it.access != Access::Here);
         let places = u32::try_from(follow.count()).unwrap_or(u32::MAX);
-        let question = Question::Live {
-            name: name.clone(),
-            region: self.config.region.clone(),
-            pull: false,
+        let live = Live {
             places,
-            lost: None,
+            ..self.live(name)
         };
-        let call = Call::Ask {
-            node: node.clone(),
-            question: question.to_payload(),
-            within: PLACES_WITHIN,
-        };
-        let id = self.call(Purpose::Places(name.clone()), call);
+        let id = self.ask(Purpose::Places(name.clone()), &node, live, PLACES_WITHIN);
         if let Some(relay) = self.relays.get_mut(name) {
             (relay.request, relay.asked) = (Some(id), Some(node));
             if let Some(round) = &mut relay.places.round {
@@ -185,11 +191,7 @@ impl Node {
         let Some(asked) = relay.asked.take() else {
             return;
         };
-        let report = match result {
-            Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
-            _ => None,
-        };
-        let mut holders = report.map_or_else(Vec::new, |it| it.holders);
+        let mut holders = Report::in_answer(result).map_or_else(Vec::new, |it| it.holders);
         let own = holders.iter().position(|it| it.node == asked);
         let own = own.map(|index| holders.swap_remove(index));
         let kept = own.as_ref().map_or(0, |it| it.room);

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use super::{Node, Purpose, Timer};
 use crate::config::Moment;
-use crate::engine::{Answered, Call, CallError, RequestId};
+use crate::engine::{Answered, CallError, RequestId};
 use crate::event::{Event, PullId};
 use crate::name::{NodeId, StreamName};
-use crate::question::{Question, Report};
+use crate::question::Report;
 
 /// Longest time that a frame takes from its owner to a node that pulls it.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
@@ -87,19 +87,8 @@ impl Node {
         let Some(node) = owner else {
             return self.look_at_stall(name, self.now.at + ASK_AGAIN);
         };
-        let question = Question::Live {
-            name: name.clone(),
-            region: self.config.region.clone(),
-            pull: false,
-            places: 0,
-            lost: None,
-        };
-        let call = Call::Ask {
-            node,
-            question: question.to_payload(),
-            within: REPLY_WITHIN,
-        };
-        let id = self.call(Purpose::Stall(name.clone()), call);
+        let purpose = Purpose::Stall(name.clone());
+        let id = self.ask(purpose, &node, self.live(name), REPLY_WITHIN);
         let relay = self.relays.get_mut(name);
         if let Some(stall) = relay.and_then(|it| it.stall.as_mut()) {
             stall.asked = Some(id);
@@ -122,10 +111,7 @@ impl Node {
         if stall.asked.take_if(|it| *it == id).is_none() {
             return;
         }
-        let report = match result {
-            Ok(Answered::Reply(payload)) => Report::parse(payload).ok(),
-            _ => None,
-        };
+        let report = Report::in_answer(result);
         let report = report.filter(|it| it.epoch == running.fence.epoch);
         let silent = report.and_then(|it| it.silent_ms);
         let newest = silent.and_then(|ms| now.checked_sub(Duration::from_millis(ms)));

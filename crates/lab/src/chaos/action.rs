@@ -64,12 +64,28 @@ pub enum Kind {
     Logins,
     /// Viewers join and vanish.
     Churn,
+    /// The server of a cluster that has the publisher is killed and started again.
+    ClusterKillOwner,
+    /// A server of a cluster through which another one pulls is killed and started again.
+    ClusterKillRelay,
+    /// The server that has the publisher is stopped for a second.
+    ClusterStopOwner,
+    /// NATS comes back without any record.
+    ClusterEmptyStore,
+    /// A server with another secret comes.
+    ClusterWrongSecret,
+    /// A server comes whose name another one has.
+    ClusterTakenName,
+    /// A reload adds a source whose stream the server pulls.
+    ClusterReload,
+    /// Every server of a cluster is stopped by SIGTERM and started again, one after the other.
+    ClusterRestart,
     /// Bad clients all the time, and publishers that restart every 20 s.
     Soak,
 }
 
 /// Names of the kinds, in the order of the tables.
-const NAMES: [(Kind, &str); 28] = [
+const NAMES: [(Kind, &str); 36] = [
     (Kind::FloodStun, "flood-stun"),
     (Kind::FloodDtls, "flood-dtls"),
     (Kind::FloodRtsp, "flood-rtsp"),
@@ -97,6 +113,14 @@ const NAMES: [(Kind, &str); 28] = [
     (Kind::Panic, "panic"),
     (Kind::Logins, "logins"),
     (Kind::Churn, "churn"),
+    (Kind::ClusterKillOwner, "cluster-kill-owner"),
+    (Kind::ClusterKillRelay, "cluster-kill-relay"),
+    (Kind::ClusterStopOwner, "cluster-stop-owner"),
+    (Kind::ClusterEmptyStore, "cluster-empty-store"),
+    (Kind::ClusterWrongSecret, "cluster-wrong-secret"),
+    (Kind::ClusterTakenName, "cluster-taken-name"),
+    (Kind::ClusterReload, "cluster-reload"),
+    (Kind::ClusterRestart, "cluster-restart"),
     (Kind::Soak, "soak"),
 ];
 

@@ -37,7 +37,7 @@ pub(super) struct Configuration {
 const ATTEMPTS: usize = 100;
 
 /// Binds a free port of UDP and of TCP: media comes over both.
-fn udp_and_tcp() -> io::Result<(UdpSocket, TcpListener)> {
+pub(super) fn udp_and_tcp() -> io::Result<(UdpSocket, TcpListener)> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..ATTEMPTS {
         let tcp = TcpListener::bind(("127.0.0.1", 0))?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::configuration::Configuration;
 use super::error::Error;
+use super::fleet::Fleet;
 use super::group::{FFMPEG_FRAME_RATE, GroupSpec, Origin, QUIC_STREAM, RTSP_STREAM, ViewerGroup};
 use super::plan::Plan;
 use super::probe::{Probe, http_get};
@@ -29,6 +30,8 @@ pub(super) struct Deployment {
     server_id: Arc<AtomicU32>,
     pub(super) publishers: Vec<Publisher>,
     pub(super) groups: Vec<ViewerGroup>,
+    /// Servers of a cluster, once an action has needed them.
+    pub(super) fleet: Option<Fleet>,
 }
 
 /// A program that publishes a stream.
@@ -49,6 +52,7 @@ impl Deployment {
             server_id: Arc::default(),
             publishers: Vec::new(),
             groups: Vec::new(),
+            fleet: None,
         };
         deployment.start_server(LogTarget::File)?;
         let mut origins = vec![Origin::Quic];

@@ -19,6 +19,7 @@ mod clock;
 mod configuration;
 mod deployment;
 mod error;
+mod fleet;
 mod group;
 mod monitor;
 mod plan;

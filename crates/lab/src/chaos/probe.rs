@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two questions until an answer is right.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
 /// A listener that is asked.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
@@ -65,6 +68,16 @@ impl Probe {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Asks, and returns the whole answer of a server that closes the connection after it.
+    pub(super) fn whole(&self) -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(self.request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
     fn exchange(&self) -> io::Result<String> {

@@ -229,6 +229,7 @@ impl Run<'_> {
             })
             .collect();
         drop(self.monitor);
+        deployment.fleet = None;
         deployment.groups.clear();
         deployment.publishers.clear();
         let shutdown_max = self.plan.patience(SHUTDOWN_MAX);

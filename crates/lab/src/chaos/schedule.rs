@@ -45,13 +45,21 @@ const USUAL: [Kind; 22] = [
 ];
 
 /// Kinds that only a long run has: they restart the server, disturb it for long, or need a server
-/// with debug assertions and are skipped without them.
-const LONG: [Kind; 5] = [
+/// with debug assertions, or NATS, and are skipped without them.
+const LONG: [Kind; 13] = [
     Kind::FillDisk,
     Kind::FillDescriptors,
     Kind::Churn,
     Kind::StepClock,
     Kind::Panic,
+    Kind::ClusterKillOwner,
+    Kind::ClusterKillRelay,
+    Kind::ClusterStopOwner,
+    Kind::ClusterEmptyStore,
+    Kind::ClusterWrongSecret,
+    Kind::ClusterTakenName,
+    Kind::ClusterReload,
+    Kind::ClusterRestart,
 ];
 
 /// Kinds that the smoke leaves out, to end within a minute.

@@ -20,8 +20,8 @@ mod viewer_ticket;
 
 pub(crate) use identity::{Identity, Provenances};
 pub(crate) use member::{
-    ClaimRefusal, Draining, Elsewhere, Member, MemberSettings, MemberView, NodesView, NotHandedOn,
-    NotHere, Reachable, by_calendar, without_credentials,
+    ClaimRefusal, Crowding, Draining, Elsewhere, Member, MemberSettings, MemberView, NodesView,
+    NotHandedOn, NotHere, Reachable, by_calendar, without_credentials,
 };
 pub(crate) use origins::{Directory, Settings};
 pub(crate) use ticket::{TicketError, verify};

@@ -71,6 +71,11 @@ pub struct Cluster {
     /// it has room, with `nats`. Otherwise this server pulls the stream for them.
     #[serde(default = "redirects")]
     pub redirect: bool,
+    /// Which viewers are sent to other servers when this one has clearly more than its share after a
+    /// server has come, with `nats`: `pages`, those of the player page, which go on by themselves; `all`,
+    /// also WHEP clients and players by RTSP, which then have to connect again; or `off`.
+    #[serde(default)]
+    pub rebalance: Rebalance,
     /// Viewers of one stream at this server from which on other servers send none here, and this one
     /// sends new ones to others.
     #[serde(default = "viewers_per_stream", deserialize_with = "parts::positive")]
@@ -94,6 +99,19 @@ pub struct Cluster {
     /// at each server; readers of MoQ are then told of no streams elsewhere, and name them.
     #[serde(default)]
     pub notices: Notices,
+}
+
+/// Which viewers are sent to a server that has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rebalance {
+    /// Viewers whose client is known to open a new session: the player page.
+    #[default]
+    Pages,
+    /// Viewers by WebRTC and RTSP, whatever their client is.
+    All,
+    /// No viewer is sent away.
+    Off,
 }
 
 /// What a server hears of the streams of others.

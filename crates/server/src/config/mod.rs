@@ -59,7 +59,9 @@ pub use crate::runtime::{Network, NetworkError};
 pub use crate::telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
 pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
-pub use cluster::{Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError, Notices};
+pub use cluster::{
+    Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError, Notices, Rebalance,
+};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use differing::reason_for_restart;
 pub use environment::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};

@@ -25,6 +25,7 @@ use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::distant_session::hand_on_offer;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::redirect::{self, RequestTarget};
@@ -117,6 +118,12 @@ async fn join(
     let share = match enter(&app, &room, (access, sent.is_some())).await {
         Ok(share) => share,
         Err(NotHere::At(to)) => return Ok(target.invite(&app, &to, uri, user.as_deref())),
+        // A participant that came through a balancer meets the others there all the same.
+        Err(NotHere::Hidden(server)) if sent.is_none() => {
+            let request = Request::from_parts(parts, body);
+            let user = user.as_deref();
+            return Ok(hand_on_offer(&app, &target, &server, request, user).await);
+        }
         Err(why) => return Err(elsewhere(&room, &why)),
     };
     let body = body::read(body).await?;

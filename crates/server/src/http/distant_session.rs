@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! PATCH, DELETE, POST … /{session}  at any server ─► [`hand_on`] ─ HTTP/1.1 on a stream of QUIC ─► [`answer`]
+//! POST /call/{room}                 the same, where the room's server has no address for the client
 //! ```
 //!
-//! The unguessable name of a session is the right to it, as in [`redirect`](super::redirect). So a
-//! request that was handed on may be about sessions of this server alone, and has no other right.
+//! The unguessable name of a session is the right to it, as in [`redirect`](super::redirect), and an
+//! offer has the ticket of the server that checked its rights. A request that was handed on has no
+//! other right.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,13 +33,17 @@ use super::problem::Problem;
 use super::redirect::{RequestTarget, member};
 use super::server::Scheme;
 use crate::app::App;
-use crate::cluster::{Member, NotHandedOn};
+use crate::cluster::{Elsewhere, Member, NotHandedOn};
 use crate::runtime::SessionId;
 use crate::sessions::ConnectionAddresses;
 
 /// Time that another server has to answer, and to answer a request that waits for a change.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PATIENCE_FOR_CHANGES: Duration = Duration::from_secs(25);
+
+/// Time that a server has whose signs of life are late. Its clients wait for this answer before they go
+/// to another server, and a server that lives answers much sooner.
+const PATIENCE_WITH_THE_OVERDUE: Duration = Duration::from_millis(400);
 
 /// Longest time that a request of another server takes here.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
@@ -84,14 +90,34 @@ pub(super) async fn hand_on(
     }
 }
 
-/// Lets requests pass that are about sessions of this server: the only ones that others hand on.
+/// Hands an offer on to the server called `server`, which has no address that the client can go to, and
+/// returns the answer; `user` is the name whose rights the request has.
+pub(super) async fn hand_on_offer(
+    app: &App,
+    target: &RequestTarget,
+    server: &str,
+    mut request: Request,
+    user: Option<&str>,
+) -> Response {
+    let here = Elsewhere::default();
+    let path = target.invitation(app, &here, request.uri(), user);
+    let uri = path.and_then(|path| Uri::try_from(path).ok());
+    let (Some(uri), Some(member)) = (uri, member(app)) else {
+        return Problem::no_session().into_response();
+    };
+    *request.uri_mut() = uri;
+    exchange_with(member, server, request).await
+}
+
+/// Lets requests pass that are about sessions of this server, and offers with a ticket of another
+/// server: the only ones that others hand on.
 pub(super) async fn own_only(
     State(app): State<App>,
     target: RequestTarget,
     request: Request,
     next: Next,
 ) -> Response {
-    match target.has_session(&app) {
+    match target.has_session(&app) || target.grant(&app, request.uri()).is_some() {
         true => next.run(request).await,
         false => Problem::no_session().into_response(),
     }
@@ -139,11 +165,11 @@ fn told(headers: &HeaderMap) -> (SocketAddr, Scheme) {
 
 /// Hands a request on to the server called `other`, and returns the answer of one of the two.
 async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> Response {
-    let patience =
-        match request.method() == Method::GET && request.uri().path().starts_with("/call/") {
-            true => PATIENCE_FOR_CHANGES,
-            false => PATIENCE,
-        };
+    let patience = match waits_for_changes(&request) {
+        true => PATIENCE_FOR_CHANGES,
+        false if member.is_overdue(other) => PATIENCE_WITH_THE_OVERDUE,
+        false => PATIENCE,
+    };
     let exchanged = tokio::time::timeout(patience, async {
         // Whatever the body is, a server that is lost takes none.
         let opened = member.open_request(other).await;
@@ -157,10 +183,18 @@ async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> R
     });
     match exchanged.await {
         Ok(Ok(response) | Err(response)) => response,
-        Err(_) => {
-            unanswered(other, &format!("no answer within {} s", patience.as_secs())).into_response()
-        }
+        Err(_) => unanswered(
+            other,
+            &format!("no answer within {} ms", patience.as_millis()),
+        )
+        .into_response(),
     }
+}
+
+/// Returns whether a request is answered when a room has changed, as that for its list with `since`.
+fn waits_for_changes(request: &Request) -> bool {
+    let is_of_room = request.uri().path().starts_with("/call/");
+    request.method() == Method::GET && is_of_room && request.uri().query().is_some()
 }
 
 /// Returns the request as the other server gets it, with what it cannot see of the client.

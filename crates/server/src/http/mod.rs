@@ -76,7 +76,7 @@ pub(crate) fn public(app: App) -> Router {
 }
 
 /// Returns the routes for requests that other servers of the cluster hand on: those about sessions of
-/// this server.
+/// this server, and offers with a ticket.
 pub(crate) fn of_servers(app: &App) -> Router {
     of_viewers(app)
         .layer(from_fn_with_state(app.clone(), distant_session::own_only))

@@ -151,16 +151,28 @@ impl RequestTarget {
         uri: &Uri,
         user: Option<&str>,
     ) -> Response {
-        let (Some(member), Some(named)) = (member(app), &self.destination) else {
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        };
+        match self.invitation(app, to, uri, user) {
+            Some(url) => temporary(&url),
+            None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    }
+
+    /// Returns the URL of an offer at the server `to`, with a ticket.
+    pub(super) fn invitation(
+        &self,
+        app: &App,
+        to: &Elsewhere,
+        uri: &Uri,
+        user: Option<&str>,
+    ) -> Option<String> {
+        let (member, named) = (member(app)?, self.destination.as_ref()?);
         let until = user.and_then(|user| app.users.until(user));
         let grant = Grant {
             user: user.map(str::to_owned),
             until: until.map(by_calendar),
         };
         let asked = (uri.path(), uri.query());
-        temporary(&member.invite(to, asked, named.destination(), &grant))
+        Some(member.invite(to, asked, named.destination(), &grant))
     }
 }
 

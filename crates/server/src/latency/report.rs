@@ -78,6 +78,11 @@ impl ReportAllowance {
         }
         is_allowed
     }
+
+    /// Returns whether a report was ever taken.
+    pub const fn has_been_taken(&self) -> bool {
+        self.full_at.is_some()
+    }
 }
 
 /// The reason why a report was refused.

@@ -55,6 +55,8 @@ pub(super) struct Client {
     pub(super) is_too_slow: bool,
     /// Time at which the kernel last took bytes, or had none to take.
     pub(super) progressed: Instant,
+    /// When the client connected.
+    since: Instant,
     /// Set when everything was said: the connection is closed once all is written, at the latest at
     /// this time.
     pub(super) closing: Option<Instant>,
@@ -139,6 +141,7 @@ impl Client {
             is_full: false,
             is_too_slow: false,
             progressed: now,
+            since: now,
             closing: None,
             permit,
             arrival: None,
@@ -429,6 +432,7 @@ impl Client {
             skips: skipped.skips,
             skipped_frames: skipped.entries,
             bytes: session.bytes,
+            since: self.since,
         }
     }
 
@@ -454,6 +458,7 @@ impl Client {
             skips: 0,
             skipped_frames: 0,
             bytes: recording.bytes,
+            since: self.since,
         }
     }
 }

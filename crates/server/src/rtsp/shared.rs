@@ -153,7 +153,7 @@ impl Handle {
     pub(crate) async fn send_elsewhere(&self, address: SocketAddr) -> Option<bool> {
         let was_there = self.end_session(address, false).await?;
         if was_there {
-            tracing::debug!(client = %address, "RTSP player sent away: this server leaves the cluster");
+            tracing::debug!(client = %address, "RTSP player sent to another server of the cluster");
         }
         Some(was_there)
     }

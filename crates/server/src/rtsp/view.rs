@@ -1,6 +1,7 @@
 //! RTSP clients as the API shows them.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +32,9 @@ pub struct ClientView {
     pub skipped_frames: u64,
     /// Bytes sent to the client, or published by it.
     pub bytes: u64,
+    /// When the client connected.
+    #[serde(skip)]
+    pub(crate) since: Instant,
 }
 
 impl ClientView {

@@ -1,7 +1,6 @@
 //! The server leaves its cluster: viewers go to other servers a few at a time, and the process ends
 //! when nobody is left.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,38 +8,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Server;
+use super::departures::{send_group, viewers};
 use crate::app::App;
 use crate::cluster::{Draining, Member};
 use crate::config::Config;
 use crate::runtime::{Part, spawn_kept};
-use crate::sessions::{ChangeError, SessionRecord};
-use crate::{quic, rtsp};
+use crate::sessions::EndReason;
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn
 /// of the drain, and sources arrive at their new servers. At most a fifth of the drain.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// A stream that sent nothing for this long is on its way to another server, or has stopped.
-const FLOWS: Duration = Duration::from_secs(1);
-
 /// Time from one group of viewers to the next.
 const STEP: Duration = Duration::from_millis(250);
-
-/// A viewer who is to be served by another server.
-#[derive(Debug)]
-enum Viewer {
-    Webrtc(Arc<SessionRecord>),
-    Rtsp {
-        thread: rtsp::Handle,
-        address: SocketAddr,
-        stream: String,
-    },
-    /// A session over QUIC that reads; it may read any number of streams.
-    Moq {
-        quic: Arc<quic::Shared>,
-        id: u64,
-    },
-}
 
 /// How this server leaves its cluster, which agrees through NATS.
 #[derive(Debug)]
@@ -161,103 +141,9 @@ async fn send_away(app: &App, Draining { since, until }: Draining) {
         }
         let steps = gone.saturating_duration_since(now).as_millis() / STEP.as_millis();
         let group = left.len() / usize::try_from(steps).unwrap_or(usize::MAX).max(1);
-        left = send_group(app, left, group.max(1)).await;
+        left = send_group(app, left, group.max(1), EndReason::Draining)
+            .await
+            .left;
         tokio::time::sleep(STEP).await;
-    }
-}
-
-/// Returns the viewers of streams by WebRTC, RTSP and QUIC, without those of files.
-async fn viewers(app: &App) -> Vec<Viewer> {
-    let sessions = app.sessions.viewers().into_iter();
-    let mut viewers: Vec<Viewer> = sessions.map(Viewer::Webrtc).collect();
-    let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
-    for thread in threads {
-        // A thread without an answer ends, or is stuck; its players stay until the end.
-        let clients = thread.clients().await.unwrap_or_default();
-        for client in clients.into_iter().filter(rtsp::ClientView::is_player) {
-            if app.hub.stream(&client.stream).is_some() {
-                viewers.push(Viewer::Rtsp {
-                    thread: thread.clone(),
-                    address: client.address,
-                    stream: client.stream,
-                });
-            }
-        }
-    }
-    if let Some(quic) = &app.quic {
-        viewers.extend(quic.readers().into_iter().map(|id| Viewer::Moq {
-            quic: Arc::clone(quic),
-            id,
-        }));
-    }
-    viewers
-}
-
-/// Sends up to `group` viewers away, and returns those that are left. Viewers of a stream that is on
-/// its way from this server to another one stay a little: they would find it nowhere.
-async fn send_group(app: &App, viewers: Vec<Viewer>, group: usize) -> Vec<Viewer> {
-    let mut left = Vec::new();
-    let mut sent = 0;
-    for viewer in viewers {
-        let flows = viewer.stream().is_none_or(|name| flows(app, name));
-        if sent == group || !flows {
-            left.push(viewer);
-            continue;
-        }
-        match viewer.send_away(app).await {
-            Departure::Sent => sent += 1,
-            Departure::Later => left.push(viewer),
-            Departure::Gone => {}
-        }
-    }
-    left
-}
-
-/// Returns whether media of the stream arrives.
-fn flows(app: &App, name: &str) -> bool {
-    app.hub.stream(name).is_some_and(|stream| {
-        let silent = stream.silent_for(Instant::now());
-        silent.is_some_and(|silent| silent < FLOWS)
-    })
-}
-
-/// What became of a viewer who was to be sent away.
-enum Departure {
-    Sent,
-    /// The thread that serves the viewer takes no command now.
-    Later,
-    /// The viewer left before.
-    Gone,
-}
-
-impl Viewer {
-    /// Returns the stream that is watched; `None` if that is not known.
-    fn stream(&self) -> Option<&str> {
-        match self {
-            Self::Webrtc(record) => Some(record.stream.as_str()),
-            Self::Rtsp { stream, .. } => Some(stream),
-            Self::Moq { .. } => None,
-        }
-    }
-
-    async fn send_away(&self, app: &App) -> Departure {
-        match self {
-            Self::Webrtc(record) => match app.sessions.send_elsewhere(record).await {
-                Ok(()) => Departure::Sent,
-                Err(ChangeError::Busy) => Departure::Later,
-                Err(_) => Departure::Gone,
-            },
-            Self::Rtsp {
-                thread, address, ..
-            } => match thread.send_elsewhere(*address).await {
-                Some(true) => Departure::Sent,
-                Some(false) => Departure::Gone,
-                None => Departure::Later,
-            },
-            Self::Moq { quic, id } => match quic.send_elsewhere(*id) {
-                true => Departure::Sent,
-                false => Departure::Gone,
-            },
-        }
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::StartError;
 use super::foundation::Foundation;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
-use crate::config::{ClusterOrigin, Config, Notices};
+use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
 use crate::ingest;
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
@@ -46,6 +46,7 @@ pub(super) fn services(
             redirects: cluster.redirect,
             redirects_far: cluster.redirect_far,
             hears_everything: cluster.notices == Notices::All,
+            rebalances: cluster.rebalance != Rebalance::Off,
             mbps_max: cluster.mbps_max,
         };
         Member::new(hub, &identity, &provenances, supervisor, messages, settings)

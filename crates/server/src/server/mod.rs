@@ -8,7 +8,9 @@
 //! Each layer knows those before it.
 
 mod access;
+mod balance;
 mod certificates;
+mod departures;
 mod drain;
 mod foundation;
 mod in_cluster;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::StartError;
 use super::access::Access;
+use super::balance::Spread;
 use super::drain::Leaving;
 use super::foundation::Foundation;
 use super::{in_cluster, parts};
@@ -23,6 +24,8 @@ pub(super) struct Streams {
     pub(super) cluster: Option<NodeServices>,
     /// How this server leaves a cluster that agrees through NATS.
     pub(super) leaving: Option<Leaving>,
+    /// How this server shares its viewers with the others of its cluster.
+    pub(super) spread: Option<Spread>,
     pub(super) sources: Arc<ingest::Sources>,
     /// Loudspeakers of cameras.
     pub(super) loudspeakers: Arc<Loudspeakers>,
@@ -50,6 +53,7 @@ impl Streams {
         let member = cluster.as_ref().and_then(|it| it.directory.member());
         let member = member.cloned();
         let leaving = Leaving::new(config, member.as_ref());
+        let spread = Spread::new(config, member.as_ref());
         let sources = ingest::spawn(
             &foundation.hub,
             specs.to_vec(),
@@ -75,6 +79,7 @@ impl Streams {
         Ok(Self {
             cluster,
             leaving,
+            spread,
             sources,
             loudspeakers,
             stored,

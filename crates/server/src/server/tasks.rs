@@ -11,7 +11,7 @@ use super::listeners::HttpListeners;
 use super::parts::{keep_keys, run_hooks};
 use super::services::{Media, Services};
 use super::streams::Streams;
-use super::{StartError, drain, observing, telemetry};
+use super::{StartError, balance, drain, observing, telemetry};
 use crate::app::App;
 use crate::hooks::Hook;
 use crate::ingest::SourceSpec;
@@ -92,6 +92,7 @@ impl Running<'_> {
         let task = (Part::Background, "participants");
         let mut tasks = vec![spawn_kept(supervisor, task, stopped, ending)];
         tasks.extend(drain::spawn(app, streams.leaving.as_ref(), stopped));
+        tasks.extend(balance::spawn(app, streams.spread.as_ref(), stopped));
         tasks.push(keep_keys(&app.users, supervisor, stopped));
         tasks.push(run_hooks(app, hooks, &streams.sources, stopped));
         tasks.push(observing::spawn(app, &self.foundation.events, stopped));

@@ -257,14 +257,19 @@ impl Negotiator {
         records
     }
 
-    /// Ends the session of a viewer that another server of the cluster is to serve.
+    /// Ends the session of a viewer that another server of the cluster is to serve, for the reason
+    /// `why`.
     ///
     /// # Errors
     /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
-    pub(crate) async fn send_elsewhere(&self, record: &SessionRecord) -> Result<(), ChangeError> {
+    pub(crate) async fn send_elsewhere(
+        &self,
+        record: &SessionRecord,
+        why: EndReason,
+    ) -> Result<(), ChangeError> {
         let registry = &self.shared.registry;
-        registry.note_ending(&record.id, EndReason::Draining, Instant::now());
-        tracing::debug!(session = %record.id, stream = %record.stream, "viewer sent away: this server leaves the cluster");
+        registry.note_ending(&record.id, why, Instant::now());
+        tracing::debug!(session = %record.id, stream = %record.stream, why = why.as_str(), "viewer sent away");
         self.leave(record).await
     }
 

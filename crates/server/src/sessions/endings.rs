@@ -45,6 +45,11 @@ pub enum EndReason {
     /// The server leaves its cluster, and others serve its viewers.
     #[error("this server is about to stop; POST a new offer, which another server answers")]
     Draining,
+    /// Another server of the cluster has fewer viewers.
+    #[error(
+        "another server of the cluster has fewer viewers; POST a new offer, which that one answers"
+    )]
+    Moved,
     /// The token that the session was made with has expired, or the right that the webhook gave.
     #[error(
         "the token or the right of this session has expired; POST a new offer with a new token"
@@ -65,6 +70,7 @@ impl EndReason {
             Self::NotPublished => "Not published",
             Self::TokenExpired => "The token or the right has expired",
             Self::Draining => "The server is about to stop",
+            Self::Moved => "Another server has fewer viewers",
         }
     }
 
@@ -80,6 +86,7 @@ impl EndReason {
             Self::NotPublished => "not_published",
             Self::TokenExpired => "expired",
             Self::Draining => "draining",
+            Self::Moved => "moved",
         }
     }
 
@@ -119,6 +126,10 @@ impl EndReason {
             Self::Draining => (
                 "the server sent the session to the other servers of the cluster: it is about to stop",
                 "players join again by themselves; if they do not, see whether another server has the stream",
+            ),
+            Self::Moved => (
+                "the server sent the session to another server of the cluster, which has fewer viewers",
+                "players join again by themselves; if they do not, set cluster.rebalance to pages or off",
             ),
         }
     }

@@ -135,6 +135,18 @@ impl SessionRecord {
         reports.take(now)
     }
 
+    /// Returns whether the client has reported frames, as the player page does, which opens a new session
+    /// when the server ends one.
+    pub(crate) fn has_reported(&self) -> bool {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.has_been_taken()
+    }
+
+    /// Returns when the session was made.
+    pub(crate) const fn created(&self) -> Instant {
+        self.created
+    }
+
     /// Locks the session's state. The lock is to be held briefly. The registry's lock may be taken
     /// while this one is held, never the other way round.
     ///

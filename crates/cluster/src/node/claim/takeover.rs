@@ -6,7 +6,7 @@ use super::super::directory::Found;
 use super::super::{Node, Purpose};
 use super::Phase;
 use crate::config::Moment;
-use crate::engine::{Answered, Call, CallError, RequestId, Version};
+use crate::engine::{Answered, CallError, RequestId, Version};
 use crate::event::{Event, Policy, ProbeId, PublishDecision, Refusal};
 use crate::name::StreamName;
 use crate::question::{Question, Report};
@@ -14,6 +14,9 @@ use crate::record::{Kind, StreamRecord};
 
 /// How long the owner may be silent on both ways.
 const SILENT_FOR: Duration = Duration::from_secs(1);
+
+/// The same for an owner whose heartbeats have been missing for longer than that already.
+const SILENT_FOR_THE_OVERDUE: Duration = Duration::from_millis(600);
 
 /// Time until a candidate looks again at a source whose owner said that it has it.
 const LOST_AGAIN: Duration = Duration::from_secs(2);
@@ -67,7 +70,9 @@ impl Node {
                 inquiry.is_reached = true;
                 self.consider_inquiry(&name);
             }
-            ProbeResult::Replied(payload) => self.owner_replied(&name, payload),
+            ProbeResult::Replied(payload) => {
+                self.owner_replied(&name, Report::parse(payload).ok().as_ref());
+            }
         }
     }
 
@@ -84,14 +89,7 @@ impl Node {
         if holding.policy == Policy::Replace && !holding.is_serving {
             return self.write_claim(name, version);
         }
-        let question = Question::Live {
-            name: name.clone(),
-            region: self.config.region.clone(),
-            pull: false,
-            places: 0,
-            lost: None,
-        };
-        let question = question.to_payload();
+        let live = self.live(name);
         let probe = self.next_probe();
         let node = record.node.clone();
         let known = self.directory.nodes.get(&node);
@@ -99,9 +97,13 @@ impl Node {
             probe,
             node: node.clone(),
             record: known.map(|it| Box::new(it.record.clone())),
-            question: question.clone(),
+            question: Question::Live(live.clone()).to_payload(),
         });
-        let until = self.now.at + SILENT_FOR;
+        let patience = match self.peers.is_overdue(&node, self.now.at) {
+            true => SILENT_FOR_THE_OVERDUE,
+            false => SILENT_FOR,
+        };
+        let until = self.now.at + patience;
         let inquiry = Inquiry {
             record,
             version,
@@ -112,12 +114,8 @@ impl Node {
             until,
         };
         self.set_phase(name, Phase::Asking(Box::new(inquiry)));
-        let call = Call::Ask {
-            node,
-            question,
-            within: SILENT_FOR,
-        };
-        let id = self.call(Purpose::ClaimAsk(name.clone()), call);
+        let purpose = Purpose::ClaimAsk(name.clone());
+        let id = self.ask(purpose, &node, live, patience);
         if let Some(holding) = self.claims.held.get_mut(name) {
             holding.request = Some(id);
         }
@@ -128,7 +126,7 @@ impl Node {
         &mut self,
         name: &StreamName,
         id: RequestId,
-        result: Result<Answered, CallError>,
+        result: &Result<Answered, CallError>,
     ) {
         let holding = self.claims.held.get_mut(name);
         let Some(holding) = holding.filter(|it| it.request == Some(id)) else {
@@ -138,7 +136,9 @@ impl Node {
             return;
         };
         match result {
-            Ok(Answered::Reply(payload)) => self.owner_replied(name, &payload),
+            Ok(Answered::Reply(_)) => {
+                self.owner_replied(name, Report::in_answer(result).as_ref());
+            }
             // A node without connection is no proof of the owner's silence.
             Err(CallError::Away) => self.engine_failed(name),
             _ => {
@@ -188,7 +188,8 @@ impl Node {
         }
     }
 
-    fn owner_replied(&mut self, name: &StreamName, payload: &[u8]) {
+    /// `report`: what the owner replied; `None` if that cannot be read.
+    fn owner_replied(&mut self, name: &StreamName, report: Option<&Report>) {
         let Some(holding) = self.claims.held.get(name) else {
             return;
         };
@@ -196,10 +197,10 @@ impl Node {
             return;
         };
         let version = inquiry.version;
-        match Report::parse(payload) {
+        match report {
             // Another process of that node: the one that claimed is gone.
-            Ok(report) if report.inc != inquiry.record.inc => self.write_claim(name, version),
-            Ok(report) if !report.publishing => self.write_claim(name, version),
+            Some(report) if report.inc != inquiry.record.inc => self.write_claim(name, version),
+            Some(report) if !report.publishing => self.write_claim(name, version),
             _ => self.owner_publishes(name),
         }
     }

@@ -5,6 +5,7 @@
 //!                      garbage: broken bytes in every state of a connection
 //!                      sealed, recording, moq: authentic peers that send garbage
 //!                      processes: signals to server, publishers, viewers
+//!                      cluster: servers of a cluster, NATS, servers that do not belong to it
 //!                      resources: disk, descriptors, log; files: users, certificate
 //!                   ─► Outcome: counts, a planned interruption, what was wrong at once
 //! ```
@@ -14,6 +15,7 @@
 
 mod chunks;
 mod clients;
+mod cluster;
 mod connections;
 mod datagrams;
 mod faults;
@@ -151,6 +153,14 @@ impl Attack<'_> {
             Kind::GarbageMoq => self.send_hostile_sessions(),
             Kind::Panic => self.panic_in_a_shard(),
             Kind::StepClock => self.step_clock(),
+            Kind::ClusterKillOwner
+            | Kind::ClusterKillRelay
+            | Kind::ClusterStopOwner
+            | Kind::ClusterEmptyStore
+            | Kind::ClusterWrongSecret
+            | Kind::ClusterTakenName
+            | Kind::ClusterReload
+            | Kind::ClusterRestart => self.disturb_the_cluster(),
         }
     }
 

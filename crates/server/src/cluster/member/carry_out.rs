@@ -86,6 +86,7 @@ impl Member {
                 record,
                 ..
             } => self.probe(probe, &node, record.as_deref()),
+            Event::SendAway { count, came_before } => self.send_away(count, came_before),
             Event::Drained => self.on_drained(),
             Event::Outcast { reason } => self.on_outcast(&reason),
             Event::EngineRefused { reason } => {

@@ -14,6 +14,7 @@
 mod authentic;
 mod carry_out;
 mod claim;
+mod crowding;
 mod drain;
 mod driver;
 mod elsewhere;
@@ -58,6 +59,7 @@ use redirect::Redirecting;
 use requests::HandedOn;
 
 pub(crate) use claim::{ClaimRefusal, HeldName};
+pub(crate) use crowding::Crowding;
 pub(crate) use drain::Draining;
 pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar, without_credentials};
@@ -90,6 +92,8 @@ pub(crate) struct MemberSettings {
     pub(crate) redirects_far: bool,
     /// Whether this server hears of all streams of the others, or of those that it needs.
     pub(crate) hears_everything: bool,
+    /// Whether this server sends viewers away when it has clearly more than its share.
+    pub(crate) rebalances: bool,
     /// Mbit/s of media that this server may send; `None` for no limit.
     pub(crate) mbps_max: Option<u32>,
 }
@@ -113,6 +117,8 @@ pub(crate) struct Member {
     changed: Arc<TaskWaker>,
     /// The drain that runs, or has come to its end.
     draining: watch::Sender<Option<Draining>>,
+    /// Viewers that others are to serve, the latest ones that the core named.
+    crowding: watch::Sender<Option<Crowding>>,
 }
 
 /// The core, and what belongs to its decisions.
@@ -172,6 +178,7 @@ impl Member {
         config.children_in_all_max = config.children_in_all_max.max(settings.pulls_per_stream);
         config.redirects_far = settings.redirects_far;
         config.hears_everything = settings.hears_everything;
+        config.rebalances = settings.rebalances;
         config.key = key_mark(&identity.secret);
         let pulls = Pulls::new(
             hub,
@@ -216,6 +223,7 @@ impl Member {
             engine: OnceLock::new(),
             changed: Arc::default(),
             draining: watch::channel(None).0,
+            crowding: watch::channel(None).0,
         }))
     }
 

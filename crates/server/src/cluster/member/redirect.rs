@@ -33,9 +33,9 @@ pub(super) struct Redirecting {
 }
 
 /// Another server, to which a viewer is sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Elsewhere {
-    /// Base of its URLs that the viewer can follow.
+    /// Base of its URLs that the viewer can follow; empty for a path alone.
     pub(super) base: String,
 }
 
@@ -86,7 +86,7 @@ impl Member {
     }
 
     /// Returns whether a viewer of `name` might be better served by another server: one that has the
-    /// stream, or any one because this server is full or drains.
+    /// stream, or any one because this server is full, drains, or has more than its share.
     pub(crate) fn may_send_away(&self, name: &str) -> bool {
         if !self.redirecting.is_on || rooms::is_voice(name) {
             return false;
@@ -97,7 +97,7 @@ impl Member {
         let core = self.lock();
         let is_own = core.node.owner(&known) == Some(core.node.id());
         let is_known = core.node.owner(&known).is_some() || !self.redirecting.hears_everything;
-        let is_full = core.is_full || core.node.is_draining();
+        let is_full = core.is_full || core.node.is_draining() || core.node.is_sending_away();
         drop(core);
         let stream = self.hub.stream(name);
         // Viewers who are on their way here have their places already.

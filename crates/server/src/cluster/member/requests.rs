@@ -13,11 +13,12 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
+use glassline_cluster::NodeId;
 use glassline_quic::moq::{NodeAddress, RequestStream, RequestStreams};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-use super::{Member, record};
+use super::{Member, moment, record};
 
 /// Most requests of clients that are handed on at the same time, and most of each other server that are
 /// answered. Participants of rooms wait for changes in one request each.
@@ -120,6 +121,12 @@ impl Member {
         let core = self.lock();
         let mut peers = core.node.peers();
         peers.any(|peer| peer.is_dead && peer.node.as_str() == node)
+    }
+
+    /// Returns whether the server called `node` is late with its signs of life. A server that lives
+    /// answers at once all the same.
+    pub(crate) fn is_overdue(&self, node: &str) -> bool {
+        NodeId::new(node).is_ok_and(|node| self.lock().node.is_overdue(moment(), &node))
     }
 
     fn quic_of(&self, node: &str) -> Result<NodeAddress, NotHandedOn> {

@@ -25,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) pulls: u64,
     /// Viewers that were sent to another server.
     pub(crate) redirected: u64,
+    /// Viewers that were sent away, because this server had more than its share.
+    pub(crate) moved: u64,
     /// Bytes of media that pulls brought which are over.
     pub(crate) pulled_bytes: u64,
 }

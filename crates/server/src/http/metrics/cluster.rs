@@ -84,6 +84,12 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             view.counts.redirected,
         ),
         (
+            "cluster_viewers_moved_total",
+            "counter",
+            "Viewers that were sent away, because another server had fewer.",
+            view.counts.moved,
+        ),
+        (
             "cluster_publishers_admitted_total",
             "counter",
             "Publishers that got the names of their streams.",
