@@ -13,7 +13,7 @@ use crate::source::{Film, Source};
 
 fn paced(algorithm: Algorithm) -> Running {
     Running::with(2, |config| {
-        config.webrtc.pacing = Pacing::by(algorithm);
+        config.webrtc.pacing = Pacing::By(algorithm);
         config.webrtc.lag_ms = None;
     })
 }

@@ -180,6 +180,14 @@ impl Delivery {
         self.best.get()
     }
 
+    /// Replaces the best rate by one that the path is known to have now. An application that sends less
+    /// than the path carries would keep the best rate of another time.
+    pub(super) fn restart(&mut self, rate: f64, now: Instant) {
+        self.best = Windowed::new(self.constants.best_window_min);
+        self.best.record(rate, now);
+        self.proven = true;
+    }
+
     /// Whether the best rate was limited by the path, not by the application.
     pub(super) const fn is_proven(&self) -> bool {
         self.proven
@@ -400,6 +408,23 @@ mod tests {
             (idle - fading).abs() < 0.07,
             "the application's rate is no path's: {idle}"
         );
+    }
+
+    #[test]
+    fn a_rate_that_the_path_is_known_to_have_replaces_the_best_one() {
+        let mut arrivals = Arrivals::new();
+        for _ in 0..500 {
+            arrivals.lump(2, 1);
+        }
+        arrivals.app_limited = true;
+        for _ in 0..500 {
+            arrivals.lump(2, 4);
+        }
+        assert!(arrivals.delivery.best() > Some(1.1e6), "of another time");
+        let now = arrivals.now;
+        arrivals.delivery.restart(0.4e6, now);
+        assert_eq!(arrivals.delivery.best(), Some(0.4e6));
+        assert!(arrivals.delivery.is_proven());
     }
 
     #[test]

@@ -328,6 +328,9 @@ impl Controller for Glide {
             .get_or_insert_with(|| Policer::new(constants, now));
         if !contested {
             policer.on_ack(ack.packets, round, &of);
+            if let Some(rate) = policer.take_measured() {
+                self.delivery.restart(rate, now);
+            }
         }
         if let Some(rival) = self.competition.rival() {
             rival.on_ack(ack);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use glassline_congestion::{Algorithm, UnknownAlgorithm};
+use glassline_webrtc::{ControlPlan, ControlStart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +16,10 @@ use super::{ice_server, parts};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebRtc {
-    /// Congestion control of each viewer by its transport-wide feedback: `none` sends frames as
-    /// they come; the name of a controller (`cubic`, `bbr`, `copa` and others) paces them, and
-    /// skips to the next keyframe rather than queue.
+    /// Congestion control of each viewer by its transport-wide feedback. `auto` sends frames as they
+    /// come until the viewer twice reports the loss of a tenth of them, and `glide` paces them from then
+    /// on. The name of a controller (`glide`, `cubic`, `bbr`, `copa` and others) paces every viewer from
+    /// the beginning; `none` paces none. A paced viewer skips to the next keyframe rather than queue.
     pub pacing: Pacing,
     /// Time in ms that a viewer's frames may wait in the server before the viewer skips to the next
     /// keyframe. Null: 200, or 500 if a controller paces, since a keyframe then takes the time that
@@ -40,23 +42,40 @@ impl WebRtc {
     }
 }
 
-/// The controller that paces viewers; none sends frames as they come.
+/// When viewers are paced, and by which controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct Pacing(Option<Algorithm>);
+pub enum Pacing {
+    /// Glide paces a viewer from the first signs of congestion on.
+    #[default]
+    Auto,
+    /// Frames are sent as they come.
+    None,
+    /// This controller paces each viewer from the beginning.
+    By(Algorithm),
+}
 
+const AUTO: &str = "auto";
 const NONE: &str = "none";
 
 impl Pacing {
-    /// Returns pacing with `algorithm`.
-    pub const fn by(algorithm: Algorithm) -> Self {
-        Self(Some(algorithm))
+    /// Returns the congestion control of viewers; `None` if frames are sent as they come.
+    pub(crate) const fn control(self) -> Option<ControlPlan> {
+        let (algorithm, start) = match self {
+            Self::Auto => (Algorithm::Glide, ControlStart::WhenCongested),
+            Self::None => return None,
+            Self::By(algorithm) => (algorithm, ControlStart::AtOnce),
+        };
+        Some(ControlPlan { algorithm, start })
     }
 
-    /// Returns the controller; `None` if frames are sent as they come.
-    pub const fn algorithm(self) -> Option<Algorithm> {
-        self.0
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => AUTO,
+            Self::None => NONE,
+            Self::By(algorithm) => algorithm.as_str(),
+        }
     }
 }
 
@@ -64,28 +83,29 @@ impl TryFrom<String> for Pacing {
     type Error = PacingError;
 
     fn try_from(text: String) -> Result<Self, PacingError> {
-        if text == NONE {
-            return Ok(Self(None));
+        match text.as_str() {
+            AUTO => Ok(Self::Auto),
+            NONE => Ok(Self::None),
+            algorithm => Ok(Self::By(algorithm.parse()?)),
         }
-        Ok(Self(Some(text.parse()?)))
     }
 }
 
 impl From<Pacing> for String {
     fn from(pacing: Pacing) -> Self {
-        pacing.to_string()
+        pacing.as_str().to_owned()
     }
 }
 
 impl fmt::Display for Pacing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.map_or(NONE, Algorithm::as_str))
+        f.write_str(self.as_str())
     }
 }
 
 /// A text is not a [`Pacing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}, or write '{NONE}'")]
+#[error("{0}, or write '{AUTO}' or '{NONE}'")]
 pub struct PacingError(#[from] UnknownAlgorithm);
 
 #[cfg(test)]
@@ -104,12 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_and_none_can_be_named() {
+    fn every_controller_can_be_named_and_so_can_auto_and_none() {
         let named = |text: &str| Pacing::try_from(text.to_owned());
-        assert_eq!(named("none"), Ok(Pacing::default()));
+        assert_eq!(named("auto"), Ok(Pacing::default()));
+        assert_eq!(named("none"), Ok(Pacing::None));
         for algorithm in Algorithm::ALL {
             let pacing = named(algorithm.as_str()).expect("known");
-            assert_eq!(pacing.algorithm(), Some(algorithm));
+            assert_eq!(pacing, Pacing::By(algorithm));
             assert_eq!(String::from(pacing), algorithm.as_str());
         }
         let refused = named("reno").expect_err("unknown").to_string();
@@ -117,6 +138,6 @@ mod tests {
             refused.contains("'reno'") && refused.contains("copa"),
             "{refused}"
         );
-        assert!(refused.ends_with("or write 'none'"), "{refused}");
+        assert!(refused.ends_with("or write 'auto' or 'none'"), "{refused}");
     }
 }

@@ -250,7 +250,7 @@ pub(crate) fn session_defaults(config: &Config) -> SessionDefaults {
     let data = &config.webrtc.data;
     SessionDefaults {
         handshake: config.limits.handshake(),
-        pacing: config.webrtc.pacing.algorithm(),
+        pacing: config.webrtc.pacing.control(),
         lag: config.webrtc.lag(),
         data: data.bounds().map(|bounds| DataPolicy {
             bounds,

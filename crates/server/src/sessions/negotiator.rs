@@ -401,9 +401,9 @@ impl Negotiator {
         if let Some(deadline) = now.checked_add(defaults.handshake) {
             session.set_handshake_deadline(deadline);
         }
-        if let Some(algorithm) = defaults.pacing {
-            // A peer that sends no feedback is not paced: its frames are sent as they come.
-            session.enable_congestion_control(algorithm, now);
+        // A peer that sends no feedback is not paced: its frames are sent as they come.
+        if let Some(plan) = defaults.pacing {
+            session.plan_congestion_control(plan, now);
         }
         Ok(Negotiated {
             session,

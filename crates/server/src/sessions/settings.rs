@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_congestion::Algorithm;
-use glassline_webrtc::Certificate;
+use glassline_webrtc::{Certificate, ControlPlan};
 
 use crate::messages::DataPolicy;
 use crate::runtime::{Clock, Current};
@@ -31,7 +30,7 @@ pub(crate) struct SessionDefaults {
     /// Time that a peer has from its offer to the end of its handshake.
     pub(crate) handshake: Duration,
     /// Congestion control that paces viewers; `None` sends frames as they come.
-    pub(crate) pacing: Option<Algorithm>,
+    pub(crate) pacing: Option<ControlPlan>,
     /// Configured bound on the time that a viewer's frames may wait in the server; `None` takes the
     /// default.
     pub(crate) lag: Option<Duration>,

@@ -5,7 +5,9 @@ use std::time::Instant;
 use glassline_congestion::Algorithm;
 use glassline_media::Kind;
 
-use super::congestion_control::{CongestionControl, PathReport};
+use super::congestion::{Congestion, ControlPlan, ControlStart};
+use super::congestion_control::PathReport;
+use super::standby::Standby;
 use super::{Sender, Session};
 
 impl Session {
@@ -14,62 +16,80 @@ impl Session {
     /// effect, if the peer agreed to transport-wide feedback for no track, or not for all video:
     /// feedback about audio alone says little of a path that carries video, too.
     pub fn enable_congestion_control(&mut self, algorithm: Algorithm, now: Instant) -> bool {
+        let is_possible = self.may_control_congestion();
+        if is_possible {
+            self.congestion = Congestion::begin(algorithm, now);
+            self.senders.iter_mut().for_each(Sender::number);
+        }
+        is_possible
+    }
+
+    /// Plans congestion control, which begins when the plan says. Returns false, without effect, where
+    /// [`enable_congestion_control`](Self::enable_congestion_control) would.
+    pub fn plan_congestion_control(&mut self, plan: ControlPlan, now: Instant) -> bool {
+        match plan.start {
+            ControlStart::AtOnce => self.enable_congestion_control(plan.algorithm, now),
+            ControlStart::WhenCongested => {
+                let is_possible = self.may_control_congestion();
+                if is_possible {
+                    let standby = Standby::new(plan.algorithm, now);
+                    self.congestion = Congestion::Awaited(Box::new(standby));
+                }
+                is_possible
+            }
+        }
+    }
+
+    fn may_control_congestion(&self) -> bool {
         let is_unreported =
             |sender: &Sender| sender.codec.kind() == Kind::Video && !sender.may_number();
         let senders = &self.senders;
-        if senders.iter().any(is_unreported) || !senders.iter().any(Sender::may_number) {
-            return false;
-        }
-        self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
-        for sender in &mut self.senders {
-            sender.number();
-        }
-        true
+        !senders.iter().any(is_unreported) && senders.iter().any(Sender::may_number)
     }
 
-    /// Returns whether congestion control is enabled.
+    /// Returns whether congestion control is in effect.
     #[inline]
     pub const fn has_congestion_control(&self) -> bool {
-        self.congestion.is_some()
+        self.congestion.control().is_some()
     }
 
     /// Returns the number of bytes that may be sent at `now`; `None` without congestion
     /// control. Packets that are sent without asking are counted all the same.
     #[inline]
     pub fn budget(&mut self, now: Instant) -> Option<u64> {
-        Some(self.congestion.as_mut()?.budget(now))
+        Some(self.congestion.control_mut()?.budget(now))
     }
 
     /// Returns the instant at which `bytes` may be sent, unless feedback allows it earlier.
     /// `None` without congestion control, or if it depends on feedback alone.
     pub fn budget_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
-        self.congestion.as_mut()?.budget_at(now, bytes)
+        self.congestion.control_mut()?.budget_at(now, bytes)
     }
 
     /// Returns the number of bytes that may be sent again at `now` in place of lost ones; `None`
     /// without congestion control. Lost packets are no longer on the path, so what is in flight does
     /// not matter once a rate is known.
     pub fn repair_budget(&mut self, now: Instant) -> Option<u64> {
-        Some(self.congestion.as_mut()?.repair_budget(now))
+        Some(self.congestion.control_mut()?.repair_budget(now))
     }
 
     /// Returns the instant at which `bytes` may be sent again, as [`budget_at`](Self::budget_at)
     /// does for new ones.
     pub fn repair_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
-        self.congestion.as_mut()?.repair_at(now, bytes)
+        self.congestion.control_mut()?.repair_at(now, bytes)
     }
 
     /// States that there is nothing more to send although the budget is not used up. Rates
     /// measured meanwhile are limited by the application and not by the path.
     #[inline]
     pub fn set_app_limited(&mut self) {
-        if let Some(congestion) = &mut self.congestion {
+        if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_app_limited();
         }
     }
 
     /// Returns the congestion controller's view of the path; `None` without congestion control.
     pub fn path_report(&self) -> Option<PathReport> {
-        Some(self.congestion.as_ref()?.report())
+        Some(self.congestion.control()?.report())
     }
 }

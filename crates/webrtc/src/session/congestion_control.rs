@@ -67,6 +67,11 @@ pub struct PathReport {
     pub lost_bytes: u64,
 }
 
+/// Bytes that may be sent again before feedback says that something arrives. After that, as many bytes
+/// may be sent again as arrive (the conservation of packets, as in RFC 6937 §3): where little arrives,
+/// repairs would only fill the queue.
+const REPAIR_CREDIT: u64 = 64 << 10;
+
 /// Congestion control of one session.
 #[derive(Debug)]
 pub(super) struct CongestionControl {
@@ -82,6 +87,8 @@ pub(super) struct CongestionControl {
     last_feedback: Option<Instant>,
     /// Estimated interval of feedback, biased to long intervals.
     interval: Duration,
+    /// Bytes that may be sent again.
+    repair_credit: u64,
     /// Buffers that are reused.
     acked: Vec<(Instant, u64)>,
     lost: Vec<u64>,
@@ -98,6 +105,7 @@ impl CongestionControl {
             next: 0,
             last_feedback: None,
             interval: Duration::ZERO,
+            repair_credit: REPAIR_CREDIT,
             acked: Vec::new(),
             lost: Vec::new(),
         }
@@ -142,10 +150,14 @@ impl CongestionControl {
             let at = self.arrivals.acknowledged(arrival, now).max(soonest);
             self.acked.push((at, packet.sequence));
         }
+        let delivered = self.flow.totals().delivered;
         for together in self.acked.chunk_by(|one, next| one.0 == next.0) {
             let numbers = together.iter().map(|it| it.1);
             self.flow.on_acked(together[0].0, numbers, Duration::ZERO);
         }
+        let arrived = self.flow.totals().delivered - delivered;
+        let credit_max = REPAIR_CREDIT.max(self.flow.controller().window());
+        self.repair_credit = self.repair_credit.saturating_add(arrived).min(credit_max);
         let missing = reports.iter().filter(|it| it.arrival.is_none());
         self.lost.clear();
         self.lost.extend(missing.map(|it| it.sequence));
@@ -183,17 +195,25 @@ impl CongestionControl {
     }
 
     /// Returns the number of bytes that may be sent at `now` in place of lost ones. Those have left
-    /// the path although no feedback says so yet, so the rate decides alone, as soon as there is one.
+    /// the path although no feedback says so yet, so not the window decides but the rate, as soon as
+    /// there is one, and what arrives.
     pub(super) fn repair_budget(&mut self, now: Instant) -> u64 {
-        match self.flow.pacing_rate() {
+        let paced = match self.flow.pacing_rate() {
             None => self.budget(now),
             rate => self.pacer.allowance(now, rate),
-        }
+        };
+        paced.min(self.repair_credit)
+    }
+
+    /// Records that `bytes` were sent again.
+    pub(super) fn on_repair(&mut self, bytes: usize) {
+        self.repair_credit = self.repair_credit.saturating_sub(bytes as u64);
     }
 
     /// Returns the instant at which `bytes` may be sent in place of lost ones, if it is known.
     pub(super) fn repair_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         match self.flow.pacing_rate() {
+            _ if self.repair_credit < bytes => self.feedback_deadline(),
             None => self.budget_at(now, bytes),
             rate => Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now)),
         }

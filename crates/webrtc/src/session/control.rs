@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_media::Kind;
 use glassline_media::Ssrc;
 use glassline_rtp::rtcp;
 
@@ -43,7 +44,7 @@ impl Session {
                 self.on_report_blocks(now, &report.reports);
             }
             rtcp::Packet::ReceiverReport(report) => self.on_report_blocks(now, &report.reports),
-            rtcp::Packet::Nack(nack) => self.on_nack(nack),
+            rtcp::Packet::Nack(nack) => self.on_nack(now, nack),
             rtcp::Packet::PictureLossIndication(request) => self.on_keyframe_request(request.media),
             rtcp::Packet::FullIntraRequest(request) => self.on_full_intra_request(request),
             rtcp::Packet::TransportFeedback(feedback) => self.on_transport_feedback(now, feedback),
@@ -57,6 +58,7 @@ impl Session {
                 continue;
             };
             let track = sender.track;
+            let is_video = sender.codec.kind() == Kind::Video;
             let jitter = Duration::from_nanos(
                 u64::from(block.jitter) * 1_000_000_000 / u64::from(sender.clock_rate),
             );
@@ -68,10 +70,13 @@ impl Session {
                 jitter,
                 rtt: block.round_trip(self.reports.wall.ntp(now)),
             });
+            if is_video {
+                self.standby_on_report(now, block.fraction_lost);
+            }
         }
     }
 
-    fn on_nack(&mut self, nack: &rtcp::Nack) {
+    fn on_nack(&mut self, now: Instant, nack: &rtcp::Nack) {
         let Some((index, _)) = self.sender_of(nack.media) else {
             return;
         };
@@ -80,6 +85,7 @@ impl Session {
         let mut lost = Vec::new();
         sender.widen(nack.lost(), &mut lost, NACK_LOST_MAX);
         if !lost.is_empty() {
+            self.standby_on_nack(now, index, &lost);
             self.events.push(Event::Nack {
                 track,
                 sender: index,
@@ -116,7 +122,7 @@ impl Session {
         let summary = self
             .history
             .on_feedback(feedback, now, &mut acknowledgements);
-        if let Some(congestion) = &mut self.congestion {
+        if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_feedback(&mut acknowledgements, now);
         }
         let count = |count| u32::try_from(count).unwrap_or(u32::MAX);

@@ -4,6 +4,7 @@ use glassline_media::{Kind, Ssrc, TrackIndex, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
+use super::congestion::Congestion;
 use super::data::Data;
 use super::error::{AcceptError, SetAnswerError};
 use super::event::EventQueue;
@@ -259,7 +260,7 @@ impl Session {
             // Above zero, so that feedback about earlier numbers can be extended downwards.
             transport_sequence: 1,
             history: SendHistory::new(),
-            congestion: None,
+            congestion: Congestion::Free,
             recorder: None,
             reports: Reports::new(secrets.cname.as_str().into(), wall),
             events: EventQueue::default(),

@@ -10,6 +10,7 @@ mod anchor;
 mod budget;
 mod channels;
 mod config;
+mod congestion;
 mod congestion_control;
 mod connection_report;
 mod control;
@@ -30,6 +31,7 @@ mod repairs;
 mod reports;
 mod reseal;
 mod sender;
+mod standby;
 mod template;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -39,6 +41,7 @@ mod unchecked;
 pub use config::{
     AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
 };
+pub use congestion::{ControlPlan, ControlStart};
 pub use congestion_control::PathReport;
 pub use connection_report::ConnectionReport;
 pub use data::DataCounts;
@@ -65,7 +68,7 @@ use crate::sdp::{self, IceCredentials};
 use crate::srtp::{Inbound, Outbound};
 use crate::{TransportAddress, turn};
 
-use congestion_control::CongestionControl;
+use congestion::Congestion;
 use data::Data;
 use event::EventQueue;
 use path::Unwrapped;
@@ -89,8 +92,8 @@ pub struct Session {
     /// Extended transport-wide sequence number of the next packet that carries one.
     transport_sequence: u64,
     history: SendHistory,
-    /// Congestion control of what is sent, if it is enabled.
-    congestion: Option<Box<CongestionControl>>,
+    /// Congestion control of what is sent, or what starts it.
+    congestion: Congestion,
     recorder: Option<Box<Recorder>>,
     reports: Reports,
     events: EventQueue,

@@ -133,6 +133,9 @@ impl Session {
                 Some(first) => self.history.sent_again(first),
                 None => self.on_sent(sealed.bytes, now),
             }
+            if let Some(congestion) = self.congestion.control_mut() {
+                congestion.on_repair(sealed.bytes);
+            }
         }
         Some(sealed.bytes)
     }
@@ -141,7 +144,7 @@ impl Session {
     #[inline]
     fn on_sent(&mut self, bytes: usize, now: Instant) {
         self.history.sent(self.transport_sequence, now, bytes);
-        if let Some(congestion) = &mut self.congestion {
+        if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_sent(self.transport_sequence, bytes, now);
         }
         self.transport_sequence += 1;

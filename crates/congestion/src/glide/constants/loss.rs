@@ -61,6 +61,13 @@ group! {
         hold_share: f64 = 0.98,
         /// Factor of the bucket's rate during a probe.
         probe_gain: f64 = 1.2,
+        /// Largest factor of the bucket's rate during a probe, of a sender that uses little of it.
+        probe_gain_max: f64 = 2.0,
+        /// Time after which a probe becomes faster if the sender used little of it.
+        probe_unused: Duration = Duration::from_secs(1),
+        /// Share of what a probe lets pass below which the sender used little of it. A sender that
+        /// follows the bucket's rate uses five sixths.
+        probe_unused_share: f64 = 0.6,
         /// Largest ratio of loss while holding to loss before it; above, the rate was not
         /// the cause. Loss of a bucket whose rate is overestimated by a tenth is a tenth.
         doubt: f64 = 0.4,

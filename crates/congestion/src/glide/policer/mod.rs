@@ -15,6 +15,9 @@
 //! (Linux `lt_bw`) does not test, and needs 20 % of loss to be sure; BBRv3 (§5.5.10) reacts
 //! to 2 % whatever the cause.
 //!
+//! A sender with pauses, such as a stream of which most frames are left out, uses a probe little. What
+//! passes between the pauses counts then, and the probe becomes faster.
+//!
 //! No trial is needed where the losses themselves tell: [`Evidence`] replays the latest
 //! packets, and a bucket that explains their fates far better than chance is taken for one, a
 //! second after the first loss at the earliest. The other way round, a test whose losses no
@@ -31,6 +34,8 @@ use super::loss_count::{BurstDetector, LossCount};
 use super::random_loss::RandomLoss;
 
 mod evidence;
+mod overdraft;
+mod probe;
 mod replay;
 mod short_queue;
 
@@ -38,6 +43,7 @@ mod short_queue;
 mod tests;
 
 use evidence::Evidence;
+use probe::Probe;
 use short_queue::ShortQueue;
 
 /// The policer model, with what is known of random loss.
@@ -59,6 +65,8 @@ pub(super) struct Policer {
     quiet_until: Option<Instant>,
     /// Time before the next probe.
     rest: Duration,
+    /// Factor of the bucket's rate at which packets leave during a probe.
+    gain: f64,
     /// What was delivered lately.
     history: DeliveryHistory,
     /// A queue that was full before it was as long as wanted.
@@ -71,6 +79,8 @@ pub(super) struct Policer {
     held: LossCount,
     /// Packets that tell of a bucket without a test.
     evidence: Evidence,
+    /// Rate of the path, in bytes/s, where a queue has taken the place of a policer.
+    measured: Option<f64>,
 }
 
 /// State of the policer model; see the drawing at the head of the module.
@@ -83,7 +93,7 @@ enum Phase {
     /// A policer is assumed, and packets leave at its rate.
     Holding { bucket: Bucket, probe_at: Instant },
     /// A policer is assumed, and packets leave faster to see whether it still holds.
-    Probing { bucket: Bucket },
+    Probing(Probe),
 }
 
 /// What a trial is compared with: the period before it.
@@ -140,19 +150,28 @@ impl Policer {
             random_loss: RandomLoss::new(constants.random),
             quiet_until: None,
             rest: constants.policed.rest_min,
+            gain: constants.policed.probe_gain,
             history: DeliveryHistory::default(),
             short: None,
             confirmed: false,
             before: None,
             held: LossCount::new(now),
             evidence: Evidence::new(now),
+            measured: None,
         }
+    }
+
+    /// Returns the rate of the path in bytes/s once a probe has found a queue in place of a policer.
+    pub(super) const fn take_measured(&mut self) -> Option<f64> {
+        self.measured.take()
     }
 
     /// Records that `bytes` were sent at `now`.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: f64) {
         match &mut self.phase {
-            Phase::Holding { bucket, .. } | Phase::Probing { bucket } => bucket.take(now, bytes),
+            Phase::Holding { bucket, .. } | Phase::Probing(Probe { bucket, .. }) => {
+                bucket.take(now, bytes);
+            }
             Phase::Free | Phase::Trial { .. } => {}
         }
     }
@@ -166,6 +185,9 @@ impl Policer {
             bytes += size;
             if packet.sent >= self.count.began {
                 since += size;
+                if let Phase::Probing(Probe { bucket, overdraft }) = &mut self.phase {
+                    overdraft.on_arrived(packet.sent, size, bucket.rate);
+                }
             }
             self.burst_detector.on_arrived(packet.sent);
             self.evidence.on_arrived(packet.sent, size, of);
@@ -201,7 +223,7 @@ impl Policer {
                     return;
                 }
             }
-            Phase::Trial { .. } | Phase::Probing { .. } if newest_sent < self.count.began => {
+            Phase::Trial { .. } | Phase::Probing(_) if newest_sent < self.count.began => {
                 return;
             }
             Phase::Holding { bucket, .. } => {
@@ -210,7 +232,7 @@ impl Policer {
                     return;
                 }
             }
-            Phase::Trial { .. } | Phase::Probing { .. } => {}
+            Phase::Trial { .. } | Phase::Probing(_) => {}
         }
         self.count.lost += bytes;
         self.count.bursts += u32::from(burst);
@@ -225,7 +247,7 @@ impl Policer {
             Phase::Free => self.suspect(of),
             Phase::Trial { before, tries } => self.try_on(of, &before, tries),
             Phase::Holding { bucket, probe_at } => self.hold(of, bucket, probe_at),
-            Phase::Probing { bucket } => self.probe(of, bucket),
+            Phase::Probing(probe) => self.probe(of, probe),
         }
     }
 
@@ -292,7 +314,7 @@ impl Policer {
         let left = count.loss_ratio() / before.count.loss_ratio();
         if left <= self.test.vanished && f64::from(count.bursts) <= self.test.vanished * expected {
             if let Some(queue) = before.count.full_queue(of.variation, &self.test) {
-                return self.shorten(queue, of.now);
+                return self.shorten(queue, before.rate, of.now);
             }
             let burst_max = self.policed.burst_max;
             let burst = self.history.burst(before.rate, burst_max);
@@ -342,7 +364,7 @@ impl Policer {
         }
         if let Some(queue) = count.full_queue(of.variation, &self.test).filter(|_| lossy) {
             // At less than its rate a bucket has no queue: others fill this one.
-            return self.shorten(queue, of.now);
+            return self.shorten(queue, bucket.rate, of.now);
         }
         self.held.add(&count);
         if lossy {
@@ -354,9 +376,7 @@ impl Policer {
             return self.clear(of);
         }
         let phase = if due && !lossy {
-            Phase::Probing {
-                bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
-            }
+            Phase::Probing(Probe::new(bucket, of.now))
         } else {
             Phase::Holding { bucket, probe_at }
         };
@@ -373,45 +393,6 @@ impl Policer {
         })
     }
 
-    /// Ends a probe when it has seen enough: the policer is confirmed, or its rate is
-    /// higher.
-    fn probe(&mut self, of: &PolicerInputs, mut bucket: Bucket) {
-        let count = self.count;
-        let elapsed = count.elapsed(of.now).as_secs_f64();
-        // Bytes above the rate, which the bucket must have dropped.
-        let sent = count.delivered + count.lost;
-        let above = sent - bucket.rate * elapsed;
-        if count.bursts > 1 && !self.is_chance(of.mtu) {
-            self.rest = (self.rest * 2).min(self.policed.rest_max);
-            if let Some(queue) = count.full_queue(of.variation, &self.test) {
-                return self.shorten(queue, of.now);
-            }
-            self.confirmed |= self.is_evident(of);
-            bucket.drop_seen();
-            self.rest(bucket, of);
-        } else if above > bucket.burst + 8.0 * of.mtu
-            || (count.elapsed(of.now) > self.policed.probe_time_max
-                && above > self.policed.probe_used() * bucket.rate * elapsed)
-        {
-            bucket.rate *= self.policed.probe_gain;
-            self.rest = self.policed.rest_min;
-            self.before = self.before.map(|before| TrialBaseline {
-                rate: bucket.rate,
-                ..before
-            });
-            if of.queue > of.target / 2 {
-                // The path has a measurable queue: no model is needed.
-                return self.enter(Phase::Free, of.now);
-            }
-            let phase = Phase::Probing {
-                bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
-            };
-            self.enter(phase, of.now);
-        } else if count.elapsed(of.now) > self.policed.probe_time_max {
-            self.rest(bucket, of);
-        }
-    }
-
     /// Returns the fastest rate to send at, in bytes/s. `mtu`: size of datagrams, in bytes.
     pub(super) fn pacing(&self, mtu: f64) -> Option<f64> {
         match self.phase {
@@ -423,14 +404,16 @@ impl Policer {
                 let spare = bucket.tokens() > (bucket.burst / 4.0).max(2.0 * mtu);
                 Some(if spare { 2.0 } else { self.policed.hold_share } * bucket.rate)
             }
-            Phase::Probing { bucket } => Some(self.policed.probe_gain * bucket.rate),
+            Phase::Probing(probe) => Some(self.gain * probe.bucket.rate),
         }
     }
 
     /// Returns the policer's rate in bytes/s, if the model knows one.
     pub(super) const fn rate(&self) -> Option<f64> {
         match self.phase {
-            Phase::Holding { bucket, .. } | Phase::Probing { bucket } => Some(bucket.rate),
+            Phase::Holding { bucket, .. } | Phase::Probing(Probe { bucket, .. }) => {
+                Some(bucket.rate)
+            }
             Phase::Free | Phase::Trial { .. } => None,
         }
     }
@@ -450,7 +433,7 @@ impl Policer {
 
     /// Whether a trial or a probe is under way.
     pub(super) const fn is_testing(&self) -> bool {
-        matches!(self.phase, Phase::Trial { .. } | Phase::Probing { .. })
+        matches!(self.phase, Phase::Trial { .. } | Phase::Probing(_))
     }
 
     /// Whether a policer is confirmed: loss vanished when the flow slowed, did not come

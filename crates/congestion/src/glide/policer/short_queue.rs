@@ -17,8 +17,10 @@ pub(super) struct ShortQueue {
 
 impl Policer {
     /// Notes that the end of a queue of this length dropped packets: a part of it is for
-    /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time.
-    pub(super) fn shorten(&mut self, queue: Duration, now: Instant) {
+    /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time. `rate`: bytes/s
+    /// that the path carried meanwhile.
+    pub(super) fn shorten(&mut self, queue: Duration, rate: f64, now: Instant) {
+        self.measured = Some(rate);
         let failures = self.short.map_or(0, |short| short.failures + 1);
         let wait = self.policed.rest_short * (1 << failures.min(3));
         self.short = Some(ShortQueue {

@@ -334,7 +334,8 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
     let probed = |seconds: u64, delivered: f64, burst: f64, queue: Duration| {
         let bucket = Bucket::new(RATE, burst, start);
         let mut policer = Policer::new(&Constants::DEFAULT, start);
-        policer.phase = Phase::Probing { bucket };
+        let probe = Probe::new(bucket, start);
+        policer.phase = Phase::Probing(probe);
         policer.count = count(start, delivered, 0.0, 0);
         let of = PolicerInputs {
             now: start + Duration::from_secs(seconds),
@@ -344,9 +345,9 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
             target: MS * 60,
             mtu: MTU,
         };
-        policer.probe(&of, bucket);
+        policer.probe(&of, probe);
         match policer.phase {
-            Phase::Probing { bucket } => Ok(bucket.rate),
+            Phase::Probing(probe) => Ok(probe.bucket.rate),
             Phase::Holding { .. } => Err("holding"),
             Phase::Free => Err("free"),
             Phase::Trial { .. } => Err("trial"),
@@ -374,4 +375,37 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
         Ok(RATE * POLICED.probe_gain)
     );
     assert_eq!(probed(6, 659_900.0, 200_000.0, empty), Err("holding"));
+}
+
+#[test]
+fn a_sender_with_pauses_finds_out_that_the_policer_is_gone() {
+    // Bursts of a fifth of the time, as of keyframes where the frames behind are left out.
+    let mut path = PacketPath::held();
+    let before = path.policer.rate().expect("it is held");
+    let start = path.now;
+    while path.policer.rate().is_some_and(|rate| rate < 1.5 * before) {
+        path.send(0, MS * 400);
+        path.now += MS * 1_600;
+        assert!(
+            path.now - start < Duration::from_secs(60),
+            "{:?} after a minute",
+            path.policer.phase
+        );
+    }
+}
+
+#[test]
+fn a_probe_that_is_used_little_becomes_faster_and_one_that_is_used_does_not() {
+    let mut path = PacketPath::held();
+    path.until(0, Policer::is_testing);
+    let pace = |path: &PacketPath| path.policer.pacing(MTU).zip(path.policer.rate());
+    let gain = |path: &PacketPath| pace(path).map_or(0.0, |(pace, rate)| pace / rate);
+    path.send(0, POLICED.probe_unused + MS * 100);
+    assert!((gain(&path) - POLICED.probe_gain).abs() < 1e-9);
+    let mut path = PacketPath::held();
+    path.until(0, Policer::is_testing);
+    path.send(0, MS * 100);
+    path.now += POLICED.probe_unused;
+    path.packet(0);
+    assert!((gain(&path) - POLICED.probe_gain.powi(2)).abs() < 1e-9);
 }

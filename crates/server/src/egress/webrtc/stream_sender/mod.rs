@@ -46,6 +46,10 @@ pub(crate) struct StreamSender {
     accounted: TrackIndex,
     repairs: Repairs,
     pacer: Pacer,
+    /// Configured time that a frame may wait, if one is set.
+    lag: Option<Duration>,
+    /// Whether the limits are those of a session with congestion control.
+    is_controlled: bool,
     /// Bounds what leaves while a viewer without congestion control gets much of the past.
     ramp: Option<Box<Ramp>>,
     log: FrameLog,
@@ -64,7 +68,7 @@ impl StreamSender {
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
-        let mut tracks: SmallVec<[TrackSender; 2]> = senders
+        let tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
                 TrackSender::new(
                     layer_of(sender.track, transcoded),
@@ -75,15 +79,7 @@ impl StreamSender {
                 )
             })
             .collect();
-        let limits = if session.has_congestion_control() {
-            SendLimits::PACED
-        } else {
-            SendLimits::UNPACED
-        };
-        for track in &mut tracks {
-            track.set_limits(limits.waiting(lag));
-        }
-        Self {
+        let mut sender = Self {
             accounted: stream.latency_track(),
             rides: [Kind::Video, Kind::Audio]
                 .iter()
@@ -91,10 +87,33 @@ impl StreamSender {
             tracks,
             repairs: Repairs::default(),
             pacer: Pacer::default(),
+            lag,
+            is_controlled: session.has_congestion_control(),
             ramp: None,
             log: FrameLog::new(now),
             stages: None,
+        };
+        sender.limit();
+        sender
+    }
+
+    /// Sets how long units may wait, as the session sends them.
+    fn limit(&mut self) {
+        let limits = match self.is_controlled {
+            true => SendLimits::PACED,
+            false => SendLimits::UNPACED,
+        };
+        for track_sender in &mut self.tracks {
+            track_sender.set_limits(limits.waiting(self.lag));
         }
+    }
+
+    /// Notes that the session has got congestion control while it sends, which paces from now on.
+    #[cold]
+    fn come_under_control(&mut self) {
+        self.is_controlled = true;
+        self.ramp = None;
+        self.limit();
     }
 
     /// Returns whether no track was negotiated, so that nothing will ever be sent.
@@ -240,6 +259,9 @@ impl StreamSender {
             self.send_repairs(session, &mut batch, now, counters);
         }
         let budget = session.budget(now);
+        if budget.is_some() && !self.is_controlled {
+            self.come_under_control();
+        }
         let order = if self.ends_a_frame(budget, now) {
             [Kind::Video, Kind::Audio]
         } else {
@@ -375,7 +397,7 @@ impl StreamSender {
                 ramp.sent(bytes.sum(), now);
             }
         }
-        track_sender.advance(count);
+        track_sender.advance(count, now);
         track_sender.redundancy = redundancy;
         Some(frame)
     }
@@ -402,7 +424,7 @@ impl StreamSender {
     /// Returns when the next packet of a frame, or the next repair, may leave, if one waits.
     #[inline]
     pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
-        if let Some(repair) = self.repairs.front() {
+        if let Some(repair) = self.repairs.timed() {
             return match session.has_congestion_control() {
                 true => session.repair_at(repair.bytes(), now),
                 false => self.spread_at(repair.bytes(), now).or(Some(now)),

@@ -60,16 +60,34 @@ impl Repair {
     }
 }
 
+/// Most bytes that may be sent again at once without congestion control: what one request names.
+const CREDIT_MAX: u64 = WAITING_MAX as u64 * 1_300;
+
+/// Share of what is sent that may be sent again beside it without congestion control, as a divisor. More
+/// would only add to the load of a path that loses so much.
+const CREDIT_DIVISOR: u64 = 2;
+
 /// The repairs of one viewer, at most [`WAITING_MAX`], in the order in which the viewer asked.
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     waiting: VecDeque<Repair>,
+    /// Bytes that were sent for the first time when `used` was last brought up to date.
+    sent: u64,
+    /// Bytes of the credit that were sent again.
+    used: u64,
+    /// Whether the next repair waits until more was sent for the first time.
+    lacks_credit: bool,
 }
 
 impl Repairs {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Returns the repair that leaves next at some time, and not only once more was sent.
+    pub(super) fn timed(&self) -> Option<&Repair> {
+        self.front().filter(|_| !self.lacks_credit)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -104,6 +122,15 @@ impl Repairs {
     /// Takes the repair that leaves next.
     pub(super) fn pop(&mut self) -> Option<Repair> {
         self.waiting.pop_front()
+    }
+
+    /// Returns the bytes that may be sent again without congestion control. `sent`: bytes that were
+    /// sent for the first time so far.
+    fn credit(&mut self, sent: u64) -> u64 {
+        let earned = sent.saturating_sub(self.sent) / CREDIT_DIVISOR;
+        self.sent = sent;
+        self.used = self.used.saturating_sub(earned);
+        CREDIT_MAX.saturating_sub(self.used)
     }
 
     /// Drops the repairs that waited too long, and returns their number.
@@ -176,24 +203,32 @@ impl StreamSender {
             None => self.pacer.allowance(waiting, now),
             Some(_) => waiting,
         };
-        let mut budget = budget.or_else(|| Some(self.ramp.as_ref()?.allowance(now)));
-        let mut count = 0;
+        let sent = session.senders().iter().map(|it| it.counts().payload_bytes);
+        let credit = is_paced.then(|| self.repairs.credit(sent.sum()));
+        let ramp = self.ramp.as_ref().map(|it| it.allowance(now));
+        let bounds = [budget, credit, ramp.filter(|_| is_paced)];
+        let mut budget = bounds.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let (mut count, mut sent_again) = (0, 0);
         while count < most {
             let bytes = self.repairs.front().map_or(0, Repair::bytes);
-            if budget.is_some_and(|budget| budget < bytes) {
+            if budget < bytes {
                 break;
             }
             let Some(repair) = self.repairs.pop() else {
                 break;
             };
             if self.send_again(&repair, session, batch, now, counters) {
-                budget = budget.map(|budget| budget - bytes);
+                budget -= bytes;
+                sent_again += bytes;
                 if let Some(ramp) = &mut self.ramp {
                     ramp.sent(bytes, now);
                 }
                 count += 1;
             }
         }
+        self.repairs.used += sent_again;
+        let left = credit.map_or(u64::MAX, |it| it.saturating_sub(sent_again));
+        self.repairs.lacks_credit = self.repairs.front().is_some_and(|it| it.bytes() > left);
         // A few repairs do not hold the frame back that comes next.
         if is_paced && count > 0 && !self.repairs.is_empty() {
             self.pacer.sent(count, waiting, now);
@@ -284,6 +319,18 @@ mod tests {
         assert!(!repairs.push(repair(1_000, now)));
         assert_eq!(repairs.len(), WAITING_MAX);
         assert!(!repairs.contains(SenderIndex(0), 1_000));
+    }
+
+    #[test]
+    fn without_congestion_control_half_of_what_is_sent_may_be_sent_again() {
+        let mut repairs = Repairs::default();
+        assert_eq!(repairs.credit(0), CREDIT_MAX);
+        repairs.used += CREDIT_MAX;
+        assert_eq!(repairs.credit(0), 0);
+        assert_eq!(repairs.credit(10_000), 5_000);
+        repairs.used += 5_000;
+        assert_eq!(repairs.credit(10_000), 0, "what was earned counts once");
+        assert_eq!(repairs.credit(10_000_000), CREDIT_MAX);
     }
 
     #[test]

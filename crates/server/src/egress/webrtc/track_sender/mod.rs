@@ -16,6 +16,9 @@ use super::redundancy::Redundancy;
 pub(crate) struct SendLimits {
     /// Time that a unit may wait before the viewer skips to the next keyframe.
     wait: Duration,
+    /// Longest time that a keyframe may take on its way, which does not count as time that it or the
+    /// units behind it wait.
+    keyframe: Duration,
     /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
     /// [far apart](FAR_APART_NS).
     catch_up_bytes: usize,
@@ -33,15 +36,17 @@ impl SendLimits {
     /// keyframes hold packets back.
     pub(crate) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
+        keyframe: Duration::ZERO,
         catch_up_bytes: CATCH_UP_BYTES_MAX,
     };
 
     /// Limits for a session with congestion control, where a keyframe takes the time that the path
-    /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits,
-    /// and the frames behind it wait. The frames since the last keyframe must arrive before live
-    /// ones do.
+    /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits. The
+    /// frames behind it wait as long, and that time does not count. The frames since the last keyframe
+    /// must arrive before live ones do.
     pub(crate) const PACED: Self = Self {
         wait: Duration::from_millis(500),
+        keyframe: Duration::from_secs(2),
         catch_up_bytes: 512 << 10,
     };
 
@@ -84,6 +89,8 @@ pub(crate) struct TrackSender {
     next: Option<u64>,
     /// Whether nothing can be decoded before the next keyframe.
     wants_keyframe: bool,
+    /// Time at which the last packet of the latest keyframe left.
+    keyframe_left: Option<Instant>,
     /// Number of the first packet of the keyframe to which the viewer skipped last. What left before
     /// is not sent again.
     resumed_at: u64,
@@ -151,6 +158,7 @@ impl TrackSender {
             timestamp_base,
             next: None,
             wants_keyframe: codec.kind() == Kind::Video,
+            keyframe_left: None,
             resumed_at: 0,
             live_from: MediaTime::from_nanos(i64::MIN),
             squeeze: CATCH_UP_SQUEEZE,
@@ -250,8 +258,12 @@ impl TrackSender {
             self.catching_up = None;
         }
         let overdue = |queued: &Queued| {
-            self.live_from < queued.unit.time
-                && now.saturating_duration_since(queued.read_at) > self.limits.wait
+            let waited = match starts {
+                // A new keyframe waits for nothing that is late, whatever the reason.
+                true => now.saturating_duration_since(queued.read_at),
+                false => self.waited(queued, now),
+            };
+            self.live_from < queued.unit.time && waited > self.limits.wait
         };
         let is_overdue = match self.catching_up {
             // What waits behind the past is not too old yet, but a new keyframe makes it useless.
@@ -266,6 +278,18 @@ impl TrackSender {
         let dropped = self.queue.len() - keep;
         self.queue.truncate(keep);
         dropped
+    }
+
+    /// Returns how long a unit has waited, without the time that the latest keyframe took on its way.
+    fn waited(&self, queued: &Queued, now: Instant) -> Duration {
+        let keyframe_ends = match queued.unit.keyframe && queued.sent > 0 {
+            true => Some(now),
+            false => self.keyframe_left,
+        };
+        let behind = |end: Instant| end.saturating_duration_since(queued.read_at);
+        let excused = keyframe_ends.map_or(Duration::ZERO, behind);
+        now.saturating_duration_since(queued.read_at)
+            .saturating_sub(excused.min(self.limits.keyframe))
     }
 
     /// Returns the index of the unit that comes next; `None` before the start.
@@ -296,13 +320,16 @@ impl TrackSender {
     }
 
     /// Notes that `count` packets of the front unit left. Returns whether it has left whole.
-    pub(crate) fn advance(&mut self, count: usize) -> bool {
+    pub(crate) fn advance(&mut self, count: usize, now: Instant) -> bool {
         let Some(front) = self.queue.front_mut() else {
             return false;
         };
         front.sent += count;
         let whole = front.sent >= front.unit.packet_count();
         if whole {
+            if front.unit.keyframe {
+                self.keyframe_left = Some(now);
+            }
             self.queue.pop_front();
         }
         whole

@@ -105,7 +105,7 @@ fn ninety_seconds_since_the_keyframe_are_caught_up_and_no_live_frame_is_dropped_
         assert_eq!(outcome, OfferOutcome::Queued);
     }
     for _ in 0..waiting {
-        track_sender.advance(1);
+        track_sender.advance(1, start);
     }
     let caught_up = start + 61 * FRAME;
     let next = unit(2_760, false);
@@ -173,7 +173,7 @@ fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
         track_sender.offer(&unit(0, true), start),
         OfferOutcome::Queued
     );
-    track_sender.advance(1);
+    track_sender.advance(1, start);
     for index in 1..6 {
         assert_eq!(
             track_sender.offer(&unit(index, false), start + FRAME),
@@ -190,7 +190,7 @@ fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
         Some(0),
         "half a frame is finished"
     );
-    assert!(track_sender.advance(1));
+    assert!(track_sender.advance(1, late));
     assert_eq!(
         track_sender.offer(&unit(7, false), late),
         OfferOutcome::Passed
@@ -199,6 +199,53 @@ fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
         track_sender.offer(&unit(8, true), late),
         OfferOutcome::Queued
     );
+}
+
+#[test]
+fn the_time_of_a_keyframe_does_not_count_for_what_waits_behind() {
+    let ms = Duration::from_millis;
+    let (mut track_sender, start) = (video(), Instant::now());
+    track_sender.set_limits(SendLimits::PACED);
+    track_sender.offer(&unit(0, true), start);
+    track_sender.advance(1, start);
+    for (index, at) in (1..).zip([33, 66, 700, 1_200]) {
+        let outcome = track_sender.offer(&unit(index, false), start + ms(at));
+        assert_eq!(outcome, OfferOutcome::Queued, "the keyframe is on its way");
+    }
+    // It takes 1.2 s, and frame 1 waits for 0.5 s at most after that.
+    assert!(track_sender.advance(1, start + ms(1_200)));
+    let outcome = track_sender.offer(&unit(5, false), start + ms(1_690));
+    assert_eq!(outcome, OfferOutcome::Queued);
+    let outcome = track_sender.offer(&unit(6, false), start + ms(1_710));
+    assert_eq!(outcome, OfferOutcome::Skipped { frames: 6 });
+    assert!(track_sender.wants_keyframe());
+}
+
+#[test]
+fn a_new_keyframe_waits_for_nothing_that_is_late() {
+    let ms = Duration::from_millis;
+    let (mut track_sender, start) = (video(), Instant::now());
+    track_sender.set_limits(SendLimits::PACED);
+    track_sender.offer(&unit(0, true), start);
+    track_sender.advance(2, start + ms(900));
+    track_sender.offer(&unit(1, false), start + ms(400));
+    let outcome = track_sender.offer(&unit(2, true), start + ms(1_000));
+    assert_eq!(outcome, OfferOutcome::Skipped { frames: 1 });
+    let next = track_sender.front().map(|queued| queued.unit.index);
+    assert_eq!(next, Some(2));
+    assert!(!track_sender.wants_keyframe());
+}
+
+#[test]
+fn a_keyframe_that_takes_longer_than_two_seconds_holds_nothing_back() {
+    let (mut track_sender, start) = (video(), Instant::now());
+    track_sender.set_limits(SendLimits::PACED);
+    track_sender.offer(&unit(0, true), start);
+    track_sender.advance(1, start);
+    track_sender.offer(&unit(1, false), start + FRAME);
+    let late = start + SendLimits::PACED.keyframe + SendLimits::PACED.wait + FRAME;
+    let outcome = track_sender.offer(&unit(2, false), late);
+    assert_eq!(outcome, OfferOutcome::Skipped { frames: 2 });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
+mod narrow;
 mod ramp;
 mod repairs;
 mod scene;

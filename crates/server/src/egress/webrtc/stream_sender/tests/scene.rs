@@ -211,12 +211,20 @@ impl Scene {
         let (now, batch) = (self.at(ms), self.outbox.batch(self.route()));
         let session = &mut self.session;
         sender.flush(session, batch, now, &self.counters, |_| {});
+        self.left().iter().map(Vec::len).collect()
+    }
+
+    /// Returns the datagrams that have left.
+    pub(super) fn left(&mut self) -> Vec<Vec<u8>> {
         self.outbox.flush();
         let count = self.counters.packets.get() - self.packets;
         self.packets += count;
         let mut buffer = [0; 2048];
-        let mut size = || self.socket.recv(&mut buffer).expect("it was sent");
-        (0..count).map(|_| size()).collect()
+        let mut datagram = || {
+            let size = self.socket.recv(&mut buffer).expect("it was sent");
+            buffer[..size].to_vec()
+        };
+        (0..count).map(|_| datagram()).collect()
     }
 
     /// Hands over what the viewer's session reports of the packets that came.
