@@ -177,7 +177,11 @@ impl PacketSource {
 
     fn push_nals(&mut self, frame: &Frame, timestamp: u32, before: u32) {
         let (row, video) = (self.row, self.media.video);
-        let is_sent = |nal: &&Vec<u8>| !(row.has(Quirk::NoSetsSent) && video.is_set(nal));
+        let is_sent = |nal: &&Vec<u8>| {
+            let is_left_out = (row.has(Quirk::NoSetsSent) && video.is_set(nal))
+                || (row.has(Quirk::NoMessages) && video.is_message(nal));
+            !is_left_out
+        };
         let mut nals: Vec<Vec<u8>> = frame.nals.iter().filter(is_sent).cloned().collect();
         for quirk in row.quirks {
             if let Quirk::BehindSets(bytes) = quirk {

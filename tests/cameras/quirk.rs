@@ -79,6 +79,8 @@ pub(crate) enum Quirk {
 
     /// No parameter sets are sent between the frames.
     NoSetsSent,
+    /// No messages (SEI) are sent, such as recovery points.
+    NoMessages,
     /// The last packet of every NAL unit has the marker.
     MarkerAtEveryNal,
     /// A keyframe with its parameter sets is one NAL unit that contains start codes.

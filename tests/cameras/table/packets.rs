@@ -91,6 +91,18 @@ pub(crate) const ROWS: &[Row] = &[
     .by(EVERY_WAY, H264)
     .encoded_again(),
     row(
+        "frames_refresh_without_recovery_points",
+        "Several makers",
+        "after mediamtx#5943",
+    )
+    .does(
+        "The camera has parameter sets in place of keyframes, and no recovery points.",
+        &[Quirk::NoMessages],
+    )
+    .films(Film::IntraRefresh)
+    .by(EVERY_WAY, BOTH)
+    .encoded_again(),
+    row(
         "keyframes_are_half_a_minute_apart",
         "Smart codecs",
         "mediamtx#1763",

@@ -30,7 +30,9 @@ fn refreshed() -> (Vec<demux::Frame>, usize) {
     let begins = |frame: &demux::Frame| annexb::nals(&frame.data).any(|nal| nal[0] & 0x1f == 7);
     let start = film.iter().skip(1).position(begins).expect("a second one");
     film.drain(..=start);
-    let right = frames_to_recovery(&film[0].data).expect("no IDR picture");
+    let Recovery::Frames(right) = recovery(Codec::H264, &film[0].data) else {
+        panic!("no recovery point");
+    };
     (film, right as usize)
 }
 
