@@ -103,7 +103,7 @@ fn gets(row: &Row) -> String {
     let mut text = parts.join(" and ");
     if row.encoded_again {
         text += match row.codecs.contains(&Video::H265) {
-            true => ", in browsers with `?transcode` (H.264 only)",
+            true => ", but not in browsers",
             false => ", in browsers with `?transcode`",
         };
     }

@@ -140,9 +140,10 @@ impl Session {
         while let Some(event) = self.client.poll_event() {
             match event {
                 Event::Described(description) => {
-                    let playing = Playing::of(description.choose(|_| true).tracks)?;
+                    let mut playing = Playing::of(description.choose(|_| true).tracks)?;
                     let mut wanted = playing.wanted();
                     if self.way == Way::Udp {
+                        playing.come_by_datagrams();
                         for (track, transport) in &mut wanted {
                             let port = PORTS + 2 * track.get() as u16;
                             let ports = (port, port + 1);
