@@ -241,7 +241,7 @@ impl Refreshing {
 }
 
 #[tokio::test]
-async fn a_source_of_intra_refresh_is_shown_once_its_picture_is_right() {
+async fn a_source_of_intra_refresh_is_shown_once_its_frame_is_right() {
     let hub = Hub::default();
     let stream = stream(&hub);
     let snapshots = Snapshots::default();
@@ -264,7 +264,7 @@ async fn a_source_of_intra_refresh_is_shown_once_its_picture_is_right() {
 }
 
 #[tokio::test]
-async fn a_source_that_ends_before_its_picture_is_right_is_named() {
+async fn a_source_that_ends_before_its_frame_is_right_is_named() {
     let hub = Hub::default();
     let stream = stream(&hub);
     let snapshots = Snapshots::default();

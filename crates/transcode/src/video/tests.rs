@@ -165,7 +165,7 @@ fn a_stream_without_idr_frames_is_shown_once_its_frames_are_right() {
 
 /// Some encoders repeat their parameter sets where a refresh begins, and send no recovery point.
 #[test]
-fn without_recovery_points_pictures_are_shown_behind_a_whole_refresh() {
+fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
     let (film, _) = refreshed();
     let is_message = |nal: &[u8]| nal[0] & 0x1f == 6;
     let starts = |frame: &demux::Frame| annexb::nals(&frame.data).any(|nal| nal[0] & 0x1f == 7);
