@@ -370,10 +370,10 @@ mod tests {
         let of = |sei: &[u8]| recovery::<H265>(&unit(&[sei]));
         let frames = Recovery::Frames;
         for (payload, expected) in [
-            // recovery_poc_cnt, exact_match_flag, broken_link_flag and the alignment.
-            (&[0b1_1_0_1_0000][..], frames(0)),
-            (&[0b010_1_0_100], frames(1)),
-            (&[0b0000_0111, 0b010_1_0_100], frames(29)),
+            // recovery_poc_cnt, exact_match_flag (1), broken_link_flag (0) and the alignment.
+            (&[0b1101_0000][..], frames(0)),
+            (&[0b0101_0100], frames(1)),
+            (&[0b0000_0111, 0b0101_0100], frames(29)),
             (&[0b0001_0111, 0b0100_0000], frames(0)),
             (&[0, 1, 0xff, 0xfd, 0x40], frames(32_767)),
             (&[0], frames(0)),
