@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use glassline_hub::{State, Stream};
-use glassline_media::{Codec, Kind, MediaUnit, TrackIndex};
+use glassline_media::{Codec, CodedFrame, Kind, MediaUnit, TrackIndex};
 use glassline_rtp::payload::{Recovery, is_recovery_point, recovery};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, still_of};
 
@@ -160,6 +160,6 @@ fn recovery_of(codec: Codec, unit: &MediaUnit) -> Recovery {
     if !is_recovery_point(codec, unit) {
         return Recovery::Keyframe;
     }
-    let coded = unit.coded_frame().map(|it| it.to_vec());
+    let coded = unit.coded_frame().map(CodedFrame::to_vec);
     recovery(codec, &coded.unwrap_or_default())
 }

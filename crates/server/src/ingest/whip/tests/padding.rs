@@ -45,8 +45,8 @@ fn padded_packets_whose_numbers_wrap_are_all_taken() {
     }
     let stream = hub.stream("studio").expect("live");
     assert_eq!(stream.totals().units, 100);
-    let frames = stream.since_keyframe(glassline_media::TrackIndex(0));
-    let is_bare = |unit: &Arc<glassline_media::MediaUnit>| {
+    let frames = stream.since_keyframe(TrackIndex(0));
+    let is_bare = |unit: &Arc<MediaUnit>| {
         let length = if unit.keyframe { 10 } else { 3 };
         unit.coded_frame()
             .is_some_and(|it| it.to_vec().len() == length)
