@@ -102,7 +102,10 @@ fn gets(row: &Row) -> String {
     }
     let mut text = parts.join(" and ");
     if row.encoded_again {
-        text += ", in browsers with `?transcode`";
+        text += match row.codecs.contains(&Video::H265) {
+            true => ", but not in browsers",
+            false => ", in browsers with `?transcode`",
+        };
     }
     if row.freeze_ms > row::FREEZE_MS {
         text += ", with a pause while it restarts";

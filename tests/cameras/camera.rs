@@ -36,7 +36,7 @@ pub(crate) enum Output {
 
 /// The camera's end of a connection.
 pub(crate) struct Connection {
-    device: Arc<Device>,
+    pub(super) device: Arc<Device>,
     reader: Reader,
     lock: Lock,
     /// Where the packets of each track go.
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     /// The URL that was described last.
     described: String,
     has_session: bool,
-    output: VecDeque<Output>,
+    pub(super) output: VecDeque<Output>,
 }
 
 /// The server of a track's RTP; its RTCP goes to the next one.
@@ -437,49 +437,6 @@ impl Connection {
             _ => None,
         });
         named.unwrap_or(SESSION_SECONDS)
-    }
-
-    fn reply(&mut self, to: &Request, status: u16, headers: &[(&str, String)], body: &[u8]) {
-        let behind = match self.device.row.has(Quirk::NumbersBehind) {
-            true => -1,
-            false => 0,
-        };
-        self.reply_numbered(to, behind, status, headers, body);
-    }
-
-    /// Responds with the request's number plus `moved`.
-    fn reply_numbered(
-        &mut self,
-        to: &Request,
-        moved: i64,
-        status: u16,
-        headers: &[(&str, String)],
-        body: &[u8],
-    ) {
-        let number = i64::from(to.headers.cseq().unwrap_or_default()) + moved;
-        let mut head = format!("RTSP/1.0 {status} Answer\r\n");
-        let is_redirect = (300..400).contains(&status);
-        if !(is_redirect && self.device.row.has(Quirk::RedirectUnnumbered)) {
-            head += &format!("CSeq: {number}\r\n");
-        }
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        for quirk in self.device.row.quirks {
-            if let (Quirk::AlsoAnswered(fields), true) = (quirk, body.is_empty()) {
-                head += fields;
-            }
-        }
-        if !body.is_empty() {
-            head += &format!("Content-Length: {}\r\n", body.len());
-        }
-        head += "\r\n";
-        if self.device.row.has(Quirk::LineFeeds) {
-            head = head.replace('\r', "");
-        }
-        let mut bytes = head.into_bytes();
-        bytes.extend_from_slice(body);
-        self.output.push_back(Output::Bytes(bytes));
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) fn description(row: &Row, media: &Media) -> Vec<u8> {
     if row.has(Quirk::NoLastLineEnd) {
         text.truncate(text.trim_end().len());
     }
+    if row.has(Quirk::LineFeedsDescribed) {
+        text = text.replace('\r', "");
+    }
     text.chars().map(|letter| letter as u8).collect()
 }
 

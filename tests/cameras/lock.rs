@@ -12,7 +12,8 @@ use super::quirk::{Answer, Quirk};
 /// User of every camera that has a password.
 const USER: &str = "u";
 
-const REALM: &str = "camera";
+/// The field that asks for the password, unless a row says otherwise.
+const USUAL: &[&str] = &["Digest realm=\"camera\", nonce=\"{nonce}\""];
 
 /// What a request must show before it is answered.
 pub(crate) struct Lock {
@@ -49,8 +50,7 @@ impl Lock {
 
     /// The fields that ask for the password.
     pub(crate) fn challenges(&self) -> Vec<(&'static str, String)> {
-        let usual: &[&str] = &["Digest realm=\"camera\", nonce=\"{nonce}\""];
-        let lines = self.lines.unwrap_or(usual).iter();
+        let lines = self.lines.unwrap_or(USUAL).iter();
         lines
             .map(|line| ("WWW-Authenticate", line.replace("{nonce}", &self.nonce)))
             .collect()
@@ -67,8 +67,15 @@ impl Lock {
             None => !self.is_needed,
             Some(Authorization::Basic(shown)) => shown == user,
             Some(Authorization::Digest(shown)) => {
-                let secret = secret(shown.algorithm, &user, REALM);
-                shown.nonce == self.nonce && shown.verify(&secret, request.method.as_str(), b"")
+                let secret = secret(shown.algorithm, &user, &shown.realm);
+                let realm = shown.realm.replace('\\', "\\\\").replace('"', "\\\"");
+                let asks = |line: &&str| {
+                    let line = line.replace("REALM", "realm");
+                    line.contains(&format!("realm=\"{realm}\""))
+                };
+                shown.nonce == self.nonce
+                    && self.lines.unwrap_or(USUAL).iter().any(asks)
+                    && shown.verify(&secret, request.method.as_str(), b"")
             }
         }
     }

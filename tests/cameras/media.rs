@@ -144,6 +144,13 @@ impl Video {
         }
     }
 
+    pub(crate) fn is_message(self, nal: &[u8]) -> bool {
+        match self {
+            Video::H264 => self.nal_type(nal) == 6,
+            Video::H265 => matches!(self.nal_type(nal), 39 | 40),
+        }
+    }
+
     fn begins_keyframe(self, nal: &[u8]) -> bool {
         match self {
             Video::H264 => self.nal_type(nal) == 5,

@@ -27,6 +27,7 @@ mod publisher;
 mod quirk;
 mod reader;
 mod removal;
+mod response;
 mod row;
 mod scene;
 mod sight;

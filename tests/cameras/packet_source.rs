@@ -100,7 +100,17 @@ impl PacketSource {
             Some(sound) if sound.due(self.sounds) < self.frame_due() => self.push_sound(),
             _ => self.push_frame(),
         }
-        std::mem::take(&mut self.wires)
+        let mut wires = std::mem::take(&mut self.wires);
+        if self.row.has(Quirk::Overtaking) {
+            let media = wires.iter().position(|wire| !wire.is_control);
+            wires[media.unwrap_or_default()..]
+                .chunks_exact_mut(2)
+                .for_each(|pair| pair.swap(0, 1));
+        }
+        if self.row.has(Quirk::Twice) {
+            wires = wires.into_iter().flat_map(|it| [it.clone(), it]).collect();
+        }
+        wires
     }
 
     fn push_sound(&mut self) {
@@ -156,8 +166,12 @@ impl PacketSource {
     /// The true timestamp of the frame that is shown as number `shown`.
     fn stamp(&self, shown: u64) -> u32 {
         let rate = u64::from(self.media.frames_per_second);
+        let first = match self.row.has(Quirk::StampsWrap) {
+            true => (1 << 32) - VIDEO_CLOCK,
+            false => 10_000_000,
+        };
         // Frames before the first one are stamped before its timestamp.
-        (10_000_000 + shown.wrapping_add(8) * (VIDEO_CLOCK / rate)) as u32
+        (first + shown.wrapping_add(8) * (VIDEO_CLOCK / rate)) as u32
     }
 
     /// The timestamp that the camera writes in server of the true one.
@@ -177,7 +191,11 @@ impl PacketSource {
 
     fn push_nals(&mut self, frame: &Frame, timestamp: u32, before: u32) {
         let (row, video) = (self.row, self.media.video);
-        let is_sent = |nal: &&Vec<u8>| !(row.has(Quirk::NoSetsSent) && video.is_set(nal));
+        let is_sent = |nal: &&Vec<u8>| {
+            let is_left_out = (row.has(Quirk::NoSetsSent) && video.is_set(nal))
+                || (row.has(Quirk::NoMessages) && video.is_message(nal));
+            !is_left_out
+        };
         let mut nals: Vec<Vec<u8>> = frame.nals.iter().filter(is_sent).cloned().collect();
         for quirk in row.quirks {
             if let Quirk::BehindSets(bytes) = quirk {

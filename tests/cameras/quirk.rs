@@ -32,6 +32,8 @@ pub(crate) enum Quirk {
     SessionTail(&'static str),
     /// These header fields are in every response without a body.
     AlsoAnswered(&'static str),
+    /// A part of the head of each response that has it is replaced.
+    Answered(&'static str, &'static str),
     /// Lines of responses end with a line feed alone.
     LineFeeds,
     /// PLAY with a range is refused with 457.
@@ -70,6 +72,8 @@ pub(crate) enum Quirk {
     AlsoDescribed(&'static str),
     /// The description has no parameter sets.
     NoSetsDescribed,
+    /// Lines of the description end with a line feed alone.
+    LineFeedsDescribed,
     /// The description ends without a line end.
     NoLastLineEnd,
     /// A track of this sound is described and sent.
@@ -79,6 +83,8 @@ pub(crate) enum Quirk {
 
     /// No parameter sets are sent between the frames.
     NoSetsSent,
+    /// No messages (SEI) are sent, such as recovery points.
+    NoMessages,
     /// The last packet of every NAL unit has the marker.
     MarkerAtEveryNal,
     /// A keyframe with its parameter sets is one NAL unit that contains start codes.
@@ -105,6 +111,12 @@ pub(crate) enum Quirk {
     NumbersBeginAgain,
     /// Timestamps go on three hours later every two seconds.
     StampsLeap,
+    /// Timestamps begin a second before they wrap.
+    StampsWrap,
+    /// Every packet comes twice.
+    Twice,
+    /// Two packets of a frame overtake each other.
+    Overtaking,
     /// No packet has a marker.
     NoMarkers,
     /// Every packet has a marker.

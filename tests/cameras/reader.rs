@@ -35,6 +35,13 @@ impl Playing {
         })
     }
 
+    /// Notes that the packets come by UDP.
+    pub(crate) fn come_by_datagrams(&mut self) {
+        for track in TrackIndex::first(self.tracks.len()) {
+            self.receiver.come_by_datagrams(track);
+        }
+    }
+
     /// The tracks as SETUP wants them, in the connection.
     pub(crate) fn wanted(&self) -> Vec<(TrackIndex, RequestedTransport)> {
         let described = self.described.iter();

@@ -192,7 +192,11 @@ impl Case {
         let is_told = match self.row.encoded_again {
             true => {
                 let plainly = browser["codec"].is_null() && video["begins_in_browsers"] == false;
-                plainly && note.contains("?transcode")
+                let remedy = match self.video {
+                    Video::H264 => "?transcode behind",
+                    Video::H265 => "?transcode does not help: there is no decoder for H.265",
+                };
+                plainly && note.contains(remedy)
             }
             false => !browser["codec"].is_null() && video["begins_in_browsers"] == true,
         };

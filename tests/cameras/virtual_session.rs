@@ -18,6 +18,9 @@ use super::sight::Sight;
 /// Virtual time of a session: many keep-alives, and several rounds of the film.
 const TIME: Duration = Duration::from_secs(120);
 
+/// Longest time without a frame: no row makes the reader wait, but for a frame behind the next one.
+const GAP_MAX: Duration = Duration::from_millis(200);
+
 /// Longest wait for a response, as the server has it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -69,6 +72,10 @@ pub(crate) fn play(case: Case) -> Result<(), String> {
         session.sleep();
     }
     let since = session.playing_since.ok_or("PLAY was never granted")?;
+    let gap = session.sight.gap;
+    if gap > GAP_MAX {
+        return Err(format!("no frame came for {gap:?}"));
+    }
     session.sight.whole_film(session.now - since)
 }
 
@@ -133,9 +140,10 @@ impl Session {
         while let Some(event) = self.client.poll_event() {
             match event {
                 Event::Described(description) => {
-                    let playing = Playing::of(description.choose(|_| true).tracks)?;
+                    let mut playing = Playing::of(description.choose(|_| true).tracks)?;
                     let mut wanted = playing.wanted();
                     if self.way == Way::Udp {
+                        playing.come_by_datagrams();
                         for (track, transport) in &mut wanted {
                             let port = PORTS + 2 * track.get() as u16;
                             let ports = (port, port + 1);

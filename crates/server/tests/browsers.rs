@@ -56,6 +56,13 @@ fn a_configured_site_reads_and_others_do_not() {
     let preflight = running.request("OPTIONS", "/cam/whep", &[site], "");
     assert_eq!(preflight.status, 204);
     assert!(preflight.header("access-control-allow-origin").is_some());
+    // A page of a public site, and a server of a private network (WICG Private Network Access).
+    let granted = "access-control-allow-private-network";
+    assert_eq!(preflight.header(granted), None, "nobody asked");
+    let method = ("Access-Control-Request-Method", "POST");
+    let asked = ("Access-Control-Request-Private-Network", "true");
+    let preflight = running.request("OPTIONS", "/cam/whep", &[site, method, asked], "");
+    assert_eq!(preflight.header(granted), Some("true"));
     let other = running.request("GET", "/api/v1/streams", &[("Origin", EVIL)], "");
     other.problem(403);
     // Behind a proxy, the site is also the server's name.

@@ -64,7 +64,9 @@ pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
 pub use placeholder::{PLACEHOLDER_FPS, Placeholder, PlaceholderFrame};
 pub use source::{AudioSource, Untranscodable};
-pub use still::{DecodedKeyframe, NoStill, STILL_PIXELS_MAX, SizeLimit, Still, still_of};
+pub use still::{
+    DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, STILL_PIXELS_MAX, SizeLimit, Still, still_of,
+};
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
     PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,

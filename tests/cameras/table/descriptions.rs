@@ -285,6 +285,118 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(EITHER, H264)
         .not_by_ffmpeg(),
+    row("the_description_ends_with_a_nul", "Several makers", "after thingino-firmware#1621")
+        .does(
+            "The camera's description ends with a NUL byte.",
+            &[Quirk::AlsoDescribed("\0")],
+        )
+        .by(EITHER, H264),
+    row("the_description_begins_with_a_mark", "Several makers", "after go2rtc#2245")
+        .does(
+            "The camera's description begins with a byte order mark.",
+            &[Quirk::Described("v=0", "\u{ef}\u{bb}\u{bf}v=0")],
+        )
+        .by(EITHER, H264),
+    row("the_description_has_empty_lines", "Several makers", "after go2rtc#2245")
+        .does(
+            "The camera's description has empty lines, and spaces at the ends of others.",
+            &[
+                Quirk::Described("v=0", "\r\nv=0 "),
+                Quirk::Described("a=rtpmap:96 H264/90000", "\r\na=rtpmap:96\tH264/90000\t"),
+                Quirk::Described("m=video 0 RTP/AVP 96", "m=video  0  RTP/AVP  96 "),
+                Quirk::Described("a=control:trackID=0", "a=control: trackID=0 "),
+            ],
+        )
+        .by(EITHER, H264),
+    row("the_description_has_line_feeds_alone", "Several makers", "after go2rtc#2245")
+        .does(
+            "The camera ends the lines of its description with a line feed alone.",
+            &[Quirk::LineFeedsDescribed],
+        )
+        .by(EITHER, H264),
+    row("attributes_are_in_capitals", "Several makers", "after rtsp-client-android#90")
+        .does(
+            "The camera writes the names of attributes in capitals.",
+            &[
+                Quirk::Described("a=rtpmap:96", "a=RTPMAP:96"),
+                Quirk::Described("a=fmtp:96", "a=FMTP:96"),
+                Quirk::Described("a=control:trackID", "a=Control:trackID"),
+                Quirk::NoSetsSent,
+            ],
+        )
+        .by(EITHER, H264)
+        .not_by_ffmpeg(),
+    row("the_media_is_in_capitals", "Several makers", "after rtsp-client-android#90")
+        .does(
+            "The camera writes the kind of its media with a capital letter.",
+            &[Quirk::Described("m=video", "m=Video")],
+        )
+        .by(EITHER, H264)
+        .not_by_ffmpeg(),
+    row("the_bandwidth_is_nonsense", "Several makers", "after go2rtc#1663")
+        .does(
+            "The camera's bandwidths are no numbers, negative, and beyond all ranges.",
+            &[Quirk::Described(
+                VIDEO,
+                "m=video 0 RTP/AVP 96\r\nb=AS:-1\r\nb=X\r\nb=AS:99999999999999999999\r\nb=\r\n",
+            )],
+        )
+        .by(EITHER, H264),
+    row("the_range_is_of_a_recording", "Recorders", "after gortsplib#574")
+        .does(
+            "The recorder describes the range of a recording by the clock.",
+            &[Quirk::Described(
+                "a=range:npt=now-",
+                "a=range:clock=20261129T100000Z-20261129T110000Z",
+            )],
+        )
+        .by(PULLED, H264),
+    row("the_range_ends", "Recorders", "after gortsplib#574")
+        .does(
+            "The recorder describes a range that ends after a second, and sends on.",
+            &[Quirk::Described("a=range:npt=now-", "a=range:npt=0-1.0")],
+        )
+        .by(PULLED, H264),
+    row("a_second_video_is_described", "Several makers", "after gortsplib#479")
+        .does(
+            "The camera describes a second video in Motion JPEG, without `a=rtpmap`, and sends none.",
+            &[Quirk::AlsoDescribed(
+                "m=video 0 RTP/AVP 26\r\na=control:trackID=5\r\n",
+            )],
+        )
+        .by(PULLED, BOTH)
+        .not_by_ffmpeg(),
+    row("a_second_video_of_the_codec_is_described", "Several makers", "after gortsplib#479")
+        .does(
+            "The camera describes its second stream in the same description, and sends none of it.",
+            &[Quirk::AlsoDescribed(
+                "m=video 0 RTP/AVP 97\r\na=rtpmap:97 H264/90000\r\na=control:trackID=5\r\n",
+            )],
+        )
+        .by(PULLED, BOTH)
+        .not_by_ffmpeg(),
+    row("sound_of_a_static_type", "Several makers", "after rtsp-client-android#90")
+        .does(
+            "The camera describes A-law by its payload type alone, without `a=rtpmap`.",
+            &[
+                Quirk::Sound(Sound::Alaw8),
+                Quirk::Described("a=rtpmap:8 PCMA/8000\r\n", ""),
+            ],
+        )
+        .by(EVERY_WAY, H264)
+        .heard("PCMA"),
+    row("sound_of_unknown_codecs", "Several makers", "after gortsplib#479")
+        .does(
+            "The camera describes sound in G.726, G.722.1 and a codec of its own, and KLV metadata.",
+            &[Quirk::AlsoDescribed(
+                "m=audio 0 RTP/AVP 2\r\na=control:trackID=3\r\n\
+                 m=audio 0 RTP/AVP 98\r\na=rtpmap:98 G7221/16000\r\na=control:trackID=4\r\n\
+                 m=audio 0 RTP/AVP 99\r\na=rtpmap:99 X-CAMERA/0\r\na=control:trackID=5\r\n\
+                 m=application 0 RTP/AVP 100\r\na=rtpmap:100 smpte336m/90000\r\n\
+                 a=control:trackID=6\r\n",
+            )],
+        )
+        .by(EITHER, H264),
     row("metadata_alone_is_described", "Several makers", "after androidx/media#1472")
         .does(
             "The camera describes a track of metadata, and nothing else.",

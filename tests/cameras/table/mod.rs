@@ -5,6 +5,7 @@
 
 mod answers;
 mod descriptions;
+mod heads;
 mod packets;
 
 use super::row::{BOTH, EVERY_WAY, Row, row};
@@ -16,6 +17,12 @@ const CONTROL: &[Row] = &[row("control", "", "")
 
 /// Returns every row of the table.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    let parts = [CONTROL, answers::ROWS, descriptions::ROWS, packets::ROWS];
+    let parts = [
+        CONTROL,
+        answers::ROWS,
+        heads::ROWS,
+        descriptions::ROWS,
+        packets::ROWS,
+    ];
     parts.into_iter().flatten()
 }

@@ -1,7 +1,7 @@
 //! Cameras whose packets are otherwise.
 
 use super::super::quirk::Quirk;
-use super::super::row::{BOTH, EVERY_WAY, Film, H264, PULLED, Row, Video, Way, row};
+use super::super::row::{BOTH, EVERY_WAY, Film, H264, PULLED, Row, UDP, Video, Way, row};
 
 pub(crate) const ROWS: &[Row] = &[
     row(
@@ -89,6 +89,31 @@ pub(crate) const ROWS: &[Row] = &[
     .does("The camera has recovery points in place of keyframes.", &[])
     .films(Film::IntraRefresh)
     .by(EVERY_WAY, H264)
+    .encoded_again(),
+    row(
+        "frames_refresh_without_recovery_points",
+        "Several makers",
+        "after mediamtx#5943",
+    )
+    .does(
+        "The camera has parameter sets in place of keyframes, and no recovery points.",
+        &[Quirk::NoMessages],
+    )
+    .films(Film::IntraRefresh)
+    .by(EVERY_WAY, H264)
+    .encoded_again()
+    .not_by_ffmpeg(),
+    row(
+        "frames_of_h265_refresh_without_recovery_points",
+        "Several makers",
+        "after mediamtx#5943",
+    )
+    .does(
+        "The camera sends H.265 with parameter sets in place of keyframes.",
+        &[],
+    )
+    .films(Film::IntraRefresh)
+    .by(EVERY_WAY, &[Video::H265])
     .encoded_again(),
     row(
         "keyframes_are_half_a_minute_apart",
@@ -193,6 +218,29 @@ pub(crate) const ROWS: &[Row] = &[
             &[Quirk::StampsLeap],
         )
         .by(EVERY_WAY, BOTH),
+    row("stamps_wrap", "Several makers", "after mediamtx#6255")
+        .does(
+            "The camera's timestamps begin a second before they wrap.",
+            &[Quirk::StampsWrap],
+        )
+        .by(EVERY_WAY, BOTH),
+    row(
+        "packets_come_twice",
+        "Several makers",
+        "after gortsplib#480",
+    )
+    .does("The camera sends every packet twice.", &[Quirk::Twice])
+    .by(EVERY_WAY, BOTH),
+    row(
+        "packets_overtake_each_other",
+        "Several makers",
+        "after gortsplib#480",
+    )
+    .does(
+        "The camera's packets overtake each other.",
+        &[Quirk::Overtaking],
+    )
+    .by(UDP, BOTH),
     row(
         "no_packet_has_a_marker",
         "Several makers",

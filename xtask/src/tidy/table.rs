@@ -215,7 +215,6 @@ pub(super) const CIRCLES: &[Circle] = &[];
 pub(super) const LONG_FILES: &[&str] = &[
     "crates/congestion/src/bbr/mod.rs",
     "crates/sctp/src/chunk/tests.rs",
-    "crates/server/src/ingest/library/tests.rs",
     "crates/server/src/messages/session/tests.rs",
     "crates/sim/src/link/tests.rs",
     "crates/voice/src/far/tests.rs",

@@ -10,9 +10,7 @@ mod syntax;
 pub use packetizer::packetize;
 pub(crate) use syntax::H264;
 
-use glassline_media::annexb;
-
-use crate::payload::nal_units::{aggregated, recovery_point};
+use crate::payload::nal_units::aggregated;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {
@@ -59,46 +57,6 @@ pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
         [first, ..] => begins(nal_type(*first)),
         [] => false,
     }
-}
-
-/// Returns whether the RTP payloads of an access unit contain parameter sets and slices, and none of
-/// these of an IDR picture.
-pub(crate) fn is_without_idr<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
-    let (mut has_sets, mut has_slices) = (false, false);
-    for payload in payloads {
-        let (single, aggregate) = match payload {
-            [first, header, ..] if nal_type(*first) == nal::FU_A => (Some(*header), &[][..]),
-            [first, rest @ ..] if nal_type(*first) == nal::STAP_A => (None, rest),
-            _ => (payload.first().copied(), &[][..]),
-        };
-        let units = aggregated(aggregate).flatten().map(|unit| unit[0]);
-        for first in single.into_iter().chain(units) {
-            match nal_type(first) {
-                nal::IDR => return false,
-                nal::SLICE => has_slices = true,
-                nal::SPS => has_sets = true,
-                _ => {}
-            }
-        }
-    }
-    has_sets && has_slices
-}
-
-/// Returns how many pictures a decoder that starts with `unit`, an access unit in Annex B form, makes
-/// before they are right; `None` for an IDR picture, where all decoders start. Zero is returned for a
-/// unit without a recovery point, such as one of I slices.
-pub fn frames_to_recovery(unit: &[u8]) -> Option<u32> {
-    let mut frames = 0;
-    for nal in annexb::nals(unit) {
-        match nal_type(nal[0]) {
-            nal::IDR => return None,
-            nal::SEI => frames = recovery_point(&nal[1..]).unwrap_or(frames),
-            // Only slices follow slices.
-            nal::SLICE => break,
-            _ => {}
-        }
-    }
-    Some(frames)
 }
 
 /// Start bit of an FU header (RFC 6184 §5.8).

@@ -72,6 +72,10 @@ impl Syntax for H264 {
         }
     }
 
+    fn recovery(payload: &mut Bits<'_>) -> Option<u32> {
+        payload.exp_golomb()
+    }
+
     fn is_intra(slice: &[u8]) -> bool {
         /// Values of `slice_type` (table 7-6) modulo 5: I and SI.
         const INTRA: [u32; 2] = [2, 4];

@@ -8,7 +8,8 @@ use glassline_media::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::payload::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
+use crate::payload::nal_units::{is_without_keyframe, recovery};
+use crate::payload::{Counters, Depacketizer, Recovery, UNIT_BYTES_MAX, Unit};
 
 const SPS_UNIT: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS_UNIT: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
@@ -111,7 +112,7 @@ fn a_fragment_has_indicator_and_header_of_rfc_6184_5_8() {
 fn a_unit_without_idr_slices_is_known_by_its_payloads() {
     let is_without = |units: &[&[u8]], max| {
         let payloads = packets(units, max);
-        is_without_idr(payloads.iter().map(Vec::as_slice))
+        is_without_keyframe::<H264>(payloads.iter().map(Vec::as_slice))
     };
     for len in [20, 3000] {
         let (idr, delta) = (idr(len), slice(0x41, len));
@@ -473,21 +474,23 @@ fn a_recovery_point_says_when_frames_are_right() {
         [&[6, 5, 3, 6, 1, 0xff, 6, length][..], code, &[0x80]].concat()
     };
     let slice = slice(0x41, 20);
-    let of = |sei: &[u8]| frames_to_recovery(&unit(&[SPS_UNIT, PPS_UNIT, sei, &slice]));
-    assert_eq!(of(&point(&[0x80])), Some(0));
-    assert_eq!(of(&point(&[0x13, 0x10])), Some(8), "of x264");
-    assert_eq!(of(&point(&[0, 0xfa, 0x20])), Some(499));
+    let of = |sei: &[u8]| recovery::<H264>(&unit(&[SPS_UNIT, PPS_UNIT, sei, &slice]));
+    let frames = Recovery::Frames;
+    assert_eq!(of(&point(&[0x80])), frames(0));
+    assert_eq!(of(&point(&[0x13, 0x10])), frames(8), "of x264");
+    assert_eq!(of(&point(&[0, 0xfa, 0x20])), frames(499));
     assert_eq!(
         of(&point(&[0, 0, 0x80, 0, 0x20])),
-        Some(65_535),
+        frames(65_535),
         "the largest"
     );
-    assert_eq!(of(&point(&[0, 0, 3, 1, 0, 0x80])), Some(0), "no count");
-    assert_eq!(of(SEI_UNIT), Some(0), "I slices have none");
-    assert_eq!(of(&[6, 6]), Some(0), "cut off");
-    assert_eq!(
-        frames_to_recovery(&unit(&[SPS_UNIT, PPS_UNIT, &idr(20)])),
-        None
-    );
-    assert_eq!(frames_to_recovery(&[]), Some(0));
+    assert_eq!(of(&point(&[0, 0, 3, 1, 0, 0x80])), frames(0), "no count");
+    assert_eq!(of(SEI_UNIT), frames(0), "I slices have none");
+    assert_eq!(of(&[6, 6]), frames(0), "cut off");
+    let keyframe = recovery::<H264>(&unit(&[SPS_UNIT, PPS_UNIT, &idr(20)]));
+    assert_eq!(keyframe, Recovery::Keyframe);
+    assert_eq!(recovery::<H264>(&[]), frames(0));
+    // A slice of type P (5).
+    let predicted = recovery::<H264>(&unit(&[SPS_UNIT, PPS_UNIT, &[0x41, 0x9a, 1]]));
+    assert_eq!(predicted, Recovery::Refresh);
 }

@@ -58,6 +58,9 @@ pub enum Entry {
     /// The unit needs earlier ones, but the pictures of a decoder that starts here are right after
     /// some frames: H.264 or H.265 with a recovery point, and with intra refresh usually.
     Gradual,
+    /// The unit needs earlier ones, and parameter sets are in front of it. Encoders with intra refresh
+    /// that send no recovery points, such as x265, repeat their sets where a refresh begins.
+    Described,
     /// The unit needs no earlier one. It is no IDR picture, so that later ones may need them.
     Intra,
     /// A keyframe, or a unit of audio.

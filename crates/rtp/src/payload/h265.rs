@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::annexb::LONG_START_CODE;
-use glassline_media::{Track, UnitBuilder};
+use glassline_media::{Bits, Track, UnitBuilder};
 
 use super::assembly::{DropReason, Entry, FrameFormat};
 use super::nal_units::{Assembly, Fragment, Packet, Role, Syntax};
@@ -241,6 +241,14 @@ impl Syntax for H265 {
         }
     }
 
+    /// `recovery_poc_cnt` is a signed distance in the order of display, in which a picture takes one step
+    /// or more. Pictures from the present one on are right if it is negative.
+    fn recovery(payload: &mut Bits<'_>) -> Option<u32> {
+        // Positive numbers have the odd codes (H.265 §9.2.2).
+        let code = payload.exp_golomb()?;
+        Some(if code % 2 == 1 { code / 2 + 1 } else { 0 })
+    }
+
     /// The place of `slice_type` depends on the PPS. Intra pictures without other pictures behind them
     /// that need earlier ones are IRAP pictures anyway.
     fn is_intra(_: &[u8]) -> bool {
@@ -334,6 +342,8 @@ impl FrameFormat for NumberedAssembly {
 mod tests {
     use glassline_media::Codec;
 
+    use super::super::nal_units::recovery;
+    use super::super::{Recovery, is_recovery_point};
     use super::*;
 
     #[test]
@@ -344,6 +354,66 @@ mod tests {
         assert_eq!(profile(&track(sets)), Some(1));
         assert_eq!(profile(&track("sprop-sps=QgEB")), None, "cut short");
         assert_eq!(profile(&track("")), None);
+    }
+
+    /// Access units of VPS, SPS, PPS, these units, and a slice of a P picture.
+    fn unit(units: &[&[u8]]) -> Vec<u8> {
+        let sets: [&[u8]; 3] = [&[0x40, 1, 0x0c], &[0x42, 1, 1], &[0x44, 1, 0xc1]];
+        let slice: &[u8] = &[0x02, 1, 0xd0, 9];
+        let nals = sets.iter().chain(units).chain([&slice]);
+        nals.flat_map(|nal| [&LONG_START_CODE[..], nal].concat())
+            .collect()
+    }
+
+    #[test]
+    fn a_recovery_point_counts_pictures_in_the_order_of_display() {
+        let of = |sei: &[u8]| recovery::<H265>(&unit(&[sei]));
+        let frames = Recovery::Frames;
+        for (payload, expected) in [
+            // recovery_poc_cnt, exact_match_flag (1), broken_link_flag (0) and the alignment.
+            (&[0b1101_0000][..], frames(0)),
+            (&[0b0101_0100], frames(1)),
+            (&[0b0000_0111, 0b0101_0100], frames(29)),
+            (&[0b0001_0111, 0b0100_0000], frames(0)),
+            (&[0, 1, 0xff, 0xfd, 0x40], frames(32_767)),
+            (&[0], frames(0)),
+        ] {
+            let length = u8::try_from(payload.len()).expect("short");
+            // A picture timing is in front.
+            let sei = [&[0x4e, 1, 1, 2, 0, 4, 6, length], payload, &[0x80]].concat();
+            assert_eq!(of(&sei), expected, "{payload:?}");
+        }
+        assert_eq!(of(&[0x4e, 1, 1, 2, 0, 4, 0x80]), Recovery::Refresh);
+        assert_eq!(of(&[0x4e]), Recovery::Refresh, "cut off");
+        for irap in [19, 21] {
+            assert_eq!(of(&[irap << 1, 1, 0xaf, 7]), Recovery::Keyframe, "{irap}");
+        }
+    }
+
+    /// Chromium shows nothing of such a unit before an IRAP picture comes.
+    #[test]
+    fn a_unit_without_irap_slices_is_known_by_its_payloads() {
+        let is_without = |nals: &[&[u8]], payload_max| {
+            let mut out = UnitBuilder::default();
+            packetize(nals.iter().copied(), payload_max, &mut out);
+            let at = std::time::Instant::now();
+            let stamps = glassline_media::Stamps::arrived(at);
+            let time = glassline_media::MediaTime::ZERO;
+            let unit = out.build(glassline_media::TrackIndex(0), time, true, stamps);
+            is_recovery_point(Codec::H265, &unit.expect("packets"))
+        };
+        let (vps, sps, pps): (&[u8], &[u8], &[u8]) =
+            (&[0x40, 1, 0x0c], &[0x42, 1, 1], &[0x44, 1, 0xc1]);
+        let trail = [&[0x02, 1, 0xd0][..], &[9; 3000]].concat();
+        for payload_max in [1_000, 4_000] {
+            assert!(is_without(&[vps, sps, pps, &trail], payload_max));
+            // IDR_N_LP, CRA and BLA_W_RADL.
+            for kind in [20, 21, 17] {
+                let irap = [&[kind << 1, 1, 0xaf][..], &[9; 3000]].concat();
+                assert!(!is_without(&[vps, sps, pps, &irap], payload_max), "{kind}");
+            }
+            assert!(!is_without(&[&trail], payload_max), "without sets");
+        }
     }
 
     #[test]

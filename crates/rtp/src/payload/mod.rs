@@ -173,7 +173,35 @@ pub fn push_parameter(parameters: &mut String, name: &str, value: &str) {
 /// Returns whether a decoder can start with the unit although the unit is no IDR picture: a recovery
 /// point, at which browsers and some decoders do not start.
 pub fn is_recovery_point(codec: Codec, unit: &MediaUnit) -> bool {
-    codec == Codec::H264 && unit.keyframe && h264::is_without_idr(unit.payloads())
+    let payloads = || unit.payloads();
+    unit.keyframe
+        && match codec {
+            Codec::H264 => nal_units::is_without_keyframe::<h264::H264>(payloads()),
+            Codec::H265 => nal_units::is_without_keyframe::<h265::H265>(payloads()),
+            _ => false,
+        }
+}
+
+/// How the pictures become right that a decoder makes of a unit at which it starts, and of those behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The unit is a keyframe: all decoders start, and its picture is right.
+    Keyframe,
+    /// The picture of the frame that comes so many frames later is right, and those behind it. Zero for
+    /// I slices. An upper bound for H.265, which counts steps in the order of display.
+    Frames(u32),
+    /// Nothing says how long the refresh takes: until the next unit of this kind.
+    Refresh,
+}
+
+/// Returns how a decoder recovers that starts with `unit`, an access unit of H.264 or H.265 in Annex B
+/// form; [`Recovery::Keyframe`] for other codecs.
+pub fn recovery(codec: Codec, unit: &[u8]) -> Recovery {
+    match codec {
+        Codec::H264 => nal_units::recovery::<h264::H264>(unit),
+        Codec::H265 => nal_units::recovery::<h265::H265>(unit),
+        _ => Recovery::Keyframe,
+    }
 }
 
 /// Returns the parameter set that `text` holds in base64, as in `sprop-parameter-sets`; `None` for

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use glassline_media::Bits;
 use glassline_media::annexb::{self, LONG_START_CODE, START_CODE};
 
+use super::Recovery;
 use super::assembly::{DropReason, Entry, FrameFormat};
 
 /// The differences between H.264 and H.265.
@@ -37,6 +38,10 @@ pub(crate) trait Syntax: fmt::Debug + Send {
     /// Returns the place in an access unit of a NAL unit that begins with `first`. `body`: the first
     /// byte behind its header.
     fn role(first: u8, body: Option<u8>) -> Role;
+
+    /// Reads how many pictures a decoder makes that starts at a recovery point, before they are right.
+    /// `payload`: that of the SEI message (H.264 D.2.8, H.265 D.3.8); `None` if it is cut off.
+    fn recovery(payload: &mut Bits<'_>) -> Option<u32>;
 
     /// Returns whether a slice, given from its NAL unit header on, refers to no other picture.
     fn is_intra(slice: &[u8]) -> bool;
@@ -216,7 +221,7 @@ impl<S: Syntax> Assembly<S> {
                 }
                 kind if kind == S::SEI => {
                     let messages = whole.get(S::HEADER_BYTES..).unwrap_or_default();
-                    contents.recovery_point |= recovery_point(messages).is_some();
+                    contents.recovery_point |= recovery_point::<S>(messages).is_some();
                 }
                 _ => {}
             }
@@ -323,18 +328,71 @@ impl<S: Syntax> FrameFormat for Assembly<S> {
         if after_gap && contents.keyframe && self.sets_in_band && !contents.sets {
             return Err(DropReason::Loss);
         }
-        Ok(match (contents.predicted, contents.recovery_point) {
-            _ if contents.keyframe => Entry::Keyframe,
-            (false, _) => Entry::Intra,
-            (true, true) => Entry::Gradual,
-            (true, false) => Entry::None,
+        Ok(match contents {
+            Contents { keyframe: true, .. } => Entry::Keyframe,
+            Contents {
+                predicted: false, ..
+            } => Entry::Intra,
+            Contents {
+                recovery_point: true,
+                ..
+            } => Entry::Gradual,
+            Contents { sets: true, .. } => Entry::Described,
+            _ => Entry::None,
         })
     }
 }
 
-/// Returns the `recovery_frame_cnt` of H.264 in the first recovery point among the SEI messages (H.264
-/// D.2.8); `None` without one. Recovery points of H.265 (D.3.8) are found, too.
-pub(crate) fn recovery_point(messages: &[u8]) -> Option<u32> {
+/// Returns whether the RTP payloads of an access unit contain a sequence parameter set and slices, and
+/// none of these of a keyframe.
+pub(crate) fn is_without_keyframe<'a, S: Syntax>(payloads: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut has_sets, mut has_slices) = (false, false);
+    let mut note = |first: u8| {
+        has_sets |= S::kind(first) == S::SPS;
+        let role = S::role(first, None);
+        has_slices |= matches!(role, Role::Slice { .. });
+        !matches!(role, Role::Slice { keyframe: true, .. })
+    };
+    for payload in payloads.filter(|payload| !payload.is_empty()) {
+        let is_other = match S::fragment(payload) {
+            Some(part) => note(part.header[0]),
+            None => match S::packet(payload) {
+                Packet::Single => note(payload[0]),
+                Packet::Aggregate(units) => aggregated(units).flatten().all(|unit| note(unit[0])),
+                _ => true,
+            },
+        };
+        if !is_other {
+            return false;
+        }
+    }
+    has_sets && has_slices
+}
+
+/// Returns how a decoder recovers that starts with `unit`, an access unit in Annex B form.
+pub(crate) fn recovery<S: Syntax>(unit: &[u8]) -> Recovery {
+    let (mut frames, mut is_predicted) = (None, false);
+    for nal in annexb::nals(unit) {
+        match S::role(nal[0], None) {
+            Role::Slice { keyframe: true, .. } => return Recovery::Keyframe,
+            Role::Slice { .. } => is_predicted |= !S::is_intra(nal),
+            _ if S::kind(nal[0]) == S::SEI => {
+                let messages = nal.get(S::HEADER_BYTES..).unwrap_or_default();
+                frames = recovery_point::<S>(messages).or(frames);
+            }
+            _ => {}
+        }
+    }
+    match frames {
+        Some(frames) => Recovery::Frames(frames),
+        None if is_predicted => Recovery::Refresh,
+        None => Recovery::Frames(0),
+    }
+}
+
+/// Returns how many pictures the first recovery point among the SEI messages says to be wrong; `None`
+/// without a recovery point.
+fn recovery_point<S: Syntax>(messages: &[u8]) -> Option<u32> {
     const RECOVERY_POINT: usize = 6;
     let mut zeros = 0;
     // Without the bytes that prevent start codes.
@@ -362,7 +420,7 @@ pub(crate) fn recovery_point(messages: &[u8]) -> Option<u32> {
             code.iter_mut()
                 .zip(bytes.take(length))
                 .for_each(|(to, from)| *to = from);
-            return Some(Bits::new(&code).exp_golomb().unwrap_or(0));
+            return Some(S::recovery(&mut Bits::new(&code)).unwrap_or(0));
         }
         if length > 0 {
             bytes.nth(length - 1)?;

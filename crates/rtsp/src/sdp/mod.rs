@@ -166,11 +166,12 @@ impl Description {
         self.control = Some(aggregate);
     }
 
+    /// Reads an attribute. Some cameras write names of attributes with capital letters.
     fn attribute(&mut self, text: &str) {
         let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let (name, value) = (name.trim(), value.trim());
-        let direction = Direction::parse(name);
-        match (self.tracks.last_mut(), name) {
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        let direction = Direction::parse(&name);
+        match (self.tracks.last_mut(), name.as_str()) {
             (Some(media), _) if direction.is_some() => media.direction = direction,
             (None, _) if direction.is_some() => self.direction = direction,
             (None, "control") => self.control = Some(value.to_owned()),

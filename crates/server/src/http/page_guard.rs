@@ -18,6 +18,11 @@ use crate::app::App;
 use crate::auth::{Access, PageRefusal};
 use crate::sessions::ConnectionAddresses;
 
+/// Headers by which a page of a public site asks in its preflight for a server of a private network, and
+/// is granted it (WICG Private Network Access). Later browsers ask their user instead.
+const PRIVATE_NETWORK_REQUESTED: &str = "access-control-request-private-network";
+const PRIVATE_NETWORK_ALLOWED: &str = "access-control-allow-private-network";
+
 /// Refuses requests of strangers' pages to the listener for viewers, and allows configured web sites
 /// to read the answers.
 pub(super) async fn viewers(
@@ -36,6 +41,7 @@ pub(super) async fn viewers(
     let asks = request
         .headers()
         .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let asks_from_public = request.headers().contains_key(PRIVATE_NETWORK_REQUESTED);
     let mut response = match is_sent && asks && request.method() == Method::OPTIONS {
         true => resource::preflight(),
         false => next.run(request).await,
@@ -50,6 +56,9 @@ pub(super) async fn viewers(
             "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After",
         );
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        if asks && asks_from_public {
+            headers.insert(PRIVATE_NETWORK_ALLOWED, HeaderValue::from_static("true"));
+        }
     }
     response
 }

@@ -141,6 +141,7 @@ impl From<NoSnapshot> for Problem {
             NoSnapshot::NoVideo => Self::new(StatusCode::NOT_FOUND, "No video", detail),
             NoSnapshot::Idle => Self::new(StatusCode::CONFLICT, "Stream idle", detail),
             NoSnapshot::NoKeyframe => Self::try_later("No keyframe yet", detail),
+            NoSnapshot::Refreshing => Self::try_later("No picture yet", detail),
             NoSnapshot::Busy => Self::try_later("Busy", detail),
             NoSnapshot::Undecodable(NoStill::Codec { codec }) => {
                 Self::new(StatusCode::NOT_IMPLEMENTED, "No decoder", detail)

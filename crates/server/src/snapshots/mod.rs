@@ -6,6 +6,9 @@
 //!              └─► newest keyframe in the hub ─► decoded once ─► cache ─► scaled, encoded ─► cache
 //! ```
 //!
+//! Of a source with intra refresh, the frames from a recovery point on are decoded, until the picture is
+//! right. A request waits for those that are missing without a decoder.
+//!
 //! Decoding runs on threads for blocking work, never on those of media. It cannot be canceled, so turn
 //! and decoder go with the work, and what was made is kept although nobody waits any more: a client that
 //! asks and hangs up again and again costs what one costs that waits. Addresses take turns, so that one
@@ -13,19 +16,19 @@
 //! costs nothing.
 
 mod cache;
+mod start;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_hub::{Demand, Prospect, State, Stream, StreamName};
-use glassline_media::{Codec, Kind, MediaUnit, TrackIndex};
-use glassline_rtp::payload::is_recovery_point;
-use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit, still_of};
+use glassline_hub::{Demand, Prospect, Stream, StreamName};
+use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
 
 use crate::runtime::{BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink};
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
+use start::Start;
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the
 /// most reference frames that a stream may claim.
@@ -33,6 +36,10 @@ const DECODERS: usize = 1;
 
 /// Longest wait of a request for its image; a keyframe of 1080p takes some 30 ms.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest wait for the frames with which the picture behind a recovery point is right; encoders with
+/// intra refresh take a second or two.
+const RECOVERY: Duration = Duration::from_secs(4);
 
 /// The snapshots of all streams.
 #[derive(Debug)]
@@ -66,6 +73,12 @@ pub(crate) enum NoSnapshot {
     /// None was published yet, or it left the ring; one has been requested from the source.
     #[error("there is no keyframe yet; one has been requested from the source")]
     NoKeyframe,
+    /// Its source has recovery points in place of keyframes, and no picture is right yet.
+    #[error(
+        "the source sends recovery points (intra refresh) in place of keyframes, and its picture was not \
+         right within {RECOVERY:?} and {RECOVERY_FRAMES_MAX} frames: try again, or switch intra refresh off"
+    )]
+    Refreshing,
     /// Too many images are being made.
     #[error("the server makes as many images as it may; {PATIENCE:?} were not enough")]
     Busy,
@@ -97,8 +110,8 @@ struct Order {
 enum Material {
     /// The keyframe is decoded.
     Frame(Arc<DecodedKeyframe>),
-    /// The keyframe as the source coded it.
-    Unit(Codec, Arc<MediaUnit>),
+    /// The keyframe, or the frames from a recovery point on, as the source coded them.
+    Coded(Start),
 }
 
 impl Snapshots {
@@ -171,12 +184,17 @@ impl Snapshots {
     /// Makes the image, unless another request just has or the keyframe is still the same.
     async fn make(
         &self,
-        stream: &Stream,
+        stream: &Arc<Stream>,
         limit: SizeLimit,
         turn: BlockingPlace,
     ) -> Result<Arc<Snapshot>, NoSnapshot> {
+        let mut start = Start::newest(stream)?;
+        if !start.is_complete() {
+            let completing = tokio::time::timeout(RECOVERY, start.complete(stream));
+            completing.await.unwrap_or(Err(NoSnapshot::Refreshing))?;
+        }
         let decoder = self.decoders.place().await;
-        let (of, material) = match self.look(stream, limit)? {
+        let (of, material) = match self.look(stream, limit, start)? {
             Look::Image(image) => return Ok(image),
             Look::Work(of, material) => (of, material),
         };
@@ -198,17 +216,21 @@ impl Snapshots {
     }
 
     /// Returns the image, or the least that it can be made of.
-    fn look(&self, stream: &Stream, limit: SizeLimit) -> Result<Look, NoSnapshot> {
+    ///
+    /// `start`: where decoding begins, unless a newer start has come meanwhile.
+    fn look(&self, stream: &Stream, limit: SizeLimit, start: Start) -> Result<Look, NoSnapshot> {
         let name = stream.name();
         let recent = lock(&self.cache).recent(name, limit, Instant::now());
         if let Some(kept) = recent {
             return Look::of(kept);
         }
-        let (of, codec, unit) = newest_keyframe(stream)?;
+        let newest = Start::newest(stream)?;
+        let start = if newest.is_complete() { newest } else { start };
+        let of = start.of;
         let kept = lock(&self.cache).of_keyframe(name, of, limit, Instant::now());
         match kept {
             Some(kept) => Look::of(kept),
-            None => Ok(Look::Work(of, Material::Unit(codec, unit))),
+            None => Ok(Look::Work(of, Material::Coded(start))),
         }
     }
 }
@@ -234,8 +256,8 @@ impl Order {
     fn carry_out(self) -> Result<Arc<Snapshot>, NoStill> {
         let frame = match self.material {
             Material::Frame(frame) => frame,
-            Material::Unit(codec, ref unit) => {
-                let keyframe = decode(codec, unit);
+            Material::Coded(ref start) => {
+                let keyframe = start.decode();
                 self.keep(&keyframe);
                 match keyframe {
                     Keyframe::Image(image) => return Ok(image),
@@ -282,50 +304,6 @@ impl Snapshot {
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every method leaves the state consistent.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the newest keyframe of the stream's first video track; requests one if there is none.
-fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Codec, Arc<MediaUnit>), NoSnapshot> {
-    if stream.state() == State::Idle {
-        return Err(NoSnapshot::Idle);
-    }
-    let layout = stream.layout();
-    let tracks = stream.tracks();
-    let mut videos =
-        TrackIndex::enumerate(tracks.iter()).filter(|(_, it)| it.kind() == Kind::Video);
-    let (index, track) = videos.next().ok_or(NoSnapshot::NoVideo)?;
-    if track.codec != Codec::Jpeg {
-        still_of(track)?;
-    }
-    let Some(unit) = stream.since_keyframe(index).into_iter().next() else {
-        stream.request_keyframe();
-        return Err(NoSnapshot::NoKeyframe);
-    };
-    let id = KeyframeId {
-        layout,
-        index: unit.index,
-    };
-    Ok((id, track.codec, unit))
-}
-
-/// Returns what becomes of `unit`. A frame of Motion JPEG is an image already, and stays in its size.
-fn decode(codec: Codec, unit: &MediaUnit) -> Keyframe {
-    let Some(coded) = unit.coded_frame() else {
-        let reason = "the source sends packets, not frames".to_owned();
-        return Keyframe::Broken(NoStill::Decoder { reason });
-    };
-    let coded = coded.to_vec();
-    if codec == Codec::Jpeg {
-        return Keyframe::Image(Arc::new(Snapshot::of(coded.into())));
-    }
-    match DecodedKeyframe::of_h264(&coded) {
-        Ok(frame) => Keyframe::Decoded(Arc::new(frame)),
-        Err(NoStill::Decoder { .. }) if is_recovery_point(codec, unit) => {
-            let reason = "a recovery point of intra refresh, and no IDR picture".to_owned();
-            Keyframe::Broken(NoStill::Decoder { reason })
-        }
-        Err(why) => Keyframe::Broken(why),
-    }
 }
 
 /// Returns the entity tag of an image: FNV-1a of 64 bits, since nobody gains by a collision but a

@@ -6,7 +6,8 @@ use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use glassline_hub::{Hub, Publisher};
-use glassline_media::{MediaTime, Stamps, Track, UnitBuilder};
+use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
+use glassline_rtp::payload::{Packetizer, Recovery, recovery};
 
 use super::*;
 
@@ -188,4 +189,87 @@ async fn a_keyframe_that_cannot_be_decoded_is_not_decoded_for_everybody() {
         matches!(again, Some(Err(NoSnapshot::Undecodable(_)))),
         "{again:?}"
     );
+}
+
+/// A source of intra refresh without its IDR picture, whose frames are published one by one.
+struct Refreshing {
+    film: std::vec::IntoIter<(Vec<u8>, bool)>,
+    packetizer: Packetizer,
+    publisher: Publisher,
+}
+
+impl Refreshing {
+    fn of(stream: &Arc<Stream>) -> Self {
+        let sample = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../demux/samples/intra-refresh.h264"
+        );
+        let options = glassline_demux::Options {
+            once: true,
+            ..glassline_demux::Options::default()
+        };
+        let mut film = glassline_demux::open(&[sample.into()], &options).expect("a sample");
+        let film = std::iter::from_fn(|| film.next_frame().expect("a good frame"));
+        let film = film.map(|frame| {
+            let is_start = matches!(recovery(Codec::H264, &frame.data), Recovery::Frames(_));
+            (frame.data.to_vec(), is_start)
+        });
+        let film: Vec<_> = film.skip_while(|(_, is_start)| !is_start).collect();
+        let track = Track::new(Codec::H264);
+        let packetizer = Packetizer::new(&track);
+        let publisher = stream.publish(vec![track], Instant::now());
+        Self {
+            film: film.into_iter(),
+            packetizer,
+            publisher: publisher.expect("free"),
+        }
+    }
+
+    /// Publishes `count` frames, or those that are left.
+    fn publish(&mut self, count: usize) {
+        for (data, is_start) in self.film.by_ref().take(count) {
+            let now = Instant::now();
+            let mut builder = UnitBuilder::default();
+            let packetized = self.packetizer.packetize(&data, &mut builder);
+            packetized.expect("a frame");
+            let stamps = Stamps::arrived(now);
+            let unit = builder.build(TrackIndex(0), MediaTime::ZERO, is_start, stamps);
+            let pushed = self.publisher.push(unit.expect("a unit"), now);
+            pushed.expect("room");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_source_of_intra_refresh_is_shown_once_its_frame_is_right() {
+    let hub = Hub::default();
+    let stream = stream(&hub);
+    let snapshots = Snapshots::default();
+    let mut source = Refreshing::of(&stream);
+    source.publish(1);
+    let mut image = Box::pin(snapshots.of(&stream, SizeLimit::default(), CLIENT));
+    assert!(image.as_mut().now_or_never().is_none(), "it is not right");
+    let decoder = snapshots.decoders.place().now_or_never();
+    assert!(decoder.is_some(), "who waits for frames holds no decoder");
+    drop(decoder);
+    source.publish(usize::MAX);
+    let image = image.await.expect("an image");
+    let kept = snapshots.of(&stream, SizeLimit::default(), CLIENT);
+    let kept = kept.now_or_never().expect("kept").expect("an image");
+    assert!(Arc::ptr_eq(&image, &kept));
+    // What is in the ring is enough for the next one.
+    let others = Snapshots::default();
+    let image = others.of(&stream, width(160), CLIENT).await;
+    image.expect("an image");
+}
+
+#[tokio::test]
+async fn a_source_that_ends_before_its_frame_is_right_is_named() {
+    let hub = Hub::default();
+    let stream = stream(&hub);
+    let snapshots = Snapshots::default();
+    Refreshing::of(&stream).publish(2);
+    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = refused.expect_err("no picture").to_string();
+    assert!(refused.contains("recovery points"), "{refused}");
 }

@@ -21,6 +21,14 @@ use planes::Planes;
 /// Most pixels of a keyframe that is decoded: 4096 × 2304.
 pub const STILL_PIXELS_MAX: usize = 4096 * 2304;
 
+/// Most frames behind a recovery point that are decoded for an image. Encoders with intra refresh take a
+/// second or two.
+pub const RECOVERY_FRAMES_MAX: usize = 150;
+
+/// Most pixels that are decoded for an image behind a recovery point: so many frames of 1080p, which take
+/// about a second.
+const RECOVERY_PIXELS_MAX: usize = RECOVERY_FRAMES_MAX * 1920 * 1088;
+
 /// Times that the keyframe is handed to the decoder. The decoder keeps a picture back while pictures
 /// of B-frames may come before it; the same keyframe once more ends that.
 const TIMES_MAX: u64 = 3;
@@ -75,6 +83,19 @@ pub enum NoStill {
         /// Height of the picture in pixels.
         height: usize,
     },
+    /// The picture behind a recovery point takes too many pixels to become right.
+    #[error(
+        "the source sends recovery points (intra refresh) in place of keyframes, and {frames} frames of \
+         {width} x {height} pixels until a picture is right are not decoded for an image"
+    )]
+    Recovery {
+        /// Number of frames.
+        frames: usize,
+        /// Pixels of a row.
+        width: usize,
+        /// Height of the picture in pixels.
+        height: usize,
+    },
     /// The file is no image that can be read.
     #[error("the file is no JPEG image that can be read: {reason}")]
     Jpeg {
@@ -115,6 +136,38 @@ impl DecodedKeyframe {
     pub fn of_h264(keyframe: &[u8]) -> Result<Self, NoStill> {
         let planes = decode_keyframe(keyframe, |decoded| Planes::of(decoded).into_owned())?;
         Ok(Self { planes })
+    }
+
+    /// Decodes `frames`, access units of H.264 in Annex-B form of which the first is a recovery point with
+    /// its parameter sets. The picture of the frame at the place `right` is right, and becomes the image;
+    /// further frames are for decoders that hold it back.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`]; a later recovery point may succeed.
+    pub fn of_recovery(frames: &[Vec<u8>], right: usize) -> Result<Self, NoStill> {
+        let refused = |reason: String| NoStill::Decoder { reason };
+        let mut decoder = Decoder::new().map_err(refused)?;
+        decoder.conceal(true);
+        for (frame, number) in frames.iter().zip(0..) {
+            let decoded = decoder.decode(frame, number);
+            let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
+            let Some(decoded) = decoded else { continue };
+            let (width, height) = decoded.size;
+            fits(decoded.size)?;
+            if frames.len().saturating_mul(width * height) > RECOVERY_PIXELS_MAX {
+                let frames = frames.len();
+                return Err(NoStill::Recovery {
+                    frames,
+                    width,
+                    height,
+                });
+            }
+            if usize::try_from(decoded.number).is_ok_and(|number| number >= right) {
+                let planes = Planes::of(&decoded).into_owned();
+                return Ok(Self { planes });
+            }
+        }
+        Err(refused("no picture became right".to_owned()))
     }
 
     /// Returns the width and height of the frame in pixels.

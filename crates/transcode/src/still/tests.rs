@@ -2,6 +2,7 @@
 
 use glassline_demux as demux;
 use glassline_media::VideoParameters;
+use glassline_rtp::payload::{Recovery, recovery};
 
 use super::*;
 
@@ -165,4 +166,43 @@ fn the_limit_of_pixels_is_exact() {
         assert_eq!(fits(size), expected);
     }
     assert_eq!(STILL_PIXELS_MAX, 9_437_184);
+}
+
+/// w3c/webcodecs#650: a camera's only starts are recovery points.
+#[test]
+fn the_frames_behind_a_recovery_point_become_the_right_image() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../demux/samples");
+    let options = demux::Options {
+        once: true,
+        ..demux::Options::default()
+    };
+    let path = format!("{folder}/intra-refresh.h264");
+    let mut film = demux::open(&[path.into()], &options).expect("a sample");
+    let film = std::iter::from_fn(|| film.next_frame().expect("good"));
+    let film: Vec<Vec<u8>> = film.map(|frame| frame.data.to_vec()).collect();
+    let recovery = |unit: &Vec<u8>| recovery(Codec::H264, unit);
+    let is_start = |unit: &&Vec<u8>| matches!(recovery(unit), Recovery::Frames(_));
+    let start = film.iter().position(|unit| is_start(&unit));
+    let start = start.expect("a recovery point");
+    let Recovery::Frames(right) = recovery(&film[start]) else {
+        panic!("no recovery point");
+    };
+    let right = right as usize;
+    let image = |from: usize, to: usize| {
+        let decoded = DecodedKeyframe::of_recovery(&film[from..], to - from);
+        decoded.expect("decoded").planes
+    };
+    let difference = |to: usize| {
+        let (cut, whole) = (image(start, to), image(0, to));
+        let rows = (0..whole.size().1).map(|y| {
+            let pairs = cut.luminance.row(y).iter().zip(whole.luminance.row(y));
+            pairs.map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>()
+        });
+        rows.sum::<f64>() / (whole.size().0 * whole.size().1) as f64
+    };
+    assert!(difference(start) > 5.0, "grey: {}", difference(start));
+    assert!(difference(start + right) < 1.0);
+    let refused = DecodedKeyframe::of_recovery(&film[start..start + right], right);
+    assert!(matches!(refused, Err(NoStill::Decoder { .. })), "too few");
+    assert!(DecodedKeyframe::of_recovery(&[], 0).is_err());
 }

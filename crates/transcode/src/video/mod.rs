@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use glassline_media::{Bitrate, MediaTime};
-use glassline_rtp::h264::frames_to_recovery;
+use glassline_media::{Bitrate, Codec, MediaTime};
+use glassline_rtp::payload::{Recovery, recovery};
 use thiserror::Error;
 
 use crate::transcoder::Counts;
@@ -208,17 +208,23 @@ impl VideoTranscoder {
     /// Prepares for `unit`, at which a decoder can start.
     fn begin_at(&mut self, unit: &[u8], decoder: &mut Decoder) {
         let starts = std::mem::take(&mut self.is_broken);
-        match frames_to_recovery(unit) {
-            None => {
+        match recovery(Codec::H264, unit) {
+            Recovery::Keyframe => {
                 decoder.conceal(false);
                 self.unrecovered = 0;
             }
-            Some(frames) if starts => {
+            Recovery::Frames(frames) if starts => {
                 decoder.conceal(true);
                 self.unrecovered = frames.min(RECOVERY_MAX);
             }
+            Recovery::Refresh if starts => {
+                decoder.conceal(true);
+                self.unrecovered = RECOVERY_MAX;
+            }
             // The decoder has what the unit refers to.
-            Some(_) => {}
+            Recovery::Frames(_) => {}
+            // The refresh with which the decoder started is over.
+            Recovery::Refresh => self.unrecovered = 0,
         }
     }
 

@@ -30,7 +30,9 @@ fn refreshed() -> (Vec<demux::Frame>, usize) {
     let begins = |frame: &demux::Frame| annexb::nals(&frame.data).any(|nal| nal[0] & 0x1f == 7);
     let start = film.iter().skip(1).position(begins).expect("a second one");
     film.drain(..=start);
-    let right = frames_to_recovery(&film[0].data).expect("no IDR picture");
+    let Recovery::Frames(right) = recovery(Codec::H264, &film[0].data) else {
+        panic!("no recovery point");
+    };
     (film, right as usize)
 }
 
@@ -159,6 +161,29 @@ fn a_stream_without_idr_frames_is_shown_once_its_frames_are_right() {
     let again = out.len() - before;
     assert!((1..=film.len() - later - right).contains(&again), "{again}");
     assert!(again + 2 >= film.len() - later - right, "{again}");
+}
+
+/// Some encoders repeat their parameter sets where a refresh begins, and send no recovery point.
+#[test]
+fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
+    let (film, _) = refreshed();
+    let is_message = |nal: &[u8]| nal[0] & 0x1f == 6;
+    let starts = |frame: &demux::Frame| annexb::nals(&frame.data).any(|nal| nal[0] & 0x1f == 7);
+    let mut transcoder = VideoTranscoder::new(Bitrate::default());
+    let mut out = Vec::new();
+    for frame in &film {
+        let nals = annexb::nals(&frame.data).filter(|nal| !is_message(nal));
+        let unit: Vec<u8> = nals.flat_map(|nal| [&[0, 0, 0, 1], nal].concat()).collect();
+        let how = (starts(frame), true);
+        let pushed = transcoder.push(&unit, frame.time, how, &mut out);
+        pushed.expect("decoded");
+    }
+    let second = film.iter().skip(1).find(|frame| starts(frame));
+    let second = second.expect("two refreshes").time;
+    let ahead = second.saturating_since(out[0].time);
+    // Two pictures wait in the decoder when the second refresh begins.
+    assert!(ahead < 3 * FRAME && out[0].time <= second, "{ahead:?}");
+    assert_eq!(transcoder.counts().undecodable, 0);
 }
 
 #[test]

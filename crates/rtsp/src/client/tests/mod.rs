@@ -19,18 +19,18 @@ const SDP: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=x\r\nt=0 0\r\na=control:
     m=audio 0 RTP/AVP 97\r\na=rtpmap:97 OPUS/48000/2\r\na=control:stream=1\r\n";
 
 /// A client and the server's side of its connection.
-struct Line {
+struct ScriptedServer {
     client: Client,
     now: Instant,
     events: Vec<Event>,
     frames: Vec<(usize, bool, Vec<u8>)>,
 }
 
-impl Line {
+impl ScriptedServer {
     fn open(url: &str) -> Self {
-        let mut line = Self::new(url);
-        line.client.start(line.now);
-        line
+        let mut server = Self::new(url);
+        server.client.start(server.now);
+        server
     }
 
     /// A connection on which nothing was sent.
@@ -106,28 +106,28 @@ impl Line {
 
     /// Opens a connection that plays both tracks interleaved.
     fn play(url: &str) -> Self {
-        let mut line = Self::open(url);
-        line.describe();
+        let mut server = Self::open(url);
+        server.describe();
         let tracks = [0, 1].map(|track| (TrackIndex(track), RequestedTransport::Interleaved));
-        line.client.set_up(line.now, &tracks);
+        server.client.set_up(server.now, &tracks);
         for (index, channels) in ["0-1", "2-3"].iter().enumerate() {
             let control = format!("{url}/stream={index}");
             let head = format!(
                 "200 OK\r\nTransport: RTP/AVP/TCP;unicast;interleaved={channels}\r\nSession: abc;timeout=30"
             );
-            let request = line.exchange(&Method::Setup, &control, &head, "");
+            let request = server.exchange(&Method::Setup, &control, &head, "");
             let asked = format!("RTP/AVP/TCP;unicast;interleaved={channels}");
             assert_eq!(request.headers.get("Transport"), Some(asked.as_str()));
         }
         let head = "200 OK\r\nRTP-Info: url=stream=0;seq=5;rtptime=6\r\nRange: npt=0-";
-        let request = line.exchange(&Method::Play, &format!("{url}/"), head, "");
+        let request = server.exchange(&Method::Play, &format!("{url}/"), head, "");
         assert_eq!(request.headers.get("Session"), Some("abc"));
         assert!(
-            matches!(line.events.last(), Some(Event::Playing { .. })),
+            matches!(server.events.last(), Some(Event::Playing { .. })),
             "{:?}",
-            line.events
+            server.events
         );
-        line
+        server
     }
 
     fn closed(&self) -> &Closed {
@@ -151,12 +151,12 @@ const PUBLIC: &str = "200 OK\r\nPublic: OPTIONS, DESCRIBE, SETUP, PLAY, GET_PARA
 
 #[test]
 fn plays_keeps_alive_and_leaves() {
-    let mut line = Line::play(URL);
-    line.feed(&[b'$', 2, 0, 1, 7, b'$', 1, 0, 2, 8, 9, b'$', 77, 0, 0]);
-    assert_eq!(line.frames, [(1, false, vec![7]), (0, true, vec![8, 9])]);
-    assert_eq!(line.client.stray_frames(), 1);
-    let Some(Event::Playing { rtp_info, range }) = line.events.last() else {
-        panic!("{:?}", line.events);
+    let mut server = ScriptedServer::play(URL);
+    server.feed(&[b'$', 2, 0, 1, 7, b'$', 1, 0, 2, 8, 9, b'$', 77, 0, 0]);
+    assert_eq!(server.frames, [(1, false, vec![7]), (0, true, vec![8, 9])]);
+    assert_eq!(server.client.stray_frames(), 1);
+    let Some(Event::Playing { rtp_info, range }) = server.events.last() else {
+        panic!("{:?}", server.events);
     };
     assert_eq!(
         (rtp_info[0].sequence, rtp_info[0].timestamp),
@@ -164,20 +164,20 @@ fn plays_keeps_alive_and_leaves() {
     );
     assert!(range.is_some());
 
-    let before = line.now;
-    line.wait();
+    let before = server.now;
+    server.wait();
     assert_eq!(
-        line.now - before,
+        server.now - before,
         MS * 12_000,
         "two in the 30 s of the session"
     );
-    let request = line.exchange(&Method::GetParameter, &format!("{URL}/"), "200 OK", "");
+    let request = server.exchange(&Method::GetParameter, &format!("{URL}/"), "200 OK", "");
     assert_eq!(request.headers.get("Session"), Some("abc"));
 
-    line.client.leave(line.now);
-    line.exchange(&Method::Teardown, &format!("{URL}/"), "200 OK", "");
-    assert_eq!(line.closed(), &Closed::Left);
-    assert!(line.client.is_closed() && line.client.poll_timeout().is_none());
+    server.client.leave(server.now);
+    server.exchange(&Method::Teardown, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(server.closed(), &Closed::Left);
+    assert!(server.client.is_closed() && server.client.poll_timeout().is_none());
 }
 
 #[test]
@@ -187,37 +187,37 @@ fn a_refused_track_costs_no_more_than_itself_unless_it_is_the_first() {
         "454 Session Not Found",
         "200 OK\r\nTransport: nonsense",
     ] {
-        let mut line = Line::open(URL);
-        line.describe();
+        let mut server = ScriptedServer::open(URL);
+        server.describe();
         let wanted = [0, 1].map(|track| (TrackIndex(track), RequestedTransport::Interleaved));
-        line.client.set_up(line.now, &wanted);
+        server.client.set_up(server.now, &wanted);
         let first = "200 OK\r\nSession: 1";
-        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), first, "");
-        line.exchange(&Method::Setup, &format!("{URL}/stream=1"), refused, "");
+        server.exchange(&Method::Setup, &format!("{URL}/stream=0"), first, "");
+        server.exchange(&Method::Setup, &format!("{URL}/stream=1"), refused, "");
         assert!(
             matches!(
-                line.events.last(),
+                server.events.last(),
                 Some(Event::LeftOut {
                     track: TrackIndex(1),
                     ..
                 })
             ),
             "{:?}",
-            line.events
+            server.events
         );
-        line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
-        line.feed(&[b'$', 2, 0, 1, 9, b'$', 0, 0, 1, 8]);
+        server.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
+        server.feed(&[b'$', 2, 0, 1, 9, b'$', 0, 0, 1, 8]);
         assert_eq!(
-            line.frames,
+            server.frames,
             [(0, false, vec![8])],
             "the channel is nobody's"
         );
 
-        let mut line = Line::open(URL);
-        line.describe();
-        line.client.set_up(line.now, &wanted);
-        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), refused, "");
-        assert!(line.client.is_closed());
+        let mut server = ScriptedServer::open(URL);
+        server.describe();
+        server.client.set_up(server.now, &wanted);
+        server.exchange(&Method::Setup, &format!("{URL}/stream=0"), refused, "");
+        assert!(server.client.is_closed());
     }
 }
 
@@ -225,56 +225,56 @@ fn a_refused_track_costs_no_more_than_itself_unless_it_is_the_first() {
 fn what_is_live_is_not_rewound() {
     let cases = [("now-", "npt=now-"), ("0-4.5", "npt=0.000-")];
     for (described, asked) in cases {
-        let mut line = Line::open(URL);
-        line.exchange(&Method::Options, URL, PUBLIC, "");
+        let mut server = ScriptedServer::open(URL);
+        server.exchange(&Method::Options, URL, PUBLIC, "");
         let sdp = SDP.replace("t=0 0", &format!("a=range:npt={described}"));
-        line.exchange(&Method::Describe, URL, "200 OK", &sdp);
-        line.client.set_up(
-            line.now,
+        server.exchange(&Method::Describe, URL, "200 OK", &sdp);
+        server.client.set_up(
+            server.now,
             &[(TrackIndex(0), RequestedTransport::Interleaved)],
         );
         let control = format!("{URL}/stream=0");
-        line.exchange(&Method::Setup, &control, "200 OK", "");
-        assert_eq!(line.request().headers.get("Range"), Some(asked));
+        server.exchange(&Method::Setup, &control, "200 OK", "");
+        assert_eq!(server.request().headers.get("Range"), Some(asked));
     }
 }
 
 #[test]
 fn redirects_and_refusals_are_told() {
     for status in [301, 302] {
-        let mut line = Line::open(URL);
-        line.exchange(&Method::Options, URL, PUBLIC, "");
+        let mut server = ScriptedServer::open(URL);
+        server.exchange(&Method::Options, URL, PUBLIC, "");
         let head = format!("{status} Moved\r\nLocation: rtsp://other/cam");
-        line.exchange(&Method::Describe, URL, &head, "");
+        server.exchange(&Method::Describe, URL, &head, "");
         assert_eq!(
-            line.closed(),
+            server.closed(),
             &Closed::Redirected {
                 location: "rtsp://other/cam".to_owned()
             }
         );
     }
-    let mut line = Line::open(URL);
+    let mut server = ScriptedServer::open(URL);
     // A server that does not support OPTIONS may support the other methods.
-    line.exchange(&Method::Options, URL, "501 Not Implemented", "");
-    line.exchange(&Method::Describe, URL, "404 Stream Not Found", "");
+    server.exchange(&Method::Options, URL, "501 Not Implemented", "");
+    server.exchange(&Method::Describe, URL, "404 Stream Not Found", "");
     assert_eq!(
-        line.closed().to_string(),
+        server.closed().to_string(),
         "the server refused DESCRIBE: 404 Stream Not Found"
     );
     for (body, expected) in [
         ("<html>", "is not a session description"),
         ("v=0\r\n", "no track to play"),
     ] {
-        let mut line = Line::open(URL);
-        line.exchange(&Method::Options, URL, PUBLIC, "");
-        line.exchange(&Method::Describe, URL, "200 OK", body);
-        assert!(line.closed().to_string().contains(expected), "{body}");
+        let mut server = ScriptedServer::open(URL);
+        server.exchange(&Method::Options, URL, PUBLIC, "");
+        server.exchange(&Method::Describe, URL, "200 OK", body);
+        assert!(server.closed().to_string().contains(expected), "{body}");
     }
 }
 
 #[test]
 fn requests_of_the_server_are_answered() {
-    let mut line = Line::play(URL);
+    let mut server = ScriptedServer::play(URL);
     let cases = [
         ("OPTIONS", 200),
         ("SET_PARAMETER", 200),
@@ -283,9 +283,9 @@ fn requests_of_the_server_are_answered() {
         ("FOO", 501),
     ];
     for (method, status) in cases {
-        line.feed(format!("{method} {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").as_bytes());
-        let output = line.client.output().to_vec();
-        line.client.advance(output.len());
+        server.feed(format!("{method} {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").as_bytes());
+        let output = server.client.output().to_vec();
+        server.client.advance(output.len());
         let Ok(Parsed::Message(Message::Response(response), _)) =
             parse(&output, &Limits::default())
         else {
@@ -296,83 +296,83 @@ fn requests_of_the_server_are_answered() {
             (Status(status), Some(9))
         );
     }
-    line.feed(format!("TEARDOWN {URL} RTSP/1.0\r\nCSeq: 10\r\n\r\n").as_bytes());
-    assert_eq!(line.closed(), &Closed::ByServer);
+    server.feed(format!("TEARDOWN {URL} RTSP/1.0\r\nCSeq: 10\r\n\r\n").as_bytes());
+    assert_eq!(server.closed(), &Closed::ByServer);
     // A server that sends requests without end and reads nothing.
-    let mut line = Line::play(URL);
+    let mut server = ScriptedServer::play(URL);
     let flood = format!("OPTIONS {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").repeat(2000);
-    line.feed(flood.as_bytes());
-    assert_eq!(line.closed(), &Closed::ResponsesNotRead);
-    assert!(line.client.output().len() < 128 << 10);
+    server.feed(flood.as_bytes());
+    assert_eq!(server.closed(), &Closed::ResponsesNotRead);
+    assert!(server.client.output().len() < 128 << 10);
 }
 
 /// frigate#1605: FFmpeg plays such cameras, and warns.
 #[test]
 fn a_wrong_or_missing_number_is_that_of_the_request_under_way() {
     for number in ["CSeq: 0\r\n", "CSeq: 77\r\n", "CSeq: x\r\n", ""] {
-        let mut line = Line::open(URL);
-        line.request();
-        line.feed(format!("RTSP/1.0 100 Continue\r\n{number}\r\n").as_bytes());
-        line.feed(format!("RTSP/1.0 200 OK\r\n{number}\r\n").as_bytes());
-        assert_eq!(line.request().method, Method::Describe, "{number}");
-        line.feed(
+        let mut server = ScriptedServer::open(URL);
+        server.request();
+        server.feed(format!("RTSP/1.0 100 Continue\r\n{number}\r\n").as_bytes());
+        server.feed(format!("RTSP/1.0 200 OK\r\n{number}\r\n").as_bytes());
+        assert_eq!(server.request().method, Method::Describe, "{number}");
+        server.feed(
             format!("RTSP/1.0 404 Gone\r\n{number}\r\n")
                 .repeat(2)
                 .as_bytes(),
         );
-        assert_eq!(line.events.len(), 1, "nothing waits for the second one");
-        assert!(line.closed().to_string().contains("404 Gone"));
+        assert_eq!(server.events.len(), 1, "nothing waits for the second one");
+        assert!(server.closed().to_string().contains("404 Gone"));
     }
 }
 
 #[test]
 fn the_number_comes_first_and_the_credentials_last() {
-    let mut line = Line::open("rtsp://u:p@127.0.0.1:8554/cam");
-    line.exchange(&Method::Options, URL, PUBLIC, "");
+    let mut server = ScriptedServer::open("rtsp://u:p@127.0.0.1:8554/cam");
+    server.exchange(&Method::Options, URL, PUBLIC, "");
     let refuse = "401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\"";
-    line.exchange(&Method::Describe, URL, refuse, "");
-    let again = line.request();
+    server.exchange(&Method::Describe, URL, refuse, "");
+    let again = server.request();
     let names: Vec<_> = again.headers.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["CSeq", "User-Agent", "Accept", "Authorization"]);
     let stale = "401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\"";
-    line.answer(&again, stale, "");
-    let names_again = line.request().headers;
+    server.answer(&again, stale, "");
+    let names_again = server.request().headers;
     let names_again: Vec<_> = names_again.iter().map(|(name, _)| name).collect();
     assert_eq!(names_again, names);
 }
 
 #[test]
 fn silence_is_given_up() {
-    let mut line = Line::open(URL);
-    line.request();
-    line.wait();
-    let text = line.closed().to_string();
+    let mut server = ScriptedServer::open(URL);
+    server.request();
+    server.wait();
+    let text = server.closed().to_string();
     assert_eq!(text, "the server did not answer OPTIONS within 10s");
 
-    let mut line = Line::play(URL);
-    line.client.leave(line.now);
-    let before = line.now;
-    line.wait();
+    let mut server = ScriptedServer::play(URL);
+    server.client.leave(server.now);
+    let before = server.now;
+    server.wait();
     assert_eq!(
-        (line.closed(), line.now - before),
+        (server.closed(), server.now - before),
         (&Closed::Left, MS * 1000)
     );
 }
 
 #[test]
 fn the_end_of_the_connection_says_what_was_awaited() {
-    let mut line = Line::open(URL);
-    line.client.handle_end();
-    line.feed(b"");
-    let text = line.closed().to_string();
+    let mut server = ScriptedServer::open(URL);
+    server.client.handle_end();
+    server.feed(b"");
+    let text = server.closed().to_string();
     assert_eq!(
         text,
         "the server closed the connection instead of answering OPTIONS"
     );
-    let mut line = Line::play(URL);
-    line.feed(&[b'$', 0, 0, 9, 1]);
-    line.client.handle_end();
-    let Some(Event::Closed(reason)) = line.client.poll_event() else {
+    let mut server = ScriptedServer::play(URL);
+    server.feed(&[b'$', 0, 0, 9, 1]);
+    server.client.handle_end();
+    let Some(Event::Closed(reason)) = server.client.poll_event() else {
         panic!("not closed");
     };
     assert_eq!(reason.to_string(), "the server closed the connection");
@@ -380,20 +380,20 @@ fn the_end_of_the_connection_says_what_was_awaited() {
 
 #[test]
 fn commands_out_of_turn_do_nothing() {
-    let mut line = Line::open(URL);
-    line.client.set_up(
-        line.now,
+    let mut server = ScriptedServer::open(URL);
+    server.client.set_up(
+        server.now,
         &[(TrackIndex(0), RequestedTransport::Interleaved)],
     );
-    line.client.start(line.now);
-    assert_eq!(line.request().method, Method::Options);
-    assert!(line.try_request().is_none());
-    line.client.leave(line.now);
-    line.feed(b"RTSP/1.0 200 OK\r\n\r\n");
-    assert_eq!(line.events, [Event::Closed(Closed::Left)]);
-    let mut line = Line::open(URL);
-    line.describe();
-    line.client.set_up(line.now, &[]);
-    line.feed(b"");
-    assert_eq!(line.closed(), &Closed::NothingToPlay);
+    server.client.start(server.now);
+    assert_eq!(server.request().method, Method::Options);
+    assert!(server.try_request().is_none());
+    server.client.leave(server.now);
+    server.feed(b"RTSP/1.0 200 OK\r\n\r\n");
+    assert_eq!(server.events, [Event::Closed(Closed::Left)]);
+    let mut server = ScriptedServer::open(URL);
+    server.describe();
+    server.client.set_up(server.now, &[]);
+    server.feed(b"");
+    assert_eq!(server.closed(), &Closed::NothingToPlay);
 }

@@ -40,29 +40,29 @@ proptest! {
         sayings in prop::collection::vec((any_saying(), 0u8..8), 0..30), user: bool,
     ) {
         let url = if user { "rtsp://u:p@127.0.0.1/x" } else { URL };
-        let mut line = Line::open(url);
+        let mut server = ScriptedServer::open(url);
         for (saying, command) in sayings {
-            let over = line.client.is_closed();
+            let over = server.client.is_closed();
             match command {
-                0 => line.client.set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved), (TrackIndex(1), RequestedTransport::Udp { ports: (2, 3) })]),
-                1 => if let Some(at) = line.client.poll_timeout() {
-                    line.now = at;
-                    line.client.handle_timeout(at);
+                0 => server.client.set_up(server.now, &[(TrackIndex(0), RequestedTransport::Interleaved), (TrackIndex(1), RequestedTransport::Udp { ports: (2, 3) })]),
+                1 => if let Some(at) = server.client.poll_timeout() {
+                    server.now = at;
+                    server.client.handle_timeout(at);
                 },
-                2 => { line.client.send_control(TrackIndex(0), &saying); }
-                3 => line.client.leave(line.now),
-                4 => line.client.advance(saying.len()),
-                5 => line.client.reopen(line.now),
+                2 => { server.client.send_control(TrackIndex(0), &saying); }
+                3 => server.client.leave(server.now),
+                4 => server.client.advance(saying.len()),
+                5 => server.client.reopen(server.now),
                 _ => {}
             }
-            let before = line.events.len();
-            line.feed(&saying);
-            prop_assert!(!over || line.events.len() == before);
-            prop_assert!(!line.client.is_closed() || line.client.poll_timeout().is_none());
+            let before = server.events.len();
+            server.feed(&saying);
+            prop_assert!(!over || server.events.len() == before);
+            prop_assert!(!server.client.is_closed() || server.client.poll_timeout().is_none());
         }
-        line.client.handle_end();
-        line.feed(b"");
-        let ends = line.events.iter().filter(|event| matches!(event, Event::Closed(_)));
+        server.client.handle_end();
+        server.feed(b"");
+        let ends = server.events.iter().filter(|event| matches!(event, Event::Closed(_)));
         prop_assert_eq!(ends.count(), 1);
     }
 }

@@ -22,17 +22,17 @@ fn announcement(transports: &[RequestedTransport]) -> Announcement {
     }
 }
 
-fn publish(transports: &[RequestedTransport]) -> Line {
-    let mut line = Line::new(NEW);
-    line.client.publish(line.now, announcement(transports));
-    line.exchange(&Method::Options, NEW, PUBLIC, "");
-    line
+fn publish(transports: &[RequestedTransport]) -> ScriptedServer {
+    let mut server = ScriptedServer::new(NEW);
+    server.client.publish(server.now, announcement(transports));
+    server.exchange(&Method::Options, NEW, PUBLIC, "");
+    server
 }
 
 #[test]
 fn tracks_are_announced_set_up_and_recorded() {
-    let mut line = publish(&[RequestedTransport::Interleaved; 2]);
-    let request = line.exchange(&Method::Announce, NEW, "200 OK", "");
+    let mut server = publish(&[RequestedTransport::Interleaved; 2]);
+    let request = server.exchange(&Method::Announce, NEW, "200 OK", "");
     let kind = request.headers.get("Content-Type");
     assert_eq!(kind, Some("application/sdp"));
     let described = Description::parse(&request.body).expect("our own description");
@@ -47,36 +47,36 @@ fn tracks_are_announced_set_up_and_recorded() {
         let head = format!(
             "200 OK\r\nTransport: RTP/AVP/TCP;unicast;interleaved={channels}\r\nSession: abc"
         );
-        let request = line.exchange(&Method::Setup, &control, &head, "");
+        let request = server.exchange(&Method::Setup, &control, &head, "");
         let asked = format!("RTP/AVP/TCP;unicast;interleaved={channels};mode=record");
         assert_eq!(request.headers.get("Transport"), Some(asked.as_str()));
     }
-    let request = line.exchange(&Method::Record, NEW, "200 OK\r\nSession: abc", "");
+    let request = server.exchange(&Method::Record, NEW, "200 OK\r\nSession: abc", "");
     assert_eq!(request.headers.get("Session"), Some("abc"));
-    assert_eq!(line.events.last(), Some(&Event::Recording));
-    assert!(line.client.send_media(TrackIndex(1), b"packet"));
-    assert_eq!(line.client.output(), b"$\x02\0\x06packet");
-    line.client.advance(10);
+    assert_eq!(server.events.last(), Some(&Event::Recording));
+    assert!(server.client.send_media(TrackIndex(1), b"packet"));
+    assert_eq!(server.client.output(), b"$\x02\0\x06packet");
+    server.client.advance(10);
     // The server's reports come on the odd channels.
-    line.feed(&[b'$', 3, 0, 2, 0x80, 0xc9]);
-    assert_eq!(line.frames, [(1, true, vec![0x80, 0xc9])]);
-    line.client.leave(line.now);
-    line.exchange(&Method::Teardown, NEW, "200 OK", "");
-    assert_eq!(line.closed(), &Closed::Left);
+    server.feed(&[b'$', 3, 0, 2, 0x80, 0xc9]);
+    assert_eq!(server.frames, [(1, true, vec![0x80, 0xc9])]);
+    server.client.leave(server.now);
+    server.exchange(&Method::Teardown, NEW, "200 OK", "");
+    assert_eq!(server.closed(), &Closed::Left);
 }
 
 #[test]
 fn a_server_that_wants_credentials_is_answered_at_the_announcement() {
-    let mut line = Line::new(&NEW.replace("//", "//ann:secret@"));
+    let mut server = ScriptedServer::new(&NEW.replace("//", "//ann:secret@"));
     let transports = [RequestedTransport::Interleaved; 2];
-    line.client.publish(line.now, announcement(&transports));
-    line.exchange(&Method::Options, NEW, PUBLIC, "");
+    server.client.publish(server.now, announcement(&transports));
+    server.exchange(&Method::Options, NEW, PUBLIC, "");
     let challenge = "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"";
-    let first = line.exchange(&Method::Announce, NEW, challenge, "");
-    let second = line.exchange(&Method::Announce, NEW, "200 OK", "");
+    let first = server.exchange(&Method::Announce, NEW, challenge, "");
+    let second = server.exchange(&Method::Announce, NEW, "200 OK", "");
     assert_eq!(first.body, second.body);
     assert!(second.headers.get("Authorization").is_some());
-    assert_eq!(line.request().method, Method::Setup);
+    assert_eq!(server.request().method, Method::Setup);
 }
 
 #[test]
@@ -85,29 +85,29 @@ fn a_refused_announcement_says_which_request_and_why() {
         ("409 Conflict", "the server refused ANNOUNCE: 409 Conflict"),
         ("501 Not Implemented", "the server refused ANNOUNCE: 501"),
     ] {
-        let mut line = publish(&[RequestedTransport::Interleaved; 2]);
-        line.exchange(&Method::Announce, NEW, head, "");
-        let reason = line.closed().to_string();
+        let mut server = publish(&[RequestedTransport::Interleaved; 2]);
+        server.exchange(&Method::Announce, NEW, head, "");
+        let reason = server.closed().to_string();
         assert!(reason.starts_with(text), "{reason}");
     }
     let udp = RequestedTransport::Udp {
         ports: (5000, 5001),
     };
-    let mut line = publish(&[udp]);
-    line.exchange(&Method::Announce, NEW, "200 OK", "");
+    let mut server = publish(&[udp]);
+    server.exchange(&Method::Announce, NEW, "200 OK", "");
     let control = format!("{NEW}/trackID=0");
-    line.exchange(&Method::Setup, &control, "461 Unsupported Transport", "");
+    server.exchange(&Method::Setup, &control, "461 Unsupported Transport", "");
     let refused = Closed::TransportRefused {
         track: TrackIndex(0),
     };
-    assert_eq!(line.closed(), &refused);
+    assert_eq!(server.closed(), &refused);
 }
 
 #[test]
 fn a_stream_without_tracks_is_not_recorded() {
-    let mut line = publish(&[]);
-    line.exchange(&Method::Announce, NEW, "200 OK", "");
-    assert_eq!(line.closed(), &Closed::NothingToPlay);
+    let mut server = publish(&[]);
+    server.exchange(&Method::Announce, NEW, "200 OK", "");
+    assert_eq!(server.closed(), &Closed::NothingToPlay);
 }
 
 /// A server that takes media sends none, so that its answers alone show whether it lives.
@@ -121,23 +121,23 @@ fn a_publisher_gives_up_a_server_that_grants_no_keep_alive() {
         ),
         (Some("501 No"), ""),
     ] {
-        let mut line = publish(&[RequestedTransport::Interleaved; 2]);
+        let mut server = publish(&[RequestedTransport::Interleaved; 2]);
         for head in ["", "\r\nSession: s", "", ""] {
-            let request = line.request();
-            line.answer(&request, &format!("200 OK{head}"), "");
+            let request = server.request();
+            server.answer(&request, &format!("200 OK{head}"), "");
         }
-        assert_eq!(line.events.last(), Some(&Event::Recording));
-        line.wait();
+        assert_eq!(server.events.last(), Some(&Event::Recording));
+        server.wait();
         for _ in 0..2 {
-            let request = line.request();
+            let request = server.request();
             match head {
-                Some(head) => line.answer(&request, head, ""),
-                None => line.wait(),
+                Some(head) => server.answer(&request, head, ""),
+                None => server.wait(),
             }
         }
         match expected {
-            "" => assert!(!line.client.is_closed(), "it answered"),
-            text => assert_eq!(line.closed().to_string(), text),
+            "" => assert!(!server.client.is_closed(), "it answered"),
+            text => assert_eq!(server.closed().to_string(), text),
         }
     }
 }

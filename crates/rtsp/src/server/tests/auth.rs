@@ -20,14 +20,14 @@ fn ann() -> User {
 }
 
 /// Returns the challenges for a request without credentials.
-fn challenges(line: &mut Line) -> Vec<Challenge> {
-    let response = line.ask(&format!("DESCRIBE {URI}"), "");
+fn challenges(client: &mut ScriptedClient) -> Vec<Challenge> {
+    let response = client.ask(&format!("DESCRIBE {URI}"), "");
     assert_eq!(response.status, Status::UNAUTHORIZED);
     Challenge::parse_all(&response.headers)
 }
 
-fn digest_challenge(line: &mut Line, wanted: Algorithm) -> digest::Challenge {
-    let found = challenges(line)
+fn digest_challenge(client: &mut ScriptedClient, wanted: Algorithm) -> digest::Challenge {
+    let found = challenges(client)
         .into_iter()
         .find_map(|challenge| match challenge {
             Challenge::Digest(digest) if digest.algorithm == wanted => Some(digest),
@@ -47,8 +47,8 @@ fn credentials(challenge: &digest::Challenge, uri: &str, user: &User, count: u32
     format!("Authorization: {answer}")
 }
 
-fn describe(line: &mut Line, credentials: &str) -> Response {
-    line.ask(&format!("DESCRIBE {URI}"), credentials)
+fn describe(client: &mut ScriptedClient, credentials: &str) -> Response {
+    client.ask(&format!("DESCRIBE {URI}"), credentials)
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn every_offered_way_opens() {
             secure,
             ..guarded()
         };
-        let offered = challenges(&mut Line::of(owner()));
+        let offered = challenges(&mut ScriptedClient::of(owner()));
         let names: Vec<_> = offered
             .iter()
             .map(|challenge| match challenge {
@@ -69,13 +69,13 @@ fn every_offered_way_opens() {
         let expected = ["SHA-256", "MD5", "Basic"];
         assert_eq!(names, expected[..if secure { 3 } else { 2 }]);
         for (index, name) in names.iter().enumerate() {
-            let mut line = Line::of(owner());
-            let challenge = challenges(&mut line).swap_remove(index);
+            let mut client = ScriptedClient::of(owner());
+            let challenge = challenges(&mut client).swap_remove(index);
             let mut authorizer = Authorizer::new(ann(), challenge, [1; 32]);
             let shown = authorizer.answer(&Method::Describe, URI, b"");
-            let response = describe(&mut line, &format!("Authorization: {shown}"));
+            let response = describe(&mut client, &format!("Authorization: {shown}"));
             assert_eq!(response.status.0, 200, "{name}");
-            assert_eq!(line.connection.user(), Some("ann"));
+            assert_eq!(client.connection.user(), Some("ann"));
         }
     }
 }
@@ -83,12 +83,12 @@ fn every_offered_way_opens() {
 #[test]
 fn a_password_in_the_clear_is_not_read_unless_that_is_wanted() {
     let basic = "Authorization: Basic YW5uOnBhc3Mgd29yZA==";
-    let mut line = Line::of(guarded());
-    assert_eq!(describe(&mut line, basic).status.0, 401);
+    let mut client = ScriptedClient::of(guarded());
+    assert_eq!(describe(&mut client, basic).status.0, 401);
     let mut owner = guarded();
     owner.config.basic_over_plain = true;
-    let mut line = Line::of(owner);
-    assert_eq!(describe(&mut line, basic).status.0, 200);
+    let mut client = ScriptedClient::of(owner);
+    assert_eq!(describe(&mut client, basic).status.0, 200);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn where_others_check_passwords_digest_is_not_offered() {
     let mut owner = guarded();
     owner.config.digest = false;
     owner.config.basic_over_plain = true;
-    let offered = challenges(&mut Line::of(owner));
+    let offered = challenges(&mut ScriptedClient::of(owner));
     assert!(
         matches!(&offered[..], [Challenge::Basic { .. }]),
         "{offered:?}"
@@ -106,12 +106,12 @@ fn where_others_check_passwords_digest_is_not_offered() {
 /// live555 and GStreamer know neither `qop` nor `algorithm` (RFC 2069).
 #[test]
 fn digest_without_count_opens() {
-    let mut line = Line::of(guarded());
-    let mut challenge = digest_challenge(&mut line, Algorithm::Md5);
+    let mut client = ScriptedClient::of(guarded());
+    let mut challenge = digest_challenge(&mut client, Algorithm::Md5);
     challenge.qop = None;
     let text = credentials(&challenge, URI, &ann(), 1);
     assert!(!text.contains("qop") && !text.contains("nc="), "{text}");
-    assert_eq!(describe(&mut line, &text).status.0, 200);
+    assert_eq!(describe(&mut client, &text).status.0, 200);
 }
 
 #[test]
@@ -127,10 +127,10 @@ fn the_hashed_uri_may_be_anothers_of_the_stream_only() {
         ("*", 401),
         ("", 401),
     ] {
-        let mut line = Line::of(guarded());
-        let challenge = digest_challenge(&mut line, Algorithm::Sha256);
+        let mut client = ScriptedClient::of(guarded());
+        let challenge = digest_challenge(&mut client, Algorithm::Sha256);
         let text = credentials(&challenge, uri, &ann(), 1);
-        assert_eq!(describe(&mut line, &text).status.0, status, "{uri}");
+        assert_eq!(describe(&mut client, &text).status.0, status, "{uri}");
     }
 }
 
@@ -145,13 +145,13 @@ fn wrong_credentials_do_not_open() {
         ..ann()
     };
     for user in [stranger, wrong] {
-        let mut line = Line::of(guarded());
-        let challenge = digest_challenge(&mut line, Algorithm::Md5);
+        let mut client = ScriptedClient::of(guarded());
+        let challenge = digest_challenge(&mut client, Algorithm::Md5);
         let text = credentials(&challenge, URI, &user, 1);
-        assert_eq!(describe(&mut line, &text).status.0, 401, "{user:?}");
+        assert_eq!(describe(&mut client, &text).status.0, 401, "{user:?}");
     }
-    let mut line = Line::of(guarded());
-    let challenge = digest_challenge(&mut line, Algorithm::Md5);
+    let mut client = ScriptedClient::of(guarded());
+    let challenge = digest_challenge(&mut client, Algorithm::Md5);
     let right = credentials(&challenge, URI, &ann(), 1);
     for (what, text) in [
         ("realm", right.replace("realm=\"glassline\"", "realm=\"x\"")),
@@ -169,16 +169,16 @@ fn wrong_credentials_do_not_open() {
         ),
     ] {
         assert_ne!(text, right, "{what}");
-        assert_eq!(describe(&mut line, &text).status.0, 401, "{what}");
+        assert_eq!(describe(&mut client, &text).status.0, 401, "{what}");
     }
 }
 
 #[test]
 fn a_request_that_was_overheard_opens_nothing_again() {
-    let mut line = Line::of(guarded());
-    let challenge = digest_challenge(&mut line, Algorithm::Sha256);
+    let mut client = ScriptedClient::of(guarded());
+    let challenge = digest_challenge(&mut client, Algorithm::Sha256);
     let second = credentials(&challenge, URI, &ann(), 2);
-    assert_eq!(describe(&mut line, &second).status.0, 200);
+    assert_eq!(describe(&mut client, &second).status.0, 200);
     // For another user the owner is asked again, and the count of that nonce must rise.
     let bob = User {
         name: "bob".to_owned(),
@@ -186,16 +186,16 @@ fn a_request_that_was_overheard_opens_nothing_again() {
     };
     for count in [1, 2] {
         let text = credentials(&challenge, URI, &bob, count);
-        let response = describe(&mut line, &text);
+        let response = describe(&mut client, &text);
         assert_eq!(response.status.0, 401, "{count}");
         assert!(stale(&response), "with a fresh nonce it may be right");
     }
     let text = credentials(&challenge, URI, &bob, 3);
-    assert_eq!(describe(&mut line, &text).status.0, 200);
-    assert_eq!(line.connection.user(), Some("bob"));
+    assert_eq!(describe(&mut client, &text).status.0, 200);
+    assert_eq!(client.connection.user(), Some("bob"));
 
     // On another connection, with another peer, the nonce is invalid.
-    let mut other = Line::from(guarded(), "192.0.2.7:4001");
+    let mut other = ScriptedClient::from(guarded(), "192.0.2.7:4001");
     let text = credentials(&challenge, URI, &ann(), 9);
     let response = describe(&mut other, &text);
     assert_eq!(response.status.0, 401);
@@ -214,70 +214,70 @@ fn nonces_live_for_minutes() {
     for (age, status) in [(149, 200), (290, 200), (300, 401), (100_000, 401)] {
         let mut owner = guarded();
         owner.config.idle_timeout = S * 1_000_000;
-        let mut line = Line::of(owner);
-        line.now += S;
+        let mut client = ScriptedClient::of(owner);
+        client.now += S;
         // The first nonce is made at the start of a window.
-        let challenge = digest_challenge(&mut line, Algorithm::Sha256);
-        line.now = line.started + S * age;
+        let challenge = digest_challenge(&mut client, Algorithm::Sha256);
+        client.now = client.started + S * age;
         let text = credentials(&challenge, URI, &ann(), 1);
-        let response = describe(&mut line, &text);
+        let response = describe(&mut client, &text);
         assert_eq!(response.status.0, status, "after {age} s");
         if status == 401 {
             assert!(stale(&response));
-            let fresh = digest_challenge(&mut line, Algorithm::Sha256);
+            let fresh = digest_challenge(&mut client, Algorithm::Sha256);
             assert_ne!(fresh.nonce, challenge.nonce);
             let text = credentials(&fresh, URI, &ann(), 1);
-            assert_eq!(describe(&mut line, &text).status.0, 200);
+            assert_eq!(describe(&mut client, &text).status.0, 200);
         }
     }
 }
 
 #[test]
 fn the_owner_is_asked_once_for_each_stream_and_access() {
-    let mut line = Line::of(guarded());
-    let challenge = digest_challenge(&mut line, Algorithm::Sha256);
-    describe(&mut line, &credentials(&challenge, URI, &ann(), 1));
-    let asked = |line: &Line| {
-        let events = line.events.iter();
+    let mut client = ScriptedClient::of(guarded());
+    let challenge = digest_challenge(&mut client, Algorithm::Sha256);
+    describe(&mut client, &credentials(&challenge, URI, &ann(), 1));
+    let asked = |client: &ScriptedClient| {
+        let events = client.events.iter();
         events
             .filter(|event| matches!(event, Event::Authorize { .. }))
             .count()
     };
-    let before = asked(&line);
-    assert_eq!(describe(&mut line, "").status.0, 200);
-    line.play();
-    line.ask_session(&format!("TEARDOWN {URI}"), "");
-    assert_eq!(asked(&line), before);
+    let before = asked(&client);
+    assert_eq!(describe(&mut client, "").status.0, 200);
+    client.play();
+    client.ask_session(&format!("TEARDOWN {URI}"), "");
+    assert_eq!(asked(&client), before);
     // Another stream needs another grant.
     let one = "DESCRIBE rtsp://192.0.2.1:8554/one";
-    assert_eq!(line.status(one, ""), 401);
+    assert_eq!(client.status(one, ""), 401);
     let sdp = "Content-Type: application/sdp";
-    let response = line.ask_with(
+    let response = client.ask_with(
         &format!("ANNOUNCE {URI}"),
         sdp,
         "v=0\r\nm=audio 0 RTP/AVP 0\r\n",
     );
     assert_eq!(response.status.0, 401);
-    assert_eq!(asked(&line), before + 2);
+    assert_eq!(asked(&client), before + 2);
     for method in ["SETUP", "GET_PARAMETER", "SET_PARAMETER"] {
-        let status = line.status(&format!("{method} rtsp://192.0.2.1:8554/one"), "");
+        let status = client.status(&format!("{method} rtsp://192.0.2.1:8554/one"), "");
         assert_eq!(status, 401, "{method}");
     }
-    assert_eq!(line.status("OPTIONS rtsp://192.0.2.1:8554/one", ""), 200);
+    assert_eq!(client.status("OPTIONS rtsp://192.0.2.1:8554/one", ""), 200);
 }
 
 #[test]
 fn who_guesses_is_shown_the_door() {
-    let mut line = Line::of(guarded());
+    let mut client = ScriptedClient::of(guarded());
     for count in 1..=8 {
-        assert!(!line.connection.is_closed(), "{count}");
-        let challenge = digest_challenge(&mut line, Algorithm::Md5);
+        assert!(!client.connection.is_closed(), "{count}");
+        let challenge = digest_challenge(&mut client, Algorithm::Md5);
         let guess = User {
             password: format!("guess {count}"),
             ..ann()
         };
-        let response = describe(&mut line, &credentials(&challenge, URI, &guess, count));
+        let response = describe(&mut client, &credentials(&challenge, URI, &guess, count));
         assert_eq!(response.status.0, 401);
     }
-    assert_eq!(line.closed(), &Closed::WrongCredentials { failures: 8 });
+    assert_eq!(client.closed(), &Closed::WrongCredentials { failures: 8 });
 }

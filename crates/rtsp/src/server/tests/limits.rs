@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 #[test]
 fn what_cannot_be_done_is_answered_and_the_connection_kept() {
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     for (start, headers, status) in [
         ("FOO rtsp://192.0.2.1/cam", "", 501),
         ("REDIRECT rtsp://192.0.2.1/cam", "", 501),
@@ -30,35 +30,35 @@ fn what_cannot_be_done_is_answered_and_the_connection_kept() {
         if start.starts_with("foo") {
             continue;
         }
-        let response = line.ask(start, headers);
+        let response = client.ask(start, headers);
         assert_eq!(response.status.0, status, "{start} {headers}");
     }
-    let response = line.ask("OPTIONS *", "Require: a, b\r\nProxy-Require: c");
+    let response = client.ask("OPTIONS *", "Require: a, b\r\nProxy-Require: c");
     assert_eq!(response.headers.get("Unsupported"), Some("a, b, c"));
-    let response = line.ask("FOO *", "");
+    let response = client.ask("FOO *", "");
     assert!(response.headers.get("Public").is_some());
-    line.feed(b"OPTIONS * RTSP/2.0\r\nCSeq: 7\r\n\r\n");
-    let response = line.response();
+    client.feed(b"OPTIONS * RTSP/2.0\r\nCSeq: 7\r\n\r\n");
+    let response = client.response();
     assert_eq!((response.status.0, response.version.major), (505, 1));
     for without in ["", "CSeq: x\r\n", "CSeq: 99999999999\r\n"] {
-        line.feed(format!("OPTIONS * RTSP/1.0\r\n{without}\r\n").as_bytes());
-        assert_eq!(line.response().status.0, 400, "{without}");
+        client.feed(format!("OPTIONS * RTSP/1.0\r\n{without}\r\n").as_bytes());
+        assert_eq!(client.response().status.0, 400, "{without}");
     }
     // A response without a request is ignored.
-    line.feed(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
-    assert_eq!(line.try_response(), None);
-    assert_eq!(line.status("OPTIONS *", ""), 200);
-    assert!(!line.connection.is_closed());
+    client.feed(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
+    assert_eq!(client.try_response(), None);
+    assert_eq!(client.status("OPTIONS *", ""), 200);
+    assert!(!client.connection.is_closed());
 }
 
 #[test]
 fn every_request_is_told_with_its_status() {
-    let mut line = Line::open();
-    line.ask("OPTIONS *", "");
-    line.ask("DESCRIBE rtsp://192.0.2.1/nothing", "");
-    line.ask("FOO *", "");
-    line.feed(b"OPTIONS rtsp://h/ RTSP/1.0\r\nno field\r\n\r\n");
-    let answered = std::iter::from_fn(|| line.connection.poll_answered());
+    let mut client = ScriptedClient::open();
+    client.ask("OPTIONS *", "");
+    client.ask("DESCRIBE rtsp://192.0.2.1/nothing", "");
+    client.ask("FOO *", "");
+    client.feed(b"OPTIONS rtsp://h/ RTSP/1.0\r\nno field\r\n\r\n");
+    let answered = std::iter::from_fn(|| client.connection.poll_answered());
     let told = |answered: Answered| {
         let method = answered.method.as_ref().map(ToString::to_string);
         (method.unwrap_or_default(), answered.status.0)
@@ -99,23 +99,23 @@ fn a_message_without_bounds_is_answered_and_the_connection_closed() {
         ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".to_owned(), 400),
         (long, 400),
     ] {
-        let mut line = Line::open();
-        line.feed(text.as_bytes());
+        let mut client = ScriptedClient::open();
+        client.feed(text.as_bytes());
         if text.starts_with("aaa") {
             // No line has ended yet, so the connection ends at the deadline.
-            line.pass(10 * S);
+            client.pass(10 * S);
         }
         let shown = &text[..text.len().min(50)];
         let status = if text.starts_with("aaa") { 408 } else { status };
-        assert_eq!(line.response().status.0, status, "{shown}");
-        let closed = line.closed();
+        assert_eq!(client.response().status.0, status, "{shown}");
+        let closed = client.closed();
         assert!(
             matches!(closed, Closed::Stream(_) | Closed::RequestTimeout { .. }),
             "{shown}: {closed:?}"
         );
-        line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
-        assert_eq!(line.try_response(), None, "{shown}: deaf");
-        assert_eq!(line.connection.poll_timeout(), None);
+        client.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
+        assert_eq!(client.try_response(), None, "{shown}: deaf");
+        assert_eq!(client.connection.poll_timeout(), None);
     }
 }
 
@@ -127,84 +127,91 @@ fn half_a_request_is_not_waited_for_forever() {
         "GET",
         "POST /x HTTP/1.1\r\n",
     ] {
-        let mut line = Line::open();
-        line.feed(begun.as_bytes());
-        line.pass(9999 * MS);
-        assert!(!line.connection.is_closed(), "{begun}");
+        let mut client = ScriptedClient::open();
+        client.feed(begun.as_bytes());
+        client.pass(9999 * MS);
+        assert!(!client.connection.is_closed(), "{begun}");
         // Single bytes do not postpone the deadline.
-        line.feed(b"X");
-        assert_eq!(line.connection.poll_timeout(), Some(line.started + 10 * S));
-        line.pass(MS);
-        assert_eq!(line.response().status.0, 408, "{begun}");
-        assert_eq!(line.closed(), &Closed::RequestTimeout { after: 10 * S });
+        client.feed(b"X");
+        assert_eq!(
+            client.connection.poll_timeout(),
+            Some(client.started + 10 * S)
+        );
+        client.pass(MS);
+        assert_eq!(client.response().status.0, 408, "{begun}");
+        assert_eq!(client.closed(), &Closed::RequestTimeout { after: 10 * S });
     }
     // A whole request in time restarts the timeout for the next one.
     let mut owner = Owner::default();
     owner.config.idle_timeout = 60 * S;
-    let mut line = Line::of(owner);
-    line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
-    line.now += 9 * S;
-    line.feed(b"\r\nOPTIONS");
-    assert_eq!(line.connection.poll_timeout(), Some(line.now + 10 * S));
+    let mut client = ScriptedClient::of(owner);
+    client.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
+    client.now += 9 * S;
+    client.feed(b"\r\nOPTIONS");
+    assert_eq!(client.connection.poll_timeout(), Some(client.now + 10 * S));
 }
 
 #[test]
 fn silence_ends_idle_connections_and_sessions() {
-    let mut line = Line::open();
-    line.pass(9 * S);
-    line.ask(&format!("DESCRIBE {CAM}"), "");
-    line.pass(9 * S);
-    assert!(!line.connection.is_closed());
-    line.pass(S);
-    assert_eq!(line.closed(), &Closed::Idle { after: 10 * S });
+    let mut client = ScriptedClient::open();
+    client.pass(9 * S);
+    client.ask(&format!("DESCRIBE {CAM}"), "");
+    client.pass(9 * S);
+    assert!(!client.connection.is_closed());
+    client.pass(S);
+    assert_eq!(client.closed(), &Closed::Idle { after: 10 * S });
 
-    let mut line = Line::playing();
-    line.pass(59 * S);
-    line.feed(&[b'$', 1, 0, 1, 0]);
-    line.pass(59 * S);
-    line.connection.note_alive(line.now);
-    line.pass(59 * S);
-    line.ask_session(&format!("OPTIONS {CAM}"), "");
-    line.pass(59 * S);
-    assert_eq!(line.connection.state(), State::Playing);
+    let mut client = ScriptedClient::playing();
+    client.pass(59 * S);
+    client.feed(&[b'$', 1, 0, 1, 0]);
+    client.pass(59 * S);
+    client.connection.note_alive(client.now);
+    client.pass(59 * S);
+    client.ask_session(&format!("OPTIONS {CAM}"), "");
+    client.pass(59 * S);
+    assert_eq!(client.connection.state(), State::Playing);
     // A frame on a channel that was not set up is no sign of life.
-    line.feed(&[b'$', 77, 0, 1, 0]);
-    line.pass(S);
-    assert_eq!(line.closed(), &Closed::SessionTimeout { after: 60 * S });
-    assert_eq!(line.connection.state(), State::Init);
-    assert_eq!(line.connection.session(), None);
+    client.feed(&[b'$', 77, 0, 1, 0]);
+    client.pass(S);
+    assert_eq!(client.closed(), &Closed::SessionTimeout { after: 60 * S });
+    assert_eq!(client.connection.state(), State::Init);
+    assert_eq!(client.connection.session(), None);
 }
 
 #[test]
 fn the_owners_thinking_is_not_the_clients_silence() {
-    let mut line = Line::open();
-    line.feed_unanswered(written(1, &format!("DESCRIBE {CAM}"), "", "").as_bytes());
-    assert_eq!(line.connection.poll_timeout(), None);
-    line.now += 1000 * S;
-    line.connection.handle_timeout(line.now);
-    line.settle();
-    assert_eq!(line.response().status.0, 200);
-    line.pass(9 * S);
-    assert!(!line.connection.is_closed());
+    let mut client = ScriptedClient::open();
+    client.feed_unanswered(written(1, &format!("DESCRIBE {CAM}"), "", "").as_bytes());
+    assert_eq!(client.connection.poll_timeout(), None);
+    client.now += 1000 * S;
+    client.connection.handle_timeout(client.now);
+    client.settle();
+    assert_eq!(client.response().status.0, 200);
+    client.pass(9 * S);
+    assert!(!client.connection.is_closed());
 }
 
 #[test]
 fn requests_without_a_right_do_not_keep_a_connection_open() {
-    let refused = |line: &mut Line, request: &str| {
-        line.pass(4 * S);
-        line.ask(request, "");
+    let refused = |client: &mut ScriptedClient, request: &str| {
+        client.pass(4 * S);
+        client.ask(request, "");
     };
     let describe = format!("DESCRIBE {CAM}");
     for request in ["OPTIONS *", "GET_PARAMETER *", "PLAY *", &describe] {
-        let mut line = match request.starts_with("DESCRIBE") {
-            true => Line::of(guarded()),
-            false => Line::open(),
+        let mut client = match request.starts_with("DESCRIBE") {
+            true => ScriptedClient::of(guarded()),
+            false => ScriptedClient::open(),
         };
-        refused(&mut line, request);
-        refused(&mut line, request);
-        assert!(!line.connection.is_closed(), "{request}");
-        line.pass(2 * S);
-        assert_eq!(line.closed(), &Closed::Idle { after: 10 * S }, "{request}");
+        refused(&mut client, request);
+        refused(&mut client, request);
+        assert!(!client.connection.is_closed(), "{request}");
+        client.pass(2 * S);
+        assert_eq!(
+            client.closed(),
+            &Closed::Idle { after: 10 * S },
+            "{request}"
+        );
     }
 }
 
@@ -212,72 +219,72 @@ fn requests_without_a_right_do_not_keep_a_connection_open() {
 fn pipelined_requests_wait_in_order_and_in_bounds() {
     let describe = |cseq| written(cseq, &format!("DESCRIBE {CAM}"), "", "");
     let options = |cseq| written(cseq, "OPTIONS *", "", "");
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let text = describe(1) + &options(2) + &describe(3) + &options(4);
-    line.feed_unanswered(text.as_bytes());
-    line.feed_unanswered(&[b'$', 0, 0, 1, 1]);
-    assert_eq!(line.try_response(), None, "the first is not answered");
-    line.settle();
+    client.feed_unanswered(text.as_bytes());
+    client.feed_unanswered(&[b'$', 0, 0, 1, 1]);
+    assert_eq!(client.try_response(), None, "the first is not answered");
+    client.settle();
     for cseq in 1..=4 {
-        let response = line.response();
+        let response = client.response();
         assert_eq!(
             (response.status.0, response.headers.cseq()),
             (200, Some(cseq))
         );
     }
     // The error of the stream is reported after the requests before it.
-    line.feed_unanswered((describe(5) + &options(6) + "\u{1}").as_bytes());
-    assert_eq!(line.try_response(), None);
-    line.settle();
-    let statuses = [(); 3].map(|()| line.response().status.0);
+    client.feed_unanswered((describe(5) + &options(6) + "\u{1}").as_bytes());
+    assert_eq!(client.try_response(), None);
+    client.settle();
+    let statuses = [(); 3].map(|()| client.response().status.0);
     assert_eq!(statuses, [200, 200, 400]);
-    assert!(matches!(line.closed(), Closed::Stream(_)));
+    assert!(matches!(client.closed(), Closed::Stream(_)));
 
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let many: String = (1..=40).map(options).collect();
-    line.feed_unanswered((describe(1) + &many).as_bytes());
-    line.settle();
-    assert_eq!(line.closed(), &Closed::TooManyRequests { requests: 32 });
+    client.feed_unanswered((describe(1) + &many).as_bytes());
+    client.settle();
+    assert_eq!(client.closed(), &Closed::TooManyRequests { requests: 32 });
 
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let body = "x".repeat(60_000);
     let long = written(2, "SET_PARAMETER *", "", &body).repeat(3);
-    line.feed_unanswered((describe(1) + &long).as_bytes());
-    line.settle();
-    assert!(matches!(line.closed(), Closed::TooManyRequests { .. }));
+    client.feed_unanswered((describe(1) + &long).as_bytes());
+    client.settle();
+    assert!(matches!(client.closed(), Closed::TooManyRequests { .. }));
 }
 
 #[test]
 fn who_does_not_read_is_closed() {
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let mut asked = 0;
-    while !line.connection.is_closed() {
-        line.feed(written(asked, "OPTIONS *", "", "").as_bytes());
+    while !client.connection.is_closed() {
+        client.feed(written(asked, "OPTIONS *", "", "").as_bytes());
         asked += 1;
-        assert!(line.connection.transmit().len() < 80_000, "{asked}");
+        assert!(client.connection.transmit().len() < 80_000, "{asked}");
         assert!(asked < 10_000);
     }
-    assert_eq!(line.closed(), &Closed::ResponsesNotRead);
+    assert_eq!(client.closed(), &Closed::ResponsesNotRead);
 }
 
 #[test]
 fn a_client_may_ask_to_be_closed() {
-    let mut line = Line::open();
-    assert_eq!(line.status("OPTIONS *", "Connection: close"), 200);
-    assert_eq!(line.closed(), &Closed::ByClient);
+    let mut client = ScriptedClient::open();
+    assert_eq!(client.status("OPTIONS *", "Connection: close"), 200);
+    assert_eq!(client.closed(), &Closed::ByClient);
 }
 
 #[test]
 fn a_connection_that_plays_costs_little() {
-    let mut line = Line::playing();
+    let mut client = ScriptedClient::playing();
     // The text is cut, because it comes from the peer.
-    let headers = format!("Session: {}", line.session());
+    let headers = format!("Session: {}", client.session());
     let request = written(99, &format!("GET_PARAMETER {CAM}"), &headers, "");
     let (begun, rest) = request.split_at(40);
-    line.feed(begun.as_bytes());
-    line.feed(rest.as_bytes());
-    line.response();
-    let core = &line.connection.core;
+    client.feed(begun.as_bytes());
+    client.feed(rest.as_bytes());
+    client.response();
+    let core = &client.connection.core;
     let session = core.session.as_deref().expect("a session");
     let strings = session.id.len() + session.path.len() + session.base.len();
     let heap = size_of_val(session)
@@ -285,7 +292,7 @@ fn a_connection_that_plays_costs_little() {
         + session.tracks.capacity() * size_of::<SetUp>()
         + core.events.capacity() * size_of::<Event>()
         + core.output.capacity()
-        + line.connection.reader.capacity();
+        + client.connection.reader.capacity();
     let bytes = size_of::<Connection>() + heap;
     println!(
         "Connection {} + {heap} = {bytes} bytes",
@@ -301,11 +308,11 @@ proptest! {
         words in "(OPTIONS|SETUP|PLAY|DESCRIBE|GET|POST| |rtsp://h/cam|\\*|/|RTSP/1.0|HTTP/1.1|\r\n|\n|CSeq: 1|Transport: |RTP/AVP/TCP|:|\\$){0,60}\r\n\r\n",
     ) {
         for bytes in [&bytes[..], words.as_bytes()] {
-            let mut line = Line::open();
-            line.feed(bytes);
-            prop_assert!(line.connection.transmit().len() < 80_000);
-            line.pass(1000 * S);
-            prop_assert!(line.connection.is_closed());
+            let mut client = ScriptedClient::open();
+            client.feed(bytes);
+            prop_assert!(client.connection.transmit().len() < 80_000);
+            client.pass(1000 * S);
+            prop_assert!(client.connection.is_closed());
         }
     }
 
@@ -319,7 +326,7 @@ proptest! {
 /// A whole session with frames before its requests, of which some fail. A frame
 /// behind a request could come before the owner has answered that.
 fn conversation() -> Vec<Vec<u8>> {
-    let mut named = Line::open();
+    let mut named = ScriptedClient::open();
     named.set_up(&format!("{CAM}/trackID=0"), "RTP/AVP/TCP;interleaved=0-1");
     let session = format!("Session: {}", named.session());
     let transport = |channels: &str| format!("Transport: RTP/AVP/TCP;interleaved={channels}");
@@ -344,15 +351,15 @@ fn conversation() -> Vec<Vec<u8>> {
 type Outcome = (Vec<u8>, String, Vec<(usize, bool, Vec<u8>)>);
 
 fn outcome(conversation: &[Vec<u8>], cut: usize) -> Outcome {
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     for piece in conversation.iter().flat_map(|turn| turn.chunks(cut)) {
-        line.feed(piece);
+        client.feed(piece);
     }
     assert_eq!(
-        line.frames.len(),
+        client.frames.len(),
         6,
         "of nine, three when there is no session"
     );
-    let events = format!("{:?}", line.events);
-    (line.connection.transmit().to_vec(), events, line.frames)
+    let events = format!("{:?}", client.events);
+    (client.connection.transmit().to_vec(), events, client.frames)
 }

@@ -9,7 +9,7 @@ use crate::client::{self, Client};
 ///
 /// Not a `glassline_sim::Simulation`: it moves a byte stream, within which no time passes.
 struct Loop {
-    line: Line,
+    scripted: ScriptedClient,
     client: Client,
     cut: usize,
     told: Vec<client::Event>,
@@ -19,12 +19,12 @@ struct Loop {
 
 impl Loop {
     fn open(owner: Owner, url: &str, cut: usize) -> Self {
-        let line = Line::of(owner);
+        let scripted = ScriptedClient::of(owner);
         let url = Url::parse(url).expect("a URL");
         let mut client = Client::new(client::Config::new(url, [9; 32]));
-        client.start(line.now);
+        client.start(scripted.now);
         Self {
-            line,
+            scripted,
             client,
             cut,
             told: Vec::new(),
@@ -38,10 +38,10 @@ impl Loop {
             let asked = self.client.output().to_vec();
             self.client.advance(asked.len());
             for piece in asked.chunks(self.cut) {
-                self.line.feed(piece);
+                self.scripted.feed(piece);
             }
-            let answered = self.line.connection.transmit().to_vec();
-            self.line.connection.advance(answered.len());
+            let answered = self.scripted.connection.transmit().to_vec();
+            self.scripted.connection.advance(answered.len());
             self.receive(&answered);
             if asked.is_empty() && answered.is_empty() {
                 return;
@@ -51,14 +51,14 @@ impl Loop {
 
     fn receive(&mut self, bytes: &[u8]) {
         let Self {
-            line,
+            scripted,
             client,
             cut,
             told,
             frames,
         } = self;
         for piece in bytes.chunks(*cut) {
-            client.handle_data(line.now, piece, |frame| {
+            client.handle_data(scripted.now, piece, |frame| {
                 frames.push((frame.track.get(), frame.control, frame.payload.to_vec()));
             });
             told.extend(std::iter::from_fn(|| client.poll_event()));
@@ -74,14 +74,14 @@ impl Loop {
         let tracks: Vec<_> = (0..count)
             .map(|track| (TrackIndex(track.into()), transport(track)))
             .collect();
-        self.client.set_up(self.line.now, &tracks);
+        self.client.set_up(self.scripted.now, &tracks);
         self.run();
         assert!(
             matches!(self.told.last(), Some(client::Event::Playing { .. })),
             "{:?}",
             self.told
         );
-        assert_eq!(self.line.connection.state(), State::Playing);
+        assert_eq!(self.scripted.connection.state(), State::Playing);
     }
 }
 
@@ -113,23 +113,23 @@ fn our_client_plays_within_the_connection() {
         assert_eq!(both.frames, expected);
         assert!(both.client.send_control(TrackIndex(1), &[5, 6]));
         both.run();
-        assert_eq!(both.line.frames, [(1, true, vec![5, 6])]);
+        assert_eq!(both.scripted.frames, [(1, true, vec![5, 6])]);
 
         // Keep-alives come in time, then a TEARDOWN.
         for _ in 0..10 {
-            both.line.now = both.client.poll_timeout().expect("a keep-alive");
-            both.client.handle_timeout(both.line.now);
-            both.line.connection.handle_timeout(both.line.now);
+            both.scripted.now = both.client.poll_timeout().expect("a keep-alive");
+            both.client.handle_timeout(both.scripted.now);
+            both.scripted.connection.handle_timeout(both.scripted.now);
             both.run();
         }
-        assert_eq!(both.line.connection.state(), State::Playing);
-        both.client.leave(both.line.now);
+        assert_eq!(both.scripted.connection.state(), State::Playing);
+        both.client.leave(both.scripted.now);
         both.run();
         assert_eq!(
             both.told.last(),
             Some(&client::Event::Closed(client::Closed::Left))
         );
-        assert_eq!(both.line.connection.state(), State::Init);
+        assert_eq!(both.scripted.connection.state(), State::Init);
     }
 }
 
@@ -143,14 +143,14 @@ fn our_client_plays_by_udp() {
     both.play(|track| client::RequestedTransport::Udp {
         ports: (5000 + track * 2, 5001 + track * 2),
     });
-    assert_eq!(both.line.connection.path(), Some("dir/a file.mkv"));
+    assert_eq!(both.scripted.connection.path(), Some("dir/a file.mkv"));
     let ports = both.told.iter().filter_map(|event| match event {
         client::Event::SetUp { transport, .. } => transport.server_port,
         _ => None,
     });
     assert_eq!(ports.collect::<Vec<_>>(), [(6000, 6001), (6000, 6001)]);
     let transports: Vec<_> = both
-        .line
+        .scripted
         .connection
         .tracks()
         .iter()
@@ -178,7 +178,7 @@ fn our_client_shows_who_it_is() {
         let url = "rtsp://ann:p%3A%40w@192.0.2.1:8554/cam";
         let mut both = Loop::open(owner, url, 1000);
         both.play(|_| client::RequestedTransport::Interleaved);
-        assert_eq!(both.line.connection.user(), Some("ann"));
+        assert_eq!(both.scripted.connection.user(), Some("ann"));
     }
     let owner = Owner {
         users: vec![("ann", "right")],

@@ -173,7 +173,7 @@ impl Owner {
 }
 
 /// A connection, and the client's side of it.
-struct Line {
+struct ScriptedClient {
     connection: Connection,
     owner: Owner,
     now: Instant,
@@ -184,7 +184,7 @@ struct Line {
     frames: Vec<(usize, bool, Vec<u8>)>,
 }
 
-impl Line {
+impl ScriptedClient {
     fn open() -> Self {
         Self::of(Owner::default())
     }
@@ -298,9 +298,9 @@ impl Line {
 
     /// Opens a connection that plays both tracks of `cam` interleaved.
     fn playing() -> Self {
-        let mut line = Self::open();
-        line.play();
-        line
+        let mut client = Self::open();
+        client.play();
+        client
     }
 
     fn play(&mut self) {

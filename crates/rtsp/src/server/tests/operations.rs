@@ -93,8 +93,8 @@ fn answer(owner: &mut Owner, event: &Event, choice: usize) -> Option<(RequestId,
     ))
 }
 
-fn check(line: &Line, waiting: usize) {
-    let connection = &line.connection;
+fn check(client: &ScriptedClient, waiting: usize) {
+    let connection = &client.connection;
     let tracks = connection.tracks();
     assert_eq!(
         connection.state() == State::Init,
@@ -141,7 +141,7 @@ fn answered(bytes: &[u8]) -> Vec<Option<u32>> {
 proptest! {
     #[test]
     fn promises_hold_whatever_happens(operations in prop::collection::vec(operation(), 1..120)) {
-        let mut line = Line::open();
+        let mut client = ScriptedClient::open();
         let mut open: Option<Event> = None;
         let mut sent = Vec::new();
         let (mut cseq, mut ends) = (0, 0);
@@ -150,31 +150,31 @@ proptest! {
                 Operation::Ask { method, uri, transport, named } => {
                     cseq += 1;
                     let start = format!("{} {}", METHODS[method], URIS[uri]);
-                    let request = request(&line, cseq, &start, TRANSPORTS[transport], named);
-                    line.feed_unanswered(request.as_bytes());
+                    let request = request(&client, cseq, &start, TRANSPORTS[transport], named);
+                    client.feed_unanswered(request.as_bytes());
                 }
-                Operation::Frame(channel) => line.feed_unanswered(&[b'$', channel, 0, 1, 9]),
-                Operation::Garbage(bytes) => line.feed_unanswered(&bytes),
+                Operation::Frame(channel) => client.feed_unanswered(&[b'$', channel, 0, 1, 9]),
+                Operation::Garbage(bytes) => client.feed_unanswered(&bytes),
                 Operation::Answer(choice) => {
                     if let Some(event) = open.take()
-                        && let Some((id, answer)) = answer(&mut line.owner, &event, choice)
+                        && let Some((id, answer)) = answer(&mut client.owner, &event, choice)
                     {
-                        line.connection.answer(line.now, id, answer);
+                        client.connection.answer(client.now, id, answer);
                     }
                 }
                 Operation::Wait(ms) => {
-                    line.now += MS * ms;
-                    line.connection.handle_timeout(line.now);
+                    client.now += MS * ms;
+                    client.connection.handle_timeout(client.now);
                 }
                 Operation::Read(bytes) => {
-                    let text = line.connection.transmit();
+                    let text = client.connection.transmit();
                     let bytes = bytes.min(text.len());
                     sent.extend_from_slice(&text[..bytes]);
-                    line.connection.advance(bytes);
+                    client.connection.advance(bytes);
                 }
             }
             let mut waiting = usize::from(open.is_some());
-            while let Some(event) = line.connection.poll_event() {
+            while let Some(event) = client.connection.poll_event() {
                 prop_assert_eq!(ends, 0, "{:?} after the end", event);
                 match event {
                     Event::Closed(_) => {
@@ -189,10 +189,10 @@ proptest! {
                     }
                 }
             }
-            check(&line, waiting);
+            check(&client, waiting);
         }
-        prop_assert_eq!(ends == 1, line.connection.is_closed());
-        sent.extend_from_slice(line.connection.transmit());
+        prop_assert_eq!(ends == 1, client.connection.is_closed());
+        sent.extend_from_slice(client.connection.transmit());
         let numbers = answered(&sent);
         let whole: Vec<u32> = numbers.iter().copied().flatten().collect();
         let in_order = whole.is_sorted_by(|one, next| one < next);
@@ -202,9 +202,15 @@ proptest! {
     }
 }
 
-fn request(line: &Line, cseq: u32, start: &str, transport: &str, named: bool) -> String {
+fn request(
+    client: &ScriptedClient,
+    cseq: u32,
+    start: &str,
+    transport: &str,
+    named: bool,
+) -> String {
     let mut headers = format!("Transport: {transport}\r\nContent-Type: application/sdp");
-    if let Some(id) = line.connection.session().filter(|_| named) {
+    if let Some(id) = client.connection.session().filter(|_| named) {
         headers += &format!("\r\nSession: {id}");
     }
     let body = if start.starts_with("ANNOUNCE") {

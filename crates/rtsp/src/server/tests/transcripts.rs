@@ -4,9 +4,9 @@ use super::*;
 /// stream's name.
 #[test]
 fn controls_are_absolute_where_the_url_has_a_query() {
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let url = format!("{CAM}?a=b");
-    let response = line.ask(&format!("DESCRIBE {url}"), "Accept: application/sdp");
+    let response = client.ask(&format!("DESCRIBE {url}"), "Accept: application/sdp");
     let mut description = crate::sdp::Description::parse(&response.body).expect("a description");
     description.resolve("rtsp://elsewhere/");
     let controls = description.tracks.iter().map(|media| media.control.clone());
@@ -15,16 +15,16 @@ fn controls_are_absolute_where_the_url_has_a_query() {
         controls,
         [format!("{url}/trackID=0"), format!("{url}/trackID=1")]
     );
-    let response = line.set_up(&controls[1], "RTP/AVP/TCP;unicast;interleaved=0-1");
+    let response = client.set_up(&controls[1], "RTP/AVP/TCP;unicast;interleaved=0-1");
     assert_eq!(response.status, Status::OK);
 }
 
 /// The requests that ffmpeg 5.1 sends to play over TCP.
 #[test]
 fn ffmpeg_plays_within_the_connection() {
-    let mut line = Line::open();
+    let mut client = ScriptedClient::open();
     let agent = "User-Agent: Lavf59.27.100";
-    let response = line.ask(&format!("OPTIONS {CAM}"), agent);
+    let response = client.ask(&format!("OPTIONS {CAM}"), agent);
     let public = response.headers.get("Public").expect("methods");
     for method in ["DESCRIBE", "SETUP", "PLAY", "TEARDOWN", "GET_PARAMETER"] {
         assert!(public.contains(method), "{public}");
@@ -32,7 +32,7 @@ fn ffmpeg_plays_within_the_connection() {
     assert_eq!(response.headers.get("Server"), Some("test"));
 
     let headers = format!("Accept: application/sdp\r\n{agent}");
-    let response = line.ask(&format!("DESCRIBE {CAM}"), &headers);
+    let response = client.ask(&format!("DESCRIBE {CAM}"), &headers);
     assert_eq!(response.status, Status::OK);
     let base = format!("{CAM}/");
     assert_eq!(response.headers.get("Content-Base"), Some(base.as_str()));
@@ -49,19 +49,19 @@ fn ffmpeg_plays_within_the_connection() {
         [format!("{CAM}/trackID=0"), format!("{CAM}/trackID=1")]
     );
 
-    let first = line.set_up(&controls[0], "RTP/AVP/TCP;unicast;interleaved=0-1");
+    let first = client.set_up(&controls[0], "RTP/AVP/TCP;unicast;interleaved=0-1");
     assert_eq!(
         first.headers.get("Transport"),
         Some("RTP/AVP/TCP;unicast;interleaved=0-1;ssrc=00001234;mode=\"PLAY\"")
     );
-    let session = line.session();
+    let session = client.session();
     let named = format!("{session};timeout=60");
     assert_eq!(first.headers.get("Session"), Some(named.as_str()));
-    let second = line.set_up(&controls[1], "RTP/AVP/TCP;unicast;interleaved=2-3");
+    let second = client.set_up(&controls[1], "RTP/AVP/TCP;unicast;interleaved=2-3");
     assert_eq!(second.headers.get("Session"), Some(named.as_str()));
-    assert_eq!(line.connection.state(), State::Ready);
+    assert_eq!(client.connection.state(), State::Ready);
 
-    let response = line.ask_session(&format!("PLAY {base}"), "Range: npt=0.000-");
+    let response = client.ask_session(&format!("PLAY {base}"), "Range: npt=0.000-");
     assert_eq!(response.headers.get("Range"), Some("npt=0.000-"));
     assert_eq!(
         response.headers.get("RTP-Info"),
@@ -72,35 +72,35 @@ fn ffmpeg_plays_within_the_connection() {
             .as_str()
         )
     );
-    assert_eq!(line.connection.state(), State::Playing);
+    assert_eq!(client.connection.state(), State::Playing);
 
-    line.feed(&[b'$', 1, 0, 2, 8, 9, b'$', 3, 0, 1, 7, b'$', 9, 0, 0]);
-    assert_eq!(line.frames, [(0, true, vec![8, 9]), (1, true, vec![7])]);
-    assert_eq!(line.connection.stray_frames(), 1);
+    client.feed(&[b'$', 1, 0, 2, 8, 9, b'$', 3, 0, 1, 7, b'$', 9, 0, 0]);
+    assert_eq!(client.frames, [(0, true, vec![8, 9]), (1, true, vec![7])]);
+    assert_eq!(client.connection.stray_frames(), 1);
 
-    let response = line.ask_session(&format!("GET_PARAMETER {base}"), "");
+    let response = client.ask_session(&format!("GET_PARAMETER {base}"), "");
     assert_eq!(response.status, Status::OK);
-    let response = line.ask_session(&format!("TEARDOWN {base}"), "");
+    let response = client.ask_session(&format!("TEARDOWN {base}"), "");
     assert_eq!(response.status, Status::OK);
     assert!(matches!(
-        line.events.last(),
+        client.events.last(),
         Some(Event::TearDown { track: None })
     ));
-    assert_eq!(line.connection.state(), State::Init);
+    assert_eq!(client.connection.state(), State::Init);
 }
 
 /// The requests that GStreamer's rtspsrc 1.22 sends; its digests follow RFC 2069.
 #[test]
 fn gstreamer_plays_with_a_password() {
-    let mut line = Line::of(Owner {
+    let mut client = ScriptedClient::of(Owner {
         users: vec![("ann", "secret")],
         ..Owner::default()
     });
     let agent = "User-Agent: GStreamer/1.22.0\r\nUser-Agent: RealMedia Player Version 6.0.9.1235\r\n\
         ClientChallenge: 9e26d33f2984236010ef6253fb1887f7\r\nPlayerStarttime: [28/03/2003:22:50:23 00:00]\r\n\
         Date: Sat, 21 Nov 2026 06:42:43 GMT";
-    assert_eq!(line.status(&format!("OPTIONS {CAM}"), agent), 200);
-    let response = line.ask(&format!("DESCRIBE {CAM}"), "Accept: application/sdp");
+    assert_eq!(client.status(&format!("OPTIONS {CAM}"), agent), 200);
+    let response = client.ask(&format!("DESCRIBE {CAM}"), "Accept: application/sdp");
     let digests = response.headers.get_all("WWW-Authenticate");
     let last = digests.last().expect("a challenge");
     assert!(
@@ -128,10 +128,10 @@ fn gstreamer_plays_with_a_password() {
     };
     let shown = authorized("DESCRIBE", CAM);
     let headers = format!("Accept: application/sdp\r\n{shown}");
-    assert_eq!(line.status(&format!("DESCRIBE {CAM}"), &headers), 200);
+    assert_eq!(client.status(&format!("DESCRIBE {CAM}"), &headers), 200);
     for track in 0..2 {
         let uri = format!("{CAM}/trackID={track}");
-        let session = line.connection.session();
+        let session = client.connection.session();
         let session = session.map_or_else(String::new, |id| format!("\r\nSession: {id}"));
         let headers = format!(
             "Transport: RTP/AVP/TCP;unicast;interleaved={}-{}{session}\r\n{}",
@@ -139,24 +139,24 @@ fn gstreamer_plays_with_a_password() {
             track * 2 + 1,
             authorized("SETUP", &uri)
         );
-        assert_eq!(line.status(&format!("SETUP {uri}"), &headers), 200);
+        assert_eq!(client.status(&format!("SETUP {uri}"), &headers), 200);
     }
     let headers = format!("Range: npt=now-\r\n{}", authorized("PLAY", CAM));
-    let response = line.ask_session(&format!("PLAY {CAM}/"), &headers);
+    let response = client.ask_session(&format!("PLAY {CAM}/"), &headers);
     assert_eq!(response.headers.get("Range"), Some("npt=now-"));
-    assert_eq!(line.connection.user(), Some("ann"));
+    assert_eq!(client.connection.user(), Some("ann"));
 }
 
 /// The requests of live555's client, which VLC uses: all digests over the stream's URL,
 /// keep-alives by an empty GET_PARAMETER, no count.
 #[test]
 fn live555_plays_by_udp_with_a_password() {
-    let mut line = Line::of(Owner {
+    let mut client = ScriptedClient::of(Owner {
         users: vec![("ann", "secret")],
         ..Owner::default()
     });
     let agent = "User-Agent: LibVLC/3.0.18 (LIVE555 Streaming Media v2016.11.28)";
-    let response = line.ask(&format!("DESCRIBE {CAM}"), agent);
+    let response = client.ask(&format!("DESCRIBE {CAM}"), agent);
     let text = response.headers.get_all("WWW-Authenticate").last();
     let text = text.expect("a challenge");
     // It reads these two, in this order, and nothing else.
@@ -178,9 +178,9 @@ fn live555_plays_by_udp_with_a_password() {
         )
     };
     let headers = format!("{}\r\nAccept: application/sdp", shown("DESCRIBE", CAM));
-    assert_eq!(line.status(&format!("DESCRIBE {CAM}"), &headers), 200);
+    assert_eq!(client.status(&format!("DESCRIBE {CAM}"), &headers), 200);
     for track in 0..2 {
-        let session = line.connection.session();
+        let session = client.connection.session();
         let session = session.map_or_else(String::new, |id| format!("\r\nSession: {id}"));
         let headers = format!(
             "{}\r\nTransport: RTP/AVP;unicast;client_port={}-{}{session}",
@@ -189,18 +189,18 @@ fn live555_plays_by_udp_with_a_password() {
             54_321 + track * 2
         );
         let uri = format!("SETUP {base}trackID={track}");
-        assert_eq!(line.status(&uri, &headers), 200);
+        assert_eq!(client.status(&uri, &headers), 200);
     }
     let play = format!("{}\r\nRange: npt=0.000-", shown("PLAY", &base));
     assert_eq!(
-        line.ask_session(&format!("PLAY {base}"), &play).status.0,
+        client.ask_session(&format!("PLAY {base}"), &play).status.0,
         200
     );
     let alive = shown("GET_PARAMETER", &base);
-    let response = line.ask_session(&format!("GET_PARAMETER {base}"), &alive);
+    let response = client.ask_session(&format!("GET_PARAMETER {base}"), &alive);
     assert_eq!(response.status.0, 200);
     let farewell = shown("TEARDOWN", &base);
-    let response = line.ask_session(&format!("TEARDOWN {base}"), &farewell);
+    let response = client.ask_session(&format!("TEARDOWN {base}"), &farewell);
     assert_eq!(response.status.0, 200);
-    assert_eq!(line.connection.state(), State::Init);
+    assert_eq!(client.connection.state(), State::Init);
 }

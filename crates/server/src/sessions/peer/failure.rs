@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
+use glassline_transcode::VideoSource;
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
@@ -177,14 +178,23 @@ impl Peer {
         let state = self.stream.state();
         let detail = state.detail().map(|it| format!(": {it}"));
         let detail = detail.unwrap_or_default();
-        let (found, remedy) = match self.begins_at_recovery_points() {
-            true => (
-                "the source sent no IDR picture, with which browsers begin, but recovery points \
-                 (intra refresh)",
-                "switch intra refresh off in the encoder, and set its keyframe interval to 1 or 2 s; or \
-                 let the player ask with ?transcode",
+        let refreshed = "the source sent no IDR picture, with which browsers begin, but recovery points \
+                         (intra refresh)";
+        let (found, remedy) = match self.video_of_recovery_points() {
+            Some(is_decoded) => (
+                refreshed,
+                match is_decoded {
+                    true => {
+                        "switch intra refresh off in the encoder, and set its keyframe interval to 1 or \
+                         2 s; or let the player ask with ?transcode"
+                    }
+                    false => {
+                        "switch intra refresh off in the encoder, and set its keyframe interval to 1 or \
+                         2 s, since there is no decoder for this video with which ?transcode could help"
+                    }
+                },
             ),
-            false => (
+            None => (
                 "the source gave no keyframe to begin with",
                 "set the encoder's keyframe interval to 1 or 2 s, and look at the source",
             ),
@@ -200,12 +210,16 @@ impl Peer {
         )
     }
 
-    /// Returns whether decoders can start with the stream's video, but no browser.
-    fn begins_at_recovery_points(&self) -> bool {
+    /// Returns whether the server decodes the stream's video, at which decoders can start, but no
+    /// browser; `None` if browsers can, too.
+    fn video_of_recovery_points(&self) -> Option<bool> {
         let tracks = self.stream.tracks();
-        TrackIndex::enumerate(tracks.iter()).any(|(index, track)| {
-            Hindrance::of(&self.stream, index, track) == Some(Hindrance::NoIdrFrames)
-        })
+        let mut hindered = TrackIndex::enumerate(tracks.iter()).filter(|(index, track)| {
+            Hindrance::of(&self.stream, *index, track) == Some(Hindrance::NoIdrFrames)
+        });
+        hindered
+            .next()
+            .map(|(_, track)| VideoSource::of(track).is_ok())
     }
 
     /// Returns how a client was lost that never said goodbye; `None` if the session ended otherwise.

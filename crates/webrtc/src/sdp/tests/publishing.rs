@@ -87,6 +87,20 @@ fn unsupported(offer: &str) -> String {
     }
 }
 
+/// livekit#4689: a publisher that offers High alone, and no other profile.
+#[test]
+fn high_profile_alone_is_taken() {
+    for (offered, profile) in [("640028", "64"), ("640c1f", "640c"), ("64001F", "64")] {
+        let offer = OBS.replace("42e01f", offered);
+        let negotiated = publish(&offer, false).expect("High");
+        let video = &negotiated.media[1];
+        assert_eq!(video.codecs[0].codec, Codec::H264);
+        let text = answer(&negotiated, &local(0));
+        let answered = format!("profile-level-id={profile}");
+        assert!(text.contains(&answered), "{answered} in {text}");
+    }
+}
+
 /// A browser's offer that sends what Chromium's recorded one receives.
 fn browser() -> String {
     CHROMIUM.replace("a=recvonly", "a=sendonly")

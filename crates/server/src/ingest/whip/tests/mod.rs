@@ -1,5 +1,6 @@
 //! Any packets, and what must come of good ones.
 
+mod padding;
 mod recovery;
 
 use glassline_media::{Codec, Kind};

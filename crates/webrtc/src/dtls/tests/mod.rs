@@ -1,5 +1,7 @@
 //! Our records against those of `dimpl`, which is the other end here.
 
+mod fragments;
+
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,195 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_media::{Bitrate, MediaUnit};
+
+use crate::Limits;
+use crate::keyframe_size::{KeyframeMeter, KeyframeSize};
+
+/// Time over which the frame rate and the bitrate of a layer are measured.
+const FIGURES_SPAN: Duration = Duration::from_secs(2);
+
+/// What a layer of a track carries, measured on the units that the ring keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerFigures {
+    /// Frames a second over the last two seconds; 0 if fewer than two came.
+    pub frame_rate: f64,
+    /// Payload bitrate over the same time.
+    pub bitrate: Bitrate,
+    /// Time between the latest two keyframes of the present source; `None` before its second one.
+    pub keyframe_interval: Option<Duration>,
+    /// Time since the latest keyframe of the present source was published; `None` before its first
+    /// one.
+    pub since_keyframe: Option<Duration>,
+}
+
+/// The recent units of one layer of a track, oldest first, numbered without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    units: VecDeque<Arc<MediaUnit>>,
+    bytes: usize,
+    next_index: u64,
+    next_packet: u64,
+    /// Number of the latest unit at which a decoder can start.
+    keyframe: Option<u64>,
+    /// When the latest keyframe of the present source was published.
+    keyframe_published: Option<Instant>,
+    keyframe_interval: Option<Duration>,
+    keyframe_meter: KeyframeMeter,
+}
+
+impl Ring {
+    /// Numbers `unit`, keeps it and drops units beyond the limits.
+    pub(crate) fn push(&mut self, mut unit: MediaUnit, limits: &Limits) -> Arc<MediaUnit> {
+        unit.index = self.next_index;
+        unit.first_packet = self.next_packet;
+        self.next_index += 1;
+        self.next_packet += unit.packet_count() as u64;
+        if unit.keyframe && unit.first {
+            self.keyframe = Some(unit.index);
+            let published = unit.stamps.published;
+            let before = self.keyframe_published.replace(published);
+            self.keyframe_interval = before.map(|at| published.saturating_duration_since(at));
+        }
+        self.keyframe_meter.note(&unit);
+        self.bytes += unit.memory_bytes();
+        let unit = Arc::new(unit);
+        self.units.push_back(Arc::clone(&unit));
+        self.evict(unit.stamps.published, limits);
+        unit
+    }
+
+    /// Returns the size of the latest keyframe of the present source; `None` before the first one.
+    pub(crate) const fn keyframe_size(&self) -> Option<KeyframeSize> {
+        self.keyframe_meter.size()
+    }
+
+    /// Notes that another source begins, whose keyframes are not compared with those before.
+    pub(crate) fn begin_source(&mut self) {
+        self.keyframe_published = None;
+        self.keyframe_interval = None;
+        self.keyframe_meter = KeyframeMeter::default();
+    }
+
+    /// Measures what the ring received until `now`.
+    pub(crate) fn figures(&self, now: Instant) -> LayerFigures {
+        let age = |unit: &MediaUnit| now.saturating_duration_since(unit.stamps.published);
+        let recent = self.units.iter().rev().map(|unit| &**unit);
+        let recent = recent.take_while(|unit| age(unit) <= FIGURES_SPAN);
+        let (mut frames, mut bytes, mut of_oldest, mut span) = (0_u32, 0, 0, Duration::ZERO);
+        let newest = self.units.back().map_or(now, |unit| unit.stamps.published);
+        for unit in recent {
+            of_oldest = unit.payload_bytes() as u64;
+            bytes += of_oldest;
+            frames += u32::from(unit.first);
+            span = newest.saturating_duration_since(unit.stamps.published);
+        }
+        // The oldest frame begins the time, and the others pass in it.
+        let intervals = f64::from(frames.saturating_sub(1));
+        let is_measured = intervals > 0.0 && !span.is_zero();
+        LayerFigures {
+            frame_rate: if is_measured {
+                intervals / span.as_secs_f64()
+            } else {
+                0.0
+            },
+            bitrate: if is_measured {
+                Bitrate::over(bytes - of_oldest, span)
+            } else {
+                Bitrate::default()
+            },
+            keyframe_interval: self.keyframe_interval,
+            since_keyframe: self
+                .keyframe_published
+                .map(|at| now.saturating_duration_since(at)),
+        }
+    }
+
+    /// Returns when the newest unit was published; `None` if there is none.
+    pub(crate) fn latest_published(&self) -> Option<Instant> {
+        self.units.back().map(|unit| unit.stamps.published)
+    }
+
+    /// Drops all units. The numbers of units and packets go on.
+    pub(crate) fn clear(&mut self) {
+        self.units.clear();
+        self.bytes = 0;
+        self.keyframe = None;
+    }
+
+    /// Drops the oldest units that are beyond the limits; the newest unit always stays.
+    fn evict(&mut self, now: Instant, limits: &Limits) {
+        while self.units.len() > 1 {
+            let oldest = &self.units[0];
+            let age = now.saturating_duration_since(oldest.stamps.published);
+            let before_keyframe = self
+                .keyframe
+                .is_some_and(|keyframe| oldest.index < keyframe);
+            // Late viewers begin with the latest keyframe, which may be older than the span where
+            // keyframes are far apart. Without the keyframe, what follows is of no use to them.
+            let is_needed = self.keyframe == Some(oldest.index);
+            let spent = before_keyframe && age > limits.repair_span;
+            let is_old = age > limits.ring_span && !is_needed;
+            if !(spent || is_old || self.bytes > limits.ring_bytes) {
+                break;
+            }
+            self.bytes -= oldest.memory_bytes();
+            self.units.pop_front();
+        }
+    }
+
+    /// Number of the oldest unit; of the next one if the ring is empty.
+    pub(crate) fn oldest_index(&self) -> u64 {
+        let oldest = self.units.front();
+        oldest.map_or(self.next_index, |unit| unit.index)
+    }
+
+    /// Number that the next unit will get.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Appends the units from number `index` on to `out`. Returns how many units from `index`
+    /// on have left the ring before they were read.
+    pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<MediaUnit>>) -> u64 {
+        let oldest = self.oldest_index();
+        let skip = usize::try_from(index.saturating_sub(oldest)).unwrap_or(usize::MAX);
+        out.extend(self.units.iter().skip(skip).cloned());
+        oldest.saturating_sub(index)
+    }
+
+    /// Appends the units from the latest keyframe on to `out`; none if the keyframe has left
+    /// the ring.
+    pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<MediaUnit>>) {
+        let oldest = self.oldest_index();
+        if let Some(keyframe) = self.keyframe.filter(|keyframe| *keyframe >= oldest) {
+            self.read_from(keyframe, out);
+        }
+    }
+
+    /// Returns the latest keyframe; `None` if it left the ring.
+    pub(crate) fn latest_keyframe(&self) -> Option<&Arc<MediaUnit>> {
+        let at = self.keyframe?.checked_sub(self.oldest_index())?;
+        self.units.get(usize::try_from(at).ok()?)
+    }
+
+    /// Returns the unit that contains packet `number`, and the packet's index in it. `None` if
+    /// the unit left the ring or is not published yet.
+    pub(crate) fn find(&self, number: u64) -> Option<(Arc<MediaUnit>, usize)> {
+        let after = self
+            .units
+            .partition_point(|unit| unit.first_packet <= number);
+        let unit = self.units.get(after.checked_sub(1)?)?;
+        let index = usize::try_from(number - unit.first_packet).ok()?;
+        (index < unit.packet_count()).then(|| (Arc::clone(unit), index))
+    }
+
+    /// Number of bytes that the units take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;
