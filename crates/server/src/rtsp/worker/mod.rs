@@ -436,8 +436,12 @@ impl Worker {
                 id,
                 stream,
                 request,
-            } => self.background.await_tracks(key, id, stream, request),
-            Effect::ChooseServer(id, placing) => self.background.place(key, id, *placing),
+            } => self
+                .background
+                .await_tracks(&mut self.clients, key, id, stream, request),
+            Effect::ChooseServer(id, placing) => {
+                self.background.place(&mut self.clients, key, id, *placing)
+            }
             Effect::ClaimName {
                 id,
                 name,
