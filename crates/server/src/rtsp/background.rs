@@ -4,13 +4,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::task::AbortHandle;
-
 use glassline_hub::{Stream, StreamName};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
 use super::access;
+use super::awaited_work::AwaitedWork;
 use super::clients::Clients;
 use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use super::pending_request::{Credentials, PendingRequest};
@@ -27,17 +26,6 @@ pub(super) struct Background {
     shared: Arc<Shared>,
     /// Index of the thread that the results go to.
     thread: usize,
-}
-
-/// Work that a client's request waits for, and that ends with the client: nobody else needs it.
-#[derive(Debug)]
-pub(super) struct AwaitedWork(AbortHandle);
-
-impl Drop for AwaitedWork {
-    fn drop(&mut self) {
-        // Work that is done has ended already.
-        self.0.abort();
-    }
 }
 
 impl Background {
@@ -192,7 +180,7 @@ impl Background {
         client: Key,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let work = AwaitedWork(self.shared.runtime.spawn(work).abort_handle());
+        let work = AwaitedWork::of(&self.shared.runtime.spawn(work));
         if let Some(client) = clients.delivery.clients.get_mut(client) {
             client.awaited = Some(work);
         }

@@ -9,7 +9,7 @@ use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
 
-use super::background::AwaitedWork;
+use super::awaited_work::AwaitedWork;
 use super::counters::Counters;
 use super::failures::{self, ConnectionEnd, RequestedStream, Unfinished, interrupted};
 use super::file_playback::FilePlayback;
