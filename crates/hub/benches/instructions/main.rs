@@ -21,14 +21,13 @@ mod callgrind;
 mod cases;
 #[path = "../../../../benches/instructions/comparison.rs"]
 mod comparison;
-#[allow(
+#[expect(
     dead_code,
     unreachable_pub,
-    unused_imports,
     reason = "there it is the server's interface"
 )]
 mod ingest;
-#[allow(
+#[expect(
     dead_code,
     unreachable_pub,
     unused_imports,
@@ -36,7 +35,7 @@ mod ingest;
 )]
 mod latency;
 mod pages;
-#[allow(
+#[expect(
     dead_code,
     unreachable_pub,
     unused_imports,
