@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     progress.finish_and_clear();
     if options.json {
         let list: Vec<_> = found.iter().map(Found::json).collect();
-        output::print(&format!("{:#}\n", json!({ "cameras": list })))?;
+        output::print(&output::json(&json!({ "cameras": list })))?;
     } else {
         output::print(&listing(&found, options.user.as_deref()))?;
     }

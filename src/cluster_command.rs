@@ -7,14 +7,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use crate::api_command::text;
 use crate::exit::Failure;
 use crate::{logging, output};
 
 /// Time between two requests with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Puts the cursor of a terminal into its first line, and empties the rest.
-const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,18 +90,20 @@ fn status(options: &StatusOptions) -> Result<(), Failure> {
     loop {
         let status = options.server.ask("GET", "/api/v1/cluster")?;
         let text = match options.json {
-            true => format!("{status:#}\n"),
+            true => output::json(&status),
             false => table(&status),
         };
         if !options.watch {
             return output::print(&text);
         }
         // A terminal shows one status at a time, a file all of them.
-        let (before, after) = match logging::stdout_is_terminal() {
-            true => (CLEAR, ""),
-            false => ("", "\n"),
-        };
-        output::print(&format!("{before}{text}{after}"))?;
+        match logging::stdout_is_terminal() {
+            true => {
+                output::clear()?;
+                output::print(&text)?;
+            }
+            false => output::print(&format!("{text}\n"))?,
+        }
         pause();
     }
 }
@@ -150,11 +150,6 @@ impl Server {
 /// Returns the status as lines for people.
 fn table(status: &Value) -> String {
     let mut out = String::new();
-    let text = |value: &Value| match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let engine = &status["engine"];
     let drains = match status["is_draining"].as_bool() {
         Some(true) => ", drains",

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::logging;
+
 /// Exit code after Ctrl-C: 128 + SIGINT, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -12,7 +14,8 @@ pub(crate) const THRESHOLD_MISSED: u8 = 3;
 /// Exit code of `doctor` and of `config check --try` if something does not work.
 pub(crate) const CHECK_FAILED: u8 = 3;
 
-/// Error that ends the program, with its text for the user.
+/// Error that ends the program, with its text for the user. Servers have a part in it, so characters
+/// are escaped that would change how it is shown.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something failed while running: exit code 1.
@@ -23,11 +26,11 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn runtime(error: impl fmt::Display) -> Self {
-        Self::Runtime(error.to_string())
+        Self::Runtime(logging::escaped_lines(&error.to_string()))
     }
 
     pub(crate) fn usage(error: impl fmt::Display) -> Self {
-        Self::Usage(error.to_string())
+        Self::Usage(logging::escaped_lines(&error.to_string()))
     }
 
     pub(crate) fn code(&self) -> ExitCode {

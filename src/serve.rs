@@ -25,6 +25,7 @@ const RELOAD_MAX: Duration = Duration::from_secs(10);
 /// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads the configuration and what it
 /// names again. The service manager that started the process, if one did, is told of all that.
 pub(crate) fn run(config: Config, reloading: Reloading, quiet: bool) -> Result<ExitCode, Failure> {
+    glassline_server::return_large_blocks();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

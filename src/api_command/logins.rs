@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 use glassline_server::auth::{Name, Pattern, Role};
 use serde_json::{Value, json};
 
-use super::{Api, Target, pretty, text};
+use super::{Api, Target, text};
 use crate::exit::Failure;
+use crate::output;
 use crate::password;
 
 #[derive(Debug, Subcommand)]
@@ -129,7 +130,7 @@ fn delete(
 /// Returns what is printed of a user or token that was set.
 fn told(set: &Value, json: bool, quiet: bool) -> String {
     match (json, quiet) {
-        (true, _) => pretty(set),
+        (true, _) => output::json(set),
         (false, true) => String::new(),
         (false, false) => format!(
             "{}: set; role {}, read {}, publish {}\n",

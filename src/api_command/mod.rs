@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use glassline_client::trust::Trust;
+use glassline_server::runtime::is_deceptive;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -134,7 +135,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
         Action::List(list) => {
             let found = Api::new(&list.target).list(list.kind, &list.filters)?;
             match list.target.json {
-                true => pretty(&Value::Object(found)),
+                true => output::json(&Value::Object(found)),
                 false => table(list.kind, &found),
             }
         }
@@ -170,7 +171,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
 
 fn done(source: &Value, json: bool, quiet: bool, what: &str) -> String {
     match (json, quiet) {
-        (true, _) => pretty(source),
+        (true, _) => output::json(source),
         (false, true) => String::new(),
         (false, false) => format!(
             "{}: {what}, {}\n",
@@ -190,7 +191,7 @@ fn show(api: &Api<'_>, name: &str, json: bool) -> Result<String, Failure> {
     };
     if json {
         let both = Map::from_iter([("stream".to_owned(), stream), ("source".to_owned(), source)]);
-        return Ok(pretty(&Value::Object(both)));
+        return Ok(output::json(&Value::Object(both)));
     }
     let rows = [
         ("stream", name.to_owned()),
@@ -381,7 +382,8 @@ fn table(kind: Kind, list: &Map<String, Value>) -> String {
     table
 }
 
-/// Returns a value as a cell of a table. Control characters of names do not reach the terminal.
+/// Returns a value as a cell of a table. A space stands for each character that would change how the
+/// row is shown.
 pub(crate) fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => "-".to_owned(),
@@ -389,7 +391,7 @@ pub(crate) fn text(value: &Value) -> String {
         Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     };
-    text.replace(char::is_control, " ")
+    text.replace(is_deceptive, " ")
 }
 
 fn tracks(stream: &Value) -> String {
@@ -404,10 +406,6 @@ fn tracks(stream: &Value) -> String {
     } else {
         names.join(" ")
     }
-}
-
-pub(crate) fn pretty(json: &Value) -> String {
-    serde_json::to_string_pretty(json).expect("JSON is plain data") + "\n"
 }
 
 #[cfg(test)]

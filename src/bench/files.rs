@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use glassline_server::runtime::escaped_json;
 
 use crate::exit::Failure;
 use crate::{logging, output};
@@ -135,10 +136,11 @@ impl Outputs {
     /// argument of `table` says whether to use colors.
     pub(crate) fn print(&self, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
         if self.takes_stdout() {
-            eprint!("{}", table(logging::color(&std::io::stderr())));
+            let text = table(logging::color(&std::io::stderr()));
+            eprint!("{}", output::styled(&text));
             return Ok(());
         }
-        output::print(&table(logging::color(&std::io::stdout())))
+        output::print_styled(&table(logging::color(&std::io::stdout())))
     }
 
     /// Writes each form that was asked for.
@@ -148,7 +150,7 @@ impl Outputs {
         csv: impl FnOnce() -> String,
         svg: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        put(&mut self.json, json)?;
+        put(&mut self.json, || escaped_json(&json()).into_owned())?;
         put(&mut self.csv, csv)?;
         put(&mut self.svg, svg)
     }

@@ -46,7 +46,7 @@ impl ReportTo {
             role => {
                 let role = role.unwrap_or("without a role");
                 let text = format!("--report-to needs the role operator, and the token is {role}");
-                Err(Failure::Usage(text))
+                Err(Failure::usage(text))
             }
         }
     }

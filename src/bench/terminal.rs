@@ -105,9 +105,9 @@ impl Terminal {
         let text = format!("{text}\n");
         let lines = self.lines;
         let print = || match lines {
-            Lines::Stdout => output::print(&text),
+            Lines::Stdout => output::print_styled(&text),
             Lines::Stderr => {
-                eprint!("{text}");
+                eprint!("{}", output::styled(&text));
                 Ok(())
             }
             Lines::Nowhere => Ok(()),

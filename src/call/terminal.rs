@@ -10,6 +10,8 @@ use console::{Key as Pressed, Term};
 use glassline_client::call::Figures;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::logging;
+
 /// A key that the user may press during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
@@ -44,6 +46,7 @@ impl Terminal {
         if self.quiet {
             return;
         }
+        let text = logging::escaped_lines(text);
         match &self.line {
             Some(line) => line.suspend(|| eprintln!("{text}")),
             None => eprintln!("{text}"),

@@ -149,7 +149,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         true => report.json(),
         false => report.text(logging::color(&std::io::stdout()), quiet),
     };
-    output::print(&text)?;
+    output::print_styled(&text)?;
     Ok(match report.has_failed() {
         true => ExitCode::from(CHECK_FAILED),
         false => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::finding::{Finding, Severity};
+use crate::output;
 
 /// Letters of the longest label, `change`.
 const LABEL: usize = 6;
@@ -38,8 +39,7 @@ impl Report {
     }
 
     pub(super) fn json(&self) -> String {
-        let text = serde_json::to_string_pretty(self).expect("texts and numbers only");
-        text + "\n"
+        output::json(self)
     }
 
     /// Lines for people. `quiet` leaves out whatever is in order.

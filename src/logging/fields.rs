@@ -25,7 +25,7 @@ pub(super) fn shortened() -> impl for<'writer> FormatFields<'writer> + 'static {
 
 /// Returns `text` with the characters escaped that would change how it is shown, but for the ends of
 /// lines and tabs.
-pub(super) fn escaped_lines(text: &str) -> String {
+pub(crate) fn escaped_lines(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         if is_deceptive(character) && !matches!(character, '\n' | '\t') {

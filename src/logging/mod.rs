@@ -20,6 +20,8 @@ mod json;
 mod line_limit;
 mod line_queue;
 
+pub(crate) use fields::escaped_lines;
+
 use std::io::IsTerminal as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -82,7 +84,7 @@ impl Format {
     /// Returns `text`, which is no event, as a line.
     fn line(self, level: &str, text: &str) -> String {
         match self {
-            Self::Text => format!("{}\n", fields::escaped_lines(text.trim_end())),
+            Self::Text => format!("{}\n", escaped_lines(text.trim_end())),
             Self::Json => json::line(level, text),
         }
     }

@@ -112,12 +112,13 @@ fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failur
 }
 
 fn show(latency: &Latency, again: bool) -> Result<(), Failure> {
-    const CLEAR: &str = "\x1b[H\x1b[J";
     let terminal = logging::stdout_is_terminal();
     let text = table::text(latency, logging::color(&std::io::stdout()));
-    let clear = if again && terminal { CLEAR } else { "" };
+    if again && terminal {
+        output::clear()?;
+    }
     let gap = if again && !terminal { "\n" } else { "" };
-    output::print(&format!("{clear}{text}{gap}"))
+    output::print_styled(&format!("{text}{gap}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
@@ -136,9 +137,8 @@ fn write(path: &Path, text: &str) -> Result<bool, Failure> {
 }
 
 fn pretty(json: &str) -> String {
-    serde_json::from_str::<serde_json::Value>(json)
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .map_or_else(|_| json.to_owned(), |text| text + "\n")
+    let value = serde_json::from_str::<serde_json::Value>(json);
+    value.map_or_else(|_| json.to_owned(), |value| output::json(&value))
 }
 
 /// Client of the server's HTTP API.

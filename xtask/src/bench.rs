@@ -32,7 +32,7 @@ const RECIPES: [Recipe; 6] = [
     },
     Recipe {
         name: INSTRUCTIONS,
-        about: "instructions of packets and of data channels, against the kept ones (valgrind)",
+        about: "instructions of packets, reports and data channels, against the kept ones (valgrind)",
     },
 ];
 
@@ -60,7 +60,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let is_counted = |name: &String| name == INSTRUCTIONS;
     if arguments.is_empty() || arguments.iter().any(is_counted) {
         // Each counts in a process of its own and fails by itself; the first takes a minute.
-        for package in ["glassline-rtp", "glassline-sctp", "glassline"] {
+        for package in [
+            "glassline-rtp",
+            "glassline-hub",
+            "glassline-sctp",
+            "glassline",
+        ] {
             let bench = ["bench", "--package", package, "--bench", INSTRUCTIONS];
             process::run(&mut process::cargo(&bench))?;
         }

@@ -52,7 +52,7 @@ pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
 pub use process::{
     idle_heap_bytes, kill_process_group, open_fds, private_bytes, process_cpu, release_free_memory,
-    rss_bytes, thread_cpu,
+    return_large_blocks, rss_bytes, thread_cpu,
 };
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{

@@ -52,6 +52,20 @@ fn resident_and_shared() -> Option<[u64; 2]> {
     Some([bytes()?, bytes()?])
 }
 
+/// Smallest block that is always mapped apart: larger than the frames of most streams, and smaller than
+/// a decoded picture of more than 1080p.
+const LARGE_BLOCK_BYTES: i32 = 4 << 20;
+
+/// Has the allocator return large blocks to the system as soon as they are freed. Returns whether it
+/// can; false where it has no such option (musl, other systems). For the beginning of a process.
+///
+/// Otherwise the allocator of glibc raises its limit to the size of the largest block that was ever
+/// freed. Then what decodes pictures leaves a hole of tens of megabytes, into which small blocks are
+/// put that stay.
+pub fn return_large_blocks() -> bool {
+    crate::sys::map_large_blocks(LARGE_BLOCK_BYTES)
+}
+
 /// Returns the pages of freed memory to the system that the allocator keeps for later. Returns
 /// whether there were any; false where the allocator has no such call (musl, other systems).
 ///

@@ -141,6 +141,10 @@ pub(crate) fn release_free_memory() -> bool {
     false
 }
 
+pub(crate) fn map_large_blocks(_: i32) -> bool {
+    false
+}
+
 pub(crate) fn allocated_bytes_modulo() -> Option<u32> {
     None
 }

@@ -63,7 +63,7 @@ pub mod tls;
 mod transcoding;
 
 pub use audit::AUDIT;
-pub use glassline_net::raise_descriptor_limit;
+pub use glassline_net::{raise_descriptor_limit, return_large_blocks};
 pub use metrics::{LOG, LogCounters};
 pub use reload::{LoadConfig, LogFilter, Reloading};
 pub use server::{

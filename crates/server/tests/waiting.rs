@@ -16,6 +16,9 @@ use crate::running::Running;
 /// Long, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Time that the server waits for a source.
+const SOURCE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Places for connections of one address in these tests; a quarter of them may wait.
 const PLACES: usize = 40;
 
@@ -134,6 +137,25 @@ fn a_flood_of_requests_that_wait_keeps_no_newcomer_out() {
     let answer = waits.read();
     assert!(answer.starts_with("HTTP/1.1 404 "), "no video: {answer}");
     drop(flood);
+}
+
+#[test]
+fn an_rtsp_client_that_leaves_while_it_waits_for_a_source_leaves_nothing_behind() {
+    let running = Running::start(1);
+    running.stream().set_prospect(Prospect::OnDemand);
+    let mut client = TcpStream::connect(running.rtsp()).expect("it listens");
+    let request = format!(
+        "DESCRIBE rtsp://{}/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n",
+        running.rtsp()
+    );
+    client.write_all(request.as_bytes()).expect("it reads");
+    until("the source is needed", || running.stream().is_demanded());
+    let left = Instant::now();
+    drop(client);
+    until("nobody needs the source", || {
+        !running.stream().is_demanded()
+    });
+    assert!(left.elapsed() < SOURCE_PATIENCE / 2, "{:?}", left.elapsed());
 }
 
 #[test]

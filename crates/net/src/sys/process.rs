@@ -40,6 +40,24 @@ pub(crate) fn release_free_memory() -> bool {
     false
 }
 
+/// Maps blocks from `bytes` up apart from the others. Returns whether the allocator can.
+pub(crate) fn map_large_blocks(bytes: i32) -> bool {
+    #[cfg(target_env = "gnu")]
+    return [
+        (libc::M_MMAP_THRESHOLD, bytes),
+        // What the allocator chooses itself for such a limit.
+        (libc::M_TRIM_THRESHOLD, bytes.saturating_mul(2)),
+    ]
+    .into_iter()
+    // SAFETY: takes integers, and changes numbers of the allocator under its lock.
+    .all(|(option, value)| unsafe { libc::mallopt(option, value) } == 1);
+    #[cfg(not(target_env = "gnu"))]
+    {
+        let _ = bytes;
+        false
+    }
+}
+
 /// Returns the lower 32 bits of the number of bytes that are allocated.
 pub(crate) fn allocated_bytes_modulo() -> Option<u32> {
     #[cfg(target_env = "gnu")]

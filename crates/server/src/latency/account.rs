@@ -1,7 +1,8 @@
 //! The delays of one viewer's frames over the last seconds.
 //!
-//! A frame is kept by the buckets of its delays. Whoever wants figures copies them, and computes
-//! without a lock: that takes a time in proportion to the frames, and sorts nothing.
+//! A frame is kept by the buckets of its delays, and the frames of each bucket are counted as frames
+//! come and go. Whoever wants figures copies the counts, and computes without a lock: that takes the
+//! same time however many frames there are, and sorts nothing.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -103,15 +104,75 @@ impl FrameDelays {
     }
 }
 
+/// The delays of frames by stage, without the frames.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delays {
+    stages: [Distribution; Stage::ALL.len()],
+    sums: Distribution,
+    glass: Distribution,
+    accounted: Accounted,
+}
+
+impl Delays {
+    fn add(&mut self, frame: &FrameDelays) {
+        for (delays, delay) in self.stages.iter_mut().zip(frame.stages) {
+            delays.add(delay);
+        }
+        self.sums.add(frame.sum);
+        self.glass.add(frame.glass);
+        self.accounted.of += u64::from(frame.is_explained.is_some());
+        self.accounted.within += u64::from(frame.is_explained == Some(true));
+    }
+
+    /// Forgets a frame that was added.
+    fn remove(&mut self, frame: &FrameDelays) {
+        for (delays, delay) in self.stages.iter_mut().zip(frame.stages) {
+            delays.remove(delay);
+        }
+        self.sums.remove(frame.sum);
+        self.glass.remove(frame.glass);
+        self.accounted.of -= u64::from(frame.is_explained.is_some());
+        self.accounted.within -= u64::from(frame.is_explained == Some(true));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (delays, more) in self.stages.iter_mut().zip(&other.stages) {
+            delays.merge(more);
+        }
+        self.sums.merge(&other.sums);
+        self.glass.merge(&other.glass);
+        self.accounted.of += other.accounted.of;
+        self.accounted.within += other.accounted.within;
+    }
+
+    /// Gives back memory that removed frames needed.
+    fn trim(&mut self) {
+        self.stages.iter_mut().for_each(Distribution::trim);
+        self.sums.trim();
+        self.glass.trim();
+    }
+}
+
+/// One report of a page.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Instant,
+    /// Number of its frames that are kept.
+    frames: usize,
+    unmatched: u64,
+    lost: u64,
+}
+
 /// The recent frames of one viewer.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// Frames within the window, each with the time of its report.
-    frames: VecDeque<(Instant, FrameDelays)>,
+    /// Frames within the window, in the order of their reports.
+    frames: VecDeque<FrameDelays>,
+    /// The delays of `frames`: a report costs by its own frames, and not by those of the window.
+    delays: Delays,
     /// Timestamps of `frames`: a frame counts once, however often it is reported.
     timestamps: HashSet<u32>,
-    /// Time of each report, with its numbers of unmatched and of lost frames.
-    misses: VecDeque<(Instant, u64, u64)>,
+    reports: VecDeque<Entry>,
     /// The latest frames, which are listed one by one.
     latest: VecDeque<FrameSample>,
 }
@@ -126,7 +187,9 @@ impl Account {
         let mut new = 0;
         for frame in &joined.frames {
             if self.timestamps.insert(frame.timestamp) {
-                self.frames.push_back((now, FrameDelays::of(frame)));
+                let delays = FrameDelays::of(frame);
+                self.delays.add(&delays);
+                self.frames.push_back(delays);
                 if self.latest.len() == LINES {
                     self.latest.pop_front();
                 }
@@ -134,29 +197,47 @@ impl Account {
                 new += 1;
             }
         }
-        if joined.unmatched > 0 || joined.lost > 0 {
-            self.misses.push_back((now, joined.unmatched, joined.lost));
+        if new > 0 || joined.unmatched > 0 || joined.lost > 0 {
+            self.reports.push_back(Entry {
+                at: now,
+                frames: new,
+                unmatched: joined.unmatched,
+                lost: joined.lost,
+            });
         }
         self.expire(now);
         let before = self.frames.len().saturating_sub(new);
-        self.frames.range(before..).map(|(_, frame)| frame)
+        self.frames.range(before..)
     }
 
     /// Removes what is older than the window.
     fn expire(&mut self, now: Instant) {
         let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
-        while let Some((at, frame)) = self.frames.front()
-            && (old(*at) || self.frames.len() > FRAMES_MAX)
-        {
-            self.timestamps.remove(&frame.timestamp);
-            self.frames.pop_front();
+        let kept = self.frames.len();
+        while let Some(report) = self.reports.front().copied().filter(|it| old(it.at)) {
+            self.reports.pop_front();
+            self.forget_oldest(report.frames);
         }
-        while self.misses.front().is_some_and(|(at, ..)| old(*at)) {
-            self.misses.pop_front();
+        let mut surplus = self.frames.len().saturating_sub(FRAMES_MAX);
+        self.forget_oldest(surplus);
+        for report in &mut self.reports {
+            let fewer = surplus.min(report.frames);
+            report.frames -= fewer;
+            surplus -= fewer;
+        }
+        if self.frames.len() < kept {
+            self.delays.trim();
         }
         let listed = LINES.min(self.frames.len());
         let surplus = self.latest.len().saturating_sub(listed);
         self.latest.drain(..surplus);
+    }
+
+    fn forget_oldest(&mut self, count: usize) {
+        for frame in self.frames.drain(..count) {
+            self.timestamps.remove(&frame.timestamp);
+            self.delays.remove(&frame);
+        }
     }
 
     /// Returns what figures of the window that ends at `now` are made of.
@@ -164,19 +245,22 @@ impl Account {
         self.expire(now);
         // A page may report any number.
         let sum = |sum: u64, count: u64| sum.saturating_add(count);
+        let errors = self.frames.iter().map(|frame| frame.error_ms);
         Window {
-            frames: self.frames.iter().map(|(_, frame)| *frame).collect(),
+            delays: self.delays.clone(),
+            error_ms: errors.fold(0.0, f32::max),
             latest: self.latest.iter().rev().cloned().collect(),
-            unmatched: self.misses.iter().map(|(_, it, _)| *it).fold(0, sum),
-            lost: self.misses.iter().map(|(.., it)| *it).fold(0, sum),
+            unmatched: self.reports.iter().map(|it| it.unmatched).fold(0, sum),
+            lost: self.reports.iter().map(|it| it.lost).fold(0, sum),
         }
     }
 }
 
-/// A copy of what an account holds.
+/// A copy of what an account holds, or several accounts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    frames: Vec<FrameDelays>,
+    delays: Delays,
+    error_ms: f32,
     /// The latest frames, the newest first.
     latest: Vec<FrameSample>,
     unmatched: u64,
@@ -186,43 +270,32 @@ pub(super) struct Window {
 impl Window {
     /// Returns whether there are frames.
     pub(super) fn has_frames(&self) -> bool {
-        !self.frames.is_empty()
+        !self.latest.is_empty()
     }
 
-    /// Returns the figures of a viewer.
-    pub(super) fn latency(&self, scratch: &mut Distribution) -> ViewerLatency {
-        let mut latency = Self::figures(&std::iter::once(self), scratch);
-        latency.frames = self.latest.iter().map(line).collect();
-        latency
+    /// Adds what another window has, but for its latest frames.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.delays.merge(&other.delays);
+        self.error_ms = self.error_ms.max(other.error_ms);
+        self.unmatched = self.unmatched.saturating_add(other.unmatched);
+        self.lost = self.lost.saturating_add(other.lost);
     }
 
-    /// Returns the figures of several viewers together, without lines of frames.
-    pub(super) fn figures<'a>(
-        windows: &(impl Iterator<Item = &'a Self> + Clone),
-        scratch: &mut Distribution,
-    ) -> ViewerLatency {
-        let sum = |of: fn(&Self) -> u64| windows.clone().map(of).fold(0, u64::saturating_add);
-        let (unmatched, lost) = (sum(|it| it.unmatched), sum(|it| it.lost));
-        let frames = || windows.clone().flat_map(|window| &window.frames);
-        let rows = Stage::ALL.into_iter().map(|stage| {
-            let delays = frames().map(|frame| frame.stages[stage.index()]);
-            StageRow::of_figures(stage, &scratch.figures_of(delays), unmatched, lost)
+    /// Returns the figures of a viewer, or of several ones.
+    pub(super) fn latency(&self) -> ViewerLatency {
+        let delays = &self.delays;
+        let rows = Stage::ALL.into_iter().zip(&delays.stages);
+        let rows = rows.map(|(stage, delays)| {
+            StageRow::of_figures(stage, &delays.figures(), self.unmatched, self.lost)
         });
-        let stages = rows.filter(|row| row.count > 0).collect();
-        let sums = scratch.figures_of(frames().map(|frame| frame.sum));
-        let glass = scratch.figures_of(frames().map(|frame| frame.glass));
-        let error_ms = frames().map(|frame| frame.error_ms).fold(0.0, f32::max);
-        let explained = || frames().filter_map(|frame| frame.is_explained);
+        let error_ms = self.error_ms.into();
         ViewerLatency {
             window_s: WINDOW_S,
-            stages,
-            end_to_end: Whole::of_figures(&sums, error_ms.into()),
-            glass_to_glass: Whole::of_figures(&glass, error_ms.into()),
-            accounted: Accounted {
-                within: explained().filter(|it| *it).count() as u64,
-                of: explained().count() as u64,
-            },
-            frames: Vec::new(),
+            stages: rows.filter(|row| row.count > 0).collect(),
+            end_to_end: Whole::of_figures(&delays.sums.figures(), error_ms),
+            glass_to_glass: Whole::of_figures(&delays.glass.figures(), error_ms),
+            accounted: delays.accounted,
+            frames: self.latest.iter().map(line).collect(),
         }
     }
 }
@@ -256,7 +329,7 @@ pub(super) mod tests {
     }
 
     fn latency(account: &mut Account, now: Instant) -> ViewerLatency {
-        account.window(now).latency(&mut Distribution::new())
+        account.window(now).latency()
     }
 
     fn close(is: f64, should: f64) -> bool {

@@ -3,6 +3,8 @@
 //! A bucket is at most 1/64 as wide as its delays, so a figure is at most 0.8 % from the delay that it
 //! stands for, or half a microsecond. Delays beyond a minute count as a minute.
 
+use std::iter;
+
 /// A delay, by its bucket. Those below zero have numbers below zero, since the offset of two clocks
 /// is only known to within an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +17,11 @@ const DIGITS: u32 = 6;
 const MAX_US: f64 = 60_000_000.0;
 
 /// Number of buckets of delays from zero up.
-const COUNT: usize = 1_331;
+#[cfg(test)]
+const COUNT: i16 = 1_331;
 
-/// Number of places for delays below zero in a table, which come first.
-const BELOW_ZERO: i16 = COUNT as i16;
+/// Buckets that are looked at together.
+const STEP: usize = 16;
 
 impl Bucket {
     /// Stands for a delay that was not measured.
@@ -28,11 +31,11 @@ impl Bucket {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "at most a minute in µs, and a bucket below `COUNT`"
+        reason = "at most a minute in µs, which is bucket 1,330"
     )]
     pub(super) fn of_ms(ms: f64) -> Self {
         // What is no number counts as zero.
-        let us = (ms.abs() * 1e3).min(MAX_US).round() as u32;
+        let us = ((ms.abs() * 1e3).min(MAX_US) + 0.5) as u32;
         let exponent = us.checked_ilog2().unwrap_or_default().max(DIGITS) - DIGITS;
         let place = ((exponent << DIGITS) + (us >> exponent)) as i16;
         Self(if ms < 0.0 { -place } else { place })
@@ -53,14 +56,13 @@ impl Bucket {
     }
 }
 
-/// Numbers of delays by bucket.
-#[derive(Clone, Debug)]
+/// Numbers of delays by bucket, of the buckets between the shortest and the longest delay.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Distribution {
-    /// Those below zero come first.
+    /// Number of the first bucket in `counts`.
+    first: i16,
     counts: Vec<u32>,
     total: u32,
-    /// First and last place in `counts` that is not zero.
-    ends: (usize, usize),
 }
 
 /// Figures of a distribution, in ms.
@@ -74,83 +76,82 @@ pub(super) struct Figures {
 }
 
 impl Distribution {
-    /// Creates an empty distribution.
-    pub(super) fn new() -> Self {
-        Self {
-            counts: vec![0; 2 * COUNT],
-            total: 0,
-            ends: (usize::MAX, 0),
-        }
-    }
-
     /// Counts a delay, unless it is absent.
     pub(super) fn add(&mut self, delay: Bucket) {
-        self.add_all(std::iter::once(delay));
+        if delay == Bucket::ABSENT {
+            return;
+        }
+        let mut place = self.place(delay);
+        if place >= self.counts.len() {
+            self.reach(delay, delay);
+            place = self.place(delay);
+        }
+        self.counts[place] = self.counts[place].wrapping_add(1);
+        self.total = self.total.wrapping_add(1);
     }
 
-    /// Counts those of `delays` that are not absent.
-    fn add_all(&mut self, delays: impl Iterator<Item = Bucket>) {
-        let (mut total, mut first, mut last) = (self.total, self.ends.0, self.ends.1);
-        for delay in delays {
-            // An absent delay has no place in the table.
-            let place = delay.0.wrapping_add(BELOW_ZERO).cast_unsigned();
-            let place = usize::from(place);
-            if let Some(count) = self.counts.get_mut(place) {
-                *count = count.wrapping_add(1);
-                total = total.wrapping_add(1);
-                first = first.min(place);
-                last = last.max(place);
-            }
+    /// Forgets a delay that was counted, unless it is absent.
+    pub(super) fn remove(&mut self, delay: Bucket) {
+        let place = self.place(delay);
+        if let Some(count) = self.counts.get_mut(place) {
+            *count = count.wrapping_sub(1);
+            self.total = self.total.wrapping_sub(1);
         }
-        self.total = total;
-        self.ends = (first, last);
     }
 
     /// Counts what `other` counts.
     pub(super) fn merge(&mut self, other: &Self) {
-        let (first, last) = other.ends;
-        for place in first..=last {
-            self.counts[place] = self.counts[place].saturating_add(other.counts[place]);
+        let Some(last) = other.last() else {
+            return;
+        };
+        let first = Bucket(other.first);
+        self.reach(first, other.bucket(last));
+        let from = self.place(first);
+        let counts = self.counts[from..].iter_mut();
+        for (count, more) in counts.zip(&other.counts[..=last]) {
+            *count = count.saturating_add(*more);
         }
         self.total = self.total.saturating_add(other.total);
-        self.ends = (self.ends.0.min(first), self.ends.1.max(last));
     }
 
     /// Forgets all delays, and keeps the memory.
     pub(super) fn clear(&mut self) {
-        let (first, last) = self.ends;
-        if first <= last {
-            self.counts[first..=last].fill(0);
-        }
+        self.counts.fill(0);
         self.total = 0;
-        self.ends = (usize::MAX, 0);
     }
 
-    /// Returns the figures of `delays` alone.
-    pub(super) fn figures_of(&mut self, delays: impl Iterator<Item = Bucket>) -> Figures {
-        self.clear();
-        self.add_all(delays);
-        self.figures()
+    /// Gives back the memory of long delays that were all forgotten.
+    pub(super) fn trim(&mut self) {
+        let len = self.last().map_or(0, |last| last + 1);
+        self.counts.truncate(len);
+        if self.counts.capacity() > 2 * (len + STEP) {
+            self.counts.shrink_to(len);
+        }
     }
 
     /// Returns the figures; all are zero if there are no delays. Quantiles are those of the nearest
     /// rank.
     pub(super) fn figures(&self) -> Figures {
-        let (first, last) = self.ends;
-        if self.total == 0 {
+        let Some(last) = self.last() else {
             return Figures::default();
-        }
+        };
         let rank = |per_cent: u64| (u64::from(self.total) * per_cent).div_ceil(100).max(1);
         let ranks = [rank(50), rank(95), rank(99)];
         let mut found = [0.0; 3];
         let (mut below, mut at) = (0, 0);
-        let counts = self.counts[first..=last].iter();
-        // Most buckets between the ends are empty.
-        for (place, count) in (first..).zip(counts).filter(|(_, count)| **count > 0) {
-            below += u64::from(*count);
-            while at < ranks.len() && ranks[at] <= below {
-                found[at] = delay_at(place);
-                at += 1;
+        for (step, counts) in self.counts.chunks(STEP).enumerate() {
+            // Most steps have no rank, and are only added up.
+            let through = below + counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+            if at == ranks.len() || through < ranks[at] {
+                below = through;
+                continue;
+            }
+            for (place, count) in (step * STEP..).zip(counts) {
+                below += u64::from(*count);
+                while at < ranks.len() && ranks[at] <= below {
+                    found[at] = self.bucket(place).ms();
+                    at += 1;
+                }
             }
         }
         let [p50, p95, p99] = found;
@@ -159,18 +160,44 @@ impl Distribution {
             p50,
             p95,
             p99,
-            max: delay_at(last),
+            max: self.bucket(last).ms(),
         }
     }
-}
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "a place in the table"
-)]
-fn delay_at(place: usize) -> f64 {
-    Bucket((place as i32 - COUNT as i32) as i16).ms()
+    /// Returns the place of a bucket in `counts`; one beyond the end if it has none.
+    fn place(&self, bucket: Bucket) -> usize {
+        usize::from(bucket.0.wrapping_sub(self.first).cast_unsigned())
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "a place in the table, of at most 2,661"
+    )]
+    fn bucket(&self, place: usize) -> Bucket {
+        Bucket(self.first + place as i16)
+    }
+
+    /// Returns the place of the longest delay; `None` if there are no delays.
+    fn last(&self) -> Option<usize> {
+        self.counts.iter().rposition(|count| *count > 0)
+    }
+
+    /// Makes room for all delays from `shortest` to `longest`.
+    fn reach(&mut self, shortest: Bucket, longest: Bucket) {
+        if self.counts.is_empty() {
+            self.first = shortest.0;
+        }
+        let before = usize::from(self.first.saturating_sub(shortest.0).max(0).cast_unsigned());
+        if before > 0 {
+            self.counts.splice(..0, iter::repeat_n(0, before));
+            self.first = shortest.0;
+        }
+        let len = self.place(longest) + 1;
+        if self.counts.len() < len {
+            self.counts.resize(len, 0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -181,7 +208,7 @@ mod tests {
     #[test]
     fn every_bucket_stands_for_delays_of_its_own() {
         let mut last = f64::NEG_INFINITY;
-        for place in 1 - COUNT as i16..COUNT as i16 {
+        for place in 1 - COUNT..COUNT {
             let ms = Bucket(place).ms();
             assert!(ms > last, "{place}: {ms} after {last}");
             assert_eq!(Bucket::of_ms(ms), Bucket(place), "{ms}");
@@ -192,7 +219,7 @@ mod tests {
 
     #[test]
     fn absurd_delays_are_counted_and_bounded() {
-        let mut delays = Distribution::new();
+        let mut delays = Distribution::default();
         for ms in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.0, 1e300] {
             delays.add(Bucket::of_ms(ms));
         }
@@ -207,12 +234,17 @@ mod tests {
         #[test]
         fn figures_are_those_of_the_sorted_delays_within_a_bucket(
             mut delays in prop::collection::vec(-2.0f64..2_000.0, 1..300),
+            gone in prop::collection::vec(-9.0f64..30_000.0, 0..300),
         ) {
-            let (mut some, mut all) = (Distribution::new(), Distribution::new());
+            let (mut some, mut all) = (Distribution::default(), Distribution::default());
+            gone.iter().for_each(|ms| all.add(Bucket::of_ms(*ms)));
             for (place, ms) in delays.iter().enumerate() {
                 let to = if place % 3 == 0 { &mut some } else { &mut all };
                 to.add(Bucket::of_ms(*ms));
             }
+            gone.iter().for_each(|ms| all.remove(Bucket::of_ms(*ms)));
+            all.remove(Bucket::ABSENT);
+            all.trim();
             all.merge(&some);
             delays.sort_by(f64::total_cmp);
             let figures = all.figures();

@@ -43,9 +43,9 @@ struct Half {
 impl Half {
     fn new() -> Self {
         Self {
-            stages: std::array::from_fn(|_| Distribution::new()),
-            end_to_end: Distribution::new(),
-            glass_to_glass: Distribution::new(),
+            stages: std::array::from_fn(|_| Distribution::default()),
+            end_to_end: Distribution::default(),
+            glass_to_glass: Distribution::default(),
             error_ms: 0.0,
         }
     }

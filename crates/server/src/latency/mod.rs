@@ -33,7 +33,6 @@ use account::Window;
 pub use account::{Account, Joined};
 use accounts::{Accounts, Viewer};
 pub use data::DataView;
-use distribution::Distribution;
 use everyone::{Everyone, is_viewers};
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
@@ -69,8 +68,7 @@ impl LatencyRegistry {
         joined: &Joined,
         now: Instant,
     ) -> ViewerLatency {
-        let window = self.made(stream).report(viewer, joined, now);
-        window.latency(&mut Distribution::new())
+        self.made(stream).report(viewer, joined, now).latency()
     }
 
     /// Stores the state of the path to a viewer at `now`.
@@ -187,8 +185,9 @@ impl LatencyRegistry {
         let mut server = self.server_stages(stream, now);
         let accounts = self.of(stream.name());
         let all = accounts.map_or_else(Vec::new, |it| it.viewers(now));
-        let mut scratch = Distribution::new();
-        let seen = Window::figures(&all.iter().map(|it| &it.window), &mut scratch);
+        let mut seen = Window::default();
+        all.iter().for_each(|it| seen.merge(&it.window));
+        let seen = seen.latency();
         let measured = Stage::ALL.into_iter().filter(|stage| is_viewers(*stage));
         let measured: Vec<&str> = measured.map(Stage::as_str).collect();
         let mut stages = server_rows(&mut server, now);
@@ -201,7 +200,7 @@ impl LatencyRegistry {
         let reporting = listed.iter().filter(|it| it.window.has_frames());
         let named = |it: &&Viewer| NamedLatency {
             viewer: it.name.clone(),
-            latency: it.window.latency(&mut scratch),
+            latency: it.window.latency(),
         };
         let viewers = reporting.map(named).collect();
         let with_path = listed.iter().filter_map(|it| Some((it, it.path.clone()?)));

@@ -1,6 +1,7 @@
 //! Work that would block a polling thread for too long: it is done on other threads, and the result
 //! comes back as a command.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use glassline_hub::{Stream, StreamName};
@@ -8,6 +9,8 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
 use super::access;
+use super::awaited_work::AwaitedWork;
+use super::clients::Clients;
 use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
@@ -118,9 +121,15 @@ impl Background {
 
     /// Asks which server of the cluster a client is to play from. Where that is this one, the client
     /// waits for the stream.
-    pub(super) fn place(&self, client: Key, id: RequestId, placing: Placing) {
+    pub(super) fn place(
+        &self,
+        clients: &mut Clients,
+        client: Key,
+        id: RequestId,
+        placing: Placing,
+    ) {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
-        self.shared.runtime.spawn(async move {
+        self.run_for(clients, client, async move {
             let placed = placing.place(&shared);
             let placed = shared.supervisor.catch_task(Part::Rtsp, placed).await;
             let answer = match placed {
@@ -144,13 +153,14 @@ impl Background {
     /// Waits until `stream` has tracks, if they come because somebody asks.
     pub(super) fn await_tracks(
         &self,
+        clients: &mut Clients,
         client: Key,
         id: RequestId,
         stream: Arc<Stream>,
         request: PendingRequest,
     ) {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
-        self.shared.runtime.spawn(async move {
+        self.run_for(clients, client, async move {
             let demand = await_tracks(&stream).await;
             let awaited = AwaitedStream {
                 client,
@@ -160,5 +170,19 @@ impl Background {
             };
             shared.send(thread, Command::Awaited(Box::new(awaited)));
         });
+    }
+
+    /// Does work for a client's request until the client is gone. A client has one request at a time
+    /// that waits.
+    fn run_for(
+        &self,
+        clients: &mut Clients,
+        client: Key,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let work = AwaitedWork::of(&self.shared.runtime.spawn(work));
+        if let Some(client) = clients.delivery.clients.get_mut(client) {
+            client.awaited = Some(work);
+        }
     }
 }

@@ -9,6 +9,7 @@ use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
 
+use super::awaited_work::AwaitedWork;
 use super::counters::Counters;
 use super::failures::{self, ConnectionEnd, RequestedStream, Unfinished, interrupted};
 use super::file_playback::FilePlayback;
@@ -46,6 +47,8 @@ pub(super) struct Client {
     /// The stream that was described to the client last, and its tracks at that time. A client
     /// depacketizes by them until it asks again.
     pub(super) described: Option<(Weak<Stream>, TrackLayout)>,
+    /// Work that the client's request waits for.
+    pub(super) awaited: Option<AwaitedWork>,
     /// Cookie of the HTTP tunnel whose connection from server to client this is; `None` without a
     /// tunnel.
     pub(super) cookie: Option<Box<str>>,
@@ -137,6 +140,7 @@ impl Client {
             requested: RequestedStream::default(),
             keyring: None,
             described: None,
+            awaited: None,
             cookie: None,
             is_full: false,
             is_too_slow: false,

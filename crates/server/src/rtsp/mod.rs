@@ -16,6 +16,7 @@
 //! clients. This module decides which client gets which stream, and answers requests.
 
 mod access;
+mod awaited_work;
 mod background;
 mod client;
 mod client_scope;

@@ -443,7 +443,7 @@ pub(super) async fn report(
 ) -> Result<Json<ViewerLatency>, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
     let body = body::read(body).await?;
-    let report: Report = serde_json::from_slice(&body).map_err(|error| {
+    let report = Report::read(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
     })?;

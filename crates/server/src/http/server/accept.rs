@@ -14,14 +14,15 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::Scheme;
 use super::activity::{Activity, Deadlines};
+use super::arrivals::Arrivals;
 use super::connection::{self, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::{handshake, waits};
 use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use crate::runtime::{
-    AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor,
-    Supervisor, keep_running,
+    AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourcePrefix, SourceRates,
+    SpareDescriptor, Supervisor, keep_running,
 };
 use crate::sessions::ConnectionAddresses;
 
@@ -36,11 +37,19 @@ const HANDSHAKES_PER_S: f64 = 250.0;
 const HANDSHAKES_AT_ONCE: f64 = 1_024.0;
 
 /// Most connections accepted, or refused, in one turn.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_TURN: usize = 512;
 
-/// Shortest time from one full turn to the next: a flood costs at most 16,000 connections a second,
-/// and the tasks of other connections run in between.
-const TURN: Duration = Duration::from_millis(4);
+/// Most connections that begin to be served in one turn. They are fewer than those accepted, so that
+/// a flood waits here, where addresses take turns, and not in the queues of the system and of the
+/// runtime, where newcomers would stand behind it.
+const STARTS_PER_TURN: usize = 8;
+
+/// Connections in a turn from which it counts as one of a flood, after which accepting pauses.
+const FLOOD: u32 = 64;
+
+/// Time for each connection of a flood: it costs at most 16,000 connections a second, and the tasks of
+/// other connections run in between.
+const PACE: Duration = Duration::from_micros(62);
 
 /// Connections that make room, or are refused, in one turn without descriptors.
 const SHED_PER_TURN: usize = 16;
@@ -126,7 +135,7 @@ pub(crate) async fn serve(
     };
     keep_running(supervisor, (Part::Http, name), stopped, accept).await;
     let (mut acceptor, socket) = acceptor.into_inner();
-    drop(socket);
+    drop((socket, std::mem::take(&mut acceptor.arrivals)));
     while let Some(ended) = acceptor.connections.join_next().await {
         acceptor.reap(ended);
     }
@@ -134,6 +143,14 @@ pub(crate) async fn serve(
 
 /// The result of accepting: a connection and its client's address.
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
+
+/// An accepted connection with its place in the table.
+struct Arrival {
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: ConnectionSlot,
+    activity: Arc<Activity>,
+}
 
 /// Closes a connection at the least cost.
 fn refuse(stream: TcpStream) {
@@ -175,6 +192,10 @@ struct Acceptor {
     table: ConnectionTable,
     failures: Arc<Failures>,
     rates: SourceRates,
+    /// Connections that are not served yet.
+    arrivals: Arrivals<Arrival>,
+    /// When the next connections may be accepted.
+    accepts_from: Instant,
     connections: JoinSet<()>,
     spare: SpareDescriptor,
     outage: AcceptOutage,
@@ -209,6 +230,8 @@ impl Acceptor {
             table: places,
             failures,
             rates,
+            arrivals: Arrivals::default(),
+            accepts_from: Instant::now(),
             connections: JoinSet::new(),
             spare: SpareDescriptor::new(),
             outage: AcceptOutage::new(name),
@@ -221,31 +244,32 @@ impl Acceptor {
         let mut ticks = tokio::time::interval(TICK);
         let mut stopped = self.stopped.clone();
         loop {
-            let first = tokio::select! {
-                first = socket.accept() => first,
-                Some(ended) = self.connections.join_next() => {
-                    self.reap(ended);
-                    continue;
-                }
+            let accepts_from = self.accepts_from.into();
+            let accepting = async {
+                tokio::time::sleep_until(accepts_from).await;
+                socket.accept().await
+            };
+            tokio::select! {
+                first = accepting => self.accept_turn(first, socket),
+                Some(ended) = self.connections.join_next() => self.reap(ended),
                 _ = ticks.tick() => {
                     heartbeat.beat();
                     self.check_outage(Instant::now());
-                    continue;
                 }
                 _ = stopped.wait_for(|stop| *stop) => return,
-            };
-            let pause = self.accept_turn(first, socket);
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
+                // Those that began in the turn before run first.
+                () = tokio::task::yield_now(), if !self.arrivals.is_empty() => {}
             }
+            self.start_some();
         }
     }
 
-    /// Serves the connection that was accepted `first` and those that wait behind it, up to a
-    /// number. Returns the time until the next turn.
-    fn accept_turn(&mut self, first: Accepted, socket: &TcpListener) -> Duration {
+    /// Takes the connection that was accepted `first` and those that wait behind it, up to a number.
+    fn accept_turn(&mut self, first: Accepted, socket: &TcpListener) {
         let began = Instant::now();
-        let rest = std::iter::from_fn(|| socket.accept().now_or_never());
+        // The runtime would have the turn end after 128.
+        let accept = || tokio::task::unconstrained(socket.accept()).now_or_never();
+        let rest = std::iter::from_fn(accept);
         let mut accepted = 0;
         for connection in std::iter::once(first).chain(rest).take(ACCEPTS_PER_TURN) {
             accepted += 1;
@@ -253,19 +277,38 @@ impl Acceptor {
                 Ok((stream, peer)) => self.take(stream, peer),
                 Err(error) if glassline_net::is_descriptor_shortage(&error) => {
                     self.make_room(&error, socket);
-                    return RETRY;
+                    self.accepts_from = began + RETRY;
+                    return;
                 }
                 // The connection ended while it waited (accept(2)).
                 Err(_) => {}
             }
         }
-        match accepted {
-            ACCEPTS_PER_TURN => TURN.saturating_sub(began.elapsed()),
-            _ => Duration::ZERO,
+        if accepted >= FLOOD {
+            self.accepts_from = began + PACE * accepted;
         }
     }
 
-    /// Serves a connection, or refuses it.
+    /// Begins to serve some of the connections that were accepted.
+    fn start_some(&mut self) {
+        let mut started = 0;
+        while started < STARTS_PER_TURN
+            && let Some(arrival) = self.arrivals.next()
+        {
+            if !arrival.activity.is_evicted() {
+                self.start(arrival);
+                started += 1;
+            }
+        }
+    }
+
+    /// Closes connections of `source` that are not served yet and had to make room: the oldest ones do.
+    fn forget_evicted(&mut self, source: SourcePrefix) {
+        let is_evicted = |arrival: &Arrival| arrival.activity.is_evicted();
+        self.arrivals.forget(source, is_evicted);
+    }
+
+    /// Gives a connection a place, or refuses it.
     fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
         let now = Instant::now();
         self.counters.accepted.add(1);
@@ -285,18 +328,36 @@ impl Acceptor {
                 return;
             }
         };
-        if let Err(error) = self.start(stream, peer, slot, activity) {
+        if let Some(source) = slot.displaced() {
+            self.forget_evicted(source);
+        }
+        let arrival = Arrival {
+            stream,
+            peer,
+            slot,
+            activity,
+        };
+        match self.table.is_proxy(peer.ip()) {
+            // It has the connections of many clients.
+            true => self.start(arrival),
+            false => self.arrivals.add(SourcePrefix::from(peer.ip()), arrival),
+        }
+    }
+
+    fn start(&mut self, arrival: Arrival) {
+        let peer = arrival.peer;
+        if let Err(error) = self.serve(arrival) {
             tracing::debug!(listener = self.name, %peer, %error, "HTTP connection lost before it was served");
         }
     }
 
-    fn start(
-        &mut self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        slot: ConnectionSlot,
-        activity: Arc<Activity>,
-    ) -> io::Result<()> {
+    fn serve(&mut self, arrival: Arrival) -> io::Result<()> {
+        let Arrival {
+            stream,
+            peer,
+            slot,
+            activity,
+        } = arrival;
         // Each response is one write; parts of a longer one would only be late.
         stream.set_nodelay(true)?;
         let addresses = ConnectionAddresses {
@@ -343,8 +404,12 @@ impl Acceptor {
         self.outage
             .note_failure(error, self.counters.open(), Instant::now());
         self.has_outage = true;
-        let evicted = (0..SHED_PER_TURN).take_while(|_| self.table.evict_one());
-        if evicted.count() > 0 {
+        let evicted = std::iter::from_fn(|| self.table.evict_one()).take(SHED_PER_TURN);
+        let evicted: Vec<_> = evicted.collect();
+        for source in &evicted {
+            self.forget_evicted(*source);
+        }
+        if !evicted.is_empty() {
             return;
         }
         for _ in 0..SHED_PER_TURN {
@@ -372,5 +437,61 @@ impl Acceptor {
             self.supervisor.count_panic(Part::Http);
             tracing::error!(listener = self.name, %error, "a request ended in a panic; its connection is closed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use axum::extract::ConnectInfo;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    async fn ask(address: SocketAddr, from: [u8; 4]) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((from, 0).into()).expect("a loopback address");
+        let mut stream = socket.connect(address).await.expect("it listens");
+        let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).await.expect("there is room");
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_does_not_stand_behind_a_flood_that_came_before() {
+        let listener = Listener::open(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let address = listener.local_addr();
+        let mut flood = Vec::new();
+        for _ in 0..100 {
+            flood.push(ask(address, [127, 0, 0, 2]).await);
+        }
+        let mut newcomer = ask(address, [127, 0, 0, 3]).await;
+        let (served, mut order) = mpsc::unbounded_channel::<IpAddr>();
+        let answer = async move |ConnectInfo(it): ConnectInfo<ConnectionAddresses>| {
+            served.send(it.peer.ip()).expect("the test looks");
+        };
+        let options = Options {
+            name: "test",
+            places: ConnectionTable::new(1_000, 1_000),
+            failures: Arc::default(),
+        };
+        let (_stop, stopped) = watch::channel(false);
+        let supervisor = Supervisor::start().expect("a thread");
+        let router = Router::new().fallback(answer);
+        let counters = Arc::<Counters>::default();
+        tokio::spawn(serve(
+            listener, router, options, counters, supervisor, stopped,
+        ));
+        let mut status = [0; 12];
+        newcomer.read_exact(&mut status).await.expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 200");
+        let mut before = 0;
+        while order.recv().await.expect("it is served") != IpAddr::from([127, 0, 0, 3]) {
+            before += 1;
+        }
+        assert!(before < STARTS_PER_TURN, "{before} of 100 before");
     }
 }

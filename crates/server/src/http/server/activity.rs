@@ -87,6 +87,8 @@ struct State {
     blocked_since: Option<Instant>,
     /// Whether a request was granted: its response was no error.
     is_granted: bool,
+    /// Whether the connection is to be closed in favor of a new one.
+    is_evicted: bool,
 }
 
 /// Number of a request on its connection.
@@ -151,6 +153,7 @@ impl Activity {
                 is_multiplexed: false,
                 blocked_since: None,
                 is_granted: false,
+                is_evicted: false,
             }),
             evicted: Notify::new(),
         }
@@ -278,7 +281,13 @@ impl Activity {
 
     /// Asks the connection's task to close it.
     pub(super) fn evict(&self) {
+        self.lock().is_evicted = true;
         self.evicted.notify_one();
+    }
+
+    /// Returns whether the connection is to be closed in favor of a new one.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.lock().is_evicted
     }
 
     /// Waits until the connection is to be closed in favor of a new one.

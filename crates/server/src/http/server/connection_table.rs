@@ -51,6 +51,15 @@ pub(super) struct ConnectionSlot {
     table: ConnectionTable,
     source: SourcePrefix,
     number: u64,
+    /// Source of the connection that made room for this one.
+    displaced: Option<SourcePrefix>,
+}
+
+impl ConnectionSlot {
+    /// Returns the source of the connection that made room for this one.
+    pub(super) const fn displaced(&self) -> Option<SourcePrefix> {
+        self.displaced
+    }
 }
 
 impl ConnectionTable {
@@ -115,8 +124,8 @@ impl ConnectionTable {
     ) -> Result<ConnectionSlot, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
         let mut open = self.lock();
-        let permit = match self.permit(peer) {
-            Ok(permit) => permit,
+        let (permit, displaced) = match self.permit(peer) {
+            Ok(permit) => (permit, None),
             Err(refusal) => {
                 let oldest = match refusal {
                     ConnectionRefusal::Source { .. } => open.oldest_of(source),
@@ -124,7 +133,7 @@ impl ConnectionTable {
                 };
                 let (source, number) = oldest.ok_or(refusal)?;
                 open.evict(source, number);
-                self.permit(peer)?
+                (self.permit(peer)?, Some(source))
             }
         };
         let number = open.next;
@@ -142,18 +151,17 @@ impl ConnectionTable {
             table: self.clone(),
             source,
             number,
+            displaced,
         })
     }
 
-    /// Closes the connection that would make room for a newcomer from anywhere. Returns false if
-    /// there is none.
-    pub(super) fn evict_one(&self) -> bool {
+    /// Closes the connection that would make room for a newcomer from anywhere. Returns its source;
+    /// `None` if there is none.
+    pub(super) fn evict_one(&self) -> Option<SourcePrefix> {
         let mut open = self.lock();
-        let oldest = open.oldest_of_largest();
-        if let Some((source, number)) = oldest {
-            open.evict(source, number);
-        }
-        oldest.is_some()
+        let (source, number) = open.oldest_of_largest()?;
+        open.evict(source, number);
+        Some(source)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

@@ -1,10 +1,10 @@
 //! The connections of HTTP: accepting them, their limits and their deadlines.
 //!
 //! ```text
-//!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► a task: [TLS ─►] connection::serve
-//!             │ too fast: reset        │ full: the oldest      │ ObservedStream ─► hyper ─► Router
-//!             │ no descriptor: shed    │ half-open one goes    └ Activity: what is waited for,
-//!                                                                since when
+//!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► Arrivals ─► a task: [TLS ─►] connection::serve
+//!             │ too fast: reset        │ full: the oldest  │ addresses   │ ObservedStream ─► hyper ─► Router
+//!             │ no descriptor: shed    │ half-open one goes  take turns  └ Activity: what is waited for,
+//!                                                                          since when
 //! ```
 //!
 //! A client that sends nothing, or sends or reads too slowly, is closed at a deadline and holds
@@ -21,6 +21,7 @@
 
 mod accept;
 mod activity;
+mod arrivals;
 mod connection;
 mod connection_table;
 mod counters;

@@ -425,28 +425,27 @@ impl Worker {
     }
 
     fn carry_out(&mut self, key: Key, effect: Effect, now: Instant) {
+        let (background, clients) = (&self.background, &mut self.clients);
         match effect {
-            Effect::Answer(id, answer) => self.clients.delivery.answer(key, id, answer, now),
-            Effect::Play(id, answer) => self.clients.answer_play(key, id, answer, now),
-            Effect::Verify(id, credentials) => self.background.verify(key, id, credentials),
-            Effect::LookUp { id, path, request } => {
-                self.background.look_up(key, id, path, request);
-            }
+            Effect::Answer(id, answer) => clients.delivery.answer(key, id, answer, now),
+            Effect::Play(id, answer) => clients.answer_play(key, id, answer, now),
+            Effect::Verify(id, credentials) => background.verify(key, id, credentials),
+            Effect::LookUp { id, path, request } => background.look_up(key, id, path, request),
             Effect::Await {
                 id,
                 stream,
                 request,
-            } => self.background.await_tracks(key, id, stream, request),
-            Effect::ChooseServer(id, placing) => self.background.place(key, id, *placing),
+            } => background.await_tracks(clients, key, id, stream, request),
+            Effect::ChooseServer(id, placing) => background.place(clients, key, id, *placing),
             Effect::ClaimName {
                 id,
                 name,
                 description,
-            } => self.background.claim(key, id, name, description),
-            Effect::Leave => self.clients.tear_down(key, now),
-            Effect::OpenTunnel { cookie } => self.clients.open_tunnel(key, cookie),
-            Effect::JoinTunnel { cookie, rest } => self.clients.join_tunnel(key, &cookie, rest),
-            Effect::Close(reason) => self.clients.close(key, &reason, now),
+            } => background.claim(key, id, name, description),
+            Effect::Leave => clients.tear_down(key, now),
+            Effect::OpenTunnel { cookie } => clients.open_tunnel(key, cookie),
+            Effect::JoinTunnel { cookie, rest } => clients.join_tunnel(key, &cookie, rest),
+            Effect::Close(reason) => clients.close(key, &reason, now),
         }
     }
 
