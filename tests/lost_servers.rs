@@ -59,7 +59,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// Longest time until a client is served again, on a machine with a load of 8. ICE alone takes more than
 /// 15 s to notice the loss.
-const BACK_WITHIN: Duration = Duration::from_secs(6);
+const BACK_WITHIN: Duration = Duration::from_secs(8);
 
 const SDP: (&str, &str) = ("Content-Type", "application/sdp");
 

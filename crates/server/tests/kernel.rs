@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
+use glassline_server::config::{Config, Pacing};
 
 use crate::peer::{self, Peer};
 use crate::running::Running;
@@ -117,6 +118,11 @@ fn overruns() -> u64 {
     udp("RcvbufErrors")
 }
 
+/// Sends frames as they come, so that the kernel has to cope with them.
+fn unpaced(config: &mut Config) {
+    config.webrtc.pacing = Pacing::None;
+}
+
 /// Only 900 bytes go through to one viewer, as routers on the way have reported. The kernel then
 /// refuses segmented sends there; it fragments single datagrams itself.
 #[test]
@@ -130,7 +136,7 @@ fn a_path_narrower_than_our_packets_is_served_whole() {
 fn narrow_path() {
     network("ip link set lo up");
     network("ip route add local 127.0.0.2 dev lo mtu 900 table local");
-    let running = Running::start(1);
+    let running = Running::with(1, unpaced);
     let _source = Source::start(&running.stream(), Film::default());
     let narrow = UdpSocket::bind(("127.0.0.2", 0)).expect("an address of lo");
     let narrow = Peer::offering_from(&running, narrow, str::to_owned).expect("answered");
@@ -204,7 +210,10 @@ fn slow_interface() {
         eprintln!("skipped slow_interface: no token bucket filter in this kernel ({reason})");
         return;
     }
-    let running = Running::with(1, |config| config.webrtc.lag_ms = None);
+    let running = Running::with(1, |config| {
+        config.webrtc.lag_ms = None;
+        unpaced(config);
+    });
     let film = Film {
         gop: 15,
         frame_bytes: 200_000,

@@ -58,7 +58,8 @@ impl Session {
                 continue;
             };
             let track = sender.track;
-            let is_video = sender.codec.kind() == Kind::Video;
+            // NACKs tell more.
+            let is_sign = sender.codec.kind() == Kind::Video && !sender.nack;
             let jitter = Duration::from_nanos(
                 u64::from(block.jitter) * 1_000_000_000 / u64::from(sender.clock_rate),
             );
@@ -70,7 +71,7 @@ impl Session {
                 jitter,
                 rtt: block.round_trip(self.reports.wall.ntp(now)),
             });
-            if is_video {
+            if is_sign {
                 self.standby_on_report(now, block.fraction_lost);
             }
         }

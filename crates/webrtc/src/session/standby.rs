@@ -1,7 +1,7 @@
 //! Congestion control that starts once the path is seen to be congested.
 //!
 //! ```text
-//! NACKs, receiver reports ─► a tenth or more is missing ─ twice within 2 s ─► congestion control
+//! NACKs, otherwise receiver reports ─► a tenth is missing, here and there ─ twice within 2 s ─► control
 //! ```
 //!
 //! Until then nothing is numbered, and no feedback is read: a viewer whose path has room costs nothing.
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use smallvec::SmallVec;
 
-use super::congestion::Congestion;
-use super::{SenderIndex, Session};
+use super::SenderIndex;
 
 /// Time over which losses are counted.
 const WINDOW: Duration = Duration::from_millis(400);
 
-/// Fewest losses in this time that say anything.
-const LOST_MIN: u64 = 8;
+/// Fewest bursts of loss in this time that say anything: consecutive packets are one burst. A queue that
+/// is full drops packets here and there, while a viewer that stands still for a moment misses all in one.
+const BURSTS_MIN: u64 = 6;
 
 /// Share of what was sent whose loss is a sign of congestion: one in so many packets. Radio links lose
 /// less by themselves.
@@ -31,13 +31,16 @@ const TOGETHER: Duration = Duration::from_secs(2);
 /// Watches over the losses of a session without congestion control.
 #[derive(Debug)]
 pub(super) struct Standby {
-    algorithm: Algorithm,
+    /// Algorithm of the congestion control that begins.
+    pub(super) algorithm: Algorithm,
     /// When the present count began.
     began: Instant,
     /// Packets sent by then.
     sent_before: u64,
     /// Packets that the peer has reported missing since.
     lost: u64,
+    /// Bursts of these packets.
+    bursts: u64,
     /// Newest sequence number that was reported missing, by sender: a peer reports packets again.
     newest: SmallVec<[u64; 2]>,
     /// Time of the latest sign of congestion.
@@ -51,6 +54,7 @@ impl Standby {
             began: now,
             sent_before: 0,
             lost: 0,
+            bursts: 0,
             newest: SmallVec::new(),
             sign: None,
         }
@@ -58,25 +62,36 @@ impl Standby {
 
     /// Takes the sequence numbers that the peer reports missing of a sender. `sent`: packets sent so far
     /// by all senders. Returns whether the path is congested.
-    fn on_nack(&mut self, now: Instant, sender: SenderIndex, lost: &[u64], sent: u64) -> bool {
+    pub(super) fn on_nack(
+        &mut self,
+        now: Instant,
+        sender: SenderIndex,
+        lost: &[u64],
+        sent: u64,
+    ) -> bool {
         if self.newest.len() <= sender.0 {
             self.newest.resize(sender.0 + 1, 0);
         }
         let newest = &mut self.newest[sender.0];
-        for sequence in lost {
-            self.lost += u64::from(sequence > newest);
-            *newest = (*newest).max(*sequence);
+        for &sequence in lost {
+            if sequence > *newest {
+                self.lost += 1;
+                self.bursts += u64::from(sequence > *newest + 1);
+                *newest = sequence;
+            }
         }
         if now.saturating_duration_since(self.began) < WINDOW {
             return false;
         }
-        let (sent, lost) = (sent.saturating_sub(self.sent_before), self.lost);
-        (self.began, self.sent_before, self.lost) = (now, sent + self.sent_before, 0);
-        lost >= LOST_MIN && lost * ONE_IN >= sent && self.on_sign(now)
+        let fresh = sent.saturating_sub(self.sent_before);
+        let is_sign = self.bursts >= BURSTS_MIN && self.lost * ONE_IN >= fresh;
+        (self.began, self.sent_before) = (now, sent);
+        (self.lost, self.bursts) = (0, 0);
+        is_sign && self.on_sign(now)
     }
 
     /// Takes the share of packets that a receiver report says are lost, in 256ths.
-    fn on_report(&mut self, now: Instant, fraction_lost: u8) -> bool {
+    pub(super) fn on_report(&mut self, now: Instant, fraction_lost: u8) -> bool {
         u64::from(fraction_lost) * ONE_IN >= 256 && self.on_sign(now)
     }
 
@@ -94,28 +109,6 @@ impl Standby {
     }
 }
 
-impl Session {
-    pub(super) fn standby_on_nack(&mut self, now: Instant, sender: SenderIndex, lost: &[u64]) {
-        let Congestion::Awaited(standby) = &mut self.congestion else {
-            return;
-        };
-        let sent = self.senders.iter().map(|it| it.counts().packets).sum();
-        if standby.on_nack(now, sender, lost, sent) {
-            let algorithm = standby.algorithm;
-            self.enable_congestion_control(algorithm, now);
-        }
-    }
-
-    pub(super) fn standby_on_report(&mut self, now: Instant, fraction_lost: u8) {
-        if let Congestion::Awaited(standby) = &mut self.congestion
-            && standby.on_report(now, fraction_lost)
-        {
-            let algorithm = standby.algorithm;
-            self.enable_congestion_control(algorithm, now);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use glassline_sim::Clock;
@@ -129,14 +122,16 @@ mod tests {
     }
 
     /// Returns after which time, in ms, congestion is seen where `lost_of(ms)` of the hundred packets of
-    /// each 100 ms are lost.
+    /// each 100 ms are lost, here and there.
     fn seen(lost_of: impl Fn(u64) -> u64) -> Option<u64> {
         let start = Clock::new().now();
         let mut standby = Standby::new(Algorithm::Glide, start);
         let mut times = (100..10_000).step_by(100);
         times.find(|ms| {
             let sent = ms;
-            let lost: Vec<u64> = (sent - lost_of(*ms)..*sent).collect();
+            let share = lost_of(*ms);
+            let lost = (0..100).filter(|place| place * share % 100 < share);
+            let lost: Vec<u64> = lost.map(|place| sent - 100 + place).collect();
             !lost.is_empty() && standby.on_nack(at(start, *ms), VIDEO, &lost, *sent)
         })
     }
@@ -154,6 +149,16 @@ mod tests {
         assert_eq!(seen(|ms| if ms == 3_000 { 100 } else { 1 }), None);
         let far = |ms| u64::from(ms == 1_000 || ms == 5_000) * 99 + 1;
         assert_eq!(seen(far), None);
+    }
+
+    #[test]
+    fn a_viewer_that_stands_still_now_and_then_has_no_congested_path() {
+        let start = Clock::new().now();
+        let mut standby = Standby::new(Algorithm::Glide, start);
+        for ms in (500..20_000).step_by(500) {
+            let lost: Vec<u64> = (ms - 250..ms).collect();
+            assert!(!standby.on_nack(at(start, ms), VIDEO, &lost, ms), "{ms}");
+        }
     }
 
     #[test]
