@@ -1,4 +1,4 @@
-//! Browsers whose network lets no UDP through.
+//! Browsers whose network lets no UDP through, or leads elsewhere.
 
 use std::time::Duration;
 
@@ -29,6 +29,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: || namespace::inside(FIREWALL, LONG, a_firewall_that_drops_udp_is_passed),
     },
     Test {
+        name: VPN,
+        needs: &[Peer::Chromium, Peer::Namespaces],
+        run: || namespace::inside(VPN, LONG, a_browser_whose_default_route_is_a_vpn_plays),
+    },
+    Test {
         name: "firewalls::a_browser_prefers_udp",
         needs: &[Peer::Chromium],
         run: a_browser_prefers_udp,
@@ -36,6 +41,8 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 const FIREWALL: &str = "firewalls::a_firewall_that_drops_udp_is_passed";
+
+const VPN: &str = "firewalls::a_browser_whose_default_route_is_a_vpn_plays";
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
@@ -108,10 +115,7 @@ fn a_firewall_that_drops_udp_is_passed() -> Result<(), Failed> {
         coturn.plain
     );
     let with_turn = Server::configured(&with_turn, &["demo=demo"])?;
-    let mut driver = neighbor.command(peers::chromedriver()?);
-    // The tests are not on the driver's own machine.
-    driver.args(["--allowed-ips=", "--allowed-origins=*"]);
-    let browser = Browser::start_driver(driver, NEIGHBOR, &[])?;
+    let browser = browser_of(&neighbor)?;
     for (server, wanted) in [(&with_tcp, "tcp"), (&with_turn, "udp")] {
         browser.open(&server.url("/demo").replace("127.0.0.1", HERE))?;
         browser.wait_until(LONG, "return glassline.framesDecoded > 30")?;
@@ -122,6 +126,37 @@ fn a_firewall_that_drops_udp_is_passed() -> Result<(), Failed> {
             return Err(format!("the server sends over {protocol}, not {wanted}").into());
         }
     }
+    Ok(())
+}
+
+/// Starts a browser in the neighbor's namespace.
+fn browser_of(neighbor: &Neighbor) -> Result<Browser, String> {
+    let mut driver = neighbor.command(peers::chromedriver()?);
+    // The tests are not on the driver's own machine.
+    driver.args(["--allowed-ips=", "--allowed-origins=*"]);
+    Browser::start_driver(driver, NEIGHBOR, &[])
+}
+
+/// The page comes by one interface, while the default route leads into a tunnel that ends nowhere: a
+/// browser that gathers candidates of the default route alone would find no path (mediamtx#3522).
+fn a_browser_whose_default_route_is_a_vpn_plays() -> Result<(), Failed> {
+    let neighbor = Neighbor::start()?;
+    for line in [
+        "link add vpn0 type veth peer name vpn1",
+        "address add 203.0.113.2/24 dev vpn0",
+        "link set vpn0 up",
+        "link set vpn1 up",
+        "route replace default via 203.0.113.1 dev vpn0",
+    ] {
+        neighbor.ip(line)?;
+    }
+    let yaml = format!("http: {{address: '{HERE}:0'}}\nmedia: {{address: '{HERE}:0'}}\n");
+    let server = Server::configured(&yaml, &["demo=demo"])?;
+    let browser = browser_of(&neighbor)?;
+    browser.open(&server.url("/demo").replace("127.0.0.1", HERE))?;
+    browser.wait_until(LONG, "return glassline.framesDecoded > 30")?;
+    let first = browser.run("return glassline.firstFrameMs")?;
+    println!("first frame {first} ms, by {}", protocol(&server)?);
     Ok(())
 }
 

@@ -95,9 +95,14 @@ impl Neighbor {
             "link set test1 up",
             &format!("route add default via {HERE}"),
         ] {
-            finish(neighbor.command("ip").args(line.split(' ')), line)?;
+            neighbor.ip(line)?;
         }
         Ok(neighbor)
+    }
+
+    /// Runs `ip` with the words of `line` in the neighbor's namespace.
+    pub(crate) fn ip(&self, line: &str) -> Result<(), String> {
+        finish(self.command("ip").args(line.split(' ')), line)
     }
 
     /// A command that runs `program` in the neighbor's namespace.
