@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(10);
 type Measure = fn() -> Result<String, String>;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let figures: [(&'static str, Measure); 9] = [
+    let figures: [(&'static str, Measure); 10] = [
         ("owner_killed", owner_killed),
         ("camera_owner_killed", camera_owner_killed),
         ("nats_away_for_30_s", nats_away),
@@ -49,6 +49,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("drain_with_viewers", drain_with_viewers),
         ("camera_handed_over", camera_handed_over),
         ("owner_stopped_and_continued", owner_stopped),
+        ("relay_killed", relay_killed),
     ];
     let trial = |(name, run): (&'static str, Measure)| {
         let measured = move || -> Result<(), Failed> {
@@ -72,12 +73,17 @@ struct Fleet {
 
 impl Fleet {
     fn start(more: &str) -> Result<Self, String> {
+        Self::with("", more)
+    }
+
+    /// `member`: further settings of the cluster, each with a comma before it; `more`: further sections.
+    fn with(member: &str, more: &str) -> Result<Self, String> {
         let nats = Nats::three()?;
         let urls: Vec<String> = nats.iter().map(|it| format!("'{}'", it.url())).collect();
         let node = |name: &str| {
             let yaml = format!(
                 "cluster: {{name: {name}, secret: shared-by-all, drain_s: 10, nats: {{servers: \
-                 [{}]}}}}\nlimits: {{half_open_per_address: 1000}}\n{more}",
+                 [{}]}}{member}}}\nlimits: {{half_open_per_address: 1000}}\n{more}",
                 urls.join(", ")
             );
             Server::configured(&yaml, &[])
@@ -158,6 +164,28 @@ fn owner_killed() -> Result<String, String> {
         "gap with the publisher back at once: {}",
         quantiles("owner killed: gap", gaps)
     ))
+}
+
+/// The node in the middle of a chain of three is killed.
+fn relay_killed() -> Result<String, String> {
+    let mut gaps = Vec::new();
+    for _ in 0..TRIALS {
+        let fleet = Fleet::with(", pulls_per_stream: 1", "")?;
+        let _cam = publish(&fleet.nodes[0], "/cam/whip")?;
+        wait_for_owner(&fleet.nodes[1], "cam", "a")?;
+        let relayed = Watching::join(&fleet.nodes[1], "cam")?;
+        relayed.sees(60)?;
+        let watching = fleet.watched("cam")?;
+        let told = cluster(&fleet.nodes[2])?;
+        if told["pulls"][0]["from"] != "b" {
+            return Err(format!("the third node pulls from another one: {told}"));
+        }
+        fleet.nodes[1].signal("-KILL")?;
+        until(|| Ok(cluster(&fleet.nodes[2])?["pulls"][0]["from"] == "a"))?;
+        watching.sees(60)?;
+        gaps.push(longest_gap(&watching)?);
+    }
+    Ok(format!("gap: {}", quantiles("relay killed: gap", gaps)))
 }
 
 /// Three nodes that have one camera, and the indices of the one that is connected and another one.

@@ -53,6 +53,7 @@ fn a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers() 
     ];
     wait_for_each_other(&[&first, &edge, &second])?;
     let media = publish(&first, "/cam/whip")?;
+    first.wait_for_state("cam", "live")?;
     wait_for_owner(&edge, "cam", "first")?;
     let [publisher, viewer] = [Browser::start()?, Browser::start()?];
     open(&viewer, &edge)?;

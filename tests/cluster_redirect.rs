@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
         run: viewers_are_sent_to_the_server_that_has_the_stream,
     },
     Test {
-        name: "cluster_redirect::a_burst_of_viewers_stays_within_the_limit_of_each_server",
+        name: "cluster_redirect::alone::a_burst_of_viewers_stays_within_the_limit_of_each_server",
         needs: &[Peer::Nats],
         run: a_burst_of_viewers_stays_within_the_limit_of_each_server,
     },
