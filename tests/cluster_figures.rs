@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 use glassline_client::viewers::{Endpoint, Id, Join, Options, Pool, State};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cluster::{
-    PATIENCE, Watching, cluster, publish, wait_for_each_other, wait_for_engine, wait_for_owner,
-};
+use crate::cluster::{PATIENCE, Watching, cluster, publish, wait_for_engine, wait_for_owner};
+use crate::cluster_fleet::Fleet;
 use crate::http;
 use crate::nats::Nats;
 use crate::process::eventually;
@@ -62,44 +61,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test(format!("cluster::figures::{name}"), measured).with_ignored_flag(true)
     };
     figures.into_iter().map(trial).collect()
-}
-
-/// Servers of NATS, and the nodes that agree through them.
-struct Fleet {
-    // Nodes end first.
-    nodes: [Server; 3],
-    nats: [Nats; 3],
-}
-
-impl Fleet {
-    fn start(more: &str) -> Result<Self, String> {
-        Self::with("", more)
-    }
-
-    /// `member`: further settings of the cluster, each with a comma before it; `more`: further sections.
-    fn with(member: &str, more: &str) -> Result<Self, String> {
-        let nats = Nats::three()?;
-        let urls: Vec<String> = nats.iter().map(|it| format!("'{}'", it.url())).collect();
-        let node = |name: &str| {
-            let yaml = format!(
-                "cluster: {{name: {name}, secret: shared-by-all, drain_s: 10, nats: {{servers: \
-                 [{}]}}{member}}}\nlimits: {{half_open_per_address: 1000}}\n{more}",
-                urls.join(", ")
-            );
-            Server::configured(&yaml, &[])
-        };
-        let nodes = [node("a")?, node("b")?, node("c")?];
-        wait_for_each_other(&nodes.each_ref())?;
-        Ok(Self { nodes, nats })
-    }
-
-    /// A viewer at the third node of a stream of the first one.
-    fn watched(&self, stream: &str) -> Result<Watching, String> {
-        wait_for_owner(&self.nodes[2], stream, "a")?;
-        let watching = Watching::join(&self.nodes[2], stream)?;
-        watching.sees(60)?;
-        Ok(watching)
-    }
 }
 
 /// Longest time between two frames of a viewer, from its first frame on.

@@ -25,6 +25,7 @@ mod churn;
 mod cluster;
 mod cluster_clip;
 mod cluster_figures;
+mod cluster_fleet;
 mod cluster_members;
 mod cluster_messages;
 mod cluster_moq;
