@@ -93,7 +93,7 @@ fn participants_of_a_room_meet_again_when_its_server_is_lost() -> Result<(), Fai
     Ok(())
 }
 
-/// Plays ten frames.
+/// Plays ten frames of a stream by RTSP with FFmpeg.
 fn plays(url: &str) -> Result<(), String> {
     let mut player = Command::new("timeout");
     player.args([

@@ -18,7 +18,7 @@ pub(super) struct Asking {
     wish: Access,
     /// The node whose page it has.
     home: usize,
-    /// Whether it asks again when its session ends.
+    /// The viewer asks again when its session ends.
     is_of_crowd: bool,
     /// How often a node has sent it away because others had fewer viewers.
     moves: u32,

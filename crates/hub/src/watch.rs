@@ -15,7 +15,7 @@ impl Watchers {
         watchers.push(Arc::downgrade(watcher));
     }
 
-    /// Wakes every watcher.
+    /// Wakes every watcher that still exists.
     pub(crate) fn wake(&self) {
         let watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for watcher in watchers.iter().filter_map(Weak::upgrade) {

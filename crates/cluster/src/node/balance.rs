@@ -36,7 +36,7 @@ const LEAST: u32 = 4;
 const STEPS: u32 = 4;
 const STEP_MAX: u32 = 100;
 
-/// What is known about the spread of viewers.
+/// Knowledge of how viewers are spread over the servers of the region.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
     /// The nodes that served a second ago, with their processes.

@@ -7,7 +7,7 @@ use crate::ingest::FrameCode;
 use crate::latency::{FrameStamps, Joined, Origins, Registry, Report, ViewerLatency, join};
 use crate::runtime::{Clock, SessionId};
 
-/// Number of pages.
+/// Number of player pages that report.
 pub(crate) const PAGES: usize = 100;
 
 /// Frames in a report.

@@ -46,7 +46,7 @@ struct Shared {
     latest: AtomicU64,
 }
 
-/// What a queue had when it was emptied.
+/// Events that were taken out of a queue at one time.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) events: VecDeque<Waiting>,

@@ -10,7 +10,7 @@ use crate::keyframe_size::{KeyframeMeter, KeyframeSize};
 /// Time over which the frame rate and the bitrate of a layer are measured.
 const FIGURES_SPAN: Duration = Duration::from_secs(2);
 
-/// What a layer of a track carries, measured on the units that the ring keeps.
+/// Rates of a layer of a track, measured on the units that the ring keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LayerFigures {
     /// Frames a second over the last two seconds; 0 if fewer than two came.

@@ -42,7 +42,7 @@ pub(super) struct PublishingSource {
     latest: Instant,
     /// When a keyframe was last requested of the source so that it can go on.
     resumption_requested: Option<Instant>,
-    /// Whether it was told that nothing has come for long.
+    /// Readers of events were told that the source has sent nothing for long.
     pub(super) is_silent: bool,
     /// Number of its frames that were dropped because they were too large.
     pub(super) oversized: u64,

@@ -19,7 +19,7 @@ use super::probe::{Probe, http_get};
 use super::program::{Log, Program};
 use super::watch::Sample;
 
-/// Number of servers.
+/// Number of servers in the cluster.
 pub(super) const NODES: usize = 3;
 
 /// Secret that the servers share.

@@ -27,7 +27,7 @@ pub(super) struct Streams {
     /// How this server shares its viewers with the others of its cluster.
     pub(super) spread: Option<Spread>,
     pub(super) sources: Arc<ingest::Sources>,
-    /// Loudspeakers of cameras.
+    /// Loudspeakers of cameras, to which voices are sent.
     pub(super) loudspeakers: Arc<Loudspeakers>,
     /// The sources, users and tokens that were made over the API.
     pub(super) stored: Stored,

@@ -15,7 +15,7 @@ use crate::record::{Kind, StreamRecord};
 /// How long the owner may be silent on both ways.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// The same for an owner whose heartbeats have been missing for longer than that already.
+/// Shorter time for an owner whose heartbeats have been missing for longer than that already.
 const SILENT_FOR_THE_OVERDUE: Duration = Duration::from_millis(600);
 
 /// Time until a candidate looks again at a source whose owner said that it has it.

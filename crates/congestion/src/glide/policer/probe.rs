@@ -9,7 +9,7 @@ use super::{Bucket, Phase, Policer, PolicerInputs, TrialBaseline};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub(super) bucket: Bucket,
-    /// What arrived beyond the bucket's rate.
+    /// Bytes that arrived beyond the bucket's rate.
     pub(super) overdraft: Overdraft,
 }
 

@@ -49,7 +49,7 @@ fn nothing_is_lost_between_threads() {
     known.assert_equals(&hub);
 }
 
-/// What a reader knows who believes the changes alone, and what the summaries say.
+/// Knowledge of a reader who believes the changes alone, beside the summaries.
 #[derive(Debug, Default)]
 struct Known(BTreeMap<Incarnation, KnownStream>);
 
