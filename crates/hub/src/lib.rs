@@ -227,21 +227,43 @@ impl Hub {
         self.admit_as(name, StreamLifetime::default())
     }
 
+    /// Returns the stream of this name; a new one is transient and comes on demand. Whoever finds a new
+    /// one finds its prospect, too, and waits for its tracks.
+    ///
+    /// # Errors
+    /// Returns those of [`admit`](Self::admit).
+    pub fn admit_on_demand(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
+        self.find_or_list(name, |stream| {
+            stream.set_lifetime(StreamLifetime::Transient);
+            stream.set_prospect(Prospect::OnDemand);
+        })
+    }
+
     fn admit_as(
         &self,
         name: StreamName,
         lifetime: StreamLifetime,
     ) -> Result<Arc<Stream>, CreateError> {
+        let stream = self.find_or_list(name, |stream| stream.set_lifetime(lifetime))?;
+        if lifetime != StreamLifetime::default() {
+            stream.set_lifetime(lifetime);
+        }
+        Ok(stream)
+    }
+
+    /// Returns the stream of this name, or lists a new one, on which `prepare` is called before.
+    fn find_or_list(
+        &self,
+        name: StreamName,
+        prepare: impl FnOnce(&Stream),
+    ) -> Result<Arc<Stream>, CreateError> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(&name) {
-            if lifetime != StreamLifetime::default() {
-                stream.set_lifetime(lifetime);
-            }
             return Ok(Arc::clone(stream));
         }
         self.has_room(streams.len())?;
         let stream = Stream::admitted(name.clone(), self.limits(), self.events.clone());
-        stream.set_lifetime(lifetime);
+        prepare(&stream);
         let stream = Arc::new(stream);
         streams.insert(name, Arc::clone(&stream));
         stream.set_listed(true);

@@ -156,7 +156,7 @@ impl Directory {
         if !found.may_search(&name, asking, now) {
             return None;
         }
-        let stream = self.pulls.hub().admit(name).ok()?;
+        let stream = self.pulls.hub().admit_on_demand(name).ok()?;
         if stream.is_published() || !stream.tracks().is_empty() {
             return Some(stream);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_cluster::{Access, Moment, PublisherId, StreamName as Name, ViewDecision, ViewerId};
-use glassline_hub::{Prospect, Stream, StreamLifetime, StreamName, Wake as _};
+use glassline_hub::{Stream, StreamName, Wake as _};
 use tokio::sync::oneshot;
 
 use super::{Core, Member};
@@ -117,10 +117,7 @@ impl Member {
         if let Some(stream) = self.hub.stream(name.as_str()) {
             return Some(stream);
         }
-        let stream = self.hub.admit(name).ok()?;
-        stream.set_lifetime(StreamLifetime::Transient);
-        stream.set_prospect(Prospect::OnDemand);
-        Some(stream)
+        self.hub.admit_on_demand(name).ok()
     }
 
     /// Looks at all streams: tells the core who needs them, and which own sources send.
