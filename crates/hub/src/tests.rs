@@ -152,3 +152,34 @@ fn an_unlisted_stream_is_listed_where_its_name_is_free() {
     ));
     assert!(Arc::ptr_eq(&hub.stream("film").expect("listed"), &film));
 }
+
+#[test]
+fn whoever_finds_a_stream_that_comes_on_demand_finds_its_prospect() {
+    let hub = Hub::default();
+    let names: Vec<String> = (0..500).map(|number| format!("cam{number}")).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for name in &names {
+                let name = StreamName::parse(name).expect("good");
+                hub.admit_on_demand(name).expect("room");
+            }
+        });
+        for name in &names {
+            let found = loop {
+                match hub.stream(name) {
+                    Some(stream) => break stream,
+                    None => std::thread::yield_now(),
+                }
+            };
+            assert_eq!(found.prospect(), Prospect::OnDemand, "{name}");
+        }
+    });
+    // One that was there before stays as it was.
+    let own = hub.create(StreamName::parse("own").expect("good"));
+    let own = own.expect("room");
+    let again = hub
+        .admit_on_demand(own.name().clone())
+        .expect("it is there");
+    assert!(Arc::ptr_eq(&own, &again) && own.is_configured());
+    assert_eq!(own.prospect(), Prospect::None);
+}
