@@ -31,8 +31,12 @@ impl Node {
         if is_closed || self.load.busy >= TOO_BUSY {
             return 0;
         }
-        let kept = self.relays.get(name).map_or(0, |it| it.places.kept.len());
-        let taken = self.viewers(name).saturating_add(number(kept));
+        let relay = self.relays.get(name);
+        let taken = relay.map_or(0, |it| {
+            // A server that asks for all its viewers at once asks for one of those who have a place.
+            let coming = it.counted.saturating_add(number(it.places.kept.len()));
+            it.viewers.max(coming)
+        });
         let of_stream = self.config.viewers_per_stream.saturating_sub(taken);
         of_stream.min(self.load.headroom.saturating_sub(number(self.kept)))
     }
@@ -78,4 +82,26 @@ impl Node {
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::tests::{at, node};
+
+    #[test]
+    fn a_server_that_asks_for_all_its_viewers_takes_no_place_beside_theirs() {
+        let mut node = node(at(0));
+        (node.config.viewers_per_stream, node.load.headroom) = (3, 100);
+        let name = StreamName::new("cam").expect("a name");
+        // The first of two viewers who were told to come is there, and not counted yet.
+        node.keep_places(&name, 2);
+        let relay = node.relays.entry(name.clone()).or_default();
+        relay.viewers = 1;
+        assert_eq!(node.room(&name), 1);
+        node.set_viewers(at(10), &name, 1);
+        assert_eq!(node.room(&name), 1);
+        node.set_viewers(at(20), &name, 2);
+        assert_eq!(node.room(&name), 1);
+    }
 }
