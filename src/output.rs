@@ -6,7 +6,7 @@
 
 use std::io::{ErrorKind, Write as _};
 
-use glassline_server::runtime::escaped_json;
+use glassline_runtime::escaped_json;
 use serde::Serialize;
 
 use crate::exit::Failure;

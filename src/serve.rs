@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use glassline_access::tls::LanNames;
 use glassline_server::config::Config;
-use glassline_server::tls::LanNames;
 use glassline_server::{Reloading, Server};
 
 use crate::exit::{Failure, INTERRUPTED};

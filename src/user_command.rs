@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use glassline_server::auth::{Account, Name, Pattern, Role};
+use glassline_access::auth::{Account, Name, Pattern, Role};
 use glassline_server::config::users_in;
 
 use crate::exit::Failure;
@@ -63,7 +63,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
         read,
         publish,
         role,
-        ..Account::new(name, &password, &glassline_server::auth::salt())
+        ..Account::new(name, &password, &glassline_access::auth::salt())
     };
     match list {
         Some(list) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use glassline_server::auth::{Account, Name};
+use glassline_access::auth::{Account, Name};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;

@@ -39,13 +39,6 @@ mod rtp;
 mod rtsp;
 
 // The server's own files, which are not part of its interface.
-#[path = "../../crates/server/src/runtime/counter.rs"]
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "there it is the server's interface"
-)]
-mod counter;
 #[path = "../../crates/server/src/egress/webrtc/counters.rs"]
 #[expect(
     dead_code,
@@ -53,19 +46,6 @@ mod counter;
     reason = "there it is the server's interface"
 )]
 mod counters;
-#[path = "../../crates/server/src/runtime/shrink.rs"]
-#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
-mod shrink;
-#[path = "../../crates/server/src/runtime/slots.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
-mod slots;
-/// Path under which the server's files look for them.
-mod runtime {
-    pub(crate) use crate::counter::Counter;
-    pub(crate) use crate::shrink::shrink;
-    pub(crate) use crate::slots::{Key, Slots};
-}
 #[path = "../../crates/server/src/egress/webrtc/outbox/mod.rs"]
 #[expect(dead_code, reason = "the server uses more of it")]
 #[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]

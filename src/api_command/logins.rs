@@ -1,7 +1,7 @@
 //! `glassline api user` and `glassline api token`: who may use streams and the admin port.
 
 use clap::{Args, Subcommand};
-use glassline_server::auth::{Name, Pattern, Role};
+use glassline_access::auth::{Name, Pattern, Role};
 use serde_json::{Value, json};
 
 use super::{Api, Target, text};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use glassline_client::trust::Trust;
-use glassline_server::runtime::is_deceptive;
+use glassline_runtime::is_deceptive;
 use serde_json::{Map, Value};
 use url::Url;
 

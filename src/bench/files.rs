@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use glassline_server::runtime::escaped_json;
+use glassline_runtime::escaped_json;
 
 use crate::exit::Failure;
 use crate::{logging, output};

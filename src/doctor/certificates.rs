@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use glassline_access::tls::Validity;
 use glassline_client::probe::tls::{CertificateFault, Presented, fault_of};
 use glassline_server::config::Config;
-use glassline_server::tls::Validity;
 
 use super::finding::Finding;
 use super::trial;

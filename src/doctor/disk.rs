@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use glassline_access::tls::state_folder;
 use glassline_net::DiskSpace;
 use glassline_server::config::Config;
-use glassline_server::tls::state_folder;
 
 use super::finding::Finding;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Write};
 
-use glassline_server::runtime::is_deceptive;
+use glassline_runtime::is_deceptive;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::FormatFields;

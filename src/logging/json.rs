@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Write as _};
 
-use glassline_server::runtime::escaped_json;
+use glassline_runtime::escaped_json;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_server::{AUDIT, LogCounters};
+use glassline_access::audit::AUDIT;
+use glassline_server::LogCounters;
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 

@@ -21,9 +21,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
+use glassline_runtime::{Current, SessionId, shrink};
 use tokio::sync::{Semaphore, watch};
-
-use crate::runtime::{Current, SessionId, shrink};
 
 pub use bounds::Bounds;
 pub use share::RoomShare;
@@ -119,7 +118,7 @@ impl Rooms {
     }
 
     /// Replaces the limits for participants that come from now on; others stay.
-    pub(crate) fn set_bounds(&self, bounds: Bounds) {
+    pub fn set_bounds(&self, bounds: Bounds) {
         self.bounds.replace(bounds);
     }
 
@@ -277,7 +276,7 @@ impl RoomName {
 impl RoomName {
     /// Returns the name of the broker for messages between two participants. It is not a stream,
     /// but has a name of the same form.
-    pub(crate) fn pair(&self, one: &ParticipantId, other: &ParticipantId) -> StreamName {
+    pub fn pair(&self, one: &ParticipantId, other: &ParticipantId) -> StreamName {
         let [first, second] = match one.0 <= other.0 {
             true => [one, other],
             false => [other, one],
@@ -288,18 +287,18 @@ impl RoomName {
 
     /// Returns the name of [`stream`](Self::stream) for a text that should be a participant's
     /// identifier.
-    pub(crate) fn stream_of(&self, id: &str) -> String {
+    pub fn stream_of(&self, id: &str) -> String {
         format!("{STREAM}{}~{id}", self.0)
     }
 
     /// Returns the name under which a server of a cluster claims the room. It is not a stream, but has
     /// a name of the same form.
-    pub(crate) fn claimed(&self) -> String {
+    pub fn claimed(&self) -> String {
         format!("{STREAM}{}", self.0)
     }
 
     /// Returns the pattern of the names of the room's voices.
-    pub(crate) fn voices(&self) -> String {
+    pub fn voices(&self) -> String {
         voices_of(&self.0)
     }
 }
@@ -314,7 +313,7 @@ pub fn voices_of(pattern: &str) -> String {
 }
 
 /// Returns the room that a server claims under `name`; `None` if that is no room's.
-pub(crate) fn claimed_room(name: &str) -> Option<&str> {
+pub fn claimed_room(name: &str) -> Option<&str> {
     name.strip_prefix(STREAM)
 }
 

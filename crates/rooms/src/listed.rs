@@ -23,8 +23,8 @@ impl Rooms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rooms::{Bounds, Newcomer, ParticipantId};
-    use crate::runtime::SessionId;
+    use crate::{Bounds, Newcomer, ParticipantId};
+    use glassline_runtime::SessionId;
 
     #[test]
     fn rooms_are_listed_by_name_up_to_a_bound() {

@@ -11,7 +11,7 @@ mod tests {
 
     use super::super::{Bounds, Newcomer, ParticipantId, RoomName, Rooms, claimed_room};
     use super::*;
-    use crate::runtime::SessionId;
+    use glassline_runtime::SessionId;
 
     #[derive(Debug)]
     struct Counted {

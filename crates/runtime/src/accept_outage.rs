@@ -11,7 +11,7 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Counts the failures of one listener to accept connections, and logs one line when an outage
 /// begins and one when it ends, however often accepting fails in between.
 #[derive(Debug)]
-pub(crate) struct AcceptOutage {
+pub struct AcceptOutage {
     /// Name of the listener.
     listener: &'static str,
     present: Option<Outage>,
@@ -26,7 +26,7 @@ struct Outage {
 
 impl AcceptOutage {
     /// Creates the record of a listener that works.
-    pub(crate) const fn new(listener: &'static str) -> Self {
+    pub const fn new(listener: &'static str) -> Self {
         Self {
             listener,
             present: None,
@@ -34,7 +34,7 @@ impl AcceptOutage {
     }
 
     /// Notes that accepting failed while `open` connections of the listener were open.
-    pub(crate) fn note_failure(&mut self, error: &io::Error, open: usize, now: Instant) {
+    pub fn note_failure(&mut self, error: &io::Error, open: usize, now: Instant) {
         let outage = self.present.get_or_insert_with(|| {
             tracing::warn!(
                 listener = self.listener,
@@ -49,7 +49,7 @@ impl AcceptOutage {
     }
 
     /// Ends the outage if nothing has failed for 5 s. Returns whether an outage goes on.
-    pub(crate) fn check(&mut self, now: Instant) -> bool {
+    pub fn check(&mut self, now: Instant) -> bool {
         let Some(outage) = self.present else {
             return false;
         };
@@ -74,11 +74,11 @@ impl AcceptOutage {
 /// although the process has no other descriptor left. The client is then told at once, and the
 /// connection does not keep the listener readable.
 #[derive(Debug)]
-pub(crate) struct SpareDescriptor(Option<File>);
+pub struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
     /// Opens the spare descriptor; without one, nothing can be refused.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut spare = Self(None);
         spare.open();
         spare
@@ -86,7 +86,7 @@ impl SpareDescriptor {
 
     /// Accepts a connection by `accept` with the spare descriptor and closes it. Returns false if
     /// there was no descriptor or no connection.
-    pub(crate) fn refuse_one(&mut self, accept: impl FnOnce() -> io::Result<TcpStream>) -> bool {
+    pub fn refuse_one(&mut self, accept: impl FnOnce() -> io::Result<TcpStream>) -> bool {
         if self.0.take().is_none() {
             self.open();
             return false;

@@ -13,14 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether a request for `stream` should wait with [`await_tracks`]: the stream has no tracks yet,
 /// and will have some because somebody asks.
-pub(crate) fn may_come(stream: &Stream) -> bool {
+pub fn may_come(stream: &Stream) -> bool {
     stream.prospect() != Prospect::None && stream.tracks().is_empty()
 }
 
 /// Makes the stream needed, and waits until it has tracks, if they come because somebody asks; until
 /// its source has failed with nothing in its place; or for 10 s. The caller reads from the stream
 /// which of them it was, and holds the demand until it has a receiver.
-pub(crate) async fn await_tracks(stream: &Arc<Stream>) -> Demand {
+pub async fn await_tracks(stream: &Arc<Stream>) -> Demand {
     // Subscribers are woken by units, and by each failure.
     let arrival = Arc::new(TaskWaker::default());
     let failures = stream.failures();

@@ -21,26 +21,26 @@ static RESOLVER: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::new(LOO
 /// future that waits for the work, and never the work. So the place belongs to the work, and is
 /// given back at its end.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockingPool(Arc<Semaphore>);
+pub struct BlockingPool(Arc<Semaphore>);
 
 /// A place for one piece of work.
 #[derive(Debug)]
-pub(crate) struct BlockingPlace(OwnedSemaphorePermit);
+pub struct BlockingPlace(OwnedSemaphorePermit);
 
 impl BlockingPool {
     /// Creates a pool for `max` pieces of work at a time.
-    pub(crate) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self(Arc::new(Semaphore::new(max)))
     }
 
     /// Waits for a place. A caller that waits no longer takes none.
-    pub(crate) async fn place(&self) -> BlockingPlace {
+    pub async fn place(&self) -> BlockingPlace {
         let permit = Arc::clone(&self.0).acquire_owned().await;
         BlockingPlace(permit.expect("nobody closes the semaphore"))
     }
 
     /// Returns whether somebody else has a place, waits for one, or keeps the pool.
-    pub(crate) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
@@ -48,7 +48,7 @@ impl BlockingPool {
     ///
     /// # Errors
     /// Returns [`Panicked`] if the work panics.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
@@ -62,7 +62,7 @@ impl BlockingPlace {
     ///
     /// # Errors
     /// Returns [`Panicked`] if the work panics.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
@@ -80,7 +80,7 @@ impl BlockingPlace {
 ///
 /// # Errors
 /// Returns the system's error, or that of a look-up that panicked.
-pub(crate) async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }

@@ -7,7 +7,7 @@
 use std::time::SystemTime;
 
 /// Returns the calendar time now.
-pub(crate) fn now() -> SystemTime {
+pub fn now() -> SystemTime {
     stepped(SystemTime::now())
 }
 
@@ -23,7 +23,7 @@ static STEPPED_MS: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::
 
 /// Steps the calendar of this process by `ms`, as an operator steps that of the machine.
 #[cfg(debug_assertions)]
-pub(crate) fn step(ms: i64) {
+pub fn step(ms: i64) {
     STEPPED_MS.fetch_add(ms, std::sync::atomic::Ordering::Relaxed);
 }
 

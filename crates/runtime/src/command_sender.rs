@@ -10,7 +10,7 @@ const COMMANDS_MAX: usize = 8192;
 
 /// The sending half of a polling thread's inbox, which holds at most 8192 commands.
 #[derive(Debug)]
-pub(crate) struct CommandSender<C> {
+pub struct CommandSender<C> {
     inbox: SyncSender<C>,
     waker: Arc<Waker>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct CommandSender<C> {
 impl<C> CommandSender<C> {
     /// Creates an inbox whose thread is woken by `waker`. Returns the sending half and the half
     /// that the thread reads.
-    pub(crate) fn new(waker: Arc<Waker>) -> (Self, Receiver<C>) {
+    pub fn new(waker: Arc<Waker>) -> (Self, Receiver<C>) {
         let (inbox, commands) = sync_channel(COMMANDS_MAX);
         (Self { inbox, waker }, commands)
     }
@@ -28,7 +28,7 @@ impl<C> CommandSender<C> {
     /// # Errors
     /// Returns the command if the thread has ended or the inbox is full. A full inbox is counted in
     /// `full`.
-    pub(crate) fn send(&self, command: C, full: &Counter) -> Result<(), C> {
+    pub fn send(&self, command: C, full: &Counter) -> Result<(), C> {
         match self.inbox.try_send(command) {
             Ok(()) => {
                 self.waker.wake();

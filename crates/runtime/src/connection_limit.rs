@@ -9,7 +9,7 @@ use super::{SourcePrefix, shrink};
 
 /// Counts the open connections and limits them.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectionLimit(Arc<Shared>);
+pub struct ConnectionLimit(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -27,7 +27,7 @@ struct Open {
 
 /// The limit that a connection would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConnectionRefusal {
+pub enum ConnectionRefusal {
     /// All connections that the limit allows are open.
     #[error("all {limit} connections are in use")]
     Total {
@@ -45,7 +45,7 @@ pub(crate) enum ConnectionRefusal {
 impl ConnectionLimit {
     /// Allows `max` connections at the same time, of which `max_per_source` may have the same
     /// [`SourcePrefix`].
-    pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
+    pub fn new(max: usize, max_per_source: usize) -> Self {
         let open = Open {
             max,
             max_per_source,
@@ -57,14 +57,14 @@ impl ConnectionLimit {
     }
 
     /// Replaces the numbers for connections that come from now on; open ones stay.
-    pub(crate) fn set(&self, max: usize, max_per_source: usize) {
+    pub fn set(&self, max: usize, max_per_source: usize) {
         let mut open = self.0.lock();
         open.max = max;
         open.max_per_source = max_per_source;
     }
 
     /// Returns the most connections at the same time.
-    pub(crate) fn max(&self) -> usize {
+    pub fn max(&self) -> usize {
         self.0.lock().max
     }
 
@@ -72,7 +72,7 @@ impl ConnectionLimit {
     ///
     /// # Errors
     /// Returns [`ConnectionRefusal`] with the limit that is reached, that of the source first.
-    pub(crate) fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+    pub fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         self.admit_up_to(None, peer)
     }
 
@@ -80,7 +80,7 @@ impl ConnectionLimit {
     ///
     /// # Errors
     /// Returns [`ConnectionRefusal::Total`] if all connections are open.
-    pub(crate) fn admit_proxy(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+    pub fn admit_proxy(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         self.admit_up_to(Some(usize::MAX), peer)
     }
 
@@ -122,7 +122,7 @@ impl Shared {
 /// The right to one connection, given back when dropped. It stays with the connection when that
 /// moves to another thread.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit {
+pub struct ConnectionPermit {
     source: SourcePrefix,
     shared: Arc<Shared>,
 }

@@ -7,20 +7,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 ///
 /// The lock is held for the copy or the exchange of a pointer only, so no reader waits for a disk or
 /// a network.
-pub(crate) struct Current<T: ?Sized>(RwLock<Arc<T>>);
+pub struct Current<T: ?Sized>(RwLock<Arc<T>>);
 
 impl<T: ?Sized> Current<T> {
-    pub(crate) fn new(value: impl Into<Arc<T>>) -> Self {
+    /// Creates a place whose first value is `value`.
+    pub fn new(value: impl Into<Arc<T>>) -> Self {
         Self(RwLock::new(value.into()))
     }
 
     /// Returns the value in force, which stays as it is for whoever holds it.
-    pub(crate) fn get(&self) -> Arc<T> {
+    pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Puts `value` in force. The one before is dropped outside of the lock.
-    pub(crate) fn replace(&self, value: impl Into<Arc<T>>) {
+    pub fn replace(&self, value: impl Into<Arc<T>>) {
         let value = value.into();
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, value);

@@ -12,7 +12,7 @@ const SPARE: usize = 96;
 
 /// The descriptors of the process, divided between listeners and everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DescriptorBudget {
+pub struct DescriptorBudget {
     /// The limit of the process (`RLIMIT_NOFILE`).
     limit: usize,
     /// Descriptors that the listeners leave to the rest of the server.
@@ -21,19 +21,19 @@ pub(crate) struct DescriptorBudget {
 
 /// The connections that a listener is configured to allow, and what the budget grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub struct Grant {
     /// The configuration key that names the wanted number.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// Number of connections that the configuration names.
-    pub(crate) wanted: usize,
+    pub wanted: usize,
     /// The number in force.
-    pub(crate) granted: usize,
+    pub granted: usize,
 }
 
 impl DescriptorBudget {
     /// Divides the descriptors of this process, which has opened most of its own by now and will
     /// open `planned` more.
-    pub(crate) fn of_process(planned: usize) -> Self {
+    pub fn of_process(planned: usize) -> Self {
         // A system that does not tell its limit has none to speak of.
         let limit = glassline_net::descriptor_limit().unwrap_or(u64::MAX);
         let in_use = glassline_net::open_fds().unwrap_or(SPARE);
@@ -50,12 +50,12 @@ impl DescriptorBudget {
     }
 
     /// Returns the descriptors that are not reserved.
-    pub(crate) const fn free(self) -> usize {
+    pub const fn free(self) -> usize {
         self.limit.saturating_sub(self.reserved)
     }
 
     /// Returns the budget with `count` more descriptors reserved.
-    pub(crate) const fn less(self, count: usize) -> Self {
+    pub const fn less(self, count: usize) -> Self {
         Self {
             limit: self.limit,
             reserved: self.reserved.saturating_add(count),
@@ -64,7 +64,7 @@ impl DescriptorBudget {
 
     /// Shares the descriptors between `N` kinds of listeners: each gets the same part, or less if it
     /// is configured for less, and then the others get the remainder.
-    pub(crate) fn share<const N: usize>(self, wanted: [(&'static str, usize); N]) -> [Grant; N] {
+    pub fn share<const N: usize>(self, wanted: [(&'static str, usize); N]) -> [Grant; N] {
         let free = self.free();
         let all = wanted
             .iter()
@@ -81,7 +81,7 @@ impl DescriptorBudget {
     }
 
     /// Returns the warning for a listener that gets fewer connections than configured.
-    pub(crate) fn shortage(self, grant: Grant) -> Option<Shortage> {
+    pub fn shortage(self, grant: Grant) -> Option<Shortage> {
         (grant.granted < grant.wanted).then_some(Shortage {
             budget: self,
             grant,
@@ -92,7 +92,7 @@ impl DescriptorBudget {
 /// A listener gets fewer connections than configured, because the process may not open enough
 /// descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
+pub struct Shortage {
     budget: DescriptorBudget,
     grant: Grant,
 }

@@ -11,7 +11,7 @@ use super::shrink;
 /// A bounded number of places, of which each holder has a share. When all are taken, the oldest place
 /// of the holder with the most makes room, so that whoever takes many takes them from itself.
 #[derive(Debug)]
-pub(crate) struct FairPlaces<K>(Arc<Mutex<Taken<K>>>);
+pub struct FairPlaces<K>(Arc<Mutex<Taken<K>>>);
 
 #[derive(Debug)]
 struct Taken<K> {
@@ -25,7 +25,7 @@ struct Taken<K> {
 
 /// A place, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct FairPlace<K: Clone + Eq + Hash> {
+pub struct FairPlace<K: Clone + Eq + Hash> {
     taken: Arc<Mutex<Taken<K>>>,
     holder: K,
     number: u64,
@@ -40,7 +40,7 @@ impl<K> Clone for FairPlaces<K> {
 
 impl<K: Clone + Eq + Hash> FairPlaces<K> {
     /// Creates `max` places, of which one holder may have `share`; at least one each.
-    pub(crate) fn new(max: usize, share: usize) -> Self {
+    pub fn new(max: usize, share: usize) -> Self {
         Self(Arc::new(Mutex::new(Taken {
             max: max.max(1),
             share: share.max(1),
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
     }
 
     /// Replaces the numbers for places that are taken from now on.
-    pub(crate) fn set(&self, max: usize, share: usize) {
+    pub fn set(&self, max: usize, share: usize) {
         let mut taken = lock(&self.0);
         taken.max = max.max(1);
         taken.share = share.max(1);
@@ -59,7 +59,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
 
     /// Takes a place for `holder`. Returns `None` if its share is used up, or if all places are taken
     /// and no holder has more than this one would have.
-    pub(crate) fn admit(&self, holder: &K) -> Option<FairPlace<K>> {
+    pub fn admit(&self, holder: &K) -> Option<FairPlace<K>> {
         let mut taken = lock(&self.0);
         let own = taken.count(holder);
         if own >= taken.share {
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
     }
 
     /// Takes a place for `holder`, whose oldest makes room if its share is used up.
-    pub(crate) fn admit_newest(&self, holder: &K) -> FairPlace<K> {
+    pub fn admit_newest(&self, holder: &K) -> FairPlace<K> {
         let mut taken = lock(&self.0);
         if taken.count(holder) >= taken.share {
             taken.displace_oldest(holder);
@@ -146,7 +146,7 @@ impl<K: Clone + Eq + Hash> Taken<K> {
 
 impl<K: Clone + Eq + Hash> FairPlace<K> {
     /// Waits until another one needs the place. Whoever has it must stop then.
-    pub(crate) async fn displaced(&self) {
+    pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }

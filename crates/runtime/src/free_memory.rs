@@ -24,7 +24,7 @@ const SHARE: u64 = 64;
 /// a return 1 ms per 10 MiB; where they cost more, they are made less often, so that both together
 /// take at most a thousandth of one core.
 #[derive(Debug, Default)]
-pub(crate) struct FreeMemory(Mutex<Looks>);
+pub struct FreeMemory(Mutex<Looks>);
 
 /// Results of the looks so far.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Found {
 impl FreeMemory {
     /// Looks, if a look is due, and returns memory that nobody uses. Blocks for some milliseconds.
     /// Does nothing while another thread is in here.
-    pub(crate) fn tend(&self) {
+    pub fn tend(&self) {
         let mut looks = match self.0.try_lock() {
             Ok(looks) => looks,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),

@@ -13,7 +13,7 @@
 mod accept_outage;
 mod awaited_tracks;
 mod blocking_pool;
-pub(crate) mod calendar;
+pub mod calendar;
 mod clock;
 mod command_sender;
 mod connection_limit;
@@ -25,7 +25,7 @@ mod free_memory;
 mod hub_events;
 mod network;
 mod newcomers;
-pub(crate) mod private_file;
+pub mod private_file;
 mod session_id;
 mod shrink;
 mod slots;
@@ -39,35 +39,35 @@ mod timers;
 mod token_bucket;
 mod waker;
 
-pub(crate) use accept_outage::{AcceptOutage, SpareDescriptor};
-pub(crate) use awaited_tracks::{await_tracks, may_come};
-pub(crate) use blocking_pool::{BlockingPlace, BlockingPool, resolve};
+pub use accept_outage::{AcceptOutage, SpareDescriptor};
+pub use awaited_tracks::{await_tracks, may_come};
+pub use blocking_pool::{BlockingPlace, BlockingPool, resolve};
 pub use clock::Clock;
-pub(crate) use command_sender::CommandSender;
-pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
+pub use command_sender::CommandSender;
+pub use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
 pub use counter::Counter;
-pub(crate) use current::Current;
-pub(crate) use descriptor_budget::DescriptorBudget;
-pub(crate) use fair_places::{FairPlace, FairPlaces};
-pub(crate) use free_memory::FreeMemory;
-pub(crate) use hub_events::HubEvents;
+pub use current::Current;
+pub use descriptor_budget::DescriptorBudget;
+pub use fair_places::{FairPlace, FairPlaces};
+pub use free_memory::FreeMemory;
+pub use hub_events::HubEvents;
 pub use network::{Network, NetworkError};
-pub(crate) use newcomers::{Arrival, Newcomers};
+pub use newcomers::{Arrival, Newcomers};
 pub use session_id::SessionId;
-pub(crate) use shrink::shrink;
-pub(crate) use slots::{Key, Slots};
-pub(crate) use source_prefix::SourcePrefix;
-pub(crate) use source_rates::SourceRates;
+pub use shrink::shrink;
+pub use slots::{Key, Slots};
+pub use source_prefix::SourcePrefix;
+pub use source_rates::SourceRates;
 pub use strangers_text::{escaped_json, is_deceptive};
-pub(crate) use subscription::StreamSubscription;
+pub use subscription::StreamSubscription;
 #[cfg(debug_assertions)]
-pub(crate) use supervision::Fault;
+pub use supervision::Fault;
 pub use supervision::Panicked;
-pub(crate) use supervision::{
+pub use supervision::{
     FaultPoint, Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
     ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
 };
-pub(crate) use task_waker::TaskWaker;
-pub(crate) use timers::Timers;
-pub(crate) use token_bucket::TokenBucket;
-pub(crate) use waker::{StreamWaker, Waker};
+pub use task_waker::TaskWaker;
+pub use timers::Timers;
+pub use token_bucket::TokenBucket;
+pub use waker::{StreamWaker, Waker};

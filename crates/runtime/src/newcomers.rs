@@ -9,11 +9,11 @@ use super::SourcePrefix;
 
 /// Place of a connection in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Arrival(u64);
+pub struct Arrival(u64);
 
 /// The newcomers, by arrival and by source prefix. The connections or their keys are of type `T`.
 #[derive(Debug)]
-pub(crate) struct Newcomers<T> {
+pub struct Newcomers<T> {
     next: u64,
     by_arrival: BTreeMap<Arrival, (SourcePrefix, T)>,
     by_source: BTreeSet<(SourcePrefix, Arrival)>,
@@ -31,7 +31,7 @@ impl<T> Default for Newcomers<T> {
 
 impl<T> Newcomers<T> {
     /// Adds a connection that was just accepted.
-    pub(crate) fn add(&mut self, source: SourcePrefix, connection: T) -> Arrival {
+    pub fn add(&mut self, source: SourcePrefix, connection: T) -> Arrival {
         let arrival = Arrival(self.next);
         self.next += 1;
         self.by_arrival.insert(arrival, (source, connection));
@@ -41,26 +41,26 @@ impl<T> Newcomers<T> {
 
     /// Removes and returns a connection, because it ended or its client has shown a right. `None` if
     /// it is no newcomer any more.
-    pub(crate) fn remove(&mut self, arrival: Arrival) -> Option<T> {
+    pub fn remove(&mut self, arrival: Arrival) -> Option<T> {
         let (source, connection) = self.by_arrival.remove(&arrival)?;
         self.by_source.remove(&(source, arrival));
         Some(connection)
     }
 
     /// Returns how many newcomers there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.by_arrival.len()
     }
 
     /// Returns whether there are at least `count` newcomers of `source`.
-    pub(crate) fn has_many(&self, source: SourcePrefix, count: usize) -> bool {
+    pub fn has_many(&self, source: SourcePrefix, count: usize) -> bool {
         let of_source = self.by_source.range((source, Arrival(0))..);
         let of_source = of_source.take_while(|(of, _)| *of == source);
         of_source.take(count).count() == count
     }
 
     /// Removes and returns the oldest newcomer, of `source` if that is given.
-    pub(crate) fn take_oldest(&mut self, source: Option<SourcePrefix>) -> Option<T> {
+    pub fn take_oldest(&mut self, source: Option<SourcePrefix>) -> Option<T> {
         let arrival = match source {
             None => *self.by_arrival.first_key_value()?.0,
             Some(source) => {

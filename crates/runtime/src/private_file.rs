@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Returns the error of the system; the old content is then still there.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
     let fresh = Path::new(&fresh);
@@ -34,7 +34,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns the error of the system.
-pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -45,7 +45,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns the error of the system.
-pub(crate) fn appending(path: &Path) -> io::Result<File> {
+pub fn appending(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -9,7 +9,7 @@ const KEPT: usize = 64;
 /// Gives memory back if `table` has room for eight times as many entries as it holds. Call it after
 /// a removal. Room for twice as many entries remains, so that the next call that does something is
 /// far away.
-pub(crate) fn shrink<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
+pub fn shrink<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
     if table.capacity() > 8 * (table.len() + KEPT) {
         table.shrink_to(2 * (table.len() + KEPT));
     }

@@ -3,20 +3,20 @@
 /// The key of one value in [`Slots`]. A later value in the same slot has another generation, so an
 /// old key never finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub struct Key {
     index: u32,
     generation: u32,
 }
 
 impl Key {
     /// Returns the key as one 64-bit number.
-    pub(crate) const fn to_bits(self) -> u64 {
+    pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
     /// Returns the key that [`Self::to_bits`] made `bits` of.
     #[expect(clippy::cast_possible_truncation, reason = "both halves are whole")]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
             generation: (bits >> 32) as u32,
@@ -30,7 +30,7 @@ const KEPT: usize = 64;
 /// A table with stable keys. The slots of removed values are used again, and given back when the
 /// table has become eight times too large.
 #[derive(Debug)]
-pub(crate) struct Slots<T> {
+pub struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     /// Generation of the slots that are added: later than that of any slot that was given back.
@@ -55,7 +55,7 @@ impl<T> Default for Slots<T> {
 
 impl<T> Slots<T> {
     /// Inserts `value` and returns its key.
-    pub(crate) fn insert(&mut self, value: T) -> Key {
+    pub fn insert(&mut self, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: self.generation,
@@ -72,7 +72,7 @@ impl<T> Slots<T> {
     }
 
     /// Returns the value of `key` for changes, or `None` if it was removed.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         (slot.generation == key.generation)
             .then_some(slot.value.as_mut())
@@ -80,7 +80,7 @@ impl<T> Slots<T> {
     }
 
     /// Returns the value of `key`, or `None` if it was removed.
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         (slot.generation == key.generation)
             .then_some(slot.value.as_ref())
@@ -88,7 +88,7 @@ impl<T> Slots<T> {
     }
 
     /// Removes the value of `key` and returns it, or `None` if it was removed before.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+    pub fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
             return None;
@@ -118,7 +118,7 @@ impl<T> Slots<T> {
     }
 
     /// Iterates over all values with their keys.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn entries(&self) -> impl Iterator<Item = (Key, &T)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| {
             let key = Key {
@@ -130,12 +130,12 @@ impl<T> Slots<T> {
     }
 
     /// Iterates over all values.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
     /// Returns the keys of all values.
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<Key> {
         self.entries().map(|(key, _)| key).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// §2), so limits for each IPv6 address would limit nobody. An IPv4 address that is written as IPv6
 /// (`::ffff:192.0.2.1`, RFC 4291 §2.5.5.2) is the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum SourcePrefix {
+pub enum SourcePrefix {
     /// A single IPv4 address.
     V4(Ipv4Addr),
     /// The network of an IPv6 address: its first four segments of 16 bits.
@@ -17,7 +17,7 @@ pub(crate) enum SourcePrefix {
 
 impl SourcePrefix {
     /// Returns the network in eight bytes, which differ for different networks.
-    pub(crate) fn octets(self) -> [u8; 8] {
+    pub fn octets(self) -> [u8; 8] {
         let [a, b, c, d] = match self {
             // No global IPv6 address begins with `::/16` (RFC 4291 §2.5).
             Self::V4(address) => {
@@ -37,7 +37,7 @@ impl SourcePrefix {
 impl SourcePrefix {
     /// Returns the network of a site, as far as addresses tell: the /24 of an IPv4 address, the /48 of
     /// an IPv6 address (RFC 6177 §2). Somebody who has one such network may send from all of it.
-    pub(crate) fn site(self) -> Self {
+    pub fn site(self) -> Self {
         match self {
             Self::V4(address) => {
                 let [a, b, c, _] = address.octets();

@@ -17,7 +17,7 @@ const PURGE: Duration = Duration::from_secs(1);
 /// Memory is bounded: at most 4,096 prefixes have a bucket of their own. Beyond that number all new
 /// prefixes share one bucket, until others have been idle for long enough to be forgotten.
 #[derive(Debug)]
-pub(crate) struct SourceRates {
+pub struct SourceRates {
     /// What the bucket of a new prefix is like.
     full: TokenBucket,
     buckets: HashMap<SourcePrefix, TokenBucket>,
@@ -28,7 +28,7 @@ pub(crate) struct SourceRates {
 
 impl SourceRates {
     /// Allows each prefix `per_s` events a second, and `at_once` of them in a burst.
-    pub(crate) fn new(per_s: f64, at_once: f64) -> Self {
+    pub fn new(per_s: f64, at_once: f64) -> Self {
         let full = TokenBucket::new(per_s, at_once);
         Self {
             full,
@@ -39,7 +39,7 @@ impl SourceRates {
     }
 
     /// Takes one token of the prefix of `peer`. Returns false if none is left.
-    pub(crate) fn take(&mut self, peer: IpAddr, now: Instant) -> bool {
+    pub fn take(&mut self, peer: IpAddr, now: Instant) -> bool {
         let source = SourcePrefix::from(peer);
         if let Some(bucket) = self.buckets.get_mut(&source) {
             return bucket.take(now);

@@ -23,12 +23,13 @@ const FRAME_LATE_MAX: Duration = Duration::from_millis(1);
 
 /// A stream's subscription on one polling thread, with the receivers it is read for.
 #[derive(Debug)]
-pub(crate) struct StreamSubscription {
+pub struct StreamSubscription {
     subscription: Subscription,
-    pub(crate) viewers: Vec<Key>,
+    /// Receivers of the thread for which the stream is read.
+    pub viewers: Vec<Key>,
     /// Histograms of stage delays on this thread. HTTP reads them while the thread writes; both
     /// hold the lock briefly.
-    pub(crate) stages: Arc<Mutex<StageTable>>,
+    pub stages: Arc<Mutex<StageTable>>,
     frames: Frames,
     /// Longest time that audio is held back for a video frame.
     ride_wait_max: Duration,
@@ -85,11 +86,8 @@ impl Wake for ThreadWake {
 }
 
 impl StreamSubscription {
-    pub(crate) fn new(
-        stream: &Arc<Stream>,
-        wake: Arc<dyn Wake>,
-        stages: Arc<Mutex<StageTable>>,
-    ) -> Self {
+    /// Subscribes a thread, which `wake` wakes, to `stream`; delays go into `stages`.
+    pub fn new(stream: &Arc<Stream>, wake: Arc<dyn Wake>, stages: Arc<Mutex<StageTable>>) -> Self {
         let subscription = stream.subscribe(Arc::new(ThreadWake(wake)));
         Self {
             layout: subscription.layout(),
@@ -106,35 +104,36 @@ impl StreamSubscription {
         }
     }
 
-    pub(crate) fn stream(&self) -> &Arc<Stream> {
+    /// Returns the stream that is read.
+    pub fn stream(&self) -> &Arc<Stream> {
         self.subscription.stream()
     }
 
     /// Holds audio back for a video frame for this long at most, beside the resolution of the
     /// thread's timers, instead of 4 ms.
-    pub(crate) fn hold_audio(&mut self, longest: Duration) {
+    pub fn hold_audio(&mut self, longest: Duration) {
         self.ride_wait_max = longest;
     }
 
     /// Reads the transcoded layer of a track instead of the track itself.
-    pub(crate) fn select(&mut self, layer: TrackLayer) {
+    pub fn select(&mut self, layer: TrackLayer) {
         self.subscription.select(layer);
     }
 
     /// Returns the stream's tracks if they changed since the last call.
-    pub(crate) fn take_changed(&mut self) -> Option<Arc<[Track]>> {
+    pub fn take_changed(&mut self) -> Option<Arc<[Track]>> {
         let changed = std::mem::take(&mut self.is_changed);
         changed.then(|| Arc::clone(&self.tracks))
     }
 
     /// Returns the track layout of the units that were read last. Receivers of another layout must
     /// not be offered these units.
-    pub(crate) fn layout(&self) -> TrackLayout {
+    pub fn layout(&self) -> TrackLayout {
         self.layout
     }
 
     /// Returns the time at which held audio must be released even if no video frame came.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.held_until
     }
 
@@ -143,7 +142,7 @@ impl StreamSubscription {
     ///
     /// The step is a little more than half of the receivers. Those whose previous frame came last, and
     /// who expect the large frame last, then come first.
-    pub(crate) fn let_others_begin(&mut self) {
+    pub fn let_others_begin(&mut self) {
         let step = self.viewers.len() * 4 / 7;
         self.viewers.rotate_left(step);
     }
@@ -152,7 +151,7 @@ impl StreamSubscription {
     ///
     /// A packet of audio that arrives just before a video frame is held back for that frame: sent
     /// alone, it costs a viewer more than four packets of the frame.
-    pub(crate) fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
+    pub fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
         self.subscription.poll(&mut self.arrived);
         if self.layout != self.subscription.layout() {
             self.begin_layout();

@@ -3,11 +3,11 @@ use tokio::sync::Notify;
 
 /// Wakes one task from other threads. A call before the task waits is kept; several count as one.
 #[derive(Debug, Default)]
-pub(crate) struct TaskWaker(Notify);
+pub struct TaskWaker(Notify);
 
 impl TaskWaker {
     /// Waits for the next call, or returns at once if there was one since this was called last.
-    pub(crate) async fn woken(&self) {
+    pub async fn woken(&self) {
         self.0.notified().await;
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A token bucket. It gains `per_s` tokens a second and holds at most `at_once` of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenBucket {
+pub struct TokenBucket {
     per_s: f64,
     at_once: f64,
     left: f64,
@@ -14,7 +14,7 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     /// Creates a full bucket.
-    pub(crate) const fn new(per_s: f64, at_once: f64) -> Self {
+    pub const fn new(per_s: f64, at_once: f64) -> Self {
         Self {
             per_s,
             at_once,
@@ -24,12 +24,12 @@ impl TokenBucket {
     }
 
     /// Takes one token. Returns false, and takes nothing, if the bucket holds less than one.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
+    pub fn take(&mut self, now: Instant) -> bool {
         self.take_many(1.0, now)
     }
 
     /// Takes `tokens`. Returns false, and takes nothing, if the bucket holds fewer.
-    pub(crate) fn take_many(&mut self, tokens: f64, now: Instant) -> bool {
+    pub fn take_many(&mut self, tokens: f64, now: Instant) -> bool {
         self.left = self.left_at(now);
         self.at = Some(now);
         let has_them = self.left >= tokens;
@@ -40,7 +40,7 @@ impl TokenBucket {
     }
 
     /// Returns whether no token is missing, so that the bucket is like a new one.
-    pub(crate) fn is_full(&self, now: Instant) -> bool {
+    pub fn is_full(&self, now: Instant) -> bool {
         self.left_at(now) >= self.at_once
     }
 
@@ -51,12 +51,12 @@ impl TokenBucket {
     }
 
     /// Puts a token back that was taken in vain.
-    pub(crate) fn put_back(&mut self) {
+    pub fn put_back(&mut self) {
         self.left = (self.left + 1.0).min(self.at_once);
     }
 
     /// Returns the time from the latest [`take`](Self::take) until the bucket holds a token.
-    pub(crate) fn wait(&self) -> Duration {
+    pub fn wait(&self) -> Duration {
         let missing = (1.0 - self.left).max(0.0);
         Duration::try_from_secs_f64(missing / self.per_s).unwrap_or(Duration::MAX)
     }

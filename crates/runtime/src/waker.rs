@@ -12,7 +12,7 @@ const REFUSED: Duration = Duration::from_millis(10);
 
 /// Wakes one polling thread. Several calls before the thread runs cost one system call.
 #[derive(Debug)]
-pub(crate) struct Waker {
+pub struct Waker {
     waker: mio::Waker,
     is_pending: AtomicBool,
 }
@@ -22,7 +22,7 @@ impl Waker {
     ///
     /// # Errors
     /// Returns the system's error if it has no descriptor left.
-    pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
+    pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         Ok(Self {
             waker: mio::Waker::new(poll.registry(), token)?,
             is_pending: AtomicBool::new(false),
@@ -30,7 +30,7 @@ impl Waker {
     }
 
     /// Wakes the thread, unless an earlier call is still pending.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         if !self.is_pending.swap(true, Ordering::AcqRel)
             && let Err(error) = self.waker.wake()
         {
@@ -41,13 +41,13 @@ impl Waker {
 
     /// Returns whether the thread was woken since its latest wait began to end.
     #[inline]
-    pub(crate) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Acquire)
     }
 
     /// Waits for events of the calling thread's `poll`, for at most `longest`, and marks the wake-up
     /// as seen.
-    pub(crate) fn wait(&self, poll: &mut mio::Poll, events: &mut mio::Events, longest: Duration) {
+    pub fn wait(&self, poll: &mut mio::Poll, events: &mut mio::Events, longest: Duration) {
         if let Err(error) = poll.poll(events, Some(longest))
             && error.kind() != io::ErrorKind::Interrupted
         {
@@ -75,14 +75,14 @@ impl Wake for Waker {
 ///
 /// Without the note, the thread would have to read every stream whenever any of them has a frame.
 #[derive(Debug)]
-pub(crate) struct StreamWaker {
+pub struct StreamWaker {
     waker: Arc<Waker>,
     is_pending: AtomicBool,
 }
 
 impl StreamWaker {
     /// Creates a waker that counts as woken, because the stream may have units already.
-    pub(crate) fn new(waker: Arc<Waker>) -> Self {
+    pub fn new(waker: Arc<Waker>) -> Self {
         Self {
             waker,
             is_pending: AtomicBool::new(true),
@@ -90,7 +90,7 @@ impl StreamWaker {
     }
 
     /// Returns whether the stream woke the thread since the last call.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.is_pending.swap(false, Ordering::AcqRel)
     }
 }

@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 
+use glassline_access::audit::AuditLog;
+use glassline_access::auth::{Sites, Users};
+use glassline_access::tls::{CertificateStore, Challenges, LanSource};
 use glassline_hub::{Hub, StreamName};
+use glassline_rooms::Rooms;
+use glassline_runtime::{Clock, Supervisor};
 
-use crate::audit::AuditLog;
-use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::events::EventLog;
 use crate::failures::Failures;
@@ -16,13 +19,10 @@ use crate::http::server::{ListenerCounters, Places};
 use crate::ingest::library::Library;
 use crate::ingest::{FrameCode, FrameCodes};
 use crate::latency::LatencyRegistry;
-use crate::rooms::Rooms;
-use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::stored::Stored;
-use crate::tls::{CertificateStore, Challenges, LanSource};
 use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
 

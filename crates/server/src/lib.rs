@@ -16,8 +16,6 @@
 
 mod addresses;
 mod app;
-mod audit;
-pub mod auth;
 mod cluster;
 pub mod config;
 pub mod egress;
@@ -27,8 +25,6 @@ mod failures;
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
-    pub use crate::auth::fuzz_answer as rights_answer;
-    pub use crate::auth::fuzz_token as token;
     pub use crate::ingest::fuzz_assembler as assembler;
     pub use crate::ingest::rtsp::fuzzing::record;
     pub use crate::ingest::whip::fuzzing::whip;
@@ -41,14 +37,13 @@ mod hooks;
 mod http;
 pub mod ingest;
 pub mod latency;
+#[cfg(test)]
+mod login_cases;
 mod messages;
 mod metrics;
-mod outbound;
 pub mod quic;
 mod reload;
-pub mod rooms;
 pub mod rtsp;
-pub mod runtime;
 mod server;
 pub mod sessions;
 mod settings;
@@ -59,10 +54,8 @@ mod stream_names;
 mod sweep;
 mod talk;
 mod telemetry;
-pub mod tls;
 mod transcoding;
 
-pub use audit::AUDIT;
 pub use glassline_net::{raise_descriptor_limit, return_large_blocks};
 pub use metrics::{LOG, LogCounters};
 pub use reload::{LoadConfig, LogFilter, Reloading};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::audit::AuditLog;
+use glassline_access::auth::Access;
 use glassline_hub::Hub;
+use glassline_runtime::{FaultPoint, FreeMemory, Heartbeat, Part, calendar, keep_running};
 use tokio::sync::watch;
 
 use crate::app::App;
-use crate::audit::AuditLog;
-use crate::auth::Access;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{FaultPoint, FreeMemory, Heartbeat, Part, calendar, keep_running};
 use crate::sessions::Shared;
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are

@@ -1,6 +1,6 @@
 //! Who may use the admin port, with which role, and what of it is noted.
 
-use glassline_server::auth::{Account, Name};
+use glassline_access::auth::{Account, Name};
 use glassline_server::config::{Config, NamedToken, Role, Secret};
 use serde_json::{Value, json};
 

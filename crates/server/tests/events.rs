@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use glassline_server::auth::Name;
+use glassline_access::auth::Name;
 use glassline_server::config::{Config, NamedToken, Role, Secret};
 use serde_json::{Value, json};
 

@@ -305,7 +305,7 @@ fn strangers_neither_flood_the_list_nor_write_into_it() {
     for failure in &all {
         for member in ["stream", "reason"] {
             let text = failure[member].as_str().expect(member);
-            let is_harmless = |it: char| !glassline_server::runtime::is_deceptive(it);
+            let is_harmless = |it: char| !glassline_runtime::is_deceptive(it);
             assert!(text.chars().all(is_harmless), "{text:?}");
         }
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
-use glassline_server::auth::Pattern;
+use glassline_access::auth::Pattern;
 use glassline_server::config::{EventKind, Hook, Secret, WebUrl};
 use serde_json::Value;
 

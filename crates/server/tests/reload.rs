@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use glassline_server::auth::{Account, Name, Pattern};
+use glassline_access::auth::{Account, Name, Pattern};
 use glassline_server::config::{Config, RtspTls};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_server::auth::{Account, Name, Pattern};
+use glassline_access::auth::{Account, Name, Pattern};
 use glassline_server::config::{Config, Origin, Secret};
 
 use crate::peer::SDP;

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::{Account, Name, Pattern};
 use glassline_media::{Codec, Track};
 use glassline_rtp::Header;
-use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::ingest::SourceSpec;
 use glassline_transcode::{AudioSource, Decoder};
 use glassline_webrtc::Kinds;

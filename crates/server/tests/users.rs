@@ -1,7 +1,7 @@
 //! Names and passwords over HTTP, as a browser and a player are asked for them.
 
+use glassline_access::auth::{Account, Name, Pattern};
 use glassline_hub::StreamName;
-use glassline_server::auth::{Account, Name, Pattern};
 
 use crate::peer::SDP;
 use crate::running::Running;

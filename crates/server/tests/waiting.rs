@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::Name;
 use glassline_hub::Prospect;
 use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::auth::Name;
 use glassline_server::config::{Config, NamedToken, Role, Secret};
 use glassline_server::ingest::SourceSpec;
 

@@ -2,5 +2,5 @@
 //! asked for, with an end that has not passed.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::rights_answer(bytes);
+    glassline_access::fuzzing::rights_answer(bytes);
 }

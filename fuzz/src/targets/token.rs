@@ -2,5 +2,5 @@
 //! refused, or give rights within their bounds; no forged signature is right.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::token(bytes);
+    glassline_access::fuzzing::token(bytes);
 }

@@ -89,7 +89,7 @@ pub(super) const PARTS: [Part; 17] = [
     ),
     hot_path(
         "server/runtime",
-        "crates/server/src/runtime/**",
+        "crates/runtime/src/**",
         &["panics::", "connections::", "abuse::"],
     ),
     hot_path(

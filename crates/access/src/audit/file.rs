@@ -9,11 +9,11 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use glassline_runtime::{escaped_json, private_file};
 use serde::{Deserialize, Serialize};
 
 use super::RecordedChange;
 use crate::auth::Role;
-use crate::runtime::{escaped_json, private_file};
 
 /// Size from which a file is full, and how many full ones are kept: some 200,000 changes.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -19,8 +19,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use glassline_runtime::{BlockingPool, is_deceptive};
+
 use crate::auth::Role;
-use crate::runtime::{BlockingPool, is_deceptive};
 use entries::Entries;
 use file::AuditFile;
 
@@ -33,36 +34,39 @@ const CHARS_MAX: usize = 200;
 
 /// Something that an operator asked for, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub struct Change {
     /// Name of the operator: a user, a token, or whom a signed token names.
-    pub(crate) who: String,
-    pub(crate) role: Role,
+    pub who: String,
+    /// Role of the operator at the time of the change.
+    pub role: Role,
     /// Address that the request came from.
-    pub(crate) from: IpAddr,
+    pub from: IpAddr,
     /// Operation as the API's document names it, like `putSource`.
-    pub(crate) action: &'static str,
+    pub action: &'static str,
     /// Method and path of the request.
-    pub(crate) target: String,
+    pub target: String,
     /// Status of the answer.
-    pub(crate) status: u16,
+    pub status: u16,
     /// Why the change was refused; `None` if it was not.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// A change with its place in the log.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordedChange {
+pub struct RecordedChange {
     /// Number of the entry, from 1 and without gaps; it goes on after a restart if there is a file.
-    pub(crate) number: u64,
-    pub(crate) at: SystemTime,
-    pub(crate) change: Change,
+    pub number: u64,
+    /// Time of the first request of the minute that asked for the change.
+    pub at: SystemTime,
+    /// Content of the change.
+    pub change: Change,
     /// How often the change was asked for within the minute.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// The newest changes, and the file of all of them.
 #[derive(Debug)]
-pub(crate) struct AuditLog {
+pub struct AuditLog {
     /// Writes to the disk, one at a time.
     writing: BlockingPool,
     entries: Mutex<Entries>,
@@ -73,7 +77,7 @@ pub(crate) struct AuditLog {
 impl AuditLog {
     /// Opens the file of changes beside the file at `state_file`. Without it, and if it cannot be
     /// used, the changes are in memory and in the log.
-    pub(crate) fn open(state_file: Option<&Path>) -> Self {
+    pub fn open(state_file: Option<&Path>) -> Self {
         let opened = state_file.map(|it| AuditFile::open(it.with_extension("audit.jsonl")));
         let (file, count) = opened.map_or((None, 0), |(file, last)| (Some(file), last));
         Self {
@@ -85,7 +89,7 @@ impl AuditLog {
 
     /// Notes a change that was asked for at the time `at`, and writes it to the log and the file.
     /// Another one like it within the minute is counted alone.
-    pub(crate) async fn note(self: &Arc<Self>, mut change: Change, at: SystemTime) {
+    pub async fn note(self: &Arc<Self>, mut change: Change, at: SystemTime) {
         change.who = shortened(&change.who);
         change.target = shortened(&change.target);
         // Several mistakes of a file stand in a line each.
@@ -104,7 +108,7 @@ impl AuditLog {
 
     /// Writes how often the changes of past minutes were repeated; with `None`, those of this minute,
     /// too, because the server ends.
-    pub(crate) fn settle(&self, now: Option<SystemTime>) {
+    pub fn settle(&self, now: Option<SystemTime>) {
         let mut file = self.file();
         let settled = self.lock().take_repeated(now);
         for entry in settled {
@@ -113,7 +117,7 @@ impl AuditLog {
     }
 
     /// Returns the changes that are kept, the newest first.
-    pub(crate) fn newest(&self) -> Vec<RecordedChange> {
+    pub fn newest(&self) -> Vec<RecordedChange> {
         self.lock().newest()
     }
 

@@ -190,7 +190,7 @@ pub struct DigestSecret<const DIGITS: usize>(String);
 
 impl<const DIGITS: usize> DigestSecret<DIGITS> {
     /// Returns the hash as text, to be written into a file that only the server reads.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

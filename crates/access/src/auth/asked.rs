@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::SourcePrefix;
+
 use super::holder_name;
 use super::holders::{Holder, HolderOrigin};
 use super::webhook::{Action, Allowed, Asker, Denial, Question, WebhookCounters};
 use super::{Access, Login, LoginError, Pattern, Users};
-use crate::runtime::SourcePrefix;
 
 /// Stands for the name in the pairs of credentials that the webhook refused. No user's name has a
 /// colon.
@@ -121,7 +122,7 @@ impl Users {
 
     /// Returns the name of a holder of the rights of both: what one of them may do, until the first
     /// ends.
-    pub(crate) fn both(&self, one: &str, other: &str) -> String {
+    pub fn both(&self, one: &str, other: &str) -> String {
         let now = Instant::now();
         let holders = (self.holders.get(one, now), self.holders.get(other, now));
         let (Some(first), Some(second)) = holders else {
@@ -142,7 +143,7 @@ impl Users {
     }
 
     /// Returns whether `holder` has a right to any stream.
-    pub(crate) fn has_rights(&self, holder: &str) -> bool {
+    pub fn has_rights(&self, holder: &str) -> bool {
         let holder = self.holders.get(holder, Instant::now());
         holder.is_some_and(|it| !it.read.is_empty() || !it.publish.is_empty())
     }
@@ -155,7 +156,7 @@ impl Users {
     }
 
     /// Returns whether rights may end by themselves, so that sessions have to end with them.
-    pub(crate) fn have_ends(&self) -> bool {
+    pub fn have_ends(&self) -> bool {
         self.have_ends.load(Ordering::Relaxed)
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{SourcePrefix, calendar};
 use tokio::sync::watch;
 
 use super::holder_name;
@@ -15,7 +16,6 @@ use super::verifiers::Verifiers;
 use super::{
     Access, KeyRing, KeyRingError, Login, LoginError, Pattern, TokenError, Users, jwt, known_tokens,
 };
-use crate::runtime::{SourcePrefix, calendar};
 
 /// Stands for the name in the pairs that are remembered. No user's name has a colon.
 const SIGNED: &str = ":signed";
@@ -117,7 +117,7 @@ impl Users {
     /// Gives `user` the streams of `pattern` until `until`, if it is the holder of a token that
     /// another server of the cluster has verified. Users and tokens that this server knows have the
     /// rights that they have here.
-    pub(crate) fn vouch(&self, user: &str, pattern: &Pattern, until: Instant) {
+    pub fn vouch(&self, user: &str, pattern: &Pattern, until: Instant) {
         let known = self.holders.get(user, Instant::now());
         let known = known.as_deref();
         if !holder_name::is_holder(user) || known.is_some_and(|it| it.origin == HolderOrigin::Known)
@@ -220,7 +220,7 @@ impl Users {
 }
 
 /// Returns the token in the query of a URL, for clients that cannot set headers.
-pub(crate) fn query_token(query: &str) -> Option<String> {
+pub fn query_token(query: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
     pairs.find_map(|(name, value)| matches!(&*name, "token" | "jwt").then(|| value.into_owned()))
 }

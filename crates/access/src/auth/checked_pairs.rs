@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use blake2::Blake2sMac256;
 use blake2::digest::Mac;
-
-use crate::runtime::SourcePrefix;
+use glassline_runtime::SourcePrefix;
 
 /// Time for which a checked pair is not checked again: as long as a player's session, and short
 /// enough that a memory dump tells little.

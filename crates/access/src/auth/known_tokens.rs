@@ -39,20 +39,22 @@ pub(super) struct KnownTokens(Vec<KnownToken>);
 
 /// One token that the server knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct KnownToken {
-    pub(crate) name: Name,
-    pub(crate) digest: TokenDigest,
+pub struct KnownToken {
+    /// Name by which operators know the token.
+    pub name: Name,
+    /// Hash of the token, by which a presented one is found.
+    pub digest: TokenDigest,
     /// What the holder may do on the admin port.
-    pub(crate) role: Option<Role>,
+    pub role: Option<Role>,
     /// Streams that the holder may read.
-    pub(crate) read: Vec<Pattern>,
+    pub read: Vec<Pattern>,
     /// Streams that the holder may publish.
-    pub(crate) publish: Vec<Pattern>,
+    pub publish: Vec<Pattern>,
 }
 
 impl KnownToken {
     /// Returns whether the token has rights to streams.
-    pub(crate) fn is_of_streams(&self) -> bool {
+    pub fn is_of_streams(&self) -> bool {
         !self.read.is_empty() || !self.publish.is_empty()
     }
 }
@@ -91,7 +93,7 @@ impl KnownTokens {
 }
 
 /// Draws a new token of 192 random bits.
-pub(crate) fn draw_token() -> String {
+pub fn draw_token() -> String {
     let mut bytes = [0_u8; 24];
     rand::rng().fill_bytes(&mut bytes);
     let digits = bytes.iter();

@@ -15,11 +15,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_runtime::SourcePrefix;
+
 use super::checked_pairs::Pair;
 use super::login_limit::LoginLimit;
 use super::user_table::UserTable;
 use super::{Access, LoginError, Requester, Users};
-use crate::runtime::SourcePrefix;
 
 /// Stands for the name in the pairs of credentials that no part looked at. No user's name has a colon.
 const UNSEEN: &str = ":unseen";
@@ -313,10 +314,7 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::login_cases;
-    use super::super::{Credential, Listener};
+    use super::super::Listener;
     use super::*;
 
     #[test]
@@ -333,28 +331,6 @@ mod tests {
             assert_eq!(wrong, Err(LoginError::Wrong));
             drop(login);
             assert_eq!(users.failures().of(Listener::Http).wrong.get(), expected);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_credential_of_an_operator_that_nothing_accepts_is_one_failure() {
-        let by = Requester::direct([192, 0, 2, 1].into(), Listener::Admin);
-        for case in login_cases::all().await {
-            let ask = async |users: &Arc<Users>, credential: Credential| {
-                let operator = match credential {
-                    Credential::Nothing => Err(LoginError::Wrong),
-                    Credential::Token(token) => users.operator_by_token(&by, &token).await,
-                    Credential::Password { user, password } => {
-                        users.operator_by_password(&by, &user, &password).await
-                    }
-                };
-                match operator {
-                    Ok(_) => 200,
-                    Err(LoginError::Limited { .. }) => 429,
-                    Err(_) => 401,
-                }
-            };
-            case.walk(Listener::Admin, "operator", ask).await;
         }
     }
 }

@@ -4,7 +4,6 @@ use super::TokenError;
 
 /// The reason why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LoginError {
     /// Name, password or token is wrong.
     #[error("wrong name, password or token")]

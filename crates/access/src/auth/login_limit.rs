@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{Counter, SourcePrefix, TokenBucket};
+
 use super::{Listener, LoginError, Requester};
-use crate::runtime::{Counter, SourcePrefix, TokenBucket};
 
 /// Failed logins that an address may have at once, and how many a second it gains. A person
 /// mistypes a few times, and an office shares one address; a program that guesses gets some 1,800

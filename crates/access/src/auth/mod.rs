@@ -35,8 +35,6 @@ mod holders;
 mod jwt;
 mod known_tokens;
 mod login;
-#[cfg(test)]
-pub(crate) mod login_cases;
 mod login_error;
 mod login_limit;
 mod operator;
@@ -64,8 +62,8 @@ use glassline_rtsp::server::Digest;
 use rand::RngCore;
 use tokio::sync::watch;
 
-use crate::rooms;
-use crate::runtime::SourcePrefix;
+use glassline_rooms as rooms;
+use glassline_runtime::SourcePrefix;
 use hash_threads::HashThreads;
 use holders::Holders;
 use login_limit::LoginLimit;
@@ -73,35 +71,33 @@ use sign_ins::SignIns;
 use user_table::{Layers, UserTable};
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
-pub(crate) use bearer::query_token;
+pub use bearer::query_token;
 pub use glassline_rtsp::server::Access;
 #[cfg(any(test, fuzzing))]
 pub use jwt::fuzz_token;
 pub use jwt::{Algorithm, Jwt, KeyCounters, KeyRing, KeyRingError, TOKEN_BYTES_MAX, TokenError};
-pub use known_tokens::NamedToken;
-pub(crate) use known_tokens::{KnownToken, draw_token};
+pub use known_tokens::{KnownToken, NamedToken, draw_token};
 pub use login::Login;
 pub use login_error::LoginError;
 pub use login_limit::{FailureCounters, LoginCounters};
-pub use operator::Operator;
-pub(crate) use operator::OperatorId;
+pub use operator::{Operator, OperatorId};
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
-pub(crate) use prepared::PreparedAuth;
+pub use prepared::PreparedAuth;
 pub use requester::{Listener, Requester};
 pub use role::Role;
-pub(crate) use secret::{HIDDEN, SecretFile, SecretText, serialize_hidden, with_fingerprints};
-pub use secret::{Secret, SecretError};
-pub use settings::Auth;
-pub(crate) use settings::list;
+pub use secret::{
+    HIDDEN, Secret, SecretError, SecretFile, SecretText, serialize_hidden, with_fingerprints,
+};
+pub use settings::{Auth, list};
 pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
-pub(crate) use token_digest::{TokenDigest, digest_of};
-pub(crate) use user_table::Made;
-pub(crate) use webhook::TRIED_STREAM;
+pub use token_digest::{TokenDigest, digest_of};
+pub use user_table::Made;
 #[cfg(any(test, fuzzing))]
 pub use webhook::fuzz_answer;
-pub(crate) use webhook::try_webhook;
-pub use webhook::{Action, Credential, Question, Webhook, WebhookCounters};
+pub use webhook::{
+    Action, Credential, Question, TRIED_STREAM, Webhook, WebhookCounters, try_webhook,
+};
 
 /// The authentication realm that clients are told. It is part of what Digest hashes, so it must
 /// never change.

@@ -25,7 +25,7 @@ pub(super) enum Proof {
 
 /// The identity of an operator, whatever right the operator has at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum OperatorId {
+pub enum OperatorId {
     /// Somebody at this machine, while nobody needs a credential.
     Here,
     /// A user of this name.
@@ -43,7 +43,7 @@ impl Operator {
     }
 
     /// Returns who the operator is.
-    pub(crate) fn id(&self) -> OperatorId {
+    pub fn id(&self) -> OperatorId {
         match &self.proof {
             Proof::Nothing => OperatorId::Here,
             Proof::Password { name, .. } => OperatorId::User(name.clone()),

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_runtime::SourcePrefix;
+
 use super::operator::{Operator, Proof};
 use super::sign_ins::SignIn;
 use super::token_digest::digest_of;
 use super::{Login, LoginError, Requester, Role, Users, jwt};
-use crate::runtime::SourcePrefix;
 
 /// Stands for the name in the pairs that are remembered. No user's name has a colon.
 const OPERATOR: &str = ":operator";
@@ -137,19 +138,19 @@ impl Users {
     }
 
     /// Signs an operator in, and returns the secret that the operator's browser keeps.
-    pub(crate) fn sign_in(&self, operator: Operator) -> SignIn {
+    pub fn sign_in(&self, operator: Operator) -> SignIn {
         let now = Instant::now();
         let lasts = self.credential_lasts(&operator, now);
         self.sign_ins.begin(operator, lasts, now)
     }
 
     /// Returns who signed in with this secret, unless the time is over.
-    pub(crate) fn signed_in(&self, secret: &str) -> Option<Operator> {
+    pub fn signed_in(&self, secret: &str) -> Option<Operator> {
         self.sign_ins.get(secret, Instant::now())
     }
 
     /// Forgets who signed in with this secret.
-    pub(crate) fn sign_out(&self, secret: &str) {
+    pub fn sign_out(&self, secret: &str) {
         self.sign_ins.end(secret);
     }
 }

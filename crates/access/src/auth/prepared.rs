@@ -10,7 +10,7 @@ use super::{Auth, KeyRingError, Users};
 
 /// A section `auth` that is ready to be put in force.
 #[derive(Debug)]
-pub(crate) struct PreparedAuth {
+pub struct PreparedAuth {
     auth: Auth,
     verifiers: Verifiers,
 }
@@ -21,7 +21,7 @@ impl Users {
     ///
     /// # Errors
     /// Returns [`KeyRingError`] if a file cannot be used.
-    pub(crate) async fn prepare(&self, auth: &Auth) -> Result<PreparedAuth, KeyRingError> {
+    pub async fn prepare(&self, auth: &Auth) -> Result<PreparedAuth, KeyRingError> {
         let before = self.table().verifiers.clone();
         let verifiers = Verifiers::of(auth, &before);
         verifiers.load(&before).await?;
@@ -32,7 +32,7 @@ impl Users {
     /// Puts users, tokens, provider and webhook in force at once. Returns false if they are the same
     /// as before. What was granted before must be checked again, since
     /// [`generation`](Self::generation) has changed.
-    pub(crate) fn apply(&self, prepared: PreparedAuth) -> bool {
+    pub fn apply(&self, prepared: PreparedAuth) -> bool {
         let PreparedAuth { auth, verifiers } = prepared;
         if verifiers.have_ends() {
             self.have_ends.store(true, Ordering::Relaxed);

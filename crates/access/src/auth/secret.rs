@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 
 /// The text that is printed in place of a secret.
-pub(crate) const HIDDEN: &str = "<hidden>";
+pub const HIDDEN: &str = "<hidden>";
 
 const BYTES_MAX: usize = 1024;
 
@@ -17,7 +17,7 @@ thread_local! {
 
 /// Calls `compare`, in which secrets are serialized as their hashes, so that two values can be
 /// compared key by key. What is serialized must not leave `compare`.
-pub(crate) fn with_fingerprints<T>(compare: impl FnOnce() -> T) -> T {
+pub fn with_fingerprints<T>(compare: impl FnOnce() -> T) -> T {
     FINGERPRINTS.set(true);
     let compared = compare();
     FINGERPRINTS.set(false);
@@ -28,8 +28,7 @@ pub(crate) fn with_fingerprints<T>(compare: impl FnOnce() -> T) -> T {
 /// the schema of the configuration needs this type.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "the parser of the configuration reads the file")]
-pub(crate) enum SecretText {
+pub enum SecretText {
     /// The text itself.
     Text(String),
     /// The file that has the text.
@@ -40,7 +39,7 @@ pub(crate) enum SecretText {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "the parser of the configuration reads the file")]
-pub(crate) struct SecretFile {
+pub struct SecretFile {
     /// Path of the file, relative to the file in which this stands. A newline at the end of the text
     /// is left out.
     file: String,
@@ -98,10 +97,7 @@ impl Serialize for Secret {
 }
 
 /// Writes that there is a secret, or within [`with_fingerprints`] its fingerprint.
-pub(crate) fn serialize_hidden<S: Serializer>(
-    secret: &str,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn serialize_hidden<S: Serializer>(secret: &str, serializer: S) -> Result<S::Ok, S::Error> {
     match FINGERPRINTS.get() {
         true => serializer.serialize_bytes(&super::token_digest::digest_of(secret)),
         false => serializer.serialize_str(HIDDEN),

@@ -50,7 +50,7 @@ impl Auth {
     }
 
     /// Returns whether streams may be read only with a credential even without users.
-    pub(crate) fn guards_reading(&self) -> bool {
+    pub fn guards_reading(&self) -> bool {
         self.read_token.is_some() || self.jwt.is_some() || self.webhook_of_reading().is_some()
     }
 
@@ -68,7 +68,7 @@ impl Auth {
 }
 
 /// Parses a list of users, checked entry by entry so that an error points at its line.
-pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
+pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
     from.deserialize_seq(Entries)
 }
 

@@ -19,11 +19,11 @@ const ALL_MAX: usize = 512;
 const OF_ONE_MAX: usize = 16;
 
 /// What a browser is given when its operator signs in.
-pub(crate) struct SignIn {
+pub struct SignIn {
     /// Secret that the browser shows with each request.
-    pub(crate) secret: String,
+    pub secret: String,
     /// Time until the browser has to sign in again.
-    pub(crate) lasts: Duration,
+    pub lasts: Duration,
 }
 
 /// The browsers that are signed in.

@@ -14,9 +14,11 @@ use super::{Account, Auth, Name, Role, Users};
 
 /// Users and tokens that were made over the API.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Made {
-    pub(crate) accounts: Vec<Account>,
-    pub(crate) tokens: Vec<KnownToken>,
+pub struct Made {
+    /// Users with their rights.
+    pub accounts: Vec<Account>,
+    /// Tokens with their rights.
+    pub tokens: Vec<KnownToken>,
 }
 
 /// Users and tokens by where they come from.
@@ -110,7 +112,7 @@ impl Users {
 
     /// Replaces all users and tokens that were made over the API, as [`replace`](Self::replace) does
     /// those of the configuration.
-    pub(crate) fn replace_made(&self, made: Made) -> bool {
+    pub fn replace_made(&self, made: Made) -> bool {
         self.change(|layers| layers.made = made)
     }
 
@@ -144,30 +146,30 @@ impl Users {
     }
 
     /// Returns the users of the configuration.
-    pub(crate) fn configured_accounts(&self) -> Vec<Account> {
+    pub fn configured_accounts(&self) -> Vec<Account> {
         self.layers().configured.clone()
     }
 
     /// Returns the tokens of the configuration.
-    pub(crate) fn configured_tokens(&self) -> Vec<KnownToken> {
+    pub fn configured_tokens(&self) -> Vec<KnownToken> {
         self.layers().tokens.iter().cloned().collect()
     }
 
     /// Returns what was made over the API.
-    pub(crate) fn made(&self) -> Made {
+    pub fn made(&self) -> Made {
         self.layers().made.clone()
     }
 
     /// Returns whether `auth` in place of the configuration's section would open streams that need
     /// a credential now.
-    pub(crate) fn would_open_streams(&self, auth: &Auth) -> bool {
+    pub fn would_open_streams(&self, auth: &Auth) -> bool {
         let table = self.table_with(auth);
         self.table().closes_reading() && !table.closes_reading()
     }
 
     /// Returns whether `auth` in place of the configuration's section would open the admin port,
     /// which needs a role now.
-    pub(crate) fn would_open_admin(&self, auth: &Auth) -> bool {
+    pub fn would_open_admin(&self, auth: &Auth) -> bool {
         let table = self.table_with(auth);
         self.table().closes_admin() && !table.closes_admin()
     }
@@ -186,7 +188,7 @@ impl Users {
     /// Returns whether somebody can administer the server with `made` in place of what was made over
     /// the API: an admin is left, or nobody has a role and nobody had one, or an identity provider may
     /// name an admin.
-    pub(crate) fn keeps_an_admin(&self, made: &Made) -> bool {
+    pub fn keeps_an_admin(&self, made: &Made) -> bool {
         let layers = self.layers();
         let roles_with = |made: &Made| {
             let of_accounts = made.accounts.iter().chain(&layers.configured);

@@ -32,24 +32,24 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-pub(crate) use signing::{SIGNATURE, Signer};
+pub use signing::{SIGNATURE, Signer};
 pub use web_url::{WebUrl, WebUrlError};
 
 /// An error of a request, as the layers below report it.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What one request may take at most.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Time until the whole answer is there, connecting included.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// Size of the answer's body, in bytes.
-    pub(crate) body_bytes: usize,
+    pub body_bytes: usize,
 }
 
 /// Sends requests over HTTP and HTTPS, each on a connection of its own.
 #[derive(Clone)]
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     tls: TlsConnector,
 }
 
@@ -75,7 +75,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// Returns [`ClientError`] if the file cannot be used, or TLS does not start.
-    pub(crate) fn new(roots: Option<&Path>) -> Result<Self, ClientError> {
+    pub fn new(roots: Option<&Path>) -> Result<Self, ClientError> {
         let mut store = RootCertStore::empty();
         match roots {
             None => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
@@ -108,7 +108,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// Returns the first error of connecting, of TLS, or of HTTP, or which bound was reached.
-    pub(crate) async fn fetch<B>(
+    pub async fn fetch<B>(
         &self,
         request: Request<B>,
         bounds: Bounds,
@@ -132,10 +132,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// Returns the first error of connecting, of TLS, or of HTTP.
-    pub(crate) async fn send<B>(
-        &self,
-        mut request: Request<B>,
-    ) -> Result<Response<Incoming>, BoxError>
+    pub async fn send<B>(&self, mut request: Request<B>) -> Result<Response<Incoming>, BoxError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,

@@ -1,21 +1,21 @@
 use aws_lc_rs::hmac;
 
 /// Header with the signature of a request's body.
-pub(crate) const SIGNATURE: &str = "x-glassline-signature";
+pub const SIGNATURE: &str = "x-glassline-signature";
 
 /// Signs the bodies of requests, so that the receiver knows who sent them.
 #[derive(Debug)]
-pub(crate) struct Signer(hmac::Key);
+pub struct Signer(hmac::Key);
 
 impl Signer {
     /// Creates the signer of a secret that the receiver knows, too.
-    pub(crate) fn new(secret: &[u8]) -> Self {
+    pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
     /// Returns the value of [`SIGNATURE`] for `body`: `sha256=` and the HMAC-SHA-256 (RFC 2104) in
     /// hexadecimal.
-    pub(crate) fn sign(&self, body: &[u8]) -> String {
+    pub fn sign(&self, body: &[u8]) -> String {
         let tag = hmac::sign(&self.0, body);
         let digits = tag.as_ref().iter();
         digits.fold("sha256=".to_owned(), |text, byte| {

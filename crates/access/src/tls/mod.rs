@@ -19,7 +19,7 @@ mod state_folder;
 mod store;
 mod validity;
 
-pub(crate) use acme::CHALLENGE_ALPN;
+pub use acme::CHALLENGE_ALPN;
 
 pub use acme::{Acme, AcmeError, AcmeName, AcmeNameError, AcmeSource, ChallengeKind, Challenges};
 pub use certificate::Certificate;

@@ -40,7 +40,7 @@ pub struct TlsKeys {
 
 impl Tls {
     /// Returns the paths that are relative to the configuration file.
-    pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+    pub fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         match self {
             Self::Files(files) => vec![&mut files.certificate, &mut files.key],
             Self::Lan(_) => Vec::new(),

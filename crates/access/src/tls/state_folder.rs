@@ -6,9 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use glassline_runtime::private_file;
 use thiserror::Error;
-
-use crate::runtime::private_file;
 
 /// Largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -22,7 +22,7 @@ pub(crate) use view::ViewerLatency;
 
 use std::time::Instant;
 
-use crate::runtime::SessionId;
+use glassline_runtime::SessionId;
 
 /// The accounts of the viewers of one stream.
 #[derive(Default)]

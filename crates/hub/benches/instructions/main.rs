@@ -35,13 +35,6 @@ mod ingest;
 )]
 mod latency;
 mod pages;
-#[expect(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "there it is the server's interface"
-)]
-mod runtime;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::ingest::FrameCode;
 use crate::latency::{FrameStamps, Joined, Origins, Registry, Report, ViewerLatency, join};
-use crate::runtime::{Clock, SessionId};
+use glassline_runtime::{Clock, SessionId};
 
 /// Number of player pages that report.
 pub(crate) const PAGES: usize = 100;

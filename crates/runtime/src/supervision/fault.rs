@@ -10,7 +10,7 @@ use super::fault_point::FaultPoint;
 
 /// A fault of one thread, or of a task at a [`FaultPoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The thread panics in its next turn, and no peer is to blame.
     Panic,
     /// The thread panics while it serves the next peer.

@@ -8,7 +8,7 @@
     derive(serde::Deserialize, schemars::JsonSchema),
     serde(rename_all = "kebab-case")
 )]
-pub(crate) enum FaultPoint {
+pub enum FaultPoint {
     /// The task of an HTTP connection, before its first request.
     HttpConnection,
     /// The handling of an HTTP request, before its rights are checked.

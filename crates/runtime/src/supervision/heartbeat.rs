@@ -8,7 +8,7 @@ use std::time::Duration;
 #[cfg(debug_assertions)]
 use super::fault::Faults;
 use super::part::Part;
-use crate::runtime::Counter;
+use crate::Counter;
 
 /// Interval at which the watchdog looks at every thread.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
@@ -18,7 +18,7 @@ pub(super) const STUCK_LOOKS: u32 = 10;
 
 /// The sign of life of one thread, which the thread owns.
 #[derive(Debug)]
-pub(crate) struct Heartbeat(Arc<Pulse>);
+pub struct Heartbeat(Arc<Pulse>);
 
 /// A thread as the watchdog sees it.
 #[derive(Debug)]
@@ -40,13 +40,13 @@ pub(super) struct Pulse {
 
 /// The progress of one thread, for health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ThreadProgress {
+pub struct ThreadProgress {
     /// Name of the thread, such as `shard-0`.
-    pub(crate) thread: String,
+    pub thread: String,
     /// Time since the thread was last seen to make progress, in steps of half a second.
-    pub(crate) quiet: Duration,
+    pub quiet: Duration,
     /// Whether the thread made no progress for five seconds.
-    pub(crate) is_stuck: bool,
+    pub is_stuck: bool,
 }
 
 impl fmt::Display for ThreadProgress {
@@ -75,7 +75,7 @@ impl Heartbeat {
 
     /// Notes that the thread makes progress. Must be called at least once a second, by one thread.
     #[inline]
-    pub(crate) fn beat(&self) {
+    pub fn beat(&self) {
         // Only this thread writes, so no atomic addition is needed.
         let turns = self.0.turns.load(Ordering::Relaxed);
         self.0.turns.store(turns.wrapping_add(1), Ordering::Relaxed);

@@ -26,16 +26,16 @@ mod task;
 mod watchdog;
 
 #[cfg(debug_assertions)]
-pub(crate) use fault::Fault;
-pub(crate) use fault_point::FaultPoint;
-pub(crate) use heartbeat::{Heartbeat, ThreadProgress};
+pub use fault::Fault;
+pub use fault_point::FaultPoint;
+pub use heartbeat::{Heartbeat, ThreadProgress};
 pub use panicked::Panicked;
-pub(crate) use panicked::catch;
-pub(crate) use part::{Part, PartCounters};
-pub(crate) use polling::{PollingThread, Turn};
-pub(crate) use serving::{ServedPeer, Serving};
-pub(crate) use supervisor::Supervisor;
-pub(crate) use task::{keep_running, run_once, spawn_kept};
+pub use panicked::catch;
+pub use part::{Part, PartCounters};
+pub use polling::{PollingThread, Turn};
+pub use serving::{ServedPeer, Serving};
+pub use supervisor::Supervisor;
+pub use task::{keep_running, run_once, spawn_kept};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,6 @@ pub struct Panicked;
 /// # Errors
 /// Returns [`Panicked`]. The state that `work` changed may then be half changed: the caller must
 /// discard it.
-pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_payload| Panicked)
 }

@@ -1,10 +1,10 @@
 //! The parts of the server, and what is counted of each.
 
-use crate::runtime::Counter;
+use crate::Counter;
 
 /// Parts of the server that can panic and are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// A shard, which serves WebRTC peers.
     Shard,
     /// A thread that serves RTSP clients.
@@ -45,12 +45,12 @@ impl Part {
     /// Returns whether the part's threads may have to wait for something outside of the server: a
     /// disk, or the reader of the log. A thread that waits delays its own streams or lines only, and
     /// starting the server again would not help.
-    pub(crate) const fn waits_for_others(self) -> bool {
+    pub const fn waits_for_others(self) -> bool {
         matches!(self, Self::Library | Self::Source | Self::Log)
     }
 
     /// Returns the part's name for logs and metrics.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Shard => "shard",
             Self::Rtsp => "rtsp",
@@ -68,9 +68,9 @@ impl Part {
 
 /// Counts of one part since the server started.
 #[derive(Debug, Default)]
-pub(crate) struct PartCounters {
+pub struct PartCounters {
     /// Panics, whether they cost one peer or the whole part.
-    pub(crate) panics: Counter,
+    pub panics: Counter,
     /// Times that the part started anew after a panic.
-    pub(crate) restarts: Counter,
+    pub restarts: Counter,
 }

@@ -9,7 +9,7 @@ use super::supervisor::Supervisor;
 
 /// Whether a polling thread has another turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// The thread goes on.
     Again,
     /// The thread was told to end, and is done.
@@ -17,7 +17,7 @@ pub(crate) enum Turn {
 }
 
 /// A thread that waits for events and handles them in turns.
-pub(crate) trait PollingThread {
+pub trait PollingThread {
     /// Waits for events, for a second at most, and handles them.
     fn turn(&mut self) -> Turn;
 
@@ -33,7 +33,7 @@ pub(crate) trait PollingThread {
 impl Supervisor {
     /// Runs the turns of `thread` until it ends, or until it panics again and again; the server then
     /// fails as a whole.
-    pub(crate) fn run(&self, mut thread: impl PollingThread, heartbeat: &Heartbeat) {
+    pub fn run(&self, mut thread: impl PollingThread, heartbeat: &Heartbeat) {
         let (part, name) = (heartbeat.part(), heartbeat.thread());
         let mut limit = RestartLimit::default();
         loop {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::heartbeat::Heartbeat;
 #[cfg(debug_assertions)]
 use super::heartbeat::Pulse;
-use crate::runtime::{Key, SessionId};
+use crate::{Key, SessionId};
 
 /// The peer that a polling thread serves at the moment. After a panic it is the peer to drop.
 ///
 /// Setting it is one store for each peer and batch of units or datagrams, which is cheaper than
 /// catching the panic of each step.
 #[derive(Debug)]
-pub(crate) struct Serving<K = Key> {
+pub struct Serving<K = Key> {
     peer: Option<K>,
     joining: Option<SessionId>,
     #[cfg(debug_assertions)]
@@ -22,7 +22,7 @@ pub(crate) struct Serving<K = Key> {
 
 /// The peer that was served when a turn panicked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ServedPeer<K = Key> {
+pub enum ServedPeer<K = Key> {
     /// A peer of the thread.
     Peer(K),
     /// A session that was about to become a peer of the thread.
@@ -38,7 +38,7 @@ impl<K> Serving<K> {
             reason = "faults of a thread stand next to its pulse"
         )
     )]
-    pub(crate) fn new(heartbeat: &Heartbeat) -> Self {
+    pub fn new(heartbeat: &Heartbeat) -> Self {
         Self {
             peer: None,
             joining: None,
@@ -49,31 +49,31 @@ impl<K> Serving<K> {
 
     /// Notes that `peer` is served from now on.
     #[inline]
-    pub(crate) fn begin(&mut self, peer: K) {
+    pub fn begin(&mut self, peer: K) {
         self.peer = Some(peer);
         #[cfg(debug_assertions)]
         self.pulse.faults.strike_peer();
     }
 
     /// Notes that the session is about to become a peer.
-    pub(crate) fn begin_joining(&mut self, session: SessionId) {
+    pub fn begin_joining(&mut self, session: SessionId) {
         self.peer = None;
         self.joining = Some(session);
     }
 
     /// Notes that what is done from now on is not done for one peer.
     #[inline]
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.peer = None;
     }
 
     /// Notes that the session that was about to become a peer is one now, or has been refused.
-    pub(crate) fn end_joining(&mut self) {
+    pub fn end_joining(&mut self) {
         self.joining = None;
     }
 
     /// Returns the peer that is served, and notes that none is any more.
-    pub(crate) fn take(&mut self) -> Option<ServedPeer<K>> {
+    pub fn take(&mut self) -> Option<ServedPeer<K>> {
         let joining = self.joining.take().map(ServedPeer::Joining);
         let peer = self.peer.take().map(ServedPeer::Peer);
         joining.or(peer)

@@ -13,11 +13,11 @@ use super::fault_point::FaultPoint;
 use super::heartbeat::{Heartbeat, Pulse, ThreadProgress};
 use super::panicked::{Panicked, catch};
 use super::part::{Part, PartCounters};
-use crate::runtime::Counter;
+use crate::Counter;
 
 /// Watches the threads and tasks of one server.
 #[derive(Debug)]
-pub(crate) struct Supervisor {
+pub struct Supervisor {
     pulses: Mutex<Vec<Arc<Pulse>>>,
     counters: [PartCounters; Part::ALL.len()],
     /// Why the server cannot go on; `None` while all is well.
@@ -39,7 +39,7 @@ impl Supervisor {
 
     /// Returns the heartbeat of a new thread. The thread counts as running until the heartbeat is
     /// dropped.
-    pub(crate) fn register(&self, part: Part, thread: &str) -> Heartbeat {
+    pub fn register(&self, part: Part, thread: &str) -> Heartbeat {
         let (heartbeat, pulse) = Heartbeat::new(part, thread);
         self.lock().push(pulse);
         heartbeat
@@ -47,7 +47,7 @@ impl Supervisor {
 
     /// Shows the progress of a thread that is not the server's own: each of its turns raises `turns`.
     /// Must be called once for each thread.
-    pub(crate) fn register_counted(&self, part: Part, thread: &str, turns: &'static Counter) {
+    pub fn register_counted(&self, part: Part, thread: &str, turns: &'static Counter) {
         self.lock().push(Pulse::counted(part, thread, turns));
     }
 
@@ -56,7 +56,7 @@ impl Supervisor {
     /// # Errors
     /// Returns [`Panicked`]. The state that `work` changed may then be half changed: the caller must
     /// discard it.
-    pub(crate) fn catch<T>(&self, part: Part, work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    pub fn catch<T>(&self, part: Part, work: impl FnOnce() -> T) -> Result<T, Panicked> {
         catch(work).inspect_err(|Panicked| self.count_panic(part))
     }
 
@@ -64,11 +64,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// Returns [`Panicked`], as [`Self::catch`] does.
-    pub(crate) async fn catch_task<F: Future>(
-        &self,
-        part: Part,
-        work: F,
-    ) -> Result<F::Output, Panicked> {
+    pub async fn catch_task<F: Future>(&self, part: Part, work: F) -> Result<F::Output, Panicked> {
         let caught = AssertUnwindSafe(work).catch_unwind().await;
         caught.map_err(|_payload| {
             self.count_panic(part);
@@ -77,14 +73,14 @@ impl Supervisor {
     }
 
     /// Counts the panic of a task of tokio, if it ended in one. What the task served is gone with it.
-    pub(crate) fn note_end<T>(&self, part: Part, ended: &Result<T, JoinError>) {
+    pub fn note_end<T>(&self, part: Part, ended: &Result<T, JoinError>) {
         if ended.as_ref().is_err_and(JoinError::is_panic) {
             self.count_panic(part);
         }
     }
 
     /// Counts a panic that was caught elsewhere, for example by tokio in a task.
-    pub(crate) fn count_panic(&self, part: Part) {
+    pub fn count_panic(&self, part: Part) {
         self.counters(part).panics.add(1);
     }
 
@@ -94,18 +90,18 @@ impl Supervisor {
     }
 
     /// Iterates over all parts with their counters.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, &PartCounters)> {
+    pub fn parts(&self) -> impl Iterator<Item = (Part, &PartCounters)> {
         Part::ALL.into_iter().zip(&self.counters)
     }
 
     /// Returns the progress of every thread.
-    pub(crate) fn threads(&self) -> Vec<ThreadProgress> {
+    pub fn threads(&self) -> Vec<ThreadProgress> {
         self.lock().iter().map(|pulse| pulse.progress()).collect()
     }
 
     /// Returns the first thread of `part` that makes no progress, or of any part that does not wait
     /// for disks or readers if `part` is `None`.
-    pub(crate) fn stuck(&self, part: Option<Part>) -> Option<ThreadProgress> {
+    pub fn stuck(&self, part: Option<Part>) -> Option<ThreadProgress> {
         let pulses = self.lock();
         let mut pulses = pulses.iter().filter(|pulse| match part {
             Some(part) => part == pulse.part,
@@ -115,7 +111,7 @@ impl Supervisor {
     }
 
     /// Notes that the server cannot go on. Only the first reason is kept.
-    pub(crate) fn fail(&self, reason: String) {
+    pub fn fail(&self, reason: String) {
         tracing::error!(reason, "the server cannot go on: the process ends");
         self.failure.send_if_modified(|failure| {
             let is_first = failure.is_none();
@@ -125,12 +121,12 @@ impl Supervisor {
     }
 
     /// Returns why the server cannot go on; `None` while all is well.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         self.failure.borrow().clone()
     }
 
     /// Waits until the server cannot go on, and returns the reason.
-    pub(crate) async fn failed(&self) -> String {
+    pub async fn failed(&self) -> String {
         let mut failure = self.failure.subscribe();
         loop {
             if let Some(reason) = failure.borrow_and_update().clone() {
@@ -145,7 +141,7 @@ impl Supervisor {
     /// Fails in the way that a test has requested for `point`. Does nothing in a build without
     /// debug assertions.
     #[inline(always)]
-    pub(crate) fn fault_point(&self, point: FaultPoint) {
+    pub fn fault_point(&self, point: FaultPoint) {
         #[cfg(debug_assertions)]
         self.point_faults.strike(point);
         #[cfg(not(debug_assertions))]
@@ -154,14 +150,14 @@ impl Supervisor {
 
     /// Makes the next task that reaches `point` fail in the way that `fault` says.
     #[cfg(debug_assertions)]
-    pub(crate) fn inject_at(&self, point: FaultPoint, fault: Fault) {
+    pub fn inject_at(&self, point: FaultPoint, fault: Fault) {
         self.point_faults.inject(point, fault);
     }
 
     /// Makes the thread `thread` fail in the way that `fault` says. Returns false if there is no
     /// thread of this name.
     #[cfg(debug_assertions)]
-    pub(crate) fn inject(&self, thread: &str, fault: Fault) -> bool {
+    pub fn inject(&self, thread: &str, fault: Fault) -> bool {
         let pulses = self.lock();
         // A thread that has begun anew may be listed twice until the watchdog looks.
         let pulse = pulses

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs the task that `make` makes until `stopped` becomes true. A task that panics, or ends before
 /// that, is made again; one that does so again and again makes the server fail.
-pub(crate) async fn keep_running<F>(
+pub async fn keep_running<F>(
     supervisor: Arc<Supervisor>,
     (part, name): (Part, &'static str),
     stopped: watch::Receiver<bool>,
@@ -45,7 +45,7 @@ pub(crate) async fn keep_running<F>(
 }
 
 /// Starts [`keep_running`] as a task of its own.
-pub(crate) fn spawn_kept<F>(
+pub fn spawn_kept<F>(
     supervisor: &Arc<Supervisor>,
     what: (Part, &'static str),
     stopped: &watch::Receiver<bool>,
@@ -60,7 +60,7 @@ where
 
 /// Runs a task that cannot be made again. If it panics, or ends before `stopped` becomes true, the
 /// server fails.
-pub(crate) async fn run_once(
+pub async fn run_once(
     supervisor: Arc<Supervisor>,
     (part, name): (Part, &'static str),
     stopped: watch::Receiver<bool>,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::heartbeat::STUCK_LOOKS;
 use super::restart_limit::RestartLimit;
 use super::*;
-use crate::runtime::Counter;
+use crate::Counter;
 
 /// A thread that does in each turn what its script says.
 struct Scripted {

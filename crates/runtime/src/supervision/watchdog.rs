@@ -33,7 +33,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// Returns the system's error if it has no thread to give.
-    pub(crate) fn start() -> io::Result<Arc<Self>> {
+    pub fn start() -> io::Result<Arc<Self>> {
         let supervisor = Arc::new(Self::new());
         let watched = Arc::downgrade(&supervisor);
         let watchdog = thread::Builder::new().name("watchdog".to_owned());

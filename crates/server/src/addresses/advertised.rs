@@ -3,10 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use glassline_access::auth::HostName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::auth::HostName;
 
 /// Port of STUN servers that name none (RFC 8489 §18.6).
 const STUN_PORT: u16 = 3478;

@@ -4,11 +4,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use glassline_runtime as runtime;
 use glassline_webrtc::{binding_request, mapped_address};
 use tokio::net::UdpSocket;
 
 use super::AdvertisedAddress;
-use crate::runtime;
 
 /// Time that a name server has.
 const LOOKUP: Duration = Duration::from_secs(5);

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, StreamName};
 use glassline_quic::moq::NodeName;
-
-use crate::runtime::{SourceRates, TokenBucket};
+use glassline_runtime::{SourceRates, TokenBucket};
 
 /// Time for which a name that no origin has is not asked for again.
 const NEGATIVE: Duration = Duration::from_secs(2);

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use glassline_access::auth::Secret;
 use glassline_hub::StreamName;
 use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
 
-use crate::auth::Secret;
 use crate::ingest::{FrameCode, FrameCodes};
 
 /// Who this server is.

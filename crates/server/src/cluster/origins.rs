@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wake};
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
+use glassline_rooms as rooms;
+use glassline_runtime::{FaultPoint, Part, Supervisor, TaskWaker};
 use tokio::sync::mpsc;
 
 use super::asked::{AskedStreams, Asking};
@@ -14,8 +16,6 @@ use super::identity::{Identity, Provenances};
 use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::messages::MessageLinks;
-use crate::rooms;
-use crate::runtime::{FaultPoint, Part, Supervisor, TaskWaker};
 use crate::stream_names;
 
 /// Longest time that viewers of a new stream wait for a server that has it.

@@ -8,10 +8,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
+use glassline_access::auth::Secret;
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::NodeName;
-
-use crate::auth::Secret;
 
 /// What the ticket is for; it is no ticket for anything else.
 const PURPOSE: &[u8] = b"glassline node session 1";

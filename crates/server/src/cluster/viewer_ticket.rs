@@ -13,8 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
-use crate::auth::Secret;
+use glassline_access::auth::Secret;
 
 /// Key of the ticket in a query.
 pub(crate) const QUERY_KEY: &str = "ticket";

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use glassline_access::auth::Secret;
 use glassline_cluster::{NodeId, Region};
 use glassline_cluster_nats::Options;
 use glassline_quic::Fingerprint;
@@ -14,7 +15,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::nats::Nats;
 use super::parts;
 use super::public_urls::PublicUrls;
-use crate::auth::Secret;
 
 /// Longest drain after SIGTERM, in seconds.
 const DRAIN_MAX_S: u32 = 86_400;

@@ -1,10 +1,10 @@
 //! Which keys of two configurations differ, and which of them only a restart heeds.
 
+use glassline_access::auth::with_fingerprints;
+use glassline_access::tls::Tls;
 use serde_json::Value;
 
 use super::Config;
-use crate::auth::with_fingerprints;
-use crate::tls::Tls;
 
 impl Config {
     /// Returns the keys whose values differ from those of `other`, as `limits.viewers` or

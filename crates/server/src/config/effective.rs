@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use glassline_access::auth::Jwt;
+
 use super::document::{Document, include};
 use super::environment::{self, Overrides};
 use super::load::{self, Error};
-use crate::auth::Jwt;
+use super::users;
 use crate::config::{Config, Nats, Tls};
 
 impl Config {
@@ -52,7 +54,7 @@ impl Config {
                 *path = folder.join(&*path);
             }
         }
-        config.auth.load_users_file()?;
+        users::load_users_file(&mut config.auth)?;
         let named = [Some(path), config.auth.users_file.as_deref()];
         let named = named.into_iter().flatten().map(Path::to_owned);
         config.files.read = named.chain(read).collect();
@@ -67,7 +69,7 @@ impl Config {
     /// Returns [`Error`] with the variable.
     pub fn of_environment() -> Result<Self, Error> {
         let mut config = Self::from_yaml_and_variables("", "", variables())?;
-        config.auth.load_users_file()?;
+        users::load_users_file(&mut config.auth)?;
         Ok(config)
     }
 

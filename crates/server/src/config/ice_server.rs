@@ -5,11 +5,10 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use glassline_access::auth::Secret;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::auth::Secret;
 
 /// Time for which credentials made from a secret are valid. A TURN server checks them again at each
 /// refresh of an allocation, so that the time bounds a session through the server, too.

@@ -40,24 +40,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use glassline_access::auth::Sites;
 use glassline_hub::StreamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
-pub use crate::auth::Auth;
-use crate::auth::Sites;
 use crate::hooks;
 use crate::ingest::{Input, SourceSpec};
+pub use glassline_access::auth::Auth;
 
-pub use crate::auth::{Action, Algorithm, Jwt, Webhook};
-pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
-pub use crate::auth::{NamedToken, Role, Secret, SecretError};
 pub use crate::hooks::{EventKind, Hook};
-pub use crate::outbound::{WebUrl, WebUrlError};
-pub use crate::runtime::{Network, NetworkError};
 pub use crate::telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
-pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{
     Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError, Notices, Rebalance,
@@ -67,6 +61,14 @@ pub use differing::reason_for_restart;
 pub use environment::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 pub use exposure::Exposure;
 pub use files::ConfigFiles;
+pub use glassline_access::auth::{Action, Algorithm, Jwt, Webhook};
+pub use glassline_access::auth::{HostName, HostNameError, Origin, OriginError};
+pub use glassline_access::auth::{NamedToken, Role, Secret, SecretError};
+pub use glassline_access::outbound::{WebUrl, WebUrlError};
+pub use glassline_access::tls::{
+    Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys,
+};
+pub use glassline_runtime::{Network, NetworkError};
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collisions, ConfiguredListener, Protocol};
 pub use load::Error;
@@ -274,7 +276,7 @@ impl Config {
     /// no folder is known. Without it, nothing can be made.
     pub fn keep_state(&mut self) {
         if self.admin.state_file.is_none() {
-            let folder = crate::tls::state_folder(self.state_folder.as_deref());
+            let folder = glassline_access::tls::state_folder(self.state_folder.as_deref());
             self.admin.state_file = folder.ok().map(|it| it.join(STATE_FILE));
         }
     }

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
+use glassline_access::auth::Secret;
 use glassline_cluster_nats::{Login, Options, ServerUrl, TlsFiles};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
-
-use crate::auth::Secret;
 
 /// Copies of each record that a NATS cluster can keep.
 const REPLICAS: [u8; 3] = [1, 3, 5];

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use glassline_access::tls::{FilesError, PemFiles};
 use glassline_congestion::Algorithm;
 use glassline_quic::{Identity, IdentityError};
 use schemars::JsonSchema;
@@ -10,7 +11,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
-use crate::tls::{FilesError, PemFiles};
 
 /// Streams at `moq://HOST:PORT/NAME`, and for browsers at `https://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

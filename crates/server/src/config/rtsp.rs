@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassline_access::tls::{FilesError, PemFiles};
 use glassline_rtsp::server::SrtpPolicy;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -11,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
 use crate::ingest::UdpPorts;
-use crate::tls::{FilesError, PemFiles};
 
 /// RTSP, which serves streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

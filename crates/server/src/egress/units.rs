@@ -17,11 +17,11 @@ use glassline_quic::moq::{
     DrawnCode, Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance,
     RequestRefusal, UnitBroadcast,
 };
+use glassline_runtime::{Part, Supervisor, TaskWaker, await_tracks, may_come};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::moq::DEADLINE;
-use crate::runtime::{Part, Supervisor, TaskWaker, await_tracks, may_come};
 
 /// Time for which a stream is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(2);

@@ -1,7 +1,8 @@
 //! Counts of failed connections, for metrics.
 
+use glassline_runtime::Counter;
+
 use super::record::{Protocol, Stage};
-use crate::runtime::Counter;
 
 /// How many connections failed since the server started, by protocol and stage.
 #[derive(Debug, Default)]

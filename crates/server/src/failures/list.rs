@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{SessionId, SourcePrefix};
+
 use super::counters::FailureCounters;
 use super::record::{ConnectionFailure, FailureRecord, Origin, Stage};
 use super::shown::shown;
-use crate::runtime::{SessionId, SourcePrefix};
 
 /// Time for which a failure is kept after it happened last.
 const KEPT: Duration = Duration::from_secs(3600);

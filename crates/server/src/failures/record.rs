@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use crate::runtime::{SessionId, SourcePrefix};
+use glassline_runtime::{SessionId, SourcePrefix};
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Text that strangers had a part in, made fit to be shown.
 
-use crate::runtime::is_deceptive;
+use glassline_runtime::is_deceptive;
 
 /// Returns at most `bytes_max` bytes of `text`, without characters that change how the text around
 /// them is shown ([`is_deceptive`]).

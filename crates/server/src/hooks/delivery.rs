@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use glassline_runtime::{Counter, Part, Supervisor};
 use tokio::sync::mpsc;
 
 use super::command;
 use super::event::{Event, EventKind};
 use super::settings::Hook;
 use super::webhook::{self, Webhook, WebhookError};
-use crate::runtime::{Counter, Part, Supervisor};
 
 /// Most events that wait for one hook, some 100 kB.
 const QUEUE_MAX: usize = 256;

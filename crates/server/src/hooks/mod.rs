@@ -18,6 +18,7 @@ mod webhook;
 use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamEvent};
+use glassline_runtime::{HubEvents, Supervisor};
 use tokio::sync::watch;
 
 pub(crate) use delivery::{HookCounters, Outcome};
@@ -26,7 +27,6 @@ pub use settings::Hook;
 pub(crate) use settings::checked;
 
 use crate::ingest::Sources;
-use crate::runtime::{HubEvents, Supervisor};
 use delivery::Queue;
 use observer::Observer;
 

@@ -1,13 +1,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use glassline_access::auth::{Pattern, Secret};
+use glassline_access::outbound::{ClientError, HttpClient, WebUrl};
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
 use super::event::EventKind;
-use crate::auth::{Pattern, Secret};
-use crate::outbound::{ClientError, HttpClient, WebUrl};
 
 /// Most hooks. Each has a queue and a task.
 const HOOKS_MAX: usize = 32;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use axum::http::{Request, StatusCode, header};
 use bytes::Bytes;
+use glassline_access::outbound::{
+    Bounds, BoxError, ClientError, HttpClient, SIGNATURE, Signer, WebUrl,
+};
 use http_body_util::Full;
 
 use super::event::Event;
 use super::settings::Hook;
-use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, SIGNATURE, Signer, WebUrl};
 
 /// Largest answer that is read, in bytes. Its content does not matter.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

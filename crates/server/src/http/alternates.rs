@@ -20,13 +20,13 @@ use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use glassline_cluster::Access;
+use glassline_runtime::SessionId;
 
 use super::redirect::{access, member};
 use super::resource::path_segment;
 use super::server::Scheme;
 use crate::app::App;
 use crate::cluster::{Destination, Elsewhere, Grant, Member, by_calendar};
-use crate::runtime::SessionId;
 use crate::sessions::SessionRecord;
 
 /// What a client wants that can go on at another server.

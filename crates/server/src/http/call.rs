@@ -20,7 +20,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use glassline_access::auth::Pattern;
 use glassline_cluster::Access;
+use glassline_rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
+use glassline_runtime::{FaultPoint, SessionId};
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -33,10 +36,7 @@ use super::server::{Scheme, Waiter};
 use super::shown::Shown;
 use super::{auth, body, pages, resource};
 use crate::app::App;
-use crate::auth::Pattern;
 use crate::cluster::{Grant, NotHere};
-use crate::rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
-use crate::runtime::{FaultPoint, SessionId};
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// Longest time until a request for changes is answered, with or without a change: less than the

@@ -21,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use bytes::Bytes;
 use glassline_quic::moq::RequestStream;
+use glassline_runtime::SessionId;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -34,7 +35,6 @@ use super::redirect::{RequestTarget, member};
 use super::server::Scheme;
 use crate::app::App;
 use crate::cluster::{Elsewhere, Member, NotHandedOn};
-use crate::runtime::SessionId;
 use crate::sessions::ConnectionAddresses;
 
 /// Time that another server has to answer, and to answer a request that waits for a change.

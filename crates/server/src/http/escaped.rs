@@ -7,9 +7,8 @@ use axum::http::{Method, Response as HttpResponse, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
+use glassline_runtime::escaped_json;
 use http_body_util::BodyExt as _;
-
-use crate::runtime::escaped_json;
 
 /// Escapes the JSON of an answer, or of its events. What it says stays the same.
 pub(super) async fn escape(request: Request, next: Next) -> Response {
@@ -79,7 +78,7 @@ mod tests {
             }
             let text = std::str::from_utf8(&body).expect("text");
             let json = text.trim().trim_start_matches("data: ");
-            assert!(!json.contains(crate::runtime::is_deceptive), "{json}");
+            assert!(!json.contains(glassline_runtime::is_deceptive), "{json}");
             assert_eq!(serde_json::from_str::<String>(json).expect("JSON"), NAME);
         }
     }

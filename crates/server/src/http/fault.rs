@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use glassline_runtime::{Fault, FaultPoint, calendar};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::Query;
 use super::problem::Problem;
 use crate::app::App;
-use crate::runtime::{Fault, FaultPoint, calendar};
 
 /// The fault to make.
 #[derive(Debug, Deserialize, JsonSchema)]

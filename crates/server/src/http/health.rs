@@ -10,15 +10,15 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use glassline_access::tls::CertificateStore;
 use glassline_hub::{State as StreamState, Stream};
+use glassline_runtime::ThreadProgress;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::operators::Visitor;
 use crate::app::App;
 use crate::cluster::Member;
-use crate::runtime::ThreadProgress;
-use crate::tls::CertificateStore;
 
 /// The result of a health check.
 #[derive(Debug, Serialize, JsonSchema)]

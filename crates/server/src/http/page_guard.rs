@@ -9,13 +9,13 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use glassline_access::auth::{Access, PageRefusal};
 
 use super::problem::Problem;
 use super::redirect::RequestTarget;
 use super::resource;
 use super::shown::Shown;
 use crate::app::App;
-use crate::auth::{Access, PageRefusal};
 use crate::sessions::ConnectionAddresses;
 
 /// Headers by which a page of a public site asks in its preflight for a server of a private network, and

@@ -4,10 +4,10 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use glassline_runtime::{FaultPoint, Part};
 
 use super::problem::Problem;
 use crate::app::App;
-use crate::runtime::{FaultPoint, Part};
 
 /// Answers with status 500 if the handler of a request panics.
 pub(super) async fn contain(State(app): State<App>, request: Request, next: Next) -> Response {

@@ -23,6 +23,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use glassline_cluster::Access;
+use glassline_runtime::{SessionId, calendar};
 
 use super::server::Scheme;
 use super::{resource, whep};
@@ -30,7 +31,6 @@ use crate::app::App;
 use crate::cluster::{
     Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
 };
-use crate::runtime::{SessionId, calendar};
 
 /// Key of a query by which a client that cannot follow a redirect asks for none.
 const STAY: &str = "noredirect";

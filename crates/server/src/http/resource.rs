@@ -11,16 +11,16 @@ use axum::body::{Body, Bytes};
 use axum::extract;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use glassline_access::auth::Users;
 use glassline_hub::{State, StreamName};
+use glassline_runtime::SessionId;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 
 use super::body;
 use super::problem::Problem;
 use crate::app::App;
-use crate::auth::Users;
 use crate::failures::Stage;
-use crate::runtime::SessionId;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
     Negotiator, OfferError, SessionRecord,

@@ -2,11 +2,11 @@
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
-use glassline_rtsp::auth::{Authorization, User};
-
-use crate::auth::{
+use glassline_access::auth::{
     Action, Credential, Listener, Login, PageHeaders, Question, Requester, query_token,
 };
+use glassline_rtsp::auth::{Authorization, User};
+
 use crate::sessions::ConnectionAddresses;
 
 /// The header in which a browser says how the page's site and the server's relate (Fetch Metadata, W3C).

@@ -13,12 +13,12 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use glassline_runtime::Part;
 
 use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
-use crate::runtime::Part;
 use crate::sessions::{ConnectionAddresses, Offer};
 use crate::talk::{Loudspeaker, TalkError, Voice};
 

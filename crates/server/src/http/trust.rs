@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use fast_qr::convert::Builder as _;
 use fast_qr::convert::svg::SvgBuilder;
 use fast_qr::qr::QRBuilder;
+use glassline_access::tls::LanSource;
 
 use super::pages;
 use super::problem::Problem;
@@ -19,7 +20,6 @@ use super::server::Scheme;
 use super::shown::Shown;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-use crate::tls::LanSource;
 
 /// Type of a file that devices offer to install (the name is older than registrations, and every
 /// system knows it).

@@ -8,6 +8,7 @@ use std::{fmt, io};
 
 use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
+use glassline_runtime::{Heartbeat, Panicked, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
@@ -15,7 +16,6 @@ use super::pace::Pace;
 use super::sendable::leave_out_unsendable;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 use super::{FileSource, FrameCode, FrameCodes};
-use crate::runtime::{Heartbeat, Panicked, Part, Supervisor};
 
 /// Time from opening a source to its first frame.
 const LEAD: Duration = Duration::from_millis(5);

@@ -42,8 +42,7 @@ mod voice;
 pub(crate) mod whip;
 
 use glassline_hub::{CreateError, StreamName};
-
-use crate::runtime::Panicked;
+use glassline_runtime::Panicked;
 
 pub(crate) use assembler::Assembler;
 #[cfg(any(test, fuzzing))]

@@ -19,6 +19,7 @@ use std::time::Instant;
 use glassline_demux::{Frame, PipeDemuxer};
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
 use glassline_rtp::units::TimedUnit;
+use glassline_runtime::{Part, Supervisor};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
@@ -26,7 +27,6 @@ use super::backoff::Backoff;
 use super::file::{Failure, NAP, Stop};
 use super::pace::Pace;
 use super::{FileSource, Units};
-use crate::runtime::{Part, Supervisor};
 
 const PIPE: Token = Token(0);
 

@@ -10,7 +10,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::runtime;
+use glassline_runtime as runtime;
 
 /// The addresses that may be dialled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

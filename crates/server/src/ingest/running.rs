@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::{Hub, State, StreamName};
+use glassline_runtime::{BlockingPool, Panicked};
 use tokio::sync::{oneshot, watch};
 
 use super::shared_source::SharedSource;
 use super::source_parts::{OPENING, Parts, Ready, Surroundings, prepare};
 use super::stand_in::{self, AwayContent};
 use super::{Away, SourceSpec, StartError};
-use crate::runtime::{BlockingPool, Panicked};
 
 /// The running sources: threads of files and tasks of cameras.
 #[derive(Debug)]

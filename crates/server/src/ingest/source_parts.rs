@@ -4,13 +4,13 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use glassline_hub::{State, Stream, StreamName};
+use glassline_runtime::{BlockingPool, FaultPoint, Panicked, Part, Supervisor};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
 use super::{FrameCodes, Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
-use crate::runtime::{BlockingPool, FaultPoint, Panicked, Part, Supervisor};
 
 /// Files of sources that are opened and read through at a time. A trial of a source may end before its
 /// file is read.

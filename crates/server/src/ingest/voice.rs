@@ -7,11 +7,10 @@ use glassline_hub::Publisher;
 use glassline_media::{
     Forwarded, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps, TrackIndex, UnitBuilder,
 };
+use glassline_rooms::RoomMembership;
 use glassline_rtp::{Packet, TimestampExtender, red};
+use glassline_runtime::{Counter, TokenBucket};
 use glassline_webrtc::SKIP_MAX;
-
-use crate::rooms::RoomMembership;
-use crate::runtime::{Counter, TokenBucket};
 
 /// RTP clock rate of Opus, in Hz (RFC 7587).
 const CLOCK_RATE: u32 = 48_000;
@@ -221,8 +220,8 @@ mod tests {
     use glassline_rtp::red::Repeat;
     use glassline_rtp::{Extensions, Header};
 
-    use crate::rooms::{Bounds, Newcomer, ParticipantId, RoomName, Rooms};
-    use crate::runtime::SessionId;
+    use glassline_rooms::{Bounds, Newcomer, ParticipantId, RoomName, Rooms};
+    use glassline_runtime::SessionId;
 
     struct NoWake;
 

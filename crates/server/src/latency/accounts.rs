@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use glassline_media::StageTable;
+use glassline_runtime::{SessionId, shrink};
 
 use super::account::{Account, Joined, STAGE_WINDOW, Window};
 use super::data::DataView;
 use super::everyone::Everyone;
 use super::path::{PathView, SelectedPath};
-use crate::runtime::{SessionId, shrink};
 
 /// The accounts of one stream. Media threads write the connections, pages the rest: each has locks of
 /// its own, held for an insertion or a copy.

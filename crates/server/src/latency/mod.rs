@@ -42,7 +42,7 @@ pub use view::{
 };
 pub use view::{StreamDelays, StreamLatency, ViewerLatency, ViewerPath, WatchedPath, Whole};
 
-use crate::runtime::{SessionId, shrink};
+use glassline_runtime::{SessionId, shrink};
 
 /// The registry of delays, paths and data channel statistics of every stream.
 ///

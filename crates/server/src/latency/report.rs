@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
+use glassline_runtime::Clock;
 use serde::Deserialize;
 
 use super::account::{FrameSample, Joined};
 use super::frame_stamps::FrameStamps;
 use crate::ingest::FrameCode;
 use crate::ingest::whip::CaptureLog;
-use crate::runtime::Clock;
 
 /// Most frames of one report: several seconds at 120 frames a second.
 const FRAMES_MAX: usize = 1000;

@@ -1,6 +1,6 @@
 //! Counters of data channels, read by metrics while shards run.
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Messages and channels of the sessions of one shard since the server started.
 #[derive(Debug, Default)]

@@ -44,7 +44,7 @@ pub(crate) use servers::{Downstream, MessageLinks, PulledPublisher, ServerCounte
 pub(crate) use session::{Association, Messages};
 pub(crate) use stats::{DataStats, MessageCounts};
 
-use crate::runtime::SessionId;
+use glassline_runtime::SessionId;
 
 /// Bytes that are counted for a message in addition to its content, so that empty messages have a
 /// cost.

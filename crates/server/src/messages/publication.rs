@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_runtime::SessionId;
+
 use super::MessageBroker;
-use crate::runtime::SessionId;
 
 /// One session's role as the publisher of a broker, given up when dropped.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_runtime::Counter;
+
 use super::head;
-use crate::runtime::Counter;
 
 /// Returns one counter of a thread's counters.
 type Read<C> = fn(&C) -> &Counter;

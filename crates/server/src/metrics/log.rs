@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_runtime::Counter;
+
 use super::head;
-use crate::runtime::Counter;
 
 /// The counters of the process's log. The program that writes the log raises them; like the log
 /// itself, they exist once for each process.

@@ -17,12 +17,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::{KeyRing, Listener, LoginCounters};
 use glassline_hub::{State, Status, Stream};
+use glassline_rooms as rooms;
 
-use crate::auth::{KeyRing, Listener, LoginCounters};
 use crate::ingest::library;
 use crate::latency::{LatencyRegistry, ViewerPath};
-use crate::rooms;
 pub(crate) use family::Family;
 pub(crate) use log::log;
 pub use log::{LOG, LogCounters};

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_runtime::{Part, PartCounters, Supervisor};
+
 use super::{LOG, head, label_value};
-use crate::runtime::{Part, PartCounters, Supervisor};
 
 /// Appends the progress of every thread, and the panics and restarts of every part.
 pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {

@@ -1,4 +1,4 @@
-//! Rights to publish and read over QUIC, from the [user store](crate::auth).
+//! Rights to publish and read over QUIC, from the [user store](glassline_access::auth).
 //!
 //! MoQ has no headers, so credentials are in the query of the URL that a session is opened with.
 //! The query is encrypted by TLS and never logged. `token` or `jwt` is a token; `user` and
@@ -6,13 +6,12 @@
 
 use std::net::SocketAddr;
 
-use glassline_quic::moq::{Page, Role};
-use tokio::sync::watch;
-
-use crate::auth::{
+use glassline_access::auth::{
     Access, Action, Credential, Login, LoginError, PageHeaders, PageRefusal, Question, Readable,
     Requester, Sites, Users,
 };
+use glassline_quic::moq::{Page, Role};
+use tokio::sync::watch;
 
 /// The streams that a session may publish and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,8 +305,8 @@ mod tests {
 
     use super::*;
 
-    use crate::auth::{Account, Listener, Name, Origin, Pattern, login_cases};
     use crate::config::{Auth, Secret};
+    use glassline_access::auth::{Account, Listener, Name, Origin, Pattern};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];
@@ -435,8 +434,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_credential_that_nothing_accepts_is_one_failure() {
-        for case in login_cases::all().await {
-            for stream in login_cases::STREAMS {
+        for case in crate::login_cases::all().await {
+            for stream in crate::login_cases::STREAMS {
                 for role in [Role::Publisher, Role::Subscriber, Role::Both] {
                     let ask = async |users: &Arc<Users>, credential: Credential| {
                         let query = match credential {

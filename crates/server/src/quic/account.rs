@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_quic::moq::{Session, SessionStats};
+use glassline_runtime::Counter;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::runtime::Counter;
 
 /// Age from which on a publisher's report is outdated.
 const FRESH: Duration = Duration::from_secs(5);

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::Access;
 use glassline_hub::{PublishError, State, StreamName};
 use glassline_quic::moq::{Announcement, Ended, Refusal, Session, SubscribeError};
+use glassline_runtime::Part;
 use tokio::task::JoinSet;
 
 use super::access::Rights;
 use super::nodes::Nodes;
 use super::{Reason, SessionContext, account};
-use crate::auth::Access;
 use crate::ingest::NameClaim;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
-use crate::runtime::Part;
 use crate::stream_names;
 
 /// Most broadcasts that one session may publish.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use glassline_access::tls::CertificateStore;
 use glassline_quic::{Identity, IdentityError};
 use tokio::sync::watch;
 
 use crate::config;
-use crate::tls::CertificateStore;
 
 /// The certificate of a store, or one that the server makes and clients pin by its SHA-256.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use glassline_hub::Hub;
 use glassline_quic::moq::Origin;
+use glassline_runtime::{Part, Supervisor, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::egress::moq;
-use crate::runtime::{Part, Supervisor, spawn_kept};
 
 /// A collection of streams, under the name of the task that keeps it.
 #[derive(Debug)]

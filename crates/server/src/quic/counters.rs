@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Counts since the server started.
 #[derive(Debug, Default)]

@@ -12,15 +12,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::{Auth, Origin, Secret, Sites, Users};
 use glassline_hub::{Hub, Limits, State};
 use glassline_quic::moq::fuzzing::{HostileClient, SentRequest};
+use glassline_runtime::{Clock, Supervisor};
 use tokio::runtime;
 use tokio::sync::watch;
 
 use super::{Quic, Services};
-use crate::auth::{Auth, Origin, Secret, Sites, Users};
 use crate::config;
-use crate::runtime::{Clock, Supervisor};
 
 const TOKEN: &str = "show";
 const SITE: &str = "https://site.example";

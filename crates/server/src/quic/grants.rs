@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
+use glassline_access::auth::{self, Readable, Requester};
 use glassline_quic::moq::{Grant, Origin, SessionRequest};
 use tokio::sync::watch;
 
 use super::SessionContext;
 use super::access::{Rights, RightsRequest, Scope};
-use crate::auth::{self, Readable, Requester};
 
 /// Returns the part of a client's request that rights depend on.
 pub(super) fn rights_request<'a>(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamName};
 use glassline_quic::moq::{MessageRefusal, MessageRequest, MessageRequests, NodeName};
+use glassline_runtime::{Part, Supervisor};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Directory;
 use crate::messages::{Downstream, MessageLinks};
-use crate::runtime::{Part, Supervisor};
 
 /// What passing messages to other servers needs.
 #[derive(Clone, Debug)]

@@ -31,22 +31,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::{Sites, Users};
+use glassline_access::tls::CertificateStore;
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, ListenError};
+use glassline_rooms as rooms;
+use glassline_runtime::{
+    Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
+};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::{Sites, Users};
 use crate::config;
 use crate::egress::moq;
 use crate::failures::Failures;
-use crate::rooms;
-use crate::runtime::{
-    Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
-};
-use crate::tls::CertificateStore;
 use access::{Rights, rights};
 use account::{Accounts, Reads, SessionEntry};
 use certificate_source::CertificateSource;

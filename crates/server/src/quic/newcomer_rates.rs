@@ -4,8 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use glassline_quic::NewcomerRates;
-
-use crate::runtime::{SourceRates, TokenBucket};
+use glassline_runtime::{SourceRates, TokenBucket};
 
 /// Packets of one source prefix that are decrypted without a proof of its address: a second, and in
 /// a burst. A browser begins a connection with two or three, and more clients of one prefix than

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_access::auth::Secret;
 use glassline_hub::{Hub, StreamName};
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, Role, SessionRequest};
+use glassline_runtime::{Part, Supervisor, calendar, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -13,11 +15,9 @@ use super::access::{Rights, Scope};
 use super::account::{Reads, SessionEntry};
 use super::messages::MessageService;
 use super::{OpenedSession, Reason, SessionContext};
-use crate::auth::Secret;
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
 use crate::egress::{moq, units};
 use crate::messages::MessageLinks;
-use crate::runtime::{Part, Supervisor, calendar, spawn_kept};
 
 /// The parts of the server that its cluster needs.
 #[derive(Clone, Debug)]

@@ -10,11 +10,10 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-
-use crate::runtime::{
+use glassline_runtime::{
     Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, Newcomers, SourcePrefix,
 };
+use tokio::sync::Notify;
 
 /// Most handshakes with one address under way before further ones must prove the address.
 const UNPROVEN_MAX: usize = 8;

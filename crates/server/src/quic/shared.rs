@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use glassline_quic::moq::{Refusal, Server};
 use glassline_quic::{AddressValidationCounters, Fingerprint, Identity, IdentityError};
+use glassline_runtime::Current;
 use tokio::sync::watch;
 
 use super::account::{Accounts, SessionView};
 use super::counters::Counters;
 use super::places::Places;
-use crate::runtime::Current;
 
 /// Time that a client has to connect again, to this server or another one, before its session ends.
 const DEPARTURE: Duration = Duration::from_secs(1);

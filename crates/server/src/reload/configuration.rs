@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::StreamName;
+use glassline_runtime::calendar;
 use tokio::runtime::Handle;
 
 use super::parts::Parts;
@@ -13,7 +14,6 @@ use super::watched::Files;
 use super::{Error, LoadConfig};
 use crate::config::{Config, PemFiles, reason_for_restart};
 use crate::ingest::{Input, SourceSpec};
-use crate::runtime::calendar;
 use crate::settings::{Cause, Outcome, Reload};
 
 /// The configuration, and all files that it was read from.

@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::tls::{CertificateStore, FilesError};
+use glassline_runtime::{FaultPoint, Part, Supervisor, calendar};
 use tokio::sync::watch;
 
 use crate::config::{Config, PemFiles};
 use crate::events::EventLog;
 use crate::ingest::ChangeError;
-use crate::runtime::{FaultPoint, Part, Supervisor, calendar};
 use crate::settings::{Cause, Settings};
-use crate::tls::{CertificateStore, FilesError};
 pub(crate) use configuration::Configuration;
 pub(crate) use parts::{Parts, bounds, room_bounds, session_defaults, transcoded};
 use watched::{Files, Watched};

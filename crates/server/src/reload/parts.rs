@@ -9,22 +9,22 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use glassline_access::auth::{Auth, PreparedAuth};
+use glassline_access::tls::{Certificate, CertificateStore};
 use glassline_hub::StreamName;
+use glassline_rooms as rooms;
+use glassline_runtime::ConnectionLimit;
 use tokio::sync::watch;
 
 use super::{Error, LogFilter};
 use crate::addresses::Known;
 use crate::app::App;
-use crate::auth::{Auth, PreparedAuth};
 use crate::config::{Config, DataAccess, Limits};
 use crate::hooks::Hook;
 use crate::ingest::{ChangeError, Input};
 use crate::messages::DataPolicy;
-use crate::rooms;
-use crate::runtime::ConnectionLimit;
 use crate::sessions::{Bounds, SessionDefaults};
 use crate::settings::{AllowedConnections, Settings};
-use crate::tls::{Certificate, CertificateStore};
 use crate::transcoding::{self, TranscodingThreads};
 
 /// The parts that take a new configuration.

@@ -1,10 +1,12 @@
-//! Rights to read and publish over RTSP, from the [user store](crate::auth).
+//! Rights to read and publish over RTSP, from the [user store](glassline_access::auth).
 
+use glassline_access::auth::{
+    Action, Credential, Login, LoginError, Question, Requester, Users, query_token,
+};
 use glassline_rtsp::auth::User;
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
 use super::pending_request::SlowCheck;
-use crate::auth::{Action, Credential, Login, LoginError, Question, Requester, Users, query_token};
 
 /// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
@@ -209,8 +211,8 @@ mod tests {
 
     use super::*;
 
-    use crate::auth::{Listener, login_cases};
     use crate::config::{Algorithm, Auth, Jwt, Secret};
+    use glassline_access::auth::Listener;
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];
@@ -351,9 +353,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_credential_that_nothing_accepts_is_one_failure() {
-        for case in login_cases::all().await {
+        for case in crate::login_cases::all().await {
             for access in [Access::Read, Access::Publish] {
-                for stream in login_cases::STREAMS {
+                for stream in crate::login_cases::STREAMS {
                     let wanted = (access, stream);
                     let ask = async |users: &Arc<Users>, credential: Credential| {
                         let (query, shown) = match credential {

@@ -4,9 +4,11 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use glassline_access::auth::LoginError;
 use glassline_hub::{Stream, StreamName};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
+use glassline_runtime::{Key, Part, await_tracks};
 
 use super::access;
 use super::awaited_work::AwaitedWork;
@@ -15,10 +17,8 @@ use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
 use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 use super::shared::Shared;
-use crate::auth::LoginError;
 use crate::cluster::ClaimRefusal;
 use crate::ingest::NameClaim;
-use crate::runtime::{Key, Part, await_tracks};
 
 /// Starts such work for the clients of one thread.
 #[derive(Debug)]

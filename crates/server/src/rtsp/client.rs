@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use glassline_access::auth::{self, Requester, Users};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
+use glassline_runtime::{Arrival, ConnectionPermit, Key};
 
 use super::awaited_work::AwaitedWork;
 use super::counters::Counters;
@@ -18,13 +20,11 @@ use super::publish_session::PublishSession;
 use super::reception::Departure;
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::auth::{self, Requester, Users};
 use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
 use crate::failures::{ClientRole, ConnectionFailure};
-use crate::runtime::{Arrival, ConnectionPermit, Key};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
 /// which has a limit of its own.

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use glassline_rtsp::server::{Answer, Refusal};
+use glassline_runtime::Key;
 
 use super::client::Client;
 use super::play_session::PlaySession;
 use super::streams::Streams;
 use super::udp_clients::UdpClients;
 use crate::egress::rtsp::StreamReader;
-use crate::runtime::Key;
 
 /// One client, and the parts of its thread that its requests may change.
 pub(super) struct ClientScope<'a> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_rtsp::server::{Answer, Closed, Connection, Endpoints, Event, RequestId};
+use glassline_runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -27,7 +28,6 @@ use super::view::ClientView;
 use super::wire::Wire;
 use crate::egress::rtsp::TransportKind;
 use crate::ingest::Ended;
-use crate::runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 
 /// Time that a client has to read the last response.
 const LINGER: Duration = Duration::from_secs(2);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use glassline_hub::{Demand, StreamName};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
+use glassline_runtime::{Key, SourcePrefix};
 use tokio::sync::oneshot;
 
 use super::pending_request::PendingRequest;
@@ -13,7 +14,6 @@ use super::tunnels::Handover;
 use super::view::ClientView;
 use crate::ingest::NameClaim;
 use crate::ingest::library::MediaFile;
-use crate::runtime::{Key, SourcePrefix};
 
 /// A command to an RTSP thread.
 #[derive(Debug)]

@@ -2,12 +2,12 @@
 
 use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
+use glassline_runtime::Counter;
 
 use std::sync::Arc;
 
 use crate::egress::rtsp::SendCounters;
 use crate::ingest::rtsp::RecordCounters;
-use crate::runtime::Counter;
 
 /// One thread's counts since the server started.
 #[derive(Debug, Default)]

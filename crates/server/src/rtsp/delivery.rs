@@ -12,13 +12,13 @@ use glassline_media::Stage;
 use glassline_net::ReceiveBatch;
 use glassline_rtsp::interleaved;
 use glassline_rtsp::server::{Answer, RequestId};
+use glassline_runtime::{Key, Serving, Slots};
 
 use super::client::{Client, Role, Served};
 use super::counters::Counters;
 use super::streams::Streams;
 use super::udp_clients::{ClientDatagram, UdpClients};
 use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
-use crate::runtime::{Key, Serving, Slots};
 
 /// Time that a client has to take the rest of a stream that ended for it, and again to take the
 /// last reports.

@@ -1,8 +1,7 @@
 //! The source of a poll event, encoded in the event's token.
 
+use glassline_runtime::Key;
 use mio::Token;
-
-use crate::runtime::Key;
 
 /// Most listeners that a thread can tell apart: plain ones, and ones within TLS.
 const LISTENERS_MAX: usize = 4;

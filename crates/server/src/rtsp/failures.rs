@@ -5,9 +5,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use glassline_access::auth::query_token;
 use glassline_rtsp::server::{Access, Answered, Closed, Event};
 
-use crate::auth::query_token;
 use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 use crate::ingest::Ended;
 use crate::ingest::oversized::SMALLER_FRAMES;

@@ -5,13 +5,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{AcceptOutage, SpareDescriptor};
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use rustls::ServerConfig;
 
 use super::counters::Counters;
 use super::event_source::EventSource;
-use crate::runtime::{AcceptOutage, SpareDescriptor};
 
 /// Time until a listener with more connections than one turn allows is served again. Media goes out
 /// in between, also during a flood.

@@ -54,8 +54,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use glassline_access::auth::{REALM, Sites, Users};
 use glassline_hub::Hub;
 use glassline_rtsp::server::SrtpPolicy;
+use glassline_runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use mio::Poll;
 
 use crate::cluster::Directory;
@@ -66,14 +68,12 @@ pub use listener::Listener;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
-use crate::auth::{REALM, Sites, Users};
 use crate::egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
 };
 use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;

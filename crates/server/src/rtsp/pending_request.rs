@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use glassline_access::auth::{Login, Question};
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
-
-use crate::auth::{Login, Question};
 
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]

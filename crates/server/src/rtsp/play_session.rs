@@ -8,6 +8,7 @@ use glassline_hub::{Stream, ViewerToken};
 use glassline_media::TrackIndex;
 use glassline_rtsp::range::Range;
 use glassline_rtsp::server::{Answer, SelectedTransport};
+use glassline_runtime::Key;
 
 use super::counters::Counters;
 use super::failures;
@@ -17,7 +18,6 @@ use crate::egress::rtsp::{
     Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
 };
 use crate::failures::{ClientRole, ConnectionFailure};
-use crate::runtime::Key;
 
 /// The session of a client that plays: its stream, tracks and position.
 #[derive(Debug)]

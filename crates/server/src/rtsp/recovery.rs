@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use glassline_runtime::{Key, PollingThread, ServedPeer, Turn, catch};
+
 use super::publishers::Publishers;
 use super::worker::Worker;
-use crate::runtime::{Key, PollingThread, ServedPeer, Turn, catch};
 
 impl PollingThread for Worker {
     fn turn(&mut self) -> Turn {

@@ -8,12 +8,12 @@ use glassline_cluster::Access;
 use glassline_hub::Demand;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::{Answer, Refusal};
+use glassline_runtime::await_tracks;
 
 use super::client_scope::ClientScope;
 use super::pending_request::PendingRequest;
 use super::shared::Shared;
 use crate::cluster::{Destination, Grant, Member, by_calendar, in_query};
-use crate::runtime::await_tracks;
 
 /// A DESCRIBE whose answer depends on where the stream is.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{
     Access, Answer, ClientCredentials, Closed, Event, Refusal, RequestId, SrtpPolicy,
 };
+use glassline_runtime::may_come;
 
 use super::access::{self, Decision};
 use super::client::Role;
@@ -26,7 +27,6 @@ use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::TrackTransport;
 use crate::ingest::NameClaim;
-use crate::runtime::may_come;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -9,6 +9,7 @@ use glassline_media::{Track, TrackIndex};
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{Answer, Refusal, SelectedTransport};
+use glassline_runtime::Key;
 
 use super::client::Role;
 use super::client_scope::ClientScope;
@@ -19,7 +20,6 @@ use crate::egress::rtsp::{
     Channels, Keyring, MulticastMembership, StreamReader, TRACKS_MAX, TrackSrtp, TrackTransport,
     UdpAddresses,
 };
-use crate::runtime::Key;
 
 /// The content of a description of a stream or file.
 pub(super) struct Described<'a> {

@@ -4,20 +4,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use glassline_access::auth::Users;
 use glassline_hub::Hub;
+use glassline_runtime::CommandSender;
+use glassline_runtime::{ConnectionLimit, Current, Supervisor};
 use tokio::sync::oneshot;
 
 use super::command::{Command, Dismissal};
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
-use crate::auth::Users;
 use crate::cluster::Directory;
 use crate::egress::rtsp::{Groups, MulticastSender, StreamContext};
 use crate::failures::Failures;
 use crate::ingest::library::Library;
-use crate::runtime::CommandSender;
-use crate::runtime::{ConnectionLimit, Current, Supervisor};
 
 /// Time that a stream's recent past is longer than the delay that a client may have.
 pub(super) const LAG_KEPT: Duration = Duration::from_secs(1);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::Stream;
+use glassline_runtime::{Key, Slots, Waker};
 
 use crate::egress::rtsp::{StreamContext, StreamReader};
-use crate::runtime::{Key, Slots, Waker};
 
 /// The readers of one thread: one for each stream that its clients play.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
     use crate::egress::rtsp::{Bounds, Budget, NumberKeys, Timing};
-    use crate::runtime::{Clock, Current};
+    use glassline_runtime::{Clock, Current};
 
     /// evercam/ex_nvr#404: the calendar is set by NTP after the server started.
     #[test]

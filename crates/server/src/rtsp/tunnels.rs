@@ -11,13 +11,13 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use glassline_runtime::ConnectionPermit;
+use glassline_runtime::{Key, Slots, shrink};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
 use super::event_source::EventSource;
 use super::wire::Wire;
-use crate::runtime::ConnectionPermit;
-use crate::runtime::{Key, Slots, shrink};
 
 /// The thread and client that a tunnel leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use glassline_media::TrackIndex;
 use glassline_net::ReceiveBatch;
+use glassline_runtime::{Key, shrink};
 
 use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
-use crate::runtime::{Key, shrink};
 
 /// Sends to clients by UDP, and assigns received datagrams to clients.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use glassline_runtime::Key;
 use mio::event::Event;
 
 use super::client::Client;
@@ -11,7 +12,6 @@ use super::command::Dismissal;
 use super::failures::ConnectionEnd;
 use super::reception::Departure;
 use super::udp_clients::UdpClients;
-use crate::runtime::Key;
 
 impl Clients {
     /// Notes the failure that the end of a client's connection means, if it means one.

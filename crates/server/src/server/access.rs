@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use glassline_access::auth::{Sites, Users};
+
 use super::StartError;
 use super::certificates::Certificates;
 use crate::app::TlsParts;
-use crate::auth::{Sites, Users};
 use crate::config::Config;
 
 /// Users with their tokens and the webhook that is asked for rights, pages of other sites, and

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -11,7 +12,6 @@ use super::departures::{Viewer, send_group, viewers};
 use crate::app::App;
 use crate::cluster::{Crowding, Member};
 use crate::config::{Config, Rebalance};
-use crate::runtime::{Part, spawn_kept};
 use crate::sessions::EndReason;
 
 /// Fewest viewers of a stream that are worth a pull by another server, which costs as much as some

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use glassline_access::tls::{AcmeSource, CertificateStore, Challenges, FilesError, LanSource};
+use glassline_runtime::{Part, Supervisor, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::config::{Config, PemFiles, Tls};
-use crate::runtime::{Part, Supervisor, spawn_kept};
-use crate::tls::{AcmeSource, CertificateStore, Challenges, FilesError, LanSource};
 
 /// The certificates of the listeners within TLS.
 #[derive(Debug, Default)]

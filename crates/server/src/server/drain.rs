@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -12,7 +13,6 @@ use super::departures::{send_group, viewers};
 use crate::app::App;
 use crate::cluster::{Draining, Member};
 use crate::config::Config;
-use crate::runtime::{Part, spawn_kept};
 use crate::sessions::EndReason;
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use glassline_hub::Hub;
+use glassline_runtime::{Clock, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::StartError;
@@ -12,7 +13,6 @@ use crate::failures::Failures;
 use crate::ingest::FrameCodes;
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
-use crate::runtime::{Clock, Part, Supervisor};
 
 /// Clock, supervisor and hub, and where the parts note what happens to them.
 #[derive(Debug)]

@@ -28,8 +28,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_access::tls::{LanNames, LanSource, RootCertificate};
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
+use glassline_runtime::Supervisor;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -38,10 +40,8 @@ use crate::ingest::{self, SourceSpec};
 use crate::quic::Quic;
 use crate::reload::Reloading;
 use crate::rtsp::Rtsp;
-use crate::runtime::Supervisor;
 use crate::sessions::{Command, Shards, Shared};
 use crate::settings::{Cause, Settings};
-use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::TranscodingThreads;
 use access::Access;
 use drain::Leaving;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use glassline_rooms as rooms;
+use glassline_runtime::{HubEvents, Part, calendar, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
 use crate::events::{Event, EventKind, EventLog, Severity, StreamObserver};
-use crate::rooms;
-use crate::runtime::{HubEvents, Part, calendar, spawn_kept};
 
 /// Interval between two looks at certificates, threads and the cluster. A state that begins and ends
 /// between two of them is no event.

@@ -3,21 +3,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use glassline_access::auth::Users;
 use glassline_hub::Hub;
+use glassline_runtime::{Clock, Current, Part, Supervisor, spawn_kept};
 use glassline_webrtc::Certificate;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::app::App;
-use crate::auth::Users;
 use crate::config::Config;
 use crate::hooks::{self, Hook};
 use crate::ingest;
 use crate::ingest::library::{self, Library};
 use crate::reload;
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, Current, Part, Supervisor, spawn_kept};
 use crate::sessions::Settings;
 use crate::settings::AllowedConnections;
 

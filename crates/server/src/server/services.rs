@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use glassline_access::audit::AuditLog;
+use glassline_rooms::Rooms;
 use tokio::task::JoinHandle;
 
 use super::access::Access;
@@ -12,13 +14,11 @@ use super::streams::Streams;
 use super::{StartError, in_cluster, parts};
 use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints};
-use crate::audit::AuditLog;
 use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
 use crate::messages::MessageLinks;
 use crate::quic::{self, Quic};
 use crate::reload;
-use crate::rooms::Rooms;
 use crate::rtsp::{self, Rtsp};
 use crate::sessions::{Negotiator, Registry, Shards, Shared};
 use crate::settings::{AllowedConnections, Settings};

@@ -1,10 +1,11 @@
 use std::net::SocketAddr;
 
-use crate::auth::KeyRingError;
+use glassline_access::auth::KeyRingError;
+use glassline_access::outbound::ClientError;
+use glassline_access::tls::{AcmeError, FilesError, LanError};
+
 use crate::config::{ClusterError, Collisions};
-use crate::outbound::ClientError;
 use crate::stored::StateFileError;
-use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
 /// The reason why the server could not start.

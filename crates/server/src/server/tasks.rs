@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glassline_runtime::{ConnectionLimit, Part, run_once, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -16,7 +17,6 @@ use crate::app::App;
 use crate::hooks::Hook;
 use crate::ingest::SourceSpec;
 use crate::reload::{Configuration, Parts, Reload, Reloading};
-use crate::runtime::{ConnectionLimit, Part, run_once, spawn_kept};
 use crate::sessions;
 use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::start_error::StartError;
 use crate::app::App;
 use crate::http::metrics;
-use crate::runtime::{Part, spawn_kept};
 use crate::telemetry::{Exporter, JoinQueue, TelemetryCounters, Text, queue};
 
 /// Time that a viewer waits for a keyframe before its trace is sent without one.

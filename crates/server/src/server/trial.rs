@@ -6,16 +6,16 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use glassline_access::auth::{self, TRIED_STREAM};
 use glassline_hub::Hub;
+use glassline_runtime::Supervisor;
 use url::Url;
 
 use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
-use crate::auth::{self, TRIED_STREAM};
 use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
 use crate::ingest::{self, FrameCodes, SourceSpec};
-use crate::runtime::Supervisor;
 
 /// Time that a camera or an authority has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::runtime::{SessionId, SourcePrefix, shrink};
+use glassline_runtime::{SessionId, SourcePrefix, shrink};
 
 /// Limits on sessions, from the configuration's `limits` section.
 #[derive(Clone, Copy, Debug)]

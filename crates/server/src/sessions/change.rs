@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_runtime::SessionId;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, restart_fragment};
 use tokio::sync::oneshot;
 
@@ -18,7 +19,6 @@ use super::shard::Command;
 use crate::failures::FailureRecord;
 use crate::ingest::whip::{Arrivals, CaptureLog};
 use crate::latency::FrameStamps;
-use crate::runtime::SessionId;
 
 /// Longest wait for a shard to release a session; a shard that takes longer is stuck.
 const LEAVING: Duration = Duration::from_secs(2);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use glassline_runtime::Counter;
+
 use crate::egress::webrtc::SendCounters;
 use crate::ingest::{VoiceCounters, WhipCounters};
 use crate::messages::DataCounters;
-use crate::runtime::Counter;
 use crate::sessions::peer::TalkCounters;
 
 /// One shard's counts since the server started.

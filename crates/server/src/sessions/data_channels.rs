@@ -1,9 +1,9 @@
 //! The broker that a session's data channels are connected to.
 
 use glassline_hub::{Stream, StreamName};
+use glassline_rooms::{ParticipantId, RoomName};
 
 use crate::messages::{Bounds, DataPolicy, Side};
-use crate::rooms::{ParticipantId, RoomName};
 
 /// How the data channels of one session are connected to a broker.
 #[derive(Debug)]

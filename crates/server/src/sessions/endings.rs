@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::SessionId;
+
 use crate::failures::DISMISSED;
-use crate::runtime::SessionId;
 
 /// Time for which a reason is kept, as for failures. A page asks as soon as it sees its connection
 /// closed, which may be long after the end if its own network was away.

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
 use glassline_media::{Codec, Track};
+use glassline_rooms::{self as rooms, Newcomer, RoomName, Rooms};
+use glassline_runtime::{SessionId, await_tracks, may_come};
 use glassline_webrtc::{
     AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
     Session, TransportAddress,
@@ -29,8 +31,6 @@ use crate::ingest::Voice;
 use crate::ingest::library::{Library, SharedReading};
 use crate::ingest::whip::Reservations;
 use crate::messages::{MessageLinks, Messages, Publication, Side};
-use crate::rooms::{self, Newcomer, RoomName, Rooms};
-use crate::runtime::{SessionId, await_tracks, may_come};
 use crate::talk::Loudspeakers;
 use crate::transcoding::{BrowserTracks, Transcoders};
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use glassline_hub::StreamName;
+use glassline_runtime::{Current, SessionId, shrink};
 
 use super::admission::{Admitted, Bounds, Full, HalfOpen};
 use super::endings::{EndReason, Endings};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
-use crate::runtime::{Current, SessionId, shrink};
 
 /// Most ICE user name fragments that lead to one session: the latest, and the one before it, whose
 /// checks may still be on their way.

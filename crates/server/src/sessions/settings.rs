@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_runtime::{Clock, Current};
 use glassline_webrtc::{Certificate, ControlPlan};
 
 use crate::messages::DataPolicy;
-use crate::runtime::{Clock, Current};
 
 /// Settings for the answers to offers.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use glassline_runtime::Counter;
+
 use super::Cause;
-use crate::runtime::Counter;
 
 /// Most reloads that are kept.
 const RELOADS_MAX: usize = 100;

@@ -14,8 +14,9 @@ pub(crate) use allowed_connections::AllowedConnections;
 pub(crate) use history::{History, Outcome, RecordedReload, Reload};
 pub(crate) use requests::{Cause, Requests};
 
+use glassline_runtime::Current;
+
 use crate::config::Config;
-use crate::runtime::Current;
 
 /// The configuration in force.
 #[derive(Debug)]

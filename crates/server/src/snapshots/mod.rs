@@ -26,8 +26,10 @@ use bytes::Bytes;
 use glassline_hub::{Demand, Prospect, Stream, StreamName};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
 
-use crate::runtime::{BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink};
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
+use glassline_runtime::{
+    BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink,
+};
 use start::Start;
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the

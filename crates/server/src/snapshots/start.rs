@@ -5,11 +5,11 @@ use std::sync::Arc;
 use glassline_hub::{State, Stream};
 use glassline_media::{Codec, CodedFrame, Kind, MediaUnit, TrackIndex};
 use glassline_rtp::payload::{Recovery, is_recovery_point, recovery};
+use glassline_runtime::TaskWaker;
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, still_of};
 
 use super::cache::{Keyframe, KeyframeId};
 use super::{NoSnapshot, Snapshot};
-use crate::runtime::TaskWaker;
 
 /// Frames behind the right one that are decoded, too: the decoder holds pictures back, and more of them
 /// where the source reorders.

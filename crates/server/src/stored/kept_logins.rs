@@ -1,11 +1,10 @@
 //! Users and tokens in the form of the file: with the hashes that everything else hides.
 
-use serde::{Deserialize, Serialize};
-
-use crate::auth::{
+use glassline_access::auth::{
     Account, DigestSecret, DigestSecretError, HashError, KnownToken, Name, PasswordHash, Pattern,
     Role, TokenDigest,
 };
+use serde::{Deserialize, Serialize};
 
 /// A user with the hashes of the password.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,7 +144,7 @@ impl KeptToken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{digest_of, draw_token};
+    use glassline_access::auth::{digest_of, draw_token};
 
     #[test]
     fn users_and_tokens_come_back_from_the_file_and_are_shown_nowhere() {

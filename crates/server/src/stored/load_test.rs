@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use glassline_runtime::{is_deceptive, private_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::state_file::StateFileError;
-use crate::runtime::{is_deceptive, private_file};
 
 /// Most steps of a load test.
 const STEPS_MAX: usize = 500;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use glassline_access::auth::{
+    self, Account, KnownToken, Made, Name, Pattern, Role, Users, digest_of, draw_token,
+};
+
 use super::SharedFile;
 use super::kept_logins::{KeptToken, KeptUser};
 use super::state_file::{Content, StateFileError};
 use super::{Put, kept_logins::KeptError};
-use crate::auth::{
-    self, Account, KnownToken, Made, Name, Pattern, Role, Users, digest_of, draw_token,
-};
 
 /// Most users, and most tokens, that may be made over the API.
 const USERS_MAX: usize = 10_000;

@@ -23,13 +23,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use glassline_access::auth::Users;
 use glassline_hub::StreamName;
+use glassline_runtime::{BlockingPool, Current, Panicked};
 use tokio::sync::Semaphore;
 
-use crate::auth::Users;
 use crate::config::{ApiSources, SourceKeys};
 use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
-use crate::runtime::{BlockingPool, Current, Panicked};
 use crate::stream_names;
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};

@@ -9,12 +9,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use glassline_access::auth::Name;
+use glassline_runtime::private_file;
 use serde::{Deserialize, Serialize};
 
 use super::kept_logins::{KeptToken, KeptUser};
-use crate::auth::Name;
 use crate::config::SourceKeys;
-use crate::runtime::private_file;
 
 /// Version of the form that this server writes, and the only one that it reads.
 const VERSION: u32 = 1;

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use glassline_runtime::SessionId;
+
 use super::join::{JoinPart, PeerPart, RequestPart};
-use crate::runtime::SessionId;
 
 /// Most joins under way.
 const PENDING_MAX: usize = 8_192;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::http::{Request, StatusCode, header};
 use bytes::Bytes;
+use glassline_access::outbound::{Bounds, BoxError, ClientError, HttpClient};
+use glassline_runtime::is_deceptive;
 use http_body_util::Full;
 use serde_json::Value;
 
 use super::counters::{Signal, TelemetryCounters};
 use super::settings::Otlp;
-use crate::outbound::{Bounds, BoxError, ClientError, HttpClient};
-use crate::runtime::is_deceptive;
 
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

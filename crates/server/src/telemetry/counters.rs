@@ -1,6 +1,6 @@
 //! What became of traces and metrics.
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// What is sent to a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use glassline_access::outbound::ClientError;
+use glassline_runtime::Clock;
 use rand::Rng;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -17,8 +19,6 @@ use super::join::JoinPart;
 use super::resource;
 use super::settings::Otlp;
 use super::spans;
-use crate::outbound::ClientError;
-use crate::runtime::Clock;
 
 /// Most joins in one request.
 const BATCH_MAX: usize = 128;

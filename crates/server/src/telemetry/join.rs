@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_runtime::SessionId;
 use tokio::sync::mpsc;
 
 use super::counters::TelemetryCounters;
 use super::trace_context::TraceContext;
-use crate::runtime::SessionId;
 
 /// Most parts that wait to be assembled. A part has 2 KiB at most.
 const QUEUE_MAX: usize = 2_048;

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use glassline_access::auth::{HIDDEN, SecretText, serialize_hidden};
+use glassline_access::outbound::WebUrl;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
-
-use crate::auth::{HIDDEN, SecretText, serialize_hidden};
-use crate::outbound::WebUrl;
 
 /// Longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 8 << 10;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
+use glassline_runtime::Counter;
 use glassline_transcode::Counts;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::source::TranscodingSource;
-use crate::runtime::Counter;
 
 /// Time that a job goes on without viewers, so that a page that is loaded again finds it running.
 pub(super) const LINGER: Duration = Duration::from_secs(5);

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Kind, Track, TrackIndex};
+use glassline_runtime::{Counter, Current, Waker};
 use glassline_transcode::Settings;
 use thiserror::Error;
 
 use super::job::{Job, TranscodingView};
 use super::source::TranscodingSource;
-use crate::runtime::{Counter, Current, Waker};
 
 /// Most videos that are transcoded, whatever is configured.
 pub(super) const VIDEO_STREAMS_MAX: usize = 8;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use glassline_hub::{RenditionPublisher, Stream, Subscription};
 use glassline_media::{MediaTime, MediaUnit, Stamps, TrackLayer, UnitBuilder};
 use glassline_net::thread_cpu;
+use glassline_runtime::{StreamWaker, Waker};
 use glassline_transcode::{AudioTranscoder, Counts, OpusFrame};
 
 use super::job::Job;
 use super::source::TranscodingSource;
 use super::transcoders::Transcoders;
 use super::video_work::VideoWork;
-use crate::runtime::{StreamWaker, Waker};
 
 /// Time that a coded frame of audio may wait in the hub's ring before it is dropped.
 const LATE: Duration = Duration::from_millis(500);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{Heartbeat, PollingThread, ServedPeer, Serving, Turn, Waker, catch};
 use mio::{Events, Poll};
 
 use super::transcoders::Transcoders;
 use super::work::Work;
-use crate::runtime::{Heartbeat, PollingThread, ServedPeer, Serving, Turn, Waker, catch};
 
 /// Longest wait of a turn. Jobs that are over are found at least as often.
 const TURN: Duration = Duration::from_millis(500);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassline_access::auth::{Account, Name, Pattern};
 use glassline_hub::State;
-use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::config::Config;
 use glassline_server::ingest::SourceSpec;
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use glassline_rooms as rooms;
+use glassline_runtime::is_deceptive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::compact::object;
 use super::{Rules, TokenError};
 use crate::auth::{Pattern, Role};
-use crate::rooms;
-use crate::runtime::is_deceptive;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;

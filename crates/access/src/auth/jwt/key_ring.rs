@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use axum::http::header::{self, HeaderValue};
 use axum::http::{Request, StatusCode};
 use bytes::Bytes;
+use glassline_runtime::Counter;
 use http_body_util::Empty;
 use tokio::sync::{Notify, watch};
 
 use super::keys::KeySet;
 use super::{Algorithm, Jwt, KeysError};
 use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, WebUrl};
-use crate::runtime::Counter;
 
 /// Shortest time between two readings that tokens with unknown keys cause.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(10);

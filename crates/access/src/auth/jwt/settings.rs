@@ -95,7 +95,7 @@ impl Jwt {
     }
 
     /// Returns the files that the section names.
-    pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let files = [
             &mut self.public_key,
             &mut self.jwks_file,

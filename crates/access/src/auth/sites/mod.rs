@@ -15,10 +15,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use glassline_rtsp::server::TunnelHosts;
+use glassline_runtime::{Current, is_deceptive};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::runtime::{Current, is_deceptive};
 
 /// Ends of names that nobody can register for the public: RFC 6762 (`local`), RFC 8375
 /// (`home.arpa`), ICANN's reservation of 2024 (`internal`), and those that routers hand out although
@@ -62,7 +61,6 @@ pub struct PageHeaders<'a> {
 
 /// The reason why a request is refused that a page of a stranger may have sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PageRefusal {
     /// The request names a host that may belong to a stranger.
     #[error(
@@ -107,7 +105,7 @@ impl Sites {
 
     /// Replaces `cors.origins`, `http.hosts`, and the origin of `cluster.public.http` for requests that
     /// come from now on.
-    pub(crate) fn replace(&self, origins: &[Origin], hosts: &[HostName], public: Option<Origin>) {
+    pub fn replace(&self, origins: &[Origin], hosts: &[HostName], public: Option<Origin>) {
         self.0.replace(KnownSites {
             origins: origins.to_vec(),
             hosts: hosts.to_vec(),

@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, StatusCode};
+use glassline_rooms as rooms;
+use glassline_runtime::is_deceptive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::{Access, Pattern};
 use super::{Action, Question};
-use crate::rooms;
-use crate::runtime::is_deceptive;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Upper bounds of the buckets of answer times, in milliseconds.
 const BUCKETS_MS: [u64; 8] = [5, 10, 25, 50, 100, 250, 1000, 5000];

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use glassline_runtime::{SourcePrefix, TokenBucket};
 use tokio::sync::Semaphore;
-
-use crate::runtime::{SourcePrefix, TokenBucket};
 
 /// Most questions that are sent at the same time, and of one address among them.
 const SENT_MAX: usize = 32;

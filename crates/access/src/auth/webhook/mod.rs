@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::hmac;
 use axum::http::{Request, header};
 use bytes::Bytes;
+use glassline_runtime::{SourcePrefix, calendar};
 use http_body_util::Full;
 use rand::RngCore;
 use tokio::sync::watch;
 
 use super::{Listener, Requester, holder_name};
 use crate::outbound::{Bounds, BoxError, ClientError, HttpClient, SIGNATURE, Signer};
-use crate::runtime::{SourcePrefix, calendar};
 use answer::Decision;
 use breaker::Breaker;
 use cache::Answers;
@@ -337,13 +337,13 @@ impl Asker {
 }
 
 /// The stream that a trial asks about.
-pub(crate) const TRIED_STREAM: &str = "a-stream-of-a-trial";
+pub const TRIED_STREAM: &str = "a-stream-of-a-trial";
 
 /// Asks the webhook about a client of this machine that shows nothing, and returns what it decides.
 ///
 /// # Errors
 /// Returns why the answer decides nothing, or why there is none.
-pub(crate) async fn try_webhook(settings: &Webhook) -> Result<&'static str, String> {
+pub async fn try_webhook(settings: &Webhook) -> Result<&'static str, String> {
     let question = Question {
         by: Requester::direct(Ipv4Addr::LOCALHOST.into(), Listener::Http),
         action: Action::Read,

@@ -2,12 +2,12 @@ use super::*;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use glassline_runtime::Counter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::auth::{Access, Auth, Listener, Login, LoginError, Requester, Users};
 use crate::outbound::WebUrl;
-use crate::runtime::Counter;
 
 /// A webhook that answers by the stream's name: `slow` never, `broken` with half of an object,
 /// `wrong` with 401, `other` with 403, `error` with 500, `short` for one second, all others with 200.

@@ -13,7 +13,7 @@ use super::{AcmeError, AcmeName};
 use crate::tls::certificate::provider;
 
 /// The protocol of a handshake that only looks for the answer to a challenge (RFC 8737 §6.2).
-pub(crate) const ALPN: &[u8] = b"acme-tls/1";
+pub const ALPN: &[u8] = b"acme-tls/1";
 
 /// The answers to the challenges of the order that is under way. Nothing is answered otherwise.
 #[derive(Default)]
@@ -46,10 +46,7 @@ impl Challenges {
 
     /// Returns the certificate for a handshake, and whether the handshake only looks for the answer
     /// to a challenge.
-    pub(crate) fn of_handshake(
-        &self,
-        hello: &ClientHello<'_>,
-    ) -> (bool, Option<Arc<CertifiedKey>>) {
+    pub fn of_handshake(&self, hello: &ClientHello<'_>) -> (bool, Option<Arc<CertifiedKey>>) {
         let mut protocols = hello.alpn().into_iter().flatten();
         if !protocols.any(|protocol| protocol == ALPN) {
             return (false, None);

@@ -33,7 +33,7 @@ use order::Authority;
 use schedule::Schedule;
 use transport::Transport;
 
-pub(crate) use challenges::ALPN as CHALLENGE_ALPN;
+pub use challenges::ALPN as CHALLENGE_ALPN;
 pub use challenges::Challenges;
 pub use error::AcmeError;
 pub use names::{AcmeName, AcmeNameError};

@@ -83,7 +83,7 @@ impl Acme {
     }
 
     /// Returns what is wrong with the settings together.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
+    pub fn fault(&self) -> Option<&'static str> {
         if self.names.is_empty() {
             return Some(
                 "tls.acme.names is empty: write the names of this server, like media.example",

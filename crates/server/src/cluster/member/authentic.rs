@@ -14,13 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
+use glassline_access::auth::Secret;
 use glassline_cluster::engine::{
     Answer, Answered, Call, Entry, Incoming, Reply, Request, RequestId,
 };
 use glassline_cluster::{Key, NodeId};
 use serde_json::Value;
-
-use crate::auth::Secret;
 
 /// What the MAC is for; it is none for anything else.
 const PURPOSE: &[u8] = b"glassline cluster record 1";

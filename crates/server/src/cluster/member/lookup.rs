@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use glassline_cluster::ViewDecision;
 use glassline_hub::{Stream, Wake};
+use glassline_runtime::TaskWaker;
 
 use super::{Member, core_name};
-use crate::runtime::TaskWaker;
 
 impl Member {
     /// Asks the cluster for `stream`, and waits until it is published here.

@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
+use glassline_access::auth::Secret;
 use glassline_cluster::{
     Config, Moment, Node, NodeId, PublisherId, PullId, Region, StreamName as Name, ViewDecision,
     ViewerId,
@@ -41,14 +42,13 @@ use glassline_cluster::{
 use glassline_cluster_nats::{Engine, Options};
 use glassline_hub::{Hub, Prospect, StreamName};
 use glassline_quic::Fingerprint;
+use glassline_runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::identity::{Identity, Provenances};
 use super::pull::{Pull, Pulls};
-use crate::auth::Secret;
 use crate::messages::MessageLinks;
-use crate::runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use authentic::Authentic;
 use claim::Publishing;
 use driver::Driver;

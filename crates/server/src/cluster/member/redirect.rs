@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::Secret;
 use glassline_cluster::{Access, StreamName as Name, ViewDecision, ViewerId};
 use glassline_hub::Stream;
+use glassline_rooms as rooms;
+use glassline_runtime::calendar;
 use tokio::sync::oneshot;
 
 use super::{Core, Member, moment};
-use crate::auth::Secret;
 use crate::cluster::viewer_ticket::{self, Destination, Grant};
-use crate::rooms;
-use crate::runtime::calendar;
 
 /// Time after which a viewer is served here if the driver does not run. The core decides earlier.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);

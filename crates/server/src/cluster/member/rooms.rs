@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use glassline_cluster::{Access, NodeId, StreamName as Name, ViewDecision, ViewerId};
+use glassline_rooms::{self as rooms, RoomName, RoomShare};
 use tokio::sync::oneshot;
 
 use super::redirect::{Elsewhere, Forgotten, PATIENCE};
 use super::{Member, moment};
-use crate::rooms::{self, RoomName, RoomShare};
 
 /// A participant's share of a room that this server has, given back when it is dropped.
 #[derive(Debug)]

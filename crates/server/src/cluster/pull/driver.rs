@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Publisher, SourceNote, State, Stream, Wake};
 use glassline_media::{Kind, MediaUnit};
 use glassline_quic::moq::{KeyframeRequester, NodeName};
+use glassline_runtime::TaskWaker;
 use tokio::sync::mpsc;
 
 use super::messenger::{MessageSource, Messenger};
@@ -15,7 +16,6 @@ use super::{
     Command, Gate, PullEvent, PullFailure, PullFigures, PullSource, SILENCE, STALLED_AFTER,
 };
 use crate::cluster::identity::{Mark, Provenances};
-use crate::runtime::TaskWaker;
 
 /// Shortest time between two requests for a keyframe of a track.
 const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Wake};
 use glassline_quic::moq::{MESSAGES_VERSION, MessageOpener, MessageStreamError};
+use glassline_runtime::{Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::messages::{MessageLinks, PulledPublisher, Upstream};
-use crate::runtime::{Part, Supervisor, TaskWaker};
 
 /// Interval at which it is looked whether messages are still needed, while they pass.
 const NEED_INTERVAL: Duration = Duration::from_secs(1);

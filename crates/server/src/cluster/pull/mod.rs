@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, Stream};
 use glassline_media::MediaUnit;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError, RequestStream};
+use glassline_runtime::{Part, Supervisor};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
 use crate::messages::MessageLinks;
-use crate::runtime::{Part, Supervisor};
 use driver::Driver;
 use messenger::Messenger;
 use sessions::Sessions;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use glassline_quic::moq::{NodeAddress, Session, connect_node};
 use glassline_quic::{ClientEndpoint, CongestionControl};
+use glassline_runtime::calendar;
 use tokio::sync::Mutex;
 
 use super::PullFailure;
 use crate::cluster::identity::Identity;
 use crate::cluster::ticket;
-use crate::runtime::calendar;
 
 /// Time that a server has to accept a session. The next origin is tried after it.
 const CONNECT: Duration = Duration::from_secs(1);

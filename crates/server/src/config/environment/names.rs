@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use glassline_access::auth::SecretFile;
 use schemars::JsonSchema as _;
 use serde_json::Value;
 
-use crate::auth::SecretFile;
 use crate::config::Config;
 
 /// Variables that flags of commands read, and that belong to no key of the configuration.

@@ -25,9 +25,8 @@ use glassline_hub::{
 };
 use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use glassline_quic::moq::{self, AwaitedBroadcast, Broadcast, Origin, TrackConfig};
+use glassline_runtime::{Clock, Counter, FaultPoint, HubEvents, Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
-
-use crate::runtime::{Clock, Counter, FaultPoint, HubEvents, Part, Supervisor, TaskWaker};
 
 use offers::Offers;
 pub(crate) use remote::RemoteStreams;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamEvent, StreamName, Wake};
+use glassline_runtime::TaskWaker;
 use tokio::task::JoinSet;
 
 use super::{Offer, Offering, Services, Serving, is_offered};
-use crate::runtime::TaskWaker;
 
 /// The streams that are offered to the same readers.
 pub(super) struct Offers {

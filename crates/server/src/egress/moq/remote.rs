@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use glassline_hub::{Hub, Stream, StreamName};
 use glassline_quic::moq::Origin;
+use glassline_runtime::{TaskWaker, await_tracks};
 use tokio::sync::watch;
 
 use super::{Awaited, is_offered};
-use crate::runtime::{TaskWaker, await_tracks};
 
 /// Pause after which a stream that could not be pulled may be asked for again. Readers see the end of the
 /// broadcast meanwhile.

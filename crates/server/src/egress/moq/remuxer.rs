@@ -6,8 +6,7 @@ use bytes::Bytes;
 use glassline_hub::Stream;
 use glassline_media::{MediaUnit, TrackIndex};
 use glassline_quic::moq::Broadcast;
-
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Copies one track of the stream to a track of the broadcast: its coded frames, by reference.
 pub(super) struct TrackRemuxer {

@@ -1,6 +1,6 @@
 //! Counters of the streams that one thread sends, read by metrics while the thread runs.
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// One thread's counts of sent media since the server started.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use glassline_net::{SendError, Transmit};
+use glassline_runtime::Key;
 
 use super::counters::SendCounters;
 use super::counters::Sent;
@@ -21,7 +22,6 @@ use super::framing::Datagrams;
 use super::ring::Ring;
 use super::transport::{TrackTransport, TrackTransports};
 use super::udp::UdpPair;
-use crate::runtime::Key;
 
 /// Bytes sent to one client at a time. A receiver with the system's usual buffer holds four times
 /// as much, and gets a large keyframe or the stream's past in chunks. They make 98 Mbit/s.

@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::transport::Group;
+use glassline_runtime::Waker;
 
 use super::counters::SendCounters;
-use crate::runtime::Waker;
 
 /// The groups and ports that the server may use.
 #[derive(Clone, Copy, Debug)]

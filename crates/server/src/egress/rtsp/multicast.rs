@@ -16,6 +16,7 @@ use std::{io, mem};
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_net::{Multicast, ReceiveBatch};
+use glassline_runtime::{Key, PollingThread, Slots, Turn, Waker, catch};
 use mio::{Events, Poll, Token};
 
 use super::counters::Sent;
@@ -25,7 +26,6 @@ use super::groups::{GroupRange, Groups, Played};
 use super::stream_reader::{StreamContext, StreamReader};
 use super::transport::{TrackTransport, TrackTransports, UdpAddresses};
 use super::udp::UdpPair;
-use crate::runtime::{Key, PollingThread, Slots, Turn, Waker, catch};
 
 const MEDIA: Token = Token(0);
 const CONTROL: Token = Token(1);
@@ -331,7 +331,7 @@ mod tests {
     use super::super::stream_reader::Timing;
     use super::super::{Bounds, NumberKeys};
     use super::*;
-    use crate::runtime::{Clock, Current};
+    use glassline_runtime::{Clock, Current};
 
     const VIDEO: TrackIndex = TrackIndex(0);
 

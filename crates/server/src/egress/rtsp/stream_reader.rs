@@ -7,6 +7,7 @@ use glassline_hub::{State, Stream, TrackLayout, Wake};
 use glassline_media::{MediaTime, MediaUnit, Stage, Track, TrackIndex, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
+use glassline_runtime::{Clock, Current, StreamSubscription, StreamWaker, Waker};
 
 use super::cursor::{Budget, Cursor};
 use super::framing::HeaderTemplate;
@@ -15,7 +16,6 @@ use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
 use super::transport::TrackTransports;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{Clock, Current, StreamSubscription, StreamWaker, Waker};
 
 /// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
 /// wait for the first report before they synchronize audio and video.

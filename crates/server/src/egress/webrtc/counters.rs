@@ -1,6 +1,6 @@
 //! Counters of media sent to WebRTC viewers, read by metrics while shards run.
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Media that one shard sent to its viewers since the server started, and the parts that the kernel
 /// or the network refused.

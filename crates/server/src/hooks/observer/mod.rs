@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use glassline_hub::{State, StreamEvent, StreamName, StreamSummary, StreamTable};
+use glassline_rooms as rooms;
+use glassline_runtime::calendar;
 
 use super::event::{Event, EventKind};
-use crate::rooms;
-use crate::runtime::calendar;
 
 /// A stream as hooks see it.
 #[derive(Clone, Debug)]

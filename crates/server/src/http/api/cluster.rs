@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
+use glassline_access::auth::Role;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +14,6 @@ use super::super::extract::Query;
 use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::auth::Role;
 use crate::cluster::{Member, MemberView, NodesView};
 
 /// Longest time that a drain may take, in seconds.

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use glassline_access::auth::Role;
+use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +14,8 @@ use super::super::openapi::{Operation, Routes};
 use super::super::operators::Visitor;
 use super::super::paging::{Extent, Page};
 use crate::app::App;
-use crate::auth::Role;
 use crate::events::{EventKind, RecordedEvent, Severity};
 use crate::failures::{FailureRecord, Stage};
-use crate::runtime::calendar;
 
 /// Returns the route of events, for operators.
 pub(super) fn routes() -> Routes {

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use glassline_access::auth::Pattern;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,6 @@ use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::Reader;
 use crate::app::App;
-use crate::auth::Pattern;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Files {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
+use glassline_access::auth::Role;
 
 use super::super::created::NoContent;
 use super::super::extract::JsonBody;
@@ -12,7 +13,6 @@ use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use super::sources::panicked;
 use crate::app::App;
-use crate::auth::Role;
 use crate::stored::{LoadTest, LoadTestError, StoredLoadTest};
 
 /// Returns the routes of the last load test, for operators.

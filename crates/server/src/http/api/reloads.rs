@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use glassline_access::auth::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +15,6 @@ use super::super::openapi::{Operation, Routes};
 use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::auth::Role;
 use crate::config::reason_for_restart;
 use crate::settings::{Cause, Outcome, RecordedReload};
 

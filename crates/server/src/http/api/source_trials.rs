@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::Method;
+use glassline_access::auth::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use super::super::problem::Problem;
 use super::super::track_row::TrackRow;
 use super::sources::panicked;
 use crate::app::App;
-use crate::auth::Role;
 use crate::config::SourceKeys;
 use crate::ingest::{TrialError, Tried};
 use crate::stored::TrialRefusal;

@@ -1,18 +1,20 @@
 //! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
-//! user of the [user store](crate::auth).
+//! user of the [user store](glassline_access::auth).
 
 mod stream_key;
 
 use std::sync::Arc;
 
 use axum::http::{StatusCode, header};
+use glassline_access::auth::{
+    Access, Action, Login, LoginError, REALM, Readable, Sites, TokenError, Users,
+};
+use glassline_rooms as rooms;
 
 use super::page_guard;
 use super::problem::Problem;
 use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
-use crate::auth::{Access, Action, Login, LoginError, REALM, Readable, Sites, TokenError, Users};
-use crate::rooms;
 pub(super) use stream_key::stream_of_key;
 
 /// The streams that a request may know of, attached to the request that [`reader`] lets pass.

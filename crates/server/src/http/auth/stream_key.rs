@@ -1,12 +1,14 @@
 //! Stream keys: one text that names a stream and has the credentials to publish it.
 
 use axum::http::{StatusCode, header};
+use glassline_access::auth::{
+    Access, Action, Credential, Login, LoginError, Question, REALM, Sites, Users,
+};
 
 use super::super::page_guard;
 use super::super::problem::Problem;
 use super::super::shown::Shown;
 use super::{concluded, forbidden, missing, refuse_later, unauthorised};
-use crate::auth::{Access, Action, Credential, Login, LoginError, Question, REALM, Sites, Users};
 
 /// Checks the stream key that a request shows as its token, and returns the name of the stream, with
 /// the name whose right it is to publish it, as in

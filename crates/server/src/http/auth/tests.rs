@@ -4,7 +4,8 @@ use glassline_rtsp::auth::{Authorization, User};
 
 use std::net::SocketAddr;
 
-use crate::auth::{Account, Credential, Listener, Name, Pattern, Requester, login_cases};
+use glassline_access::auth::{Account, Credential, Listener, Name, Pattern, Requester};
+
 use crate::config::{Auth, Config, Secret};
 use crate::sessions::ConnectionAddresses;
 
@@ -221,8 +222,8 @@ async fn wrong_logins_of_an_address_cost_that_address() {
 #[tokio::test]
 async fn a_credential_that_nothing_accepts_is_one_failure() {
     let sites = Sites::default();
-    for case in login_cases::all().await {
-        for stream in login_cases::STREAMS {
+    for case in crate::login_cases::all().await {
+        for stream in crate::login_cases::STREAMS {
             for action in ["read", "list", "publish", "either", "call", "key"] {
                 let ask = async |users: &Arc<Users>, credential: Credential| {
                     let value = match (credential, action) {

@@ -3,10 +3,10 @@
 use std::future::ready;
 
 use futures_util::stream::{Stream, StreamExt as _};
+use glassline_access::auth::OperatorId;
+use glassline_runtime::{FairPlace, FairPlaces, SourcePrefix};
 
 use super::super::operators::Visitor;
-use crate::auth::OperatorId;
-use crate::runtime::{FairPlace, FairPlaces, SourcePrefix};
 
 /// The streams of events that are open at the same time: at most half of the connections of operators,
 /// so that the others are left for requests. Each operator and each address has a share, and no stream is

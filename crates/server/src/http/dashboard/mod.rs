@@ -23,6 +23,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response, Sse};
 use axum::{Extension, Json};
+use glassline_access::auth::Role;
 
 use super::api::StreamPath;
 use super::extract::{Path, Query};
@@ -32,7 +33,6 @@ use super::problem::Problem;
 use super::server::Waiter;
 use super::{pages, snapshot};
 use crate::app::App;
-use crate::auth::Role;
 pub(super) use event_streams::EventStreams;
 use overview::Overview;
 pub(super) use overviews::Overviews;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use glassline_hub::{State as StreamState, Stream};
 use glassline_media::{Kind, TrackIndex};
+use glassline_rooms::is_voice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +17,6 @@ use crate::app::App;
 use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
 use crate::http::track_row::TrackRow;
-use crate::rooms::is_voice;
 
 /// Most events that are listed, the latest ones.
 const EVENTS_MAX: usize = 60;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use glassline_rooms::is_voice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use crate::app::App;
 use crate::http::api;
 use crate::latency::{PathView, WatchedPath};
 use crate::quic::SessionView;
-use crate::rooms::is_voice;
 use crate::rtsp::ClientView;
 
 /// Most viewers that are listed one by one: a person reads the first few, and each costs bytes every

@@ -23,10 +23,10 @@ use std::time::Instant;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use glassline_runtime::FaultPoint;
 
 use crate::app::App;
 use crate::metrics;
-use crate::runtime::FaultPoint;
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let text = text(&app).await;

@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
-use crate::auth::WebhookCounters;
+use glassline_access::auth::WebhookCounters;
+
 use crate::metrics::head;
 
 /// Appends the questions to the webhook of rights.

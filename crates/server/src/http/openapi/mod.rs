@@ -20,10 +20,10 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::MethodFilter;
+use glassline_access::auth::Role;
 use schemars::JsonSchema;
 
 use crate::app::App;
-use crate::auth::Role;
 pub(super) use describe::{Answer, Argument, Describe, Description};
 pub(super) use requirements::{Requirement, Requirements};
 pub(super) use served::routes;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use axum::http::Method;
+use glassline_access::auth::Role;
 
 use super::Registered;
-use crate::auth::Role;
 
 /// What one operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::time::UNIX_EPOCH;
 
 use axum::Json;
 use axum::extract::State;
+use glassline_access::audit::RecordedChange;
+use glassline_access::auth::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +13,6 @@ use super::super::extract::Query;
 use super::super::openapi::{Operation, Routes};
 use super::super::paging::{Extent, Page};
 use crate::app::App;
-use crate::audit::RecordedChange;
-use crate::auth::Role;
 
 pub(super) fn routes() -> Routes {
     Routes::default().get(

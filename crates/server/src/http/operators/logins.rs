@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use glassline_access::auth::{Account, KnownToken, Name, Pattern, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,6 @@ use super::super::openapi::{Answer, Description, Operation, Routes};
 use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::auth::{Account, KnownToken, Name, Pattern, Role};
 use crate::stored::{LoginsError, Put, Rights, StateFileError, UserChange};
 
 /// Longest password, in bytes.

@@ -25,6 +25,9 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use glassline_access::audit::Change;
+use glassline_access::auth::{Listener, Operator, REALM, Requester, Role, Users};
+use glassline_runtime::{SourcePrefix, calendar};
 
 use super::auth::refuse_later;
 use super::openapi::{Requirement, Requirements, Routes};
@@ -33,9 +36,6 @@ use super::refusals::Refusal;
 use super::server::Scheme;
 use super::shown::Shown;
 use crate::app::App;
-use crate::audit::Change;
-use crate::auth::{Listener, Operator, REALM, Requester, Role, Users};
-use crate::runtime::{SourcePrefix, calendar};
 use crate::sessions::ConnectionAddresses;
 
 /// Header without which nothing is changed by cookie. Its value does not matter.

@@ -7,6 +7,9 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use glassline_access::audit::Change;
+use glassline_access::auth::Role;
+use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +21,7 @@ use super::super::pages;
 use super::super::problem::Problem;
 use super::{Visitor, cookie, unauthorised};
 use crate::app::App;
-use crate::audit::Change;
-use crate::auth::Role;
 use crate::events::{Event, EventKind, Severity};
-use crate::runtime::calendar;
 
 pub(super) fn routes() -> Routes {
     Routes::default()

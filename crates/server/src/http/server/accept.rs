@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use futures_util::FutureExt;
+use glassline_runtime::{
+    AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourcePrefix, SourceRates,
+    SpareDescriptor, Supervisor, keep_running,
+};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
@@ -20,10 +24,6 @@ use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::{handshake, waits};
 use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
-use crate::runtime::{
-    AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourcePrefix, SourceRates,
-    SpareDescriptor, Supervisor, keep_running,
-};
 use crate::sessions::ConnectionAddresses;
 
 /// Connections that one address may open a second, and at once. A page needs two or three; a load

@@ -3,9 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_runtime::TokenBucket;
 use tokio::sync::Notify;
-
-use crate::runtime::TokenBucket;
 
 /// Time from which a request that the server works on makes room for others. Most are answered within
 /// milliseconds; streams of events, and what waits for a source, are not.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 
-use crate::runtime::{SourcePrefix, shrink};
+use glassline_runtime::{SourcePrefix, shrink};
 
 /// Entries that wait in a queue for each source. Sources take turns, so that whoever has many entries
 /// waits for itself. The owner bounds the number of entries.

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::activity::{Activity, EvictionRank};
-use super::waits::Waits;
-use crate::runtime::{
+use glassline_runtime::{
     ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix, shrink,
 };
+
+use super::activity::{Activity, EvictionRank};
+use super::waits::Waits;
 
 /// The open connections of one listener, by source prefix.
 ///

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use glassline_runtime::{ConnectionRefusal, Counter};
+
 use super::activity::Closed;
-use crate::runtime::{ConnectionRefusal, Counter};
 
 /// The counts of one listener since the server started.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use glassline_access::tls::CHALLENGE_ALPN;
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -12,7 +13,6 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::{Activity, Closed, Deadlines};
 use super::connection::Version;
-use crate::tls::CHALLENGE_ALPN;
 
 /// Answer to a client that speaks plain HTTP to a port within TLS.
 const PLAIN_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\

@@ -9,8 +9,8 @@ use axum::Extension;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
+use glassline_runtime::{FairPlaces, SourcePrefix};
 
-use crate::runtime::{FairPlaces, SourcePrefix};
 use crate::sessions::ConnectionAddresses;
 
 /// Part of the connections whose requests may wait at the same time: one in this number, of all

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream};
+use glassline_runtime::{Heartbeat, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::{RtspSource, UdpPorts};
-use crate::runtime::{Heartbeat, Part, Supervisor};
 pub(crate) use connection::{CameraConnection, Purpose};
 pub(crate) use failure::Failure;
 use on_demand::OnDemand;

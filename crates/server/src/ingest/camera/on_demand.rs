@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_hub::{Prospect, State, Stream, Wake};
-
-use crate::runtime::TaskWaker;
+use glassline_runtime::TaskWaker;
 
 /// When a camera is to be connected: always, or while somebody needs its stream.
 pub(super) struct OnDemand<'a> {

@@ -11,10 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::reading::{Next, Reading};
-use crate::runtime::{
+use glassline_runtime::{
     Heartbeat, Part, PollingThread, ServedPeer, Serving, Supervisor, Turn, catch,
 };
+
+use super::reading::{Next, Reading};
 
 /// Shortest time to the next unit in which the thread reads ahead for another reading: data in the
 /// system's cache is read in less.

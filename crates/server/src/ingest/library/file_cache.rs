@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
+use glassline_runtime::{BlockingPool, Current, FaultPoint, Part, Supervisor};
 use tokio::sync::OwnedMutexGuard;
 
 use super::context::LibraryContext;
@@ -14,7 +15,6 @@ use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
 use crate::ingest::sendable::leave_out_unsendable;
-use crate::runtime::{BlockingPool, Current, FaultPoint, Part, Supervisor};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.
@@ -359,7 +359,7 @@ impl FileCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Panicked;
+    use glassline_runtime::Panicked;
 
     #[test]
     fn a_broken_file_is_opened_again_after_a_while_or_when_it_changed() {

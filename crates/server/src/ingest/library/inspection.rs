@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_demux::{self as demux, Data, Demuxer, Input, Reason};
+use glassline_runtime::{Current, Part, Supervisor};
 
 use super::error::Error;
 use super::resolved_path::{self, ResolvedPath, Stamp};
 use crate::ingest::sendable::leave_out_unsendable;
-use crate::runtime::{Current, Part, Supervisor};
 
 /// Most bytes of a file that are read to inspect it.
 const FILE_BYTES_MAX: u64 = 16 << 20;

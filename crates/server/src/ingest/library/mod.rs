@@ -48,9 +48,8 @@ use glassline_hub::Hub;
 use context::LibraryContext;
 use driver::Driver;
 use file_cache::FileCache;
+use glassline_runtime::Supervisor;
 use inspection::Inspection;
-
-use crate::runtime::Supervisor;
 
 pub use context::Limits;
 pub use control::{Failure, Started};

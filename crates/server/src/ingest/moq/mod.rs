@@ -14,12 +14,12 @@ use glassline_quic::moq::{
     BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
 };
 use glassline_rtp::units::TimedUnit;
+use glassline_runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calendar};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::publishing::{NameClaim, check_claim, go_live};
 use super::{Units, with_sets};
-use crate::runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calendar};
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);

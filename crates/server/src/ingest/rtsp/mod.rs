@@ -19,13 +19,13 @@ use glassline_media::{Kind, MediaUnit, TrackIndex};
 use glassline_rtp::receive::{Received, SourceReceiver};
 use glassline_rtsp::sdp::{self, Description, Format};
 use glassline_rtsp::server::Refusal;
+use glassline_runtime::Counter;
 
 use crate::ingest::Assembler;
 pub(crate) use crate::ingest::feedback::Reporter;
 use crate::ingest::feedback::{Feedback, KeyframeRequest};
 use crate::ingest::oversized::OversizedFrames;
 use crate::ingest::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
-use crate::runtime::Counter;
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, Subscription};
 use glassline_media::{MediaUnit, TrackIndex};
+use glassline_runtime::TaskWaker;
 
 use super::track_map::TrackMap;
 use super::{Over, StandIn};
-use crate::runtime::TaskWaker;
 
 impl StandIn<'_> {
     /// Publishes the units of `fallback` from its latest keyframe on, until it ends or changes its

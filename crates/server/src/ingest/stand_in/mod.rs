@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Prospect, State, Stream, Wake};
+use glassline_runtime::{BlockingPool, Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
 
 use super::Away;
-use crate::runtime::{BlockingPool, Part, Supervisor, TaskWaker};
 pub(super) use away_content::AwayContent;
 pub use away_content::ImageError;
 use placeholder::Placeholders;

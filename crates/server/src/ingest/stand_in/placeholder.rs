@@ -6,12 +6,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_hub::PartingKeyframe;
 use glassline_media::{Codec, CodedFrame, MediaTime, Track, TrackIndex};
+use glassline_runtime::calendar;
 use glassline_transcode::{NoStill, PLACEHOLDER_FPS, Placeholder};
 
 use super::track_map::without_layers;
 use super::{Over, StandIn};
 use crate::ingest::{UnitPacketizer, UnitTiming};
-use crate::runtime::calendar;
 
 /// Time from one frame to the next.
 const INTERVAL: Duration = Duration::from_millis(1000 / PLACEHOLDER_FPS as u64);

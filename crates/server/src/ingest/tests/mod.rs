@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Limits, Prospect, State, Stream, Wake};
 use glassline_media::{MediaTime, MediaUnit, TrackIndex};
+use glassline_runtime::{Fault, FaultPoint, Supervisor};
 use tokio::sync::watch;
 
 use super::*;
-use crate::runtime::{Fault, FaultPoint, Supervisor};
 
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static DEMO_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");

@@ -13,13 +13,13 @@ use glassline_hub::{Hub, Limits, StreamName};
 use glassline_media::WallClock;
 use glassline_rtp::Packet;
 use glassline_rtp::receive::TrackPipeline;
+use glassline_runtime::SessionId;
 use glassline_webrtc::{
     AcceptConfig, Certificate, Kinds, LayerIndex, OpusOptions, ReceiverIndex, Secrets, Session,
     TransportAddress,
 };
 
 use super::{Contribution, Reservations, WhipCounters};
-use crate::runtime::SessionId;
 
 /// Most operations of one input.
 const STEPS_MAX: usize = 400;

@@ -32,11 +32,11 @@ use glassline_hub::{Hub, PublishError, Publisher, SourceNote, State, StreamName}
 use glassline_media::{MediaUnit, NtpTime, Stage, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
+use glassline_runtime::{Counter, TokenBucket, calendar};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
 use super::oversized::OversizedFrames;
 use super::publishing::{Ended, KEYFRAME, go_live, take_over};
-use crate::runtime::{Counter, TokenBucket, calendar};
 
 pub use arrivals::{Arrivals, ArrivedLine};
 pub(crate) use captures::{CaptureLog, PublisherClock};

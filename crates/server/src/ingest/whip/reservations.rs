@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_runtime::SessionId;
 
 use super::captures::CaptureLog;
 use crate::ingest::publishing::NameClaim;
-use crate::runtime::SessionId;
 
 /// Silence after which a publisher makes way for another one with the right to publish: an encoder
 /// that was killed comes back sooner than its former session times out.

@@ -1,6 +1,6 @@
 //! Counters of messages between servers.
 
-use crate::runtime::Counter;
+use glassline_runtime::Counter;
 
 /// Messages between this server and others of its cluster since this server started.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use glassline_hub::{StreamName, Wake};
 use glassline_quic::moq::{MessageReceiver, MessageRefusal, MessageSender, MessageStreamError};
+use glassline_runtime::{TaskWaker, TokenBucket};
 
 use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::send_all;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
 use crate::messages::{Bounds, Inbox, MessageBroker, PostedContent, Side};
-use crate::runtime::{TaskWaker, TokenBucket};
 
 /// Number of viewers that may send as often as a viewer may, at one server at the same time.
 const VIEWERS_AT_FULL_RATE: u32 = 20;

@@ -27,9 +27,9 @@ mod upstream;
 use std::sync::Arc;
 
 use glassline_hub::StreamName;
+use glassline_runtime::Current;
 
 use super::{DataPolicy, MessageBroker, MessageBrokers};
-use crate::runtime::Current;
 
 pub(crate) use counters::ServerCounters;
 pub(crate) use downstream::Downstream;

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use glassline_quic::moq::{MessageRefusal, MessageSender, MessageStreamError};
+use glassline_runtime::TaskWaker;
 use glassline_sctp::Reliability;
 
 use super::{MessageLinks, record};
 use crate::messages::{Inbox, Posted, PostedContent};
-use crate::runtime::TaskWaker;
 
 /// Sends what `inbox` gets, whenever `arrival` is woken, until the other server ends the stream. What
 /// does not `pass` is left out.

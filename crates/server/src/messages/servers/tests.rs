@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, Wake};
+use glassline_runtime::{SessionId, TaskWaker};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{Init, Message};
 
@@ -14,7 +15,6 @@ use super::{MessageLinks, outgoing};
 use crate::messages::{
     Bounds, DataPolicy, FirstNumber, Inbox, MessageBroker, Posted, PostedContent, Side,
 };
-use crate::runtime::{SessionId, TaskWaker};
 
 const BOUNDS: Bounds = Bounds {
     message_bytes: 1000,

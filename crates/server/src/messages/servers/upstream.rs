@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use glassline_hub::{StreamName, Wake};
 use glassline_quic::moq::{MessageReceiver, MessageRefusal, MessageSender, MessageStreamError};
+use glassline_runtime::{SessionId, TaskWaker};
 
 use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::send_all;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
 use crate::messages::{Inbox, MessageBroker, Publication, Side, lock};
-use crate::runtime::{SessionId, TaskWaker};
 
 /// The place of a broker's publisher, for the publisher of a stream that is pulled.
 #[derive(Debug)]

@@ -21,11 +21,11 @@ mod queues;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{SessionId, TokenBucket};
 use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Limits, Message};
 
 use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, PostedContent, Side};
-use crate::runtime::{SessionId, TokenBucket};
 use queues::{ChannelQueues, SendRefusal};
 
 /// Interval at which the statistics are published. All shards share one registry, so this must not

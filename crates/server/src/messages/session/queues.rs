@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{Counter, SessionId};
 use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, Init, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
 use super::super::{Bounds, DataCounters, DataStats, MessageCounts, Posted, PostedContent};
-use crate::runtime::{Counter, SessionId};
 
 /// Most unsent bytes of a channel in the association: enough for some batches of datagrams. Other
 /// messages stay in the queue, where they can still be dropped.

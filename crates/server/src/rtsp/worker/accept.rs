@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_runtime::{ConnectionPermit, ConnectionRefusal, SourcePrefix};
 use mio::net::TcpStream;
 use rustls::ServerConfig;
 
 use super::Worker;
 use crate::rtsp::command::Command;
 use crate::rtsp::listener::{Accepted, SHED_PER_TURN};
-use crate::runtime::{ConnectionPermit, ConnectionRefusal, SourcePrefix};
 
 /// Connections accepted, or refused, before clients are served.
 const ACCEPTS_PER_TURN: usize = 32;

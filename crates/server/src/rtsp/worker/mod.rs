@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use glassline_net::ReceiveBatch;
+use glassline_runtime::{Heartbeat, Key, Serving, SourceRates, Turn, Waker};
 use mio::event::Event;
 use mio::{Events, Poll};
 
@@ -27,7 +28,6 @@ use crate::rtsp::shared::Shared;
 use crate::rtsp::streams::Streams;
 use crate::rtsp::tunnels::Handover;
 use crate::rtsp::udp_clients::UdpClients;
-use crate::runtime::{Heartbeat, Key, Serving, SourceRates, Turn, Waker};
 
 /// Events that are handled in one turn.
 const EVENTS: usize = 1024;

@@ -1,6 +1,7 @@
 //! What a peer needs until its handshake is done.
 
-use crate::runtime::SessionId;
+use glassline_runtime::SessionId;
+
 use crate::sessions::admission::Permit;
 use crate::sessions::offer::ConnectionAddresses;
 

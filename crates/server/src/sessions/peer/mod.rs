@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::Stream;
 use glassline_media::{MediaUnit, StageTable, TrackLayer};
 use glassline_rtp::Packet;
+use glassline_runtime::SessionId;
 use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
 
 use super::counters::Counters;
@@ -38,7 +39,6 @@ use crate::egress::webrtc::{Nack, Outbox};
 use crate::ingest::whip::Arrivals;
 use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
-use crate::runtime::SessionId;
 
 use addresses::Addresses;
 pub(super) use connecting::{Connecting, Dismissal};

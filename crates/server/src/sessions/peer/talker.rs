@@ -2,9 +2,9 @@
 
 use glassline_media::{Codec, PAYLOAD_BYTES_MAX};
 use glassline_rtp::Packet;
+use glassline_runtime::Counter;
 use glassline_webrtc::{ReceiverIndex, Session};
 
-use crate::runtime::Counter;
 use crate::talk::{VoicePacket, VoiceSender};
 
 /// Counts of the packets from the talkers of one shard since the server started.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use glassline_runtime::SessionId;
 use glassline_webrtc::TransportAddress;
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
@@ -9,7 +10,6 @@ use tokio::sync::oneshot;
 use crate::egress::webrtc::TcpConnection;
 use crate::ingest::whip::Arrivals;
 use crate::latency::FrameStamps;
-use crate::runtime::SessionId;
 use crate::sessions::peer::Peer;
 
 /// A command to the shard that owns a peer.

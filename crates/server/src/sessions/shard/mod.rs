@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use glassline_net::{Options, UdpSocket};
+use glassline_runtime::{CommandSender, Part, Waker};
 
 pub use command::{Command, Connected, Forwarded, PeerConnections};
 pub use shared::{Handle, Shared};
@@ -31,7 +32,6 @@ pub use shared::{Handle, Shared};
 pub use worker::fuzzing::registry as fuzz_registry;
 
 use super::counters::Counters;
-use crate::runtime::{CommandSender, Part, Waker};
 
 /// Receive buffer to request from the system, in bytes: a second of a few hundred viewers'
 /// feedback.

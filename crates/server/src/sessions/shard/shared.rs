@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use glassline_runtime::{CommandSender, Part, Supervisor};
+
 use super::command::Command;
 use crate::addresses::MediaAddresses;
 use crate::failures::Failures;
 use crate::latency::LatencyRegistry;
 use crate::messages::MessageLinks;
-use crate::runtime::{CommandSender, Part, Supervisor};
 use crate::sessions::counters::{Counters, TcpCounters};
 use crate::sessions::diagnosis::Surroundings;
 use crate::sessions::peer::Peer;

@@ -16,17 +16,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_runtime::{
+    AcceptOutage, Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, FaultPoint,
+    Heartbeat, Newcomers, Part, SourcePrefix, SourceRates, SpareDescriptor, Supervisor,
+    keep_running,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 
 use super::shard::{Command, Connected, Shared};
 use crate::egress::webrtc::TcpConnection;
-use crate::runtime::{
-    AcceptOutage, Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, FaultPoint,
-    Heartbeat, Newcomers, Part, SourcePrefix, SourceRates, SpareDescriptor, Supervisor,
-    keep_running,
-};
 use check::{Checked, first_check};
 
 /// Name of the listener in the log and in health checks.

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use glassline_media::Kind;
+use glassline_runtime::{Part, Supervisor, Waker};
 use glassline_transcode::Settings;
 
 use super::transcoders::{Limits, Transcoders, VIDEO_STREAMS_MAX};
 use super::worker::Worker;
-use crate::runtime::{Part, Supervisor, Waker};
 
 /// Jobs of audio that one thread can do with a part of a core, as 1 % of a core each is the aim.
 const JOBS_OF_THREAD: usize = 64;

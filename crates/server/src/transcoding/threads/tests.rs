@@ -179,7 +179,7 @@ fn an_offer_whose_handshake_is_not_done_keeps_no_place() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_panic_costs_one_stream_a_moment_and_three_of_them_its_audio() {
-    use crate::runtime::Fault;
+    use glassline_runtime::Fault;
     let (transcoders, threads, supervisor) = start(2);
     let streams = ["one", "two"].map(stream);
     let mut publishers = Vec::new();

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use glassline_net::{SendError, Transmit};
+use glassline_runtime::{Key, Slots};
 
 use super::*;
 use crate::egress::rtsp::datagram_writer::DatagramSink;
-use crate::runtime::{Key, Slots};
 
 /// Sockets that stop calls at an error, and then take everything.
 #[derive(Debug, Default)]

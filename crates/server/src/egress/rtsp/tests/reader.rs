@@ -6,12 +6,12 @@ use glassline_hub::{Hub, Publisher, State, StreamName};
 use glassline_media::Stage;
 use glassline_rtp::rtcp;
 use glassline_rtsp::server::Start;
+use glassline_runtime::{Clock, Current, Waker};
 use mio::{Poll, Token};
 
 use super::*;
 use crate::egress::rtsp::ring::RingEntry;
 use crate::egress::rtsp::stream_reader::Timing;
-use crate::runtime::{Clock, Current, Waker};
 
 /// Number of the reading thread in the tables of stage delays.
 const TABLE: usize = 3;

@@ -14,11 +14,11 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
+use glassline_runtime::{Key, Slots, shrink};
 use mio::{Interest, Registry, Token};
 
 use super::super::counters::SendCounters;
 use super::connection::TcpConnection;
-use crate::runtime::{Key, Slots, shrink};
 
 /// The connections, by the peer's address and by the token of their events.
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, State, Stream, Subscription, Wake};
 use glassline_media::{MediaTime, MediaUnit};
+use glassline_runtime::{Fault, FaultPoint, Supervisor};
 
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::runtime::{Fault, FaultPoint, Supervisor};
 
 static VIDEO: &[u8] = include_bytes!("../../../../../../assets/demo.h264");
 static AUDIO: &[u8] = include_bytes!("../../../../../../assets/demo.ogg");

@@ -6,10 +6,10 @@ mod recovery;
 use glassline_media::{Codec, Kind};
 use glassline_rtp::receive::TrackPipeline;
 use glassline_rtp::{Header, write_header};
+use glassline_runtime::SessionId;
 
 use super::fuzzing::{session, whip};
 use super::*;
-use crate::runtime::SessionId;
 
 /// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.
 const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];

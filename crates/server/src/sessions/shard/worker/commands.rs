@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use glassline_runtime::{Key, SessionId};
+
 use super::Worker;
-use crate::runtime::{Key, SessionId};
 use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::command::Command;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use glassline_net::{PathErrorKind, ReceiveBatch};
+use glassline_runtime::{Counter, Key};
 use glassline_webrtc::{
     DatagramKind, Received, TransportAddress, classify, is_stun_response, stun_username,
 };
@@ -11,7 +12,6 @@ use glassline_webrtc::{
 use super::Worker;
 use super::sightings::Passed;
 use crate::egress::webrtc::SendCounters;
-use crate::runtime::{Counter, Key};
 use crate::sessions::record::SessionLocation;
 
 /// Batches of datagrams that are read before media is served again.

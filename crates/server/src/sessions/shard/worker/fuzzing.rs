@@ -19,6 +19,7 @@ use futures_util::FutureExt;
 use glassline_hub::{Hub, Publisher, StreamName};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_net::UdpSocket;
+use glassline_runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
 use glassline_transcode::Settings as TranscodingSettings;
 use glassline_webrtc::sdp::{Fragment, IceCredentials};
 use glassline_webrtc::{
@@ -30,7 +31,6 @@ use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
 use crate::addresses::MediaAddresses;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::{Handle, Shared};

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 use glassline_hub::StreamName;
 use glassline_media::MediaUnit;
 use glassline_net::{ReceiveBatch, UdpSocket};
+use glassline_runtime::{
+    Heartbeat, Key, Serving, SessionId, StreamSubscription, Timers, Turn, Waker,
+};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -31,7 +34,6 @@ use mio::{Events, Interest, Poll, Token};
 use super::Shared;
 use super::command::Command;
 use crate::egress::webrtc::Outbox;
-use crate::runtime::{Heartbeat, Key, Serving, SessionId, StreamSubscription, Timers, Turn, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_runtime::Key;
+use glassline_runtime::SessionId;
+use glassline_runtime::StreamSubscription;
 use glassline_webrtc::stun_is_authentic;
 
 use super::Worker;
 use super::datagrams::Path;
-use crate::runtime::Key;
-use crate::runtime::SessionId;
-use crate::runtime::StreamSubscription;
 use crate::sessions::peer::{Peer, Served};
 use crate::sessions::record::{SessionLocation, SessionRecord};
 use crate::sessions::shard::command::{Command, Forwarded};

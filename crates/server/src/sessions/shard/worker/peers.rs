@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use glassline_runtime::{Key, SessionId, Slots, shrink};
 use glassline_webrtc::TransportAddress;
 
 use super::sightings::Sightings;
-use crate::runtime::{Key, SessionId, Slots, shrink};
 use crate::sessions::peer::Peer;
 
 /// The peers of one shard.

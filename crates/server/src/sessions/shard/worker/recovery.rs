@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use glassline_runtime::{Key, PollingThread, ServedPeer, SessionId, Timers, Turn, catch};
+
 use super::peers::PeerTable;
 use super::{Scratch, Worker};
-use crate::runtime::{Key, PollingThread, ServedPeer, SessionId, Timers, Turn, catch};
 use crate::sessions::record::SessionLocation;
 
 impl PollingThread for Worker {

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use glassline_runtime::TokenBucket;
 use glassline_webrtc::TransportAddress;
 
-use crate::runtime::TokenBucket;
 use crate::sessions::record::SessionRecord;
 
 /// Number of addresses that are remembered. One that finds its place taken replaces the other,

@@ -1,7 +1,8 @@
 //! Tests of what a viewer missed: when the packets leave again, and which do not.
 
+use glassline_runtime::Counter;
+
 use super::*;
-use crate::runtime::Counter;
 
 /// Publishes a keyframe that arrives at 0 ms, and a frame of these packets at 33 ms that is lost.
 /// Returns the sizes of the lost datagrams.

@@ -6,6 +6,7 @@ mod turns;
 use std::net::{IpAddr, Ipv4Addr};
 
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+use glassline_runtime::PollingThread;
 use glassline_webrtc::sdp::{Candidate, CandidateKind};
 use glassline_webrtc::{TransportAddress, is_stun_response};
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -16,7 +17,6 @@ use super::sightings::Passed;
 use super::*;
 use crate::egress::webrtc::Route;
 use crate::latency::FrameStamps;
-use crate::runtime::PollingThread;
 use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionRecord;
 use crate::sessions::shard::command::Forwarded;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use glassline_access::auth::{
+    Account, Action, Auth, Credential, Listener, LoginError, Name, Pattern, Requester, Secret,
+    Users, Webhook,
+};
+use glassline_access::outbound::WebUrl;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-
-use super::{Account, Action, Auth, Credential, Listener, Name, Pattern, Secret, Users, Webhook};
-use crate::outbound::WebUrl;
 
 /// Names that a client may ask for; no stream can have the last one.
 pub(crate) const STREAMS: [&str; 2] = ["cam", "cam*"];
@@ -134,4 +136,26 @@ async fn refusing_webhook() -> WebUrl {
         }
     });
     WebUrl::parse(&format!("http://{address}/may")).expect("a URL")
+}
+
+#[tokio::test]
+async fn a_credential_of_an_operator_that_nothing_accepts_is_one_failure() {
+    let by = Requester::direct([192, 0, 2, 1].into(), Listener::Admin);
+    for case in all().await {
+        let ask = async |users: &Arc<Users>, credential: Credential| {
+            let operator = match credential {
+                Credential::Nothing => Err(LoginError::Wrong),
+                Credential::Token(token) => users.operator_by_token(&by, &token).await,
+                Credential::Password { user, password } => {
+                    users.operator_by_password(&by, &user, &password).await
+                }
+            };
+            match operator {
+                Ok(_) => 200,
+                Err(LoginError::Limited { .. }) => 429,
+                Err(_) => 401,
+            }
+        };
+        case.walk(Listener::Admin, "operator", ask).await;
+    }
 }
