@@ -9,9 +9,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
+use glassline_ingest::SourceSpec;
 use glassline_server::LoadConfig;
 use glassline_server::config::{Config, DataAccess, HTTPS_PORT, HttpsAddress, Secret, Tls};
-use glassline_server::ingest::SourceSpec;
 
 use crate::exit::Failure;
 

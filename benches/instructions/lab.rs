@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
+use glassline_egress::webrtc::{Outbox, Route, SendCounters, Sink};
 use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
 use glassline_webrtc::{
     Certificate, DatagramKind, SenderIndex, Session, TransportAddress, classify,
 };
 
-use crate::counters::SendCounters;
-use crate::outbox::{Outbox, Route, Sink};
 use crate::pair::{CLIENT, SERVER, pair};
 use crate::rtp::Depacketizing;
 use crate::rtsp::Players;

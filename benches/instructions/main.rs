@@ -35,23 +35,10 @@ mod callgrind;
 mod cases;
 mod comparison;
 mod lab;
-mod rtp;
-mod rtsp;
-
-// The server's own files, which are not part of its interface.
-#[path = "../../crates/server/src/egress/webrtc/counters.rs"]
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "there it is the server's interface"
-)]
-mod counters;
-#[path = "../../crates/server/src/egress/webrtc/outbox/mod.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
-mod outbox;
 #[path = "../pair.rs"]
 mod pair;
+mod rtp;
+mod rtsp;
 
 use std::process::ExitCode;
 

@@ -4,55 +4,11 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::rtsp::{
+    Bounds, Budget, Channels, ConnectionWriter, Cursor, HeaderTemplate, NumberKeys, Playing, Ring,
+    Sent, TrackTransport, TrackTransports, WriteOutcome,
+};
 use glassline_media::{MediaUnit, Track, TrackIndex, VideoParameters};
-
-use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
-use counters::Sent;
-use cursor::{Budget, Cursor};
-use framing::HeaderTemplate;
-use numbers::NumberKeys;
-use ring::{Bounds, Ring};
-use transport::{Channels, TrackTransport, TrackTransports};
-
-// The server's own files, which are not part of its interface.
-#[path = "../../crates/server/src/egress/rtsp/connection_writer.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-mod connection_writer;
-#[path = "../../crates/server/src/egress/rtsp/counters.rs"]
-#[expect(dead_code, unreachable_pub, reason = "the server uses more of it")]
-mod counters;
-#[path = "../../crates/server/src/egress/rtsp/cursor.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-mod cursor;
-#[path = "../../crates/server/src/egress/rtsp/framing.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
-mod framing;
-#[path = "../../crates/server/src/egress/rtsp/numbers.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
-mod numbers;
-#[path = "../../crates/server/src/egress/rtsp/ring.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-mod ring;
-#[path = "../../crates/server/src/egress/rtsp/srtp.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-mod srtp;
-#[path = "../../crates/server/src/egress/rtsp/transport.rs"]
-#[expect(dead_code, reason = "the server uses more of it")]
-mod transport;
-
-/// Path under which the server's files look for multicast groups, of which there are none here.
-mod groups {
-    /// Membership of a client in a multicast group.
-    #[derive(Debug)]
-    pub(crate) struct MulticastMembership;
-
-    impl MulticastMembership {
-        /// Counts whether the client plays.
-        pub(crate) fn set_playing(&mut self, _plays: bool) {}
-    }
-}
 
 const BOUNDS: Bounds = Bounds {
     bytes: 16 << 20,

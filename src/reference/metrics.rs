@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use glassline_ingest::SourceSpec;
 use glassline_server::Server;
 use glassline_server::config::Config;
-use glassline_server::ingest::SourceSpec;
 
 use super::{hold, markdown};
 

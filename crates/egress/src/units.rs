@@ -34,33 +34,40 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Begins to pull a stream that the hub does not have, for the servers that ask. Returns the stream
 /// to wait for, if there may be one.
-pub(crate) type Finder = Arc<dyn Fn(&str, &[NodeName]) -> Option<Arc<Stream>> + Send + Sync>;
+pub type Finder = Arc<dyn Fn(&str, &[NodeName]) -> Option<Arc<Stream>> + Send + Sync>;
 
 /// Returns where a stream comes from.
-pub(crate) type Provenances = Arc<dyn Fn(&StreamName) -> Provenance + Send + Sync>;
+pub type Provenances = Arc<dyn Fn(&StreamName) -> Provenance + Send + Sync>;
 
 /// The number that the source of a stream draws into its frames, if it draws one.
-pub(crate) type DrawnCodes = Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>;
+pub type DrawnCodes = Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>;
 
 /// What offering streams to servers needs.
 #[derive(Clone)]
-pub(crate) struct Services {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) node: NodeName,
-    pub(crate) clock: NodeClock,
-    pub(crate) find: Finder,
-    pub(crate) provenance_of: Provenances,
-    pub(crate) code_of: DrawnCodes,
+pub struct Services {
+    /// Hub whose streams are offered.
+    pub hub: Arc<Hub>,
+    /// Name of this server in the cluster.
+    pub node: NodeName,
+    /// Clock of this server, as others see it.
+    pub clock: NodeClock,
+    /// Finds a stream that another server asks for.
+    pub find: Finder,
+    /// Returns which servers a stream has passed.
+    pub provenance_of: Provenances,
+    /// Returns the number that a source draws into its frames.
+    pub code_of: DrawnCodes,
     /// Returns whether servers may have the stream of this name.
-    pub(crate) has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    pub has: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// Returns whether this server is the one of the cluster that publishes the stream of this name, or
     /// is about to.
-    pub(crate) is_own: Arc<dyn Fn(&StreamName) -> bool + Send + Sync>,
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub is_own: Arc<dyn Fn(&StreamName) -> bool + Send + Sync>,
+    /// Watches the tasks that serve others.
+    pub supervisor: Arc<Supervisor>,
 }
 
 /// Serves the requests of other servers until this one stops.
-pub(crate) async fn run(origin: Origin, services: Services, mut stopped: watch::Receiver<bool>) {
+pub async fn run(origin: Origin, services: Services, mut stopped: watch::Receiver<bool>) {
     let Ok(requests) = origin.serve_nodes() else {
         return;
     };

@@ -22,9 +22,11 @@ const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The SSRC and canonical name under which the server reports to a source (RFC 3550 §6.4 and §6.5.1).
 #[derive(Clone, Debug)]
-pub(crate) struct Reporter {
-    pub(crate) ssrc: Ssrc,
-    pub(crate) cname: String,
+pub struct Reporter {
+    /// SSRC of the reports.
+    pub ssrc: Ssrc,
+    /// Canonical name of the reporting end.
+    pub cname: String,
 }
 
 /// The request by which a source is asked for a keyframe.

@@ -8,14 +8,15 @@ use std::{fmt, io};
 
 use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
+use glassline_latency::{FrameCode, FrameCodes};
 use glassline_runtime::{Heartbeat, Panicked, Part, Supervisor};
 use tokio::sync::watch;
 
+use super::FileSource;
 use super::backoff::Backoff;
 use super::pace::Pace;
 use super::sendable::leave_out_unsendable;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
-use super::{FileSource, FrameCode, FrameCodes};
 
 /// Time from opening a source to its first frame.
 const LEAD: Duration = Duration::from_millis(5);
@@ -23,8 +24,8 @@ const LEAD: Duration = Duration::from_millis(5);
 /// Longest sleep before the stop signal is checked.
 pub(super) const NAP: Duration = Duration::from_millis(100);
 
-static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
-static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
+static DEMO_VIDEO: &[u8] = include_bytes!("../../../assets/demo.h264");
+static DEMO_AUDIO: &[u8] = include_bytes!("../../../assets/demo.ogg");
 const DEMO_FPS: u32 = 30;
 const DEMO_FRAMES: u32 = 300;
 

@@ -4,7 +4,7 @@ use glassline_media::Codec;
 
 /// What a source lacks that sends no frame to begin with. Its text follows a clause that says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub enum Lack {
     /// No frame of the video came whole.
     #[default]
     Frames,

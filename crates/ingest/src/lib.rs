@@ -12,56 +12,67 @@
 //! begins at their origin: a frame's due time in a file, or the arrival of its first packet from a
 //! network.
 
+// This crate is outside the sans-IO cores: it reads the clock for them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock and draws chance for the cores"
+)]
+
 mod assembler;
 mod backoff;
 mod camera;
 mod feedback;
 mod file;
-mod frame_codes;
 mod lack;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing {
+    //! Drivers of fuzz targets that need what no caller of this crate may do.
+
+    pub use crate::assembler::fuzzing::assembler;
+    pub use crate::rtsp::fuzzing::record;
+    pub use crate::whip::fuzzing::whip;
+}
 pub mod library;
-pub(crate) mod moq;
-pub(crate) mod oversized;
+pub mod moq;
+pub mod oversized;
 mod pace;
 mod pipe;
 mod publishing;
 mod reach;
-pub(crate) mod rtsp;
+pub mod rtsp;
 mod running;
 mod sendable;
 mod shared_source;
 mod source_parts;
 mod spec;
+pub mod spelling;
 mod stand_in;
+pub mod stream_names;
 mod time_order;
 mod tracks;
 mod trial;
 mod unit_packetizer;
 mod units;
 mod voice;
-pub(crate) mod whip;
+pub mod whip;
 
 use glassline_hub::{CreateError, StreamName};
 use glassline_runtime::Panicked;
 
-pub(crate) use assembler::Assembler;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use assembler::fuzzing::assembler as fuzz_assembler;
-pub(crate) use camera::{CameraConnection, Failure as CameraFailure, Purpose};
-pub(crate) use pace::{Pace, Rate};
-pub(crate) use publishing::{Ended, NameClaim};
-pub(crate) use tracks::with_sets;
-pub(crate) use trial::{TrialError, Tried, try_source};
-pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
-pub(crate) use units::Units;
+pub use assembler::Assembler;
+pub use camera::{CameraConnection, Failure as CameraFailure, Purpose};
+pub use pace::{Pace, Rate};
+pub use publishing::{Ended, NameClaim};
+pub use tracks::with_sets;
+pub use trial::{TrialError, Tried, try_source};
+pub use unit_packetizer::{UnitPacketizer, UnitTiming};
+pub use units::Units;
 
 pub use running::Sources;
-pub(crate) use running::{ChangeError, Prepared};
-pub(crate) use running::{Permit, spawn};
-pub(crate) use source_parts::Surroundings;
+pub use running::{ChangeError, Prepared};
+pub use running::{Permit, spawn};
+pub use source_parts::Surroundings;
 
-pub use frame_codes::{FrameCode, FrameCodes};
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
     Away, FileSource, Input, PlaceholderKind, RtspSource, SourceSpec, SpecError, Transport,
@@ -73,7 +84,6 @@ pub use whip::{Arrivals, ArrivedLine, WhipCounters};
 
 /// The reason why a source cannot be started.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StartError {
     /// A file cannot be played.
     #[error("source '{name}': {source}")]

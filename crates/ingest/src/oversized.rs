@@ -11,10 +11,10 @@ use glassline_hub::{Publisher, StreamName};
 use glassline_rtp::payload::UNIT_BYTES_MAX;
 
 /// Largest frame that a source may send by RTP, in MiB.
-pub(crate) const FRAME_MIB_MAX: usize = UNIT_BYTES_MAX >> 20;
+pub const FRAME_MIB_MAX: usize = UNIT_BYTES_MAX >> 20;
 
 /// What to change at a source whose frames are too large.
-pub(crate) const SMALLER_FRAMES: &str = "lower resolution or quality at the source (ffmpeg: -crf, \
+pub const SMALLER_FRAMES: &str = "lower resolution or quality at the source (ffmpeg: -crf, \
      -maxrate with -bufsize; cameras: maximum bitrate)";
 
 /// Shortest time between two lines of the log about one source.
@@ -22,7 +22,7 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 
 /// The frames of one source that were dropped because they are too large.
 #[derive(Debug, Default)]
-pub(crate) struct OversizedFrames {
+pub struct OversizedFrames {
     dropped: u64,
     /// Frames that the hub has not counted, because the source is not live yet.
     uncounted: u64,
@@ -34,7 +34,7 @@ pub(crate) struct OversizedFrames {
 impl OversizedFrames {
     /// Notes that `frames` more frames were dropped. Counts them for the stream once there is a
     /// `publisher`, and tells the log at the first frame, then once a minute at most.
-    pub(crate) fn note(
+    pub fn note(
         &mut self,
         frames: u64,
         stream: &StreamName,
@@ -60,7 +60,7 @@ impl OversizedFrames {
     }
 
     /// Returns the number of frames that were dropped so far.
-    pub(crate) const fn dropped(&self) -> u64 {
+    pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 

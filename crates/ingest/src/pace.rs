@@ -8,16 +8,16 @@ const STALL: Duration = Duration::from_secs(1);
 
 /// The rate at which a source is played.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rate {
+pub struct Rate {
     /// Seconds of the source that are presented in one second (RFC 2326 §12.34), above 0.
-    pub(crate) scale: f64,
+    pub scale: f64,
     /// Seconds of presentation that are sent in one second (RFC 2326 §12.35), above 0.
-    pub(crate) speed: f64,
+    pub speed: f64,
 }
 
 impl Rate {
     /// The rate at which the source was recorded.
-    pub(crate) const REAL: Self = Self {
+    pub const REAL: Self = Self {
         scale: 1.0,
         speed: 1.0,
     };
@@ -25,7 +25,7 @@ impl Rate {
 
 /// Computes when a source's frames are due, and when viewers see them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Time at which the source's time `from` is due.
     start: Instant,
     from: MediaTime,
@@ -36,13 +36,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Plays in real time: the source's time zero is due at `start` and is the stream's time zero.
-    pub(crate) const fn new(start: Instant) -> Self {
+    pub const fn new(start: Instant) -> Self {
         Self::at(start, MediaTime::ZERO, MediaTime::ZERO, Rate::REAL)
     }
 
     /// Plays at `rate`: the source's time `from` is due at `start` and is the stream's time
     /// `shown`.
-    pub(crate) const fn at(start: Instant, from: MediaTime, shown: MediaTime, rate: Rate) -> Self {
+    pub const fn at(start: Instant, from: MediaTime, shown: MediaTime, rate: Rate) -> Self {
         Self {
             start,
             from,
@@ -52,12 +52,12 @@ impl Pace {
     }
 
     /// Returns when the source's first time is due.
-    pub(crate) const fn start(&self) -> Instant {
+    pub const fn start(&self) -> Instant {
         self.start
     }
 
     /// Returns when `time` is due to be sent.
-    pub(crate) fn due(&self, time: MediaTime) -> Instant {
+    pub fn due(&self, time: MediaTime) -> Instant {
         let factor = self.rate.scale * self.rate.speed;
         let distance = self.distance(time, factor);
         // Frames presented before the first time are sent with it.
@@ -66,13 +66,13 @@ impl Pace {
 
     /// Returns the frame's time as viewers see it. A pause of the machine is a pause of the stream,
     /// so that the stream's clock never falls behind the server's.
-    pub(crate) fn media_time(&self, time: MediaTime) -> MediaTime {
+    pub fn media_time(&self, time: MediaTime) -> MediaTime {
         let distance = self.distance(time, self.rate.scale);
         MediaTime::from_nanos(self.shown.nanos().saturating_add(distance))
     }
 
     /// Makes `time` due `now` if it is long overdue. Returns whether it was.
-    pub(crate) fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
+    pub fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.due(time));
         if late <= STALL {
             return false;

@@ -11,15 +11,14 @@ use super::oversized::FRAME_MIB_MAX;
 pub(super) const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// The right of a publisher to a stream's name among several servers, given back when it is dropped.
-pub(crate) trait NameClaim: fmt::Debug + Send + Sync {
+pub trait NameClaim: fmt::Debug + Send + Sync {
     /// Returns whether another publisher has the name now, so that this one must leave.
     fn is_lost(&self) -> bool;
 }
 
 /// The reason why a publisher of packets is disconnected.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Ended {
+pub enum Ended {
     /// The connection is kept, but no packets arrive.
     #[error("no packet for {} s", time.as_secs())]
     Silent {

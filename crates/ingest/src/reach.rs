@@ -62,7 +62,7 @@ impl Reach {
     /// # Errors
     /// Returns an error if the host has no address, or none that may be dialled
     /// ([`io::ErrorKind::PermissionDenied`]).
-    pub(crate) async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    pub async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let found = runtime::resolve(host, port).await?;
         let Self::Within(limits) = self else {
             return Ok(found);
@@ -84,7 +84,7 @@ impl Reach {
     }
 
     /// Returns whether datagrams may go to an address.
-    pub(crate) fn allows(self, ip: IpAddr) -> bool {
+    pub fn allows(self, ip: IpAddr) -> bool {
         match self {
             Self::Anywhere => true,
             Self::Within(limits) => limits.check(ip).is_ok(),
@@ -97,7 +97,7 @@ impl AddressLimits {
     ///
     /// # Errors
     /// Returns why the address must not be dialled.
-    pub(crate) fn check(self, ip: IpAddr) -> Result<(), String> {
+    pub fn check(self, ip: IpAddr) -> Result<(), String> {
         self.judge(ip, is_of_this_machine)
     }
 

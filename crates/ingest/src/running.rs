@@ -29,7 +29,7 @@ pub struct Sources {
 }
 
 /// Says which sources run on this server, where several servers have the same.
-pub(crate) struct Permit {
+pub struct Permit {
     add: Box<AddSource>,
     remove: Box<dyn Fn(&StreamName) + Send + Sync>,
     is_elsewhere: Box<dyn Fn(&StreamName) -> bool + Send + Sync>,
@@ -41,7 +41,7 @@ impl Permit {
     /// `add` returns what tells whether a source may run, or `None` for one that always runs;
     /// `remove` is called once the source is no longer there. `is_elsewhere` tells whether another
     /// server has the stream of a name, so that a source of this one waits for its turn.
-    pub(crate) fn new(
+    pub fn new(
         add: impl Fn(&StreamName) -> Option<watch::Receiver<bool>> + Send + Sync + 'static,
         remove: impl Fn(&StreamName) + Send + Sync + 'static,
         is_elsewhere: impl Fn(&StreamName) -> bool + Send + Sync + 'static,
@@ -79,7 +79,7 @@ struct RunningSource {
 }
 
 /// A source whose files are open and whose images are read, so that it can begin at once.
-pub(crate) struct Prepared {
+pub struct Prepared {
     spec: SourceSpec,
     ready: Ready,
     away: Option<AwayContent>,
@@ -87,14 +87,14 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Returns the name and the source.
-    pub(crate) fn spec(&self) -> &SourceSpec {
+    pub fn spec(&self) -> &SourceSpec {
         &self.spec
     }
 }
 
 /// The reason why a running source cannot be changed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ChangeError {
+pub enum ChangeError {
     /// The new source cannot be started; the old one goes on.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -114,7 +114,7 @@ pub(crate) enum ChangeError {
 /// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
 /// twice, more streams than the hub takes, a panic while a file is opened. A camera that does not answer is no error; the server
 /// tries again until it does.
-pub(crate) async fn spawn(
+pub async fn spawn(
     hub: &Arc<Hub>,
     specs: Vec<SourceSpec>,
     surroundings: Surroundings,
@@ -158,7 +158,7 @@ impl Sources {
     ///
     /// # Errors
     /// Returns [`ChangeError`] if the source cannot be started, or the stream has a publisher.
-    pub(crate) async fn add(&self, spec: SourceSpec) -> Result<(), ChangeError> {
+    pub async fn add(&self, spec: SourceSpec) -> Result<(), ChangeError> {
         let prepared = self.prepare(vec![spec], &[]).await?;
         for source in prepared {
             self.begin(source)?;
@@ -172,7 +172,7 @@ impl Sources {
     /// # Errors
     /// Returns [`ChangeError`] if one of the sources cannot be started, or its stream has a publisher
     /// whom no source of this server expects.
-    pub(crate) async fn prepare(
+    pub async fn prepare(
         &self,
         specs: Vec<SourceSpec>,
         ending: &[StreamName],
@@ -191,7 +191,7 @@ impl Sources {
     }
 
     /// Returns whether a client publishes the stream `name` here, whom no source of this server expects.
-    pub(crate) fn is_taken(&self, name: &StreamName) -> bool {
+    pub fn is_taken(&self, name: &StreamName) -> bool {
         let stream = self.services.hub.stream(name.as_str());
         let is_published = stream.is_some_and(|it| it.is_published());
         is_published && !self.has(name) && !(self.permit.is_elsewhere)(name)
@@ -203,7 +203,7 @@ impl Sources {
     ///
     /// # Errors
     /// Returns [`StartError`] if the stream cannot be made, or the source's thread cannot be started.
-    pub(crate) async fn replace(&self, prepared: Prepared) -> Result<(), StartError> {
+    pub async fn replace(&self, prepared: Prepared) -> Result<(), StartError> {
         let name = &prepared.spec.name;
         let is_publisher = matches!(prepared.ready, Ready::Publisher);
         let old = self.lock().remove(name);
@@ -225,7 +225,7 @@ impl Sources {
     }
 
     /// Ends a source and deletes its stream.
-    pub(crate) async fn remove(&self, name: &StreamName) {
+    pub async fn remove(&self, name: &StreamName) {
         let source = self.lock().remove(name);
         // Receivers learn first that the stream was deleted, and not that its source failed.
         self.services.hub.delete(name.as_str());
@@ -241,12 +241,12 @@ impl Sources {
     }
 
     /// Returns whether the stream `name` has a running source.
-    pub(crate) fn has(&self, name: &StreamName) -> bool {
+    pub fn has(&self, name: &StreamName) -> bool {
         self.lock().contains_key(name)
     }
 
     /// Returns whether this server fetches the stream `name` itself, and no client publishes it.
-    pub(crate) fn fetches(&self, name: &StreamName) -> bool {
+    pub fn fetches(&self, name: &StreamName) -> bool {
         let running = self.lock();
         running.get(name).is_some_and(|source| !source.is_publisher)
     }

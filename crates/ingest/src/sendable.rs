@@ -36,7 +36,7 @@ mod tests {
 
     /// A file of Motion JPEG and PCM, whose frames say that their sampling is this: 0x22 is 4:2:0.
     fn opened(sampling: u8) -> Demuxer {
-        let mut bytes = include_bytes!("../../../demux/samples/jpeg-pcm.mov").to_vec();
+        let mut bytes = include_bytes!("../../demux/samples/jpeg-pcm.mov").to_vec();
         let frame_header = [0xff, 0xc0, 0, 17, 8];
         let places: Vec<usize> = bytes
             .windows(frame_header.len())

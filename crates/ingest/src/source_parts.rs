@@ -4,13 +4,14 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use glassline_hub::{State, Stream, StreamName};
+use glassline_latency::FrameCodes;
 use glassline_runtime::{BlockingPool, FaultPoint, Panicked, Part, Supervisor};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
-use super::{FrameCodes, Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
+use super::{Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
 
 /// Files of sources that are opened and read through at a time. A trial of a source may end before its
 /// file is read.
@@ -29,11 +30,13 @@ pub(super) struct Parts {
 
 /// What a source needs of the server while it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
-    pub(crate) codes: FrameCodes,
-    pub(crate) supervisor: Arc<Supervisor>,
+pub struct Surroundings {
+    /// Frame codes that sources with drawn numbers enter.
+    pub codes: FrameCodes,
+    /// Watches the tasks of sources.
+    pub supervisor: Arc<Supervisor>,
     /// The UDP ports that cameras may take; `None` for any.
-    pub(crate) udp_ports: Option<UdpPorts>,
+    pub udp_ports: Option<UdpPorts>,
 }
 
 /// A source that can be started.

@@ -4,7 +4,7 @@
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Returns the word of `known` that `word` was probably meant to be, if one is similar enough.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         // This distance counts wrong, missing, extra and swapped letters, which are the errors of
         // typing.

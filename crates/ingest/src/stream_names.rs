@@ -5,7 +5,7 @@ use glassline_hub::{NameError, StreamName};
 
 /// First segments of paths of the HTTP server, which no stream may have as its name. A test beside
 /// the routes compares the list with them.
-pub(crate) const RESERVED: [&str; 8] = [
+pub const RESERVED: [&str; 8] = [
     "api",
     "call",
     "doSignaling",
@@ -23,7 +23,7 @@ pub(crate) const RESERVED: [&str; 8] = [
 ///
 /// # Errors
 /// Returns [`StreamNameError`] with the rule that `text` breaks.
-pub(crate) fn parse(text: &str) -> Result<StreamName, StreamNameError> {
+pub fn parse(text: &str) -> Result<StreamName, StreamNameError> {
     if RESERVED.contains(&text) {
         let name = text.to_owned();
         return Err(StreamNameError::Reserved { name });
@@ -33,7 +33,6 @@ pub(crate) fn parse(text: &str) -> Result<StreamName, StreamNameError> {
 
 /// Error for a text that cannot be the name of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum StreamNameError {
     /// The text breaks a rule of all names.
     #[error(transparent)]

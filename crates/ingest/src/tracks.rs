@@ -5,7 +5,7 @@ use glassline_rtp::payload::{h265, parameter, push_parameter};
 
 /// Returns the track with parameter sets (NAL units without start codes) that came apart from its
 /// frames, for codecs that have them in their format parameters.
-pub(crate) fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
+pub fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
     if track.codec == Codec::H265 {
         let of = |kind| {
             sets.iter()

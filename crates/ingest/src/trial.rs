@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_hub::{Hub, Limits, State};
+use glassline_latency::FrameCodes;
 use glassline_media::Track;
 use tokio::sync::watch;
 
 use super::source_parts::Surroundings;
-use super::{FrameCodes, Input, Permit, SourceSpec, Sources, StartError, spawn};
+use super::{Input, Permit, SourceSpec, Sources, StartError, spawn};
 
 /// Interval at which the source is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a trial found.
 #[derive(Clone, Debug)]
-pub(crate) enum Tried {
+pub enum Tried {
     /// The source published media with these tracks.
     Plays(Vec<Track>),
     /// The source is a publisher, so that there is nothing to dial.
@@ -24,21 +25,31 @@ pub(crate) enum Tried {
 
 /// Why a source does not play.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TrialError {
+pub enum TrialError {
     /// The source can never work.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The source says why it is down.
     #[error("{input}: {detail}")]
-    Down { input: String, detail: String },
+    Down {
+        /// Source as people wrote it.
+        input: String,
+        /// Reason why the source is down.
+        detail: String,
+    },
     /// The source neither played nor failed in time.
     #[error("{input}: no media within {} s", .patience.as_secs())]
-    Silent { input: String, patience: Duration },
+    Silent {
+        /// Source as people wrote it.
+        input: String,
+        /// Time that the trial waited.
+        patience: Duration,
+    },
 }
 
 impl TrialError {
     /// Returns what to do about it; `None` if the error says so itself.
-    pub(crate) fn remedy(&self) -> Option<&'static str> {
+    pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Silent { .. } => Some("the address may be wrong, or a firewall drops packets"),
             Self::Start(_) | Self::Down { .. } => None,
@@ -51,11 +62,7 @@ impl Sources {
     ///
     /// # Errors
     /// Returns [`TrialError`] if no media came within `patience`.
-    pub(crate) async fn try_input(
-        &self,
-        input: Input,
-        patience: Duration,
-    ) -> Result<Tried, TrialError> {
+    pub async fn try_input(&self, input: Input, patience: Duration) -> Result<Tried, TrialError> {
         let name = glassline_hub::StreamName::parse("trial").expect("a valid name");
         let hub = Arc::new(Hub::new(Limits::default()));
         try_source(
@@ -73,7 +80,7 @@ impl Sources {
 ///
 /// # Errors
 /// Returns [`TrialError`] if no media came.
-pub(crate) async fn try_source(
+pub async fn try_source(
     spec: SourceSpec,
     hub: Arc<Hub>,
     surroundings: &Surroundings,

@@ -9,18 +9,18 @@ use glassline_rtp::payload::{PacketizeError, Packetizer};
 
 /// The track and the times of an access unit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UnitTiming {
+pub struct UnitTiming {
     /// Index of the track in the source.
-    pub(crate) track: TrackIndex,
+    pub track: TrackIndex,
     /// Time on the source's own clock.
-    pub(crate) time: MediaTime,
+    pub time: MediaTime,
     /// Time at which the unit's accounted delay begins.
-    pub(crate) origin: Instant,
+    pub origin: Instant,
 }
 
 /// Makes media units of one track's access units.
 #[derive(Debug)]
-pub(crate) struct UnitPacketizer {
+pub struct UnitPacketizer {
     codec: Codec,
     packetizer: Packetizer,
     /// Buffer kept for its capacity.
@@ -31,7 +31,8 @@ pub(crate) struct UnitPacketizer {
 }
 
 impl UnitPacketizer {
-    pub(crate) fn new(track: &Track) -> Self {
+    /// Creates a packetizer for the units of `track`.
+    pub fn new(track: &Track) -> Self {
         Self {
             codec: track.codec,
             packetizer: Packetizer::new(track),
@@ -43,7 +44,7 @@ impl UnitPacketizer {
 
     /// Appends the media units of one access unit to `out`: usually one, none if there is nothing
     /// to send or it cannot be sent. The first failure is logged.
-    pub(crate) fn packetize(
+    pub fn packetize(
         &mut self,
         unit: &[u8],
         keyframe: bool,

@@ -21,7 +21,7 @@ const SETS_MAX: usize = 8;
 /// Packetizes a source's access units. A keyframe that comes without parameter sets gets the latest
 /// ones, or those of the description.
 #[derive(Debug)]
-pub(crate) struct Units {
+pub struct Units {
     tracks: Vec<Track>,
     states: Vec<TrackState>,
     redescribed: bool,
@@ -55,7 +55,7 @@ impl TrackState {
 
 impl Units {
     /// Creates the state of tracks as their description has them.
-    pub(crate) fn new(tracks: Vec<Track>) -> Self {
+    pub fn new(tracks: Vec<Track>) -> Self {
         let state = |track: &Track| TrackState {
             sets: ParameterSets::of(track),
             reordering: reordering(track),
@@ -72,24 +72,24 @@ impl Units {
     }
 
     /// Returns the tracks as they are to be published, with the parameter sets seen so far.
-    pub(crate) fn tracks(&self) -> &[Track] {
+    pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
     /// Returns whether a stream can be published from this unit on: a keyframe of the video, or any
     /// unit if there is only audio.
-    pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
+    pub fn starts(&self, media_unit: &MediaUnit) -> bool {
         let video = self.states.iter().position(|state| state.video);
         video.is_none_or(|video| media_unit.track == TrackIndex(video) && media_unit.keyframe)
     }
 
     /// Returns what the source lacks, if it has sent no unit to begin with.
-    pub(crate) const fn lack(&self) -> Lack {
+    pub const fn lack(&self) -> Lack {
         self.lack
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
-    pub(crate) fn push(&mut self, unit: TimedUnit, out: &mut Vec<MediaUnit>) {
+    pub fn push(&mut self, unit: TimedUnit, out: &mut Vec<MediaUnit>) {
         let Some(state) = self.states.get_mut(unit.track.get()) else {
             return;
         };
@@ -131,7 +131,7 @@ impl Units {
 
     /// Returns the tracks if it turned out since the last call that a track has B-frames, or no
     /// longer has them, or that its frames have another size.
-    pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
+    pub fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }
 }
@@ -192,7 +192,7 @@ mod tests {
 
     /// The first frames of a film with B-frames, and its parameter sets.
     fn film() -> (Vec<TimedUnit>, [Vec<u8>; 2]) {
-        let film = include_bytes!("../../../demux/samples/b-frames.h264");
+        let film = include_bytes!("../../demux/samples/b-frames.h264");
         let mut splitter = glassline_demux::live::Splitter::new();
         splitter.push(film).expect("a good file");
         let units = std::iter::from_fn(|| splitter.next_unit()).take(6);

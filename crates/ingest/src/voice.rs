@@ -105,7 +105,7 @@ impl Voice {
     /// Takes a packet with this extended sequence number, with or without RED. Returns how many
     /// lost packets it recovered; `None` if it is not published: too long, malformed RED, or too
     /// many packets.
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         sequence: u64,
         packet: &Packet<'_>,

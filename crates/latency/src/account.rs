@@ -315,7 +315,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A frame of a viewer that spent `total` ms in the network.
-    pub(in crate::latency) fn sample(total: f64, glass: Option<f64>) -> FrameSample {
+    pub(crate) fn sample(total: f64, glass: Option<f64>) -> FrameSample {
         let mut stages_ms = [0.0; Stage::ALL.len()];
         stages_ms[Stage::Network.index()] = total;
         FrameSample {

@@ -30,38 +30,38 @@ const UNIX_EPOCH_NTP_S: f64 = 2_208_988_800.0;
 
 /// What a publisher tells of its clock and of its encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PublisherClock {
+pub struct PublisherClock {
     /// The instant at which the server's clock is zero.
-    pub(crate) epoch: Instant,
+    pub epoch: Instant,
     /// The server's clock minus the publisher's calendar clock, by which it states capture times,
     /// in ms.
-    pub(crate) offset_ms: f64,
+    pub offset_ms: f64,
     /// Uncertainty of `offset_ms` in ms.
-    pub(crate) error_ms: f64,
+    pub error_ms: f64,
     /// Mean time that a frame spends in the encoder, in ms.
-    pub(crate) encode_ms: f64,
+    pub encode_ms: f64,
     /// Mean time from the encoder to the server, in ms: the publisher's pacer and half a round trip.
-    pub(crate) uplink_ms: f64,
+    pub uplink_ms: f64,
     /// If the frames have the server's time drawn into them: how long before its capture a frame may
     /// have been drawn, in ms.
-    pub(crate) drawn_ms: Option<f64>,
+    pub drawn_ms: Option<f64>,
 }
 
 /// The delays of one frame before the server has its first packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct CapturedFrame {
+pub struct CapturedFrame {
     /// Arrival of the frame's first packet, which identifies the frame.
-    pub(crate) origin: Instant,
+    pub origin: Instant,
     /// Delay of each stage in ms; their sum is measured, and divided by means.
-    pub(crate) stages_ms: [(Stage, f64); 3],
+    pub stages_ms: [(Stage, f64); 3],
     /// Uncertainty of the sum in ms.
-    pub(crate) error_ms: f64,
+    pub error_ms: f64,
 }
 
 /// The frames of a publisher with their capture times, shared between the thread that receives them
 /// and those that answer reports.
 #[derive(Debug, Default)]
-pub(crate) struct CaptureLog {
+pub struct CaptureLog {
     /// Whether the publisher reports, so that others need not take the lock.
     is_told: AtomicBool,
     inner: Mutex<Inner>,
@@ -75,18 +75,18 @@ struct Inner {
 
 impl CaptureLog {
     /// Takes a report of the publisher.
-    pub(crate) fn tell(&self, clock: PublisherClock, now: Instant) {
+    pub fn tell(&self, clock: PublisherClock, now: Instant) {
         self.lock().told = Some((now, clock));
         self.is_told.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether the publisher reports.
-    pub(crate) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         self.is_told.load(Ordering::Relaxed)
     }
 
     /// Returns what the publisher reported, if that still holds.
-    pub(crate) fn clock(&self) -> Option<PublisherClock> {
+    pub fn clock(&self) -> Option<PublisherClock> {
         if !self.is_told() {
             return None;
         }
@@ -94,7 +94,7 @@ impl CaptureLog {
     }
 
     /// Forgets the publisher's report if none came for some seconds.
-    pub(super) fn expire(&self, now: Instant) {
+    pub fn expire(&self, now: Instant) {
         if !self.is_told() {
             return;
         }
@@ -108,7 +108,7 @@ impl CaptureLog {
 
     /// Notes that a frame that was captured at `captured` arrived at `origin`. Returns its delays, if
     /// they are plausible.
-    pub(super) fn note(&self, captured: NtpTime, origin: Instant) -> Option<CapturedFrame> {
+    pub fn note(&self, captured: NtpTime, origin: Instant) -> Option<CapturedFrame> {
         let mut inner = self.lock();
         let (_, told) = inner.told?;
         let arrived_ms = origin.saturating_duration_since(told.epoch).as_secs_f64() * 1e3;
@@ -130,7 +130,7 @@ impl CaptureLog {
     }
 
     /// Returns the frame whose first packet arrived at `origin`, if its capture time is known.
-    pub(crate) fn find(&self, origin: Instant) -> Option<CapturedFrame> {
+    pub fn find(&self, origin: Instant) -> Option<CapturedFrame> {
         if !self.is_told() {
             return None;
         }

@@ -146,8 +146,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::latency::account::tests::sample;
-    use crate::latency::account::{Account, FrameSample, Joined};
+    use crate::account::tests::sample;
+    use crate::account::{Account, FrameSample, Joined};
 
     fn close(is: f64, should: f64) -> bool {
         (is - should).abs() <= should / 100.0

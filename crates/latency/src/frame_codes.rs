@@ -28,14 +28,16 @@ impl FrameCodes {
             .copied()
     }
 
-    pub(crate) fn set(&self, name: &str, code: FrameCode) {
+    /// Gives the stream `name` a frame code, or another one.
+    pub fn set(&self, name: &str, code: FrameCode) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.to_owned(), code);
     }
 
-    pub(crate) fn remove(&self, name: &str) {
+    /// Forgets the frame code of the stream `name`.
+    pub fn remove(&self, name: &str) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)

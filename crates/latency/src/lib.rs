@@ -12,9 +12,11 @@
 
 mod account;
 mod accounts;
+mod captures;
 mod data;
 mod distribution;
 mod everyone;
+mod frame_codes;
 mod frame_stamps;
 mod path;
 mod report;
@@ -32,8 +34,10 @@ pub use account::WINDOW_S;
 use account::Window;
 pub use account::{Account, Joined};
 use accounts::{Accounts, Viewer};
+pub use captures::{CaptureLog, PublisherClock};
 pub use data::DataView;
 use everyone::{Everyone, is_viewers};
+pub use frame_codes::{FrameCode, FrameCodes};
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportAllowance, ReportError, join};
@@ -95,7 +99,7 @@ impl LatencyRegistry {
         for (stream, accounts) in self.all() {
             let connections = accounts.connections();
             let publishing = connections.data.iter();
-            let publishing = publishing.filter(|(_, data)| data.is_publishers());
+            let publishing = publishing.filter(|(_, data)| data.is_publishers);
             all.extend(publishing.map(|(session, data)| DataPublisher {
                 stream: stream.to_string(),
                 publisher: session.beginning().to_owned(),

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::account::{FrameSample, Joined};
 use super::frame_stamps::FrameStamps;
-use crate::ingest::FrameCode;
-use crate::ingest::whip::CaptureLog;
+use crate::CaptureLog;
+use crate::FrameCode;
 
 /// Most frames of one report: several seconds at 120 frames a second.
 const FRAMES_MAX: usize = 1000;
@@ -87,7 +87,6 @@ impl ReportAllowance {
 
 /// The reason why a report was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReportError {
     /// The report has too many frames.
     #[error("`frames` has {count} entries, at most {FRAMES_MAX} are allowed")]
@@ -171,7 +170,7 @@ pub struct Origins<'a> {
     /// The code that is drawn into each frame.
     pub code: Option<&'a FrameCode>,
     /// Capture times that a publisher has sent.
-    pub(crate) captures: Option<&'a CaptureLog>,
+    pub captures: Option<&'a CaptureLog>,
 }
 
 impl<'a> Origins<'a> {

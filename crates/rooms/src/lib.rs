@@ -347,7 +347,6 @@ impl ParticipantId {
 
 /// The reason why a text is not a room's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RoomNameError {
     /// The name is empty or too long.
     #[error("a room's name has 1 to {ROOM_BYTES_MAX} characters, this one has {bytes}")]
@@ -368,7 +367,6 @@ pub enum RoomNameError {
 
 /// The limit that an additional participant would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Full {
     /// The room has as many participants as configured.
     #[error(

@@ -18,16 +18,12 @@ mod addresses;
 mod app;
 mod cluster;
 pub mod config;
-pub mod egress;
 mod events;
 mod failures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
-    pub use crate::ingest::fuzz_assembler as assembler;
-    pub use crate::ingest::rtsp::fuzzing::record;
-    pub use crate::ingest::whip::fuzzing::whip;
     pub use crate::messages::fuzz_record as server_messages;
     #[cfg(fuzzing)]
     pub use crate::quic::fuzzing::webtransport;
@@ -35,8 +31,6 @@ pub mod fuzzing {
 }
 mod hooks;
 mod http;
-pub mod ingest;
-pub mod latency;
 #[cfg(test)]
 mod login_cases;
 mod messages;
@@ -48,9 +42,7 @@ mod server;
 pub mod sessions;
 mod settings;
 mod snapshots;
-mod spelling;
 mod stored;
-mod stream_names;
 mod sweep;
 mod talk;
 mod telemetry;

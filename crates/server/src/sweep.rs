@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use glassline_access::audit::AuditLog;
 use glassline_access::auth::Access;
 use glassline_hub::Hub;
+use glassline_latency::LatencyRegistry;
 use glassline_runtime::{FaultPoint, FreeMemory, Heartbeat, Part, calendar, keep_running};
 use tokio::sync::watch;
 
 use crate::app::App;
-use crate::latency::LatencyRegistry;
 use crate::sessions::Shared;
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_ingest::SourceSpec;
 use glassline_media::Kind;
-use glassline_server::ingest::SourceSpec;
 use serde_json::Value;
 use tokio::net::TcpSocket;
 

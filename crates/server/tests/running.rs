@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream, StreamName};
+use glassline_ingest::SourceSpec;
 use glassline_server::config::Config;
-use glassline_server::ingest::SourceSpec;
 use glassline_server::{LoadConfig, Reloading, Server};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Account, Name, Pattern};
+use glassline_ingest::SourceSpec;
 use glassline_media::{Codec, Track};
 use glassline_rtp::Header;
-use glassline_server::ingest::SourceSpec;
 use glassline_transcode::{AudioSource, Decoder};
 use glassline_webrtc::Kinds;
 

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
+use glassline_ingest::SourceSpec;
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, UnitBuilder};
-use glassline_server::ingest::SourceSpec;
 use glassline_webrtc::Event;
 
 use crate::peer::{Peer, SOON};

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use glassline_access::auth::Name;
 use glassline_hub::Prospect;
+use glassline_ingest::SourceSpec;
 use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
 use glassline_server::config::{Config, NamedToken, Role, Secret};
-use glassline_server::ingest::SourceSpec;
 
 use crate::running::Running;
 

@@ -2,5 +2,5 @@
 //! timeline, in order.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::assembler(bytes);
+    glassline_ingest::fuzzing::assembler(bytes);
 }

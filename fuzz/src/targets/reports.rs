@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_latency::FrameCode;
+use glassline_latency::{FrameStamps, LatencyRegistry, Origins, Report, join};
 use glassline_runtime::{Clock, SessionId};
-use glassline_server::ingest::FrameCode;
-use glassline_server::latency::{FrameStamps, LatencyRegistry, Origins, Report, join};
 
 pub(crate) fn run(bytes: &[u8]) {
     let Some((&known, json)) = bytes.split_first() else {

@@ -1,5 +1,5 @@
 //! A publisher by WHIP: authentic packets of any kind, from the session to the stream in the hub.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::whip(bytes);
+    glassline_ingest::fuzzing::whip(bytes);
 }

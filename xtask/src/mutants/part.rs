@@ -61,12 +61,12 @@ pub(super) const PARTS: [Part; 17] = [
     core("sim", "glassline-sim"),
     hot_path(
         "server/egress/webrtc",
-        "crates/server/src/egress/webrtc/**",
+        "crates/egress/src/webrtc/**",
         &["media::", "loss::", "pacing::", "reordered::", "latency::"],
     ),
     hot_path(
         "server/egress/rtsp",
-        "crates/server/src/egress/rtsp/**",
+        "crates/egress/src/rtsp/**",
         &["rtsp::", "srtp::", "multicast::", "track_changes::"],
     ),
     hot_path(
@@ -94,7 +94,7 @@ pub(super) const PARTS: [Part; 17] = [
     ),
     hot_path(
         "server/ingest",
-        "crates/server/src/ingest/**",
+        "crates/ingest/src/**",
         &[
             "source::",
             "media::",

@@ -13,10 +13,10 @@ use super::table;
 /// What only listed files call, written so that this file does not match itself.
 const CALL: &str = concat!("spawn_", "blocking(");
 
-/// Sources that the rule is for.
-const SERVER: &str = "crates/server/src/";
+/// Crates that the rule is for: those that the server is made of above the cores.
+const CRATES: [&str; 4] = ["access", "ingest", "runtime", "server"];
 
-/// Files of the server that start blocking work beside the pool, and listed ones that do not.
+/// Files of the server's crates that start blocking work beside the pool, and listed ones that do not.
 pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
     problems_against(table::BLOCKING, sources)
 }
@@ -26,10 +26,7 @@ fn problems_against(listed: &[(&str, &str)], sources: &BTreeMap<PathBuf, String>
     let mut calling = Vec::new();
     for (path, text) in sources {
         let path = path.to_string_lossy();
-        let Some(file) = path
-            .strip_prefix(SERVER)
-            .filter(|it| !it.contains("/tests/"))
-        else {
+        let Some(file) = listed_as(&path).filter(|it| !it.contains("/tests/")) else {
             continue;
         };
         let Some(index) = text.lines().position(|line| line.contains(CALL)) else {
@@ -42,13 +39,19 @@ fn problems_against(listed: &[(&str, &str)], sources: &BTreeMap<PathBuf, String>
                 index + 1
             ));
         }
-        calling.push(file.to_owned());
+        calling.push(file);
     }
     let unmet = listed
         .iter()
         .filter(|(file, _)| !calling.iter().any(|it| it == file));
-    problems.extend(unmet.map(|(file, _)| format!("{SERVER}{file} blocks no thread; strike it")));
+    problems.extend(unmet.map(|(file, _)| format!("{file} blocks no thread; strike it")));
     problems
+}
+
+/// Returns the name of a file in the list, `CRATE/PATH`; `None` if the rule is not for the file.
+fn listed_as(path: &str) -> Option<String> {
+    let (name, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
+    CRATES.contains(&name).then(|| format!("{name}/{file}"))
 }
 
 #[cfg(test)]
@@ -66,7 +69,7 @@ mod tests {
             source("crates/client/src/d.rs", &call),
             source("crates/server/src/e.rs", "fn quiet() {}"),
         ]);
-        let listed = [("b.rs", "one task"), ("e.rs", "no more")];
+        let listed = [("server/b.rs", "one task"), ("server/e.rs", "no more")];
         let problems = problems_against(&listed, &sources);
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].starts_with("crates/server/src/a.rs:2: "));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::arrows::{Arrows, Table, as_table};
 use super::code::CrateCode;
-use super::table::{self, Row, Wall};
+use super::table::{self, Row};
 
 /// The room of the crate's root.
 const ROOT: &str = "lib";
@@ -25,12 +25,6 @@ pub(super) fn problems(crates: &[CrateCode]) -> Vec<String> {
         let against = against.filter(|(of, ..)| of == name);
         let against_the_order = against.map(|(_, from, to, _)| (*from, *to)).collect();
         problems.extend(problems_of(code, rows, against_the_order));
-        problems.extend(walls(code, rows, table::WALLS));
-    }
-    for (name, ..) in table::WALLS {
-        if !table::ROOMS.iter().any(|(of, _)| of == name) {
-            problems.push(format!("a wall in `{name}`, which has no table of rooms"));
-        }
     }
     problems
 }
@@ -71,34 +65,6 @@ fn problems_of(
         against_the_order,
     };
     table.problems(&present, &found)
-}
-
-fn walls(code: &CrateCode, rows: &[Row], walls: &[Wall]) -> Vec<String> {
-    let (present, found) = arrows(code, rows);
-    let is_within = |room: &str, side: &str| {
-        let rest = room.strip_prefix(side);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let mut problems = Vec::new();
-    for (_, one, other) in walls.iter().filter(|(name, ..)| *name == code.name) {
-        for side in [one, other] {
-            if !present.iter().any(|room| is_within(room, side)) {
-                problems.push(format!(
-                    "a wall of `{}` beside `{side}`, which is no room",
-                    code.name
-                ));
-            }
-        }
-        for ((from, to), place) in &found {
-            let passes = |one, other| is_within(from, one) && is_within(to, other);
-            if passes(one, other) || passes(other, one) {
-                problems.push(format!(
-                    "{place}: a wall stands between `{from}` and `{to}`"
-                ));
-            }
-        }
-    }
-    problems
 }
 
 /// The rooms of a crate, and their arrows with the first place of each.
@@ -149,7 +115,7 @@ mod tests {
     const ROWS: [Row; 2] = [("egress", &[]), ("ingest", &[])];
 
     #[test]
-    fn the_wall_between_ingest_and_egress_holds() {
+    fn an_arrow_without_a_row_is_a_problem() {
         let egress = ("egress/mod.rs", "pub(crate) fn whep() {}");
         let knows = crate_of(&[LIB, egress, ("ingest.rs", "use crate::egress::whep;")]);
         let table = problems_of(&knows, &ROWS, Vec::new());
@@ -158,17 +124,8 @@ mod tests {
             table[0].starts_with("crates/a/src/ingest.rs:1 `crate::egress::whep`: `ingest` must"),
             "{table:?}"
         );
-        let wall = [("a", "egress", "ingest")];
-        assert_eq!(walls(&knows, &ROWS, &wall).len(), 1);
         let apart = crate_of(&[LIB, egress, ("ingest.rs", "use glassline_hub::Hub;")]);
-        assert_eq!(walls(&apart, &ROWS, &wall), Vec::<String>::new());
         assert_eq!(problems_of(&apart, &ROWS, Vec::new()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_wall_beside_no_room_is_a_problem() {
-        let code = crate_of(&[LIB, ("ingest.rs", ""), ("egress.rs", "")]);
-        assert_eq!(walls(&code, &ROWS, &[("a", "ingest", "outgress")]).len(), 1);
     }
 
     #[test]

@@ -165,7 +165,6 @@ impl fmt::Display for Name {
 
 /// The reason why a text is not a [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum NameError {
     /// The name is empty or too long.
     #[error("a user's name has 1 to {NAME_BYTES_MAX} characters, this one has {bytes}")]

@@ -104,7 +104,6 @@ impl TryFrom<String> for PasswordHash {
 /// The reason why a text is not a [`PasswordHash`]. The text is not repeated, since it may be a
 /// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum HashError {
     /// The text is not an argon2id hash.
     #[error("the password must be an argon2id hash: `glassline user add NAME` makes one")]

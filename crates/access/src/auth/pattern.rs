@@ -73,7 +73,6 @@ impl fmt::Display for Pattern {
 
 /// The reason why a text is not a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PatternError {
     /// The pattern is empty or too long.
     #[error(

@@ -122,7 +122,6 @@ impl std::str::FromStr for Secret {
 
 /// The reason why a text is not a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SecretError {
     /// The text is empty.
     #[error("the token is empty: remove the key to have no token")]

@@ -55,7 +55,6 @@ pub struct HttpClient {
 
 /// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ClientError {
     /// The file of trusted certificates cannot be used.
     #[error("{}: {source}; name a PEM file with the root certificates", path.display())]

@@ -87,7 +87,6 @@ impl fmt::Debug for WebUrl {
 
 /// The reason why a text is not a [`WebUrl`]. None repeats the text, which may have a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum WebUrlError {
     /// The text is longer than a URL should be.
     #[error("the URL has {bytes} bytes, at most {BYTES_MAX} are allowed")]

@@ -104,7 +104,6 @@ impl PemFiles {
 
 /// A problem with the files, which the operator can fix.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum FilesError {
     /// One of the two files is configured, and the other is not.
     #[error(

@@ -18,7 +18,6 @@ pub(super) struct StateFolder(PathBuf);
 
 /// The reason why something cannot be kept.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum StateError {
     /// No folder is configured, and the environment names none.
     #[error(

@@ -29,11 +29,11 @@ use glassline_runtime::{Clock, Counter, FaultPoint, HubEvents, Part, Supervisor,
 use tokio::sync::watch;
 
 use offers::Offers;
-pub(crate) use remote::RemoteStreams;
+pub use remote::RemoteStreams;
 use remuxer::TrackRemuxer;
 
 /// Distance from the newest group at which a group that is still being sent is given up.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
+pub const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
@@ -48,26 +48,28 @@ const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// The parts of the server that offering streams needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Services {
+pub struct Services {
     /// Counts frames that could not be offered.
-    pub(crate) left_out: Arc<Counter>,
-    pub(crate) clock: Clock,
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub left_out: Arc<Counter>,
+    /// Clock of the server, whose times frames carry.
+    pub clock: Clock,
+    /// Watches the tasks of the sessions.
+    pub supervisor: Arc<Supervisor>,
     /// Streams of other servers; `None` for a server that knows no others.
-    pub(crate) remote: Option<RemoteStreams>,
+    pub remote: Option<RemoteStreams>,
 }
 
 /// Streams that are offered to the same readers.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub struct Offer {
     /// Collection that the readers read.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
     /// Returns whether the stream of this name is one of them.
-    pub(crate) has: fn(&str) -> bool,
+    pub has: fn(&str) -> bool,
 }
 
 /// Announces the hub's live streams, as far as `offer` has them, until the server stops.
-pub(crate) async fn run(
+pub async fn run(
     hub: Arc<Hub>,
     offer: Offer,
     services: Services,

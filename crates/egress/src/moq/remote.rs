@@ -17,13 +17,15 @@ use super::{Awaited, is_offered};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Begins to pull a stream for a reader. Returns the stream to wait for, if there may be one.
-pub(crate) type Begin = Arc<dyn Fn(&StreamName) -> Option<Arc<Stream>> + Send + Sync>;
+pub(super) type Begin = Arc<dyn Fn(&StreamName) -> Option<Arc<Stream>> + Send + Sync>;
 
 /// Streams that other servers of the cluster have, and that this one gets when somebody reads them.
 #[derive(Clone)]
-pub(crate) struct RemoteStreams {
-    pub(crate) names: watch::Receiver<Arc<BTreeSet<StreamName>>>,
-    pub(crate) begin: Begin,
+pub struct RemoteStreams {
+    /// Names of the streams that other servers have now.
+    pub names: watch::Receiver<Arc<BTreeSet<StreamName>>>,
+    /// Begins to get a stream, and returns it as one of the hub.
+    pub begin: Begin,
 }
 
 impl RemoteStreams {

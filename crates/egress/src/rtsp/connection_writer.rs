@@ -29,7 +29,7 @@ const BYTES_PER_WRITE: usize = 256 << 10;
 /// The bytes that wait to be written to one connection: first the rest of a frame, then responses,
 /// then frames of the stream from the client's cursor on.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionWriter {
+pub struct ConnectionWriter {
     /// A frame of which the kernel took only a part, and how many bytes it took.
     partial: Option<(Bytes, usize)>,
     /// Responses and reports for this client alone.
@@ -40,7 +40,7 @@ pub(crate) struct ConnectionWriter {
 
 /// The result of [`ConnectionWriter::pump`].
 #[derive(Debug)]
-pub(crate) enum WriteOutcome {
+pub enum WriteOutcome {
     /// Everything that waited is written.
     Empty,
     /// The kernel takes no more bytes for now.
@@ -52,11 +52,15 @@ pub(crate) enum WriteOutcome {
 }
 
 /// The parts of a playing client's session that a write needs.
-pub(crate) struct Playing<'a> {
-    pub(crate) ring: &'a mut Ring,
-    pub(crate) cursor: &'a mut Cursor,
-    pub(crate) transports: &'a mut TrackTransports,
-    pub(crate) budget: &'a Budget,
+pub struct Playing<'a> {
+    /// Recent packets of the stream, framed once for all clients.
+    pub ring: &'a mut Ring,
+    /// Place of the client in the ring.
+    pub cursor: &'a mut Cursor,
+    /// Channels of the tracks within the connection.
+    pub transports: &'a mut TrackTransports,
+    /// Limits on the delay of a client.
+    pub budget: &'a Budget,
 }
 
 /// The next frames for a client, each as the number of its ring entry and the channel.
@@ -64,17 +68,17 @@ type WritePlan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
 
 impl ConnectionWriter {
     /// Queues `bytes` to follow the frame that is being written.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.between.extend_from_slice(bytes);
     }
 
     /// Returns the number of bytes of responses and reports that wait.
-    pub(crate) fn between_bytes(&self) -> usize {
+    pub fn between_bytes(&self) -> usize {
         self.between.len() - self.between_done
     }
 
     /// Writes until nothing waits or the kernel takes no more.
-    pub(crate) fn pump(
+    pub fn pump(
         &mut self,
         wire: &mut impl Write,
         mut playing: Option<Playing<'_>>,

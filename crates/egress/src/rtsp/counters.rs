@@ -26,17 +26,22 @@ pub struct SendCounters {
 
 /// Counts of one [`ConnectionWriter::pump`](super::connection_writer::ConnectionWriter::pump).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    pub(crate) bytes: u64,
-    pub(crate) packets: u64,
-    pub(crate) calls: u64,
+pub struct Sent {
+    /// Bytes that the kernel took.
+    pub bytes: u64,
+    /// Packets of RTP and RTCP among the bytes.
+    pub packets: u64,
+    /// System calls that were made.
+    pub calls: u64,
     /// Ring entries that a lagging client skipped.
-    pub(crate) skipped: u64,
-    pub(crate) skips: u64,
+    pub skipped: u64,
+    /// Times that the client skipped to a newer keyframe.
+    pub skips: u64,
 }
 
 impl SendCounters {
-    pub(crate) fn add(&self, sent: &Sent) {
+    /// Adds the counts of one write.
+    pub fn add(&self, sent: &Sent) {
         self.bytes.add(sent.bytes);
         self.packets.add(sent.packets);
         self.sends.add(sent.calls);

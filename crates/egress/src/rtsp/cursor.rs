@@ -8,28 +8,28 @@ use super::ring::{Ring, RingEntry};
 
 /// Limits on the delay that a client may build up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     /// Delay behind the stream after which the client skips to the newest keyframe.
-    pub(crate) lag: Duration,
+    pub lag: Duration,
     /// Time without taking any byte after which the client is closed.
-    pub(crate) stall: Duration,
+    pub stall: Duration,
     /// Number of skips without having caught up in between after which the client is closed.
-    pub(crate) skips_in_a_row: u32,
+    pub skips_in_a_row: u32,
 }
 
 /// Number of tracks that a [`TrackSet`] can hold; tracks with higher indices cannot be set up.
-pub(crate) const TRACKS_MAX: usize = 32;
+pub const TRACKS_MAX: usize = 32;
 
 /// A set of tracks, by their indices below [`TRACKS_MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TrackSet(u32);
+pub struct TrackSet(u32);
 
 impl TrackSet {
-    pub(crate) const fn is_empty(self) -> bool {
+    pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(crate) fn contains(self, track: TrackIndex) -> bool {
+    pub fn contains(self, track: TrackIndex) -> bool {
         self.0 & Self::of(track).0 != 0
     }
 
@@ -62,7 +62,7 @@ impl FromIterator<TrackIndex> for TrackSet {
 
 /// A client's position in the [`Ring`] of its stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor {
+pub struct Cursor {
     /// Number of the next ring entry to look at.
     position: u64,
     /// Tracks that the client has set up.
@@ -80,7 +80,7 @@ pub(crate) struct Cursor {
 
 /// The result of [`Cursor::check_lag`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LagOutcome {
+pub enum LagOutcome {
     /// The client continues from its position.
     Steady,
     /// The client skipped this many entries of its tracks.
@@ -93,14 +93,14 @@ impl Cursor {
     /// Creates a cursor at the newest keyframe if `anchored`, which means that one of the tracks is
     /// the one that keyframes are looked for in. Otherwise the cursor begins at the end of the
     /// ring, with the next entry.
-    pub(crate) fn begin(ring: &Ring, tracks: TrackSet, anchored: bool, now: Instant) -> Self {
+    pub fn begin(ring: &Ring, tracks: TrackSet, anchored: bool, now: Instant) -> Self {
         let keyframe = anchored.then(|| ring.keyframe()).flatten();
         Self::begin_at(keyframe.unwrap_or(ring.end()), tracks, now)
     }
 
     /// Creates a cursor at `position`. Each track begins with the first entry from there on that a
     /// decoder can start with.
-    pub(crate) fn begin_at(position: u64, tracks: TrackSet, now: Instant) -> Self {
+    pub fn begin_at(position: u64, tracks: TrackSet, now: Instant) -> Self {
         Self {
             position,
             tracks,
@@ -115,36 +115,36 @@ impl Cursor {
 
     /// Continues at `position` after a pause. Each track waits for an entry that a decoder can
     /// start with.
-    pub(crate) fn jump_to(&mut self, position: u64, now: Instant) {
+    pub fn jump_to(&mut self, position: u64, now: Instant) {
         self.position = position;
         self.waiting = self.tracks;
         self.since = now;
     }
 
     /// Drops all tracks but these.
-    pub(crate) fn keep(&mut self, tracks: TrackSet) {
+    pub fn keep(&mut self, tracks: TrackSet) {
         self.tracks.0 &= tracks.0;
         self.waiting.0 &= tracks.0;
     }
 
     /// Adds these tracks. New ones begin with their next entry that a decoder can start with.
-    pub(crate) fn add(&mut self, tracks: TrackSet) {
+    pub fn add(&mut self, tracks: TrackSet) {
         self.waiting.0 |= tracks.0 & !self.tracks.0;
         self.tracks.0 |= tracks.0;
     }
 
     /// Returns the number of the next entry to look at.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
     /// Moves the cursor to `number`: the entries before it are planned but may still be unsent.
-    pub(crate) fn pass_to(&mut self, number: u64) {
+    pub fn pass_to(&mut self, number: u64) {
         self.position = number;
     }
 
     /// Moves the cursor to `number`, because all entries before it are sent.
-    pub(crate) fn advance(&mut self, number: u64, ring: &Ring) {
+    pub fn advance(&mut self, number: u64, ring: &Ring) {
         self.position = number;
         if number >= ring.end() {
             self.skips_in_a_row = 0;
@@ -152,7 +152,7 @@ impl Cursor {
     }
 
     /// Returns whether the client gets `entry`, and notes the tracks that begin with it.
-    pub(crate) fn takes(&mut self, entry: &RingEntry) -> bool {
+    pub fn takes(&mut self, entry: &RingEntry) -> bool {
         let track = entry.track();
         if !self.tracks.contains(track) {
             return false;
@@ -168,7 +168,7 @@ impl Cursor {
     }
 
     /// Moves the cursor back to `number`, because the entries from there on could not be sent.
-    pub(crate) fn return_to(&mut self, number: u64, ring: &Ring) {
+    pub fn return_to(&mut self, number: u64, ring: &Ring) {
         let entries = ring.since(number).map(|(_, entry)| entry);
         let count = usize::try_from(self.position.saturating_sub(number)).unwrap_or(usize::MAX);
         let unsent = entries
@@ -180,13 +180,13 @@ impl Cursor {
     }
 
     /// Returns the first entry of `track` that the client will get, if it is in the ring already.
-    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: TrackIndex) -> Option<&'a RingEntry> {
+    pub fn first_of<'a>(&self, ring: &'a Ring, track: TrackIndex) -> Option<&'a RingEntry> {
         let mut entries = ring.since(self.position).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }
 
     /// Returns how far the client is behind the stream.
-    pub(crate) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
+    pub fn lag(&self, ring: &Ring, now: Instant) -> Duration {
         let next = ring.get(self.position.max(ring.first()));
         next.map_or(Duration::ZERO, |entry| {
             now.saturating_duration_since(entry.at.max(self.since))
@@ -197,7 +197,7 @@ impl Cursor {
     /// ahead, or to the end if the ring has dropped the client's entry. If neither
     /// applies, the client continues late and without a loss. A frame that the client has begun is
     /// finished first.
-    pub(crate) fn check_lag(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> LagOutcome {
+    pub fn check_lag(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> LagOutcome {
         let lost = self.position < ring.first();
         let is_within_frame = || {
             let next = ring.get(self.position);
@@ -233,22 +233,22 @@ impl Cursor {
     }
 
     /// Returns whether some track waits for a keyframe.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Returns how many packets of media the client got, or is about to get.
-    pub(crate) fn packets(&self) -> u64 {
+    pub fn packets(&self) -> u64 {
         self.packets
     }
 
     /// Returns how often the client skipped.
-    pub(crate) fn skips(&self) -> u32 {
+    pub fn skips(&self) -> u32 {
         self.skips
     }
 
     /// Returns how many entries the client skipped.
-    pub(crate) fn skipped(&self) -> u64 {
+    pub fn skipped(&self) -> u64 {
         self.skipped
     }
 }

@@ -42,7 +42,7 @@ const MESSAGES_PER_CALL: usize = 32;
 
 /// The pair of sockets that takes datagrams. On loopback the kernel's sockets never report that
 /// they are full, so tests use ones that do.
-pub(crate) trait DatagramSink {
+pub trait DatagramSink {
     /// Hands datagrams to the kernel, from the port of reports or from the port of media, as
     /// [`UdpSocket::send_batch`](glassline_net::UdpSocket::send_batch) does.
     fn send_batch(&self, is_report: bool, transmits: &[Transmit<'_>]) -> glassline_net::Sent;
@@ -61,8 +61,9 @@ impl DatagramSink for UdpPair {
 
 /// Plans the datagrams of a thread's clients and hands them to the kernel.
 #[derive(Debug)]
-pub(crate) struct DatagramWriter<S: DatagramSink = UdpPair> {
-    pub(crate) sockets: S,
+pub struct DatagramWriter<S: DatagramSink = UdpPair> {
+    /// Sockets that all datagrams leave by.
+    pub sockets: S,
     /// Whether the kernel takes no more datagrams for now.
     is_full: bool,
     /// Buffer that is empty between calls and kept for its capacity.
@@ -84,21 +85,25 @@ struct Message {
 
 /// The client whose datagrams are planned.
 #[derive(Debug)]
-pub(crate) struct Recipient<'a> {
-    pub(crate) client: Key,
+pub struct Recipient<'a> {
+    /// Key of the client on its thread.
+    pub client: Key,
     /// The server's address that the client connected to; `None` leaves the choice to the routing
     /// table.
-    pub(crate) from: Option<IpAddr>,
-    pub(crate) transports: &'a mut TrackTransports,
-    pub(crate) cursor: &'a mut Cursor,
+    pub from: Option<IpAddr>,
+    /// Addresses and keys of the tracks.
+    pub transports: &'a mut TrackTransports,
+    /// Place of the client in the ring.
+    pub cursor: &'a mut Cursor,
     /// Set to the time of the client's next chunk if this chunk was not the last.
-    pub(crate) paced_until: &'a mut Option<Instant>,
+    pub paced_until: &'a mut Option<Instant>,
     /// Sum of bytes sent to the client.
-    pub(crate) bytes: &'a mut u64,
+    pub bytes: &'a mut u64,
 }
 
 impl<S: DatagramSink> DatagramWriter<S> {
-    pub(crate) fn new(sockets: S) -> Self {
+    /// Creates a writer that sends by `sockets`.
+    pub fn new(sockets: S) -> Self {
         Self {
             sockets,
             is_full: false,
@@ -107,23 +112,24 @@ impl<S: DatagramSink> DatagramWriter<S> {
     }
 
     /// Drops what was planned and not sent.
-    pub(crate) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.messages.clear();
         self.is_full = false;
     }
 
     /// Notes that the kernel has room again.
-    pub(crate) fn unblock(&mut self) {
+    pub fn unblock(&mut self) {
         self.is_full = false;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Returns whether the kernel takes no more datagrams for now.
+    pub fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// Plans what a client gets now, and moves its cursor behind that. Returns false if the client
     /// will not catch up.
-    pub(crate) fn plan(
+    pub fn plan(
         &mut self,
         recipient: Recipient<'_>,
         ring: &mut Ring,
@@ -182,14 +188,14 @@ impl<S: DatagramSink> DatagramWriter<S> {
     }
 
     /// Returns whether enough is planned for a system call.
-    pub(crate) fn is_ripe(&self) -> bool {
+    pub fn is_ripe(&self) -> bool {
         self.messages.len() >= MESSAGES_PER_CALL
     }
 
     /// Sends the planned datagrams. A client whose datagrams the kernel did not take goes to
     /// `left`, with the number of the entry to begin again at. Datagrams that were sealed for it
     /// wait in the writer instead.
-    pub(crate) fn flush(
+    pub fn flush(
         &mut self,
         ring: &Ring,
         counters: &SendCounters,

@@ -24,15 +24,15 @@ const RUN_PACKETS_MAX: usize = 40;
 
 /// Consecutive packets of a unit: all of most units, a part of a large keyframe.
 #[derive(Clone, Debug)]
-pub(crate) struct PacketRun {
-    pub(crate) unit: Arc<MediaUnit>,
+pub struct PacketRun {
+    pub unit: Arc<MediaUnit>,
     packets: Range<usize>,
     payload_bytes: usize,
 }
 
 impl PacketRun {
     /// Divides a unit into runs of at most [`RUN_PACKETS_MAX`] packets, in order.
-    pub(crate) fn divide(unit: &Arc<MediaUnit>) -> impl Iterator<Item = Self> {
+    pub fn divide(unit: &Arc<MediaUnit>) -> impl Iterator<Item = Self> {
         let count = unit.packet_count();
         let starts = (0..count).step_by(RUN_PACKETS_MAX);
         starts.map(move |start| {
@@ -47,17 +47,17 @@ impl PacketRun {
     }
 
     /// Returns whether the run begins its unit.
-    pub(crate) fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         self.packets.start == 0
     }
 
     /// Returns the number of packets, at least one.
-    pub(crate) fn packet_count(&self) -> usize {
+    pub fn packet_count(&self) -> usize {
         self.packets.len()
     }
 
     /// Returns the number of payload bytes in all packets.
-    pub(crate) fn payload_bytes(&self) -> usize {
+    pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
@@ -70,16 +70,20 @@ impl PacketRun {
 
 /// The fields of RTP headers that all packets of a track have in common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeaderTemplate {
-    pub(crate) numbers: Numbers,
-    pub(crate) payload_type: u8,
-    pub(crate) clock_rate: u32,
+pub struct HeaderTemplate {
+    /// SSRC, first sequence number and first timestamp of the track.
+    pub numbers: Numbers,
+    /// Payload type that SDP names for the track.
+    pub payload_type: u8,
+    /// Clock rate of timestamps in Hz.
+    pub clock_rate: u32,
     /// Whether the marker bit marks the last packet of a frame; for other codecs no packet has it.
-    pub(crate) marks_frames: bool,
+    pub marks_frames: bool,
 }
 
 impl HeaderTemplate {
-    pub(crate) fn new(track: &Track, index: TrackIndex, numbers: Numbers) -> Self {
+    /// Returns the fields of the packets of `track`, which stands at `index` in the stream.
+    pub fn new(track: &Track, index: TrackIndex, numbers: Numbers) -> Self {
         Self {
             numbers,
             payload_type: sdp::payload_type(track, index),
@@ -100,10 +104,7 @@ impl HeaderTemplate {
     }
 
     /// Iterates over the packets of `run`, each as header and payload.
-    pub(crate) fn packets<'a>(
-        &'a self,
-        run: &'a PacketRun,
-    ) -> impl Iterator<Item = (Header, &'a [u8])> {
+    pub fn packets<'a>(&'a self, run: &'a PacketRun) -> impl Iterator<Item = (Header, &'a [u8])> {
         let unit = &run.unit;
         let timestamp = self.numbers.timestamp(unit.time, self.clock_rate);
         let payloads = run.payloads();
@@ -111,7 +112,7 @@ impl HeaderTemplate {
     }
 
     /// Returns the packets as interleaved frames on `channel` of an RTSP connection.
-    pub(crate) fn interleave(&self, run: &PacketRun, channel: u8) -> Bytes {
+    pub fn interleave(&self, run: &PacketRun, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = run.payload_bytes() + run.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
@@ -125,7 +126,7 @@ impl HeaderTemplate {
     }
 
     /// Returns the packets as datagrams.
-    pub(crate) fn datagrams(&self, run: &PacketRun) -> Datagrams {
+    pub fn datagrams(&self, run: &PacketRun) -> Datagrams {
         let size = run.payload_bytes() + run.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
         for (header, payload) in self.packets(run) {
@@ -144,7 +145,7 @@ fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
 
 /// Datagrams, back to back.
 #[derive(Clone, Debug)]
-pub(crate) struct Datagrams {
+pub struct Datagrams {
     bytes: Bytes,
     count: u64,
     runs: SmallVec<[Run; 2]>,
@@ -163,7 +164,7 @@ struct Run {
 
 /// Collects datagrams for [`Datagrams`].
 #[derive(Debug)]
-pub(crate) struct Builder {
+pub struct Builder {
     bytes: Vec<u8>,
     count: u64,
     runs: SmallVec<[Run; 2]>,
@@ -171,7 +172,7 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// Adds the datagram that `write` appends to the buffer.
-    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let end = self.bytes.len();
@@ -190,7 +191,7 @@ impl Builder {
         }
     }
 
-    pub(crate) fn build(self) -> Datagrams {
+    pub fn build(self) -> Datagrams {
         Datagrams {
             bytes: self.bytes.into(),
             count: self.count,
@@ -201,7 +202,7 @@ impl Builder {
 
 impl Datagrams {
     /// Creates a builder with room for `bytes` bytes.
-    pub(crate) fn builder(bytes: usize) -> Builder {
+    pub fn builder(bytes: usize) -> Builder {
         Builder {
             bytes: Vec::with_capacity(bytes),
             count: 0,
@@ -210,7 +211,7 @@ impl Datagrams {
     }
 
     /// Returns one RTCP packet as a datagram.
-    pub(crate) fn single(packet: Bytes) -> Self {
+    pub fn single(packet: Bytes) -> Self {
         let run = Run {
             segment_size: packet.len(),
             end: packet.len(),
@@ -224,17 +225,17 @@ impl Datagrams {
     }
 
     /// Returns the number of datagrams.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the number of bytes of all datagrams.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Iterates over the runs: the bytes of each, and the size of one datagram in it.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
+    pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let ends = self.runs.iter().map(|run| run.end);
         let starts = std::iter::once(0).chain(ends);
         let runs = self.runs.iter().zip(starts);

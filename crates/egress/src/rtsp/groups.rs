@@ -55,9 +55,11 @@ impl GroupRange {
 
 /// The table of groups that tracks have, shared by all RTSP threads and the sending thread.
 #[derive(Debug)]
-pub(crate) struct Groups {
-    pub(crate) range: GroupRange,
-    pub(crate) counters: Arc<SendCounters>,
+pub struct Groups {
+    /// Addresses that groups may have.
+    pub range: GroupRange,
+    /// Counters of the datagrams that go to groups.
+    pub counters: Arc<SendCounters>,
     /// Wakes the thread that sends.
     waker: Arc<Waker>,
     held: Mutex<BTreeMap<u32, AssignedGroup>>,
@@ -81,15 +83,16 @@ struct AssignedGroup {
 
 /// A track that at least one client plays.
 #[derive(Debug)]
-pub(crate) struct Played {
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) layout: TrackLayout,
-    pub(crate) track: TrackIndex,
-    pub(crate) group: Group,
+pub struct Played {
+    pub stream: Arc<Stream>,
+    pub layout: TrackLayout,
+    pub track: TrackIndex,
+    pub group: Group,
 }
 
 impl Groups {
-    pub(crate) fn new(range: GroupRange, waker: Arc<Waker>) -> Self {
+    /// Creates an empty table; `waker` wakes the thread that sends.
+    pub fn new(range: GroupRange, waker: Arc<Waker>) -> Self {
         Self {
             range,
             counters: Arc::default(),
@@ -101,7 +104,7 @@ impl Groups {
     }
 
     /// Returns a client's membership in the group of a track; `None` if no group is free.
-    pub(crate) fn join(
+    pub fn join(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
         track: TrackIndex,
@@ -140,12 +143,12 @@ impl Groups {
     }
 
     /// Returns a number that changes whenever the result of [`Groups::played`] does.
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Returns the tracks that are played.
-    pub(crate) fn played(&self) -> Vec<Played> {
+    pub fn played(&self) -> Vec<Played> {
         let held = self.lock();
         let played = held.values().filter(|it| it.players > 0);
         let played = played.map(|it| Played {
@@ -158,12 +161,13 @@ impl Groups {
     }
 
     /// Ends the sending thread.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
+    /// Returns whether the sending thread shall end.
+    pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
@@ -198,7 +202,7 @@ impl Groups {
 
 /// A client's membership in a group, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct MulticastMembership {
+pub struct MulticastMembership {
     groups: Arc<Groups>,
     index: u32,
     group: Group,
@@ -206,12 +210,13 @@ pub(crate) struct MulticastMembership {
 }
 
 impl MulticastMembership {
-    pub(crate) fn group(&self) -> Group {
+    /// Returns the address and the ports of the group.
+    pub fn group(&self) -> Group {
         self.group
     }
 
     /// Notes that the member's client plays or pauses.
-    pub(crate) fn set_playing(&mut self, plays: bool) {
+    pub fn set_playing(&mut self, plays: bool) {
         if self.plays != plays {
             self.plays = plays;
             self.groups.count(self.index, plays);

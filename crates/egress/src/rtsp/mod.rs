@@ -28,19 +28,16 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
-pub use counters::SendCounters;
-pub(crate) use counters::Sent;
-pub(crate) use cursor::{Budget, Cursor, TRACKS_MAX};
-pub(crate) use datagram_writer::{DatagramWriter, Recipient};
-pub use groups::GroupRange;
-pub(crate) use groups::{Groups, MulticastMembership};
-pub(crate) use multicast::{MulticastSender, open as open_multicast};
-pub(crate) use numbers::NumberKeys;
-pub(crate) use ring::{Bounds, Ring};
-pub(crate) use srtp::{Keyring, Opened, TrackSrtp};
-pub(crate) use stream_reader::{StreamContext, StreamReader, Timing};
-pub(crate) use transport::{
-    Channels, TrackTransport, TrackTransports, TransportKind, UdpAddresses,
-};
-pub(crate) use udp::{Arrived, UdpPair};
+pub use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
+pub use counters::{SendCounters, Sent};
+pub use cursor::{Budget, Cursor, TRACKS_MAX};
+pub use datagram_writer::{DatagramWriter, Recipient};
+pub use framing::HeaderTemplate;
+pub use groups::{GroupRange, Groups, MulticastMembership};
+pub use multicast::{MulticastSender, open as open_multicast};
+pub use numbers::NumberKeys;
+pub use ring::{Bounds, Ring};
+pub use srtp::{Keyring, Opened, TrackSrtp};
+pub use stream_reader::{StreamContext, StreamReader, Timing};
+pub use transport::{Channels, TrackTransport, TrackTransports, TransportKind, UdpAddresses};
+pub use udp::{Arrived, UdpPair};

@@ -39,7 +39,7 @@ const BATCH: usize = 8;
 
 /// The state of the thread that sends to multicast groups.
 #[derive(Debug)]
-pub(crate) struct MulticastSender {
+pub struct MulticastSender {
     poll: Poll,
     waker: Arc<Waker>,
     groups: Arc<Groups>,
@@ -72,7 +72,7 @@ struct Sending {
 
 /// Creates the group table, the poll and the waker. They are made before the thread, so that other
 /// threads can wake it.
-pub(crate) fn open(range: GroupRange) -> io::Result<(Groups, Poll, Arc<Waker>)> {
+pub fn open(range: GroupRange) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, WAKE)?);
     Ok((Groups::new(range, Arc::clone(&waker)), poll, waker))
@@ -132,7 +132,7 @@ impl PollingThread for MulticastSender {
 impl MulticastSender {
     /// Opens the sockets. `index` must differ from the number of every RTSP thread in the tables of
     /// stage delays.
-    pub(crate) fn new(
+    pub fn new(
         groups: Arc<Groups>,
         poll: Poll,
         waker: Arc<Waker>,
@@ -168,7 +168,7 @@ impl MulticastSender {
     }
 
     /// Returns the groups that this thread sends to.
-    pub(crate) fn groups(&self) -> &Arc<Groups> {
+    pub fn groups(&self) -> &Arc<Groups> {
         &self.groups
     }
 

@@ -9,12 +9,12 @@ use glassline_media::{MediaTime, Ssrc, TrackIndex};
 /// same on every thread without a question to another thread, and not predictable from outside (RFC
 /// 3550 §5.1).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NumberKeys(RandomState);
+pub struct NumberKeys(RandomState);
 
 impl NumberKeys {
     /// Returns the numbers of a track. Two streams of one name have equal numbers, which is
     /// harmless: no client has both in one session.
-    pub(crate) fn track(&self, stream: &str, track: TrackIndex) -> Numbers {
+    pub fn track(&self, stream: &str, track: TrackIndex) -> Numbers {
         let hash = |what: &str| self.0.hash_one((stream, track, what));
         Numbers {
             ssrc: Ssrc(low_word(hash("ssrc"))),
@@ -24,12 +24,12 @@ impl NumberKeys {
     }
 
     /// Returns the SSRC under which the server reports to the publisher of a stream.
-    pub(crate) fn receiver(&self, stream: &StreamName) -> Ssrc {
+    pub fn receiver(&self, stream: &StreamName) -> Ssrc {
         Ssrc(low_word(self.0.hash_one((stream.as_str(), "receiver"))))
     }
 
     /// Returns the canonical name (CNAME) of all tracks of a stream (RFC 3550 §6.5.1).
-    pub(crate) fn cname(&self, stream: &StreamName) -> String {
+    pub fn cname(&self, stream: &StreamName) -> String {
         format!("{:016x}", self.0.hash_one((stream.as_str(), "cname")))
     }
 }
@@ -37,8 +37,8 @@ impl NumberKeys {
 /// The numbers that turn a track's packets into RTP headers: SSRC, sequence offset and timestamp
 /// offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
-    pub(crate) ssrc: Ssrc,
+pub struct Numbers {
+    pub ssrc: Ssrc,
     sequence: u16,
     timestamp: u32,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Returns numbers for another stream that follows this one for one client without a gap: the
     /// packet that would have been number `next` of this stream is packet 0 of the other.
-    pub(crate) const fn going_on(self, next: u64) -> Self {
+    pub const fn going_on(self, next: u64) -> Self {
         Self {
             sequence: self.sequence(next),
             ..self
@@ -58,7 +58,7 @@ impl Numbers {
         clippy::cast_possible_truncation,
         reason = "the low bits are asked for"
     )]
-    pub(crate) const fn sequence(&self, number: u64) -> u16 {
+    pub const fn sequence(&self, number: u64) -> u16 {
         (number as u16).wrapping_add(self.sequence)
     }
 
@@ -68,7 +68,7 @@ impl Numbers {
         clippy::cast_sign_loss,
         reason = "timestamps wrap"
     )]
-    pub(crate) fn timestamp(&self, time: MediaTime, rate: u32) -> u32 {
+    pub fn timestamp(&self, time: MediaTime, rate: u32) -> u32 {
         (time.ticks(rate) as u32).wrapping_add(self.timestamp)
     }
 }

@@ -14,10 +14,10 @@ use super::srtp::TrackSrtp;
 
 /// Packets of a unit of media, or an RTCP report, for every client that has set up the track.
 #[derive(Debug)]
-pub(crate) struct RingEntry {
+pub struct RingEntry {
     content: Content,
     /// Time from which the entry could be sent.
-    pub(crate) at: Instant,
+    pub at: Instant,
     /// The entry's bytes for each channel that some client has for this track; nearly always one.
     interleaved: SmallVec<[(u8, Bytes); 1]>,
     datagrams: Option<Datagrams>,
@@ -31,7 +31,7 @@ enum Content {
 }
 
 impl RingEntry {
-    pub(crate) fn track(&self) -> TrackIndex {
+    pub fn track(&self) -> TrackIndex {
         match &self.content {
             Content::Media(run) => run.unit.track,
             Content::Report { track, .. } => *track,
@@ -39,7 +39,7 @@ impl RingEntry {
     }
 
     /// Returns the media unit that the packets belong to; `None` for a report.
-    pub(crate) fn unit(&self) -> Option<&Arc<MediaUnit>> {
+    pub fn unit(&self) -> Option<&Arc<MediaUnit>> {
         match &self.content {
             Content::Media(run) => Some(&run.unit),
             Content::Report { .. } => None,
@@ -47,12 +47,12 @@ impl RingEntry {
     }
 
     /// Returns whether a decoder of this track can start with the entry.
-    pub(crate) fn is_start(&self) -> bool {
+    pub fn is_start(&self) -> bool {
         self.unit().is_some_and(|unit| unit.keyframe) && !self.is_continuation()
     }
 
     /// Returns whether the entry continues the frame of an earlier one.
-    pub(crate) fn is_continuation(&self) -> bool {
+    pub fn is_continuation(&self) -> bool {
         match &self.content {
             Content::Media(run) => !(run.unit.first && run.is_first()),
             Content::Report { .. } => false,
@@ -60,7 +60,7 @@ impl RingEntry {
     }
 
     /// Returns the number of packets, at least one.
-    pub(crate) fn packet_count(&self) -> u64 {
+    pub fn packet_count(&self) -> u64 {
         match &self.content {
             Content::Media(run) => run.packet_count() as u64,
             Content::Report { .. } => 1,
@@ -68,7 +68,7 @@ impl RingEntry {
     }
 
     /// Returns the number of bytes of the packets before they are sealed.
-    pub(crate) fn packet_bytes(&self) -> usize {
+    pub fn packet_bytes(&self) -> usize {
         match &self.content {
             Content::Media(run) => run.payload_bytes() + run.packet_count() * HEADER_BYTES,
             Content::Report { packet, .. } => packet.len(),
@@ -76,7 +76,7 @@ impl RingEntry {
     }
 
     /// Returns whether the entry is RTCP, which goes to the odd channel and port.
-    pub(crate) fn is_report(&self) -> bool {
+    pub fn is_report(&self) -> bool {
         matches!(self.content, Content::Report { .. })
     }
 
@@ -97,7 +97,7 @@ impl RingEntry {
 
     /// Seals the entry for one client as interleaved frames on `channel`, and appends them to
     /// `out`.
-    pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
+    pub fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
             Content::Media(run) => srtp.interleave(&self.template, run, channel, out),
             Content::Report { packet, .. } => {
@@ -109,7 +109,7 @@ impl RingEntry {
     }
 
     /// Seals the entry for one client as datagrams.
-    pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
+    pub fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
             Content::Media(run) => srtp.datagrams(&self.template, run),
             Content::Report { packet, .. } => {
@@ -120,13 +120,13 @@ impl RingEntry {
     }
 
     /// Returns the interleaved frames for `channel`; `None` unless [`Ring::prepare`] made them.
-    pub(crate) fn interleaved(&self, channel: u8) -> Option<&Bytes> {
+    pub fn interleaved(&self, channel: u8) -> Option<&Bytes> {
         let mut made = self.interleaved.iter();
         made.find_map(|(of, bytes)| (*of == channel).then_some(bytes))
     }
 
     /// Returns the datagrams; `None` unless [`Ring::prepare_datagrams`] made them.
-    pub(crate) fn datagrams(&self) -> Option<&Datagrams> {
+    pub fn datagrams(&self) -> Option<&Datagrams> {
         self.datagrams.as_ref()
     }
 
@@ -150,19 +150,19 @@ impl RingEntry {
 
 /// Limits of a [`Ring`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Most bytes of all entries when one is added, including the bytes made for clients. What is
     /// made of the entries until the next one is added is beyond it.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Longest time that an entry stays, unless it is the newest keyframe or follows it.
-    pub(crate) span: Duration,
+    pub span: Duration,
     /// Time that entries before the newest keyframe stay: as long as a client may lag.
-    pub(crate) lag: Duration,
+    pub lag: Duration,
 }
 
 /// The recent entries of a stream, numbered without gaps. A client's cursor is a number.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub struct Ring {
     entries: VecDeque<RingEntry>,
     /// Number of the oldest entry.
     first: u64,
@@ -174,7 +174,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(anchor: TrackIndex, bounds: Bounds) -> Self {
+    /// Creates an empty ring, in which clients begin at keyframes of the track `anchor`.
+    pub fn new(anchor: TrackIndex, bounds: Bounds) -> Self {
         Self {
             entries: VecDeque::new(),
             first: 0,
@@ -186,7 +187,7 @@ impl Ring {
     }
 
     /// Makes clients begin with keyframes of this track from now on.
-    pub(crate) fn set_anchor(&mut self, track: TrackIndex) {
+    pub fn set_anchor(&mut self, track: TrackIndex) {
         if self.anchor != track {
             self.anchor = track;
             self.keyframe = None;
@@ -194,39 +195,40 @@ impl Ring {
     }
 
     /// Returns the index of the track whose keyframes clients begin with.
-    pub(crate) fn anchor(&self) -> TrackIndex {
+    pub fn anchor(&self) -> TrackIndex {
         self.anchor
     }
 
     /// Returns the number that the next entry will get.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
     /// Returns the number of the oldest entry.
-    pub(crate) fn first(&self) -> u64 {
+    pub fn first(&self) -> u64 {
         self.first
     }
 
     /// Returns the number of the newest keyframe of the anchor track, where clients begin.
-    pub(crate) fn keyframe(&self) -> Option<u64> {
+    pub fn keyframe(&self) -> Option<u64> {
         self.keyframe.filter(|number| *number >= self.first)
     }
 
     /// Returns whether the newest keyframe is missing, or older than other entries may be. Who begins
     /// with such a keyframe begins far behind.
-    pub(crate) fn lacks_recent_keyframe(&self, now: Instant) -> bool {
+    pub fn lacks_recent_keyframe(&self, now: Instant) -> bool {
         let keyframe = self.keyframe().and_then(|number| self.get(number));
         keyframe.is_none_or(|it| now.saturating_duration_since(it.at) > self.bounds.span)
     }
 
-    pub(crate) fn get(&self, number: u64) -> Option<&RingEntry> {
+    /// Returns the entry with this number, if the ring still has it.
+    pub fn get(&self, number: u64) -> Option<&RingEntry> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get(index)
     }
 
     /// Iterates over the entries from `number` on, with their numbers.
-    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &RingEntry)> {
+    pub fn since(&self, number: u64) -> impl Iterator<Item = (u64, &RingEntry)> {
         let from = number.max(self.first);
         let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
         (from..).zip(self.entries.iter().skip(skip))
@@ -234,7 +236,7 @@ impl Ring {
 
     /// Appends a unit. A large one becomes several entries, so that clients by UDP get it in
     /// chunks.
-    pub(crate) fn push_media(&mut self, unit: &Arc<MediaUnit>, template: HeaderTemplate) {
+    pub fn push_media(&mut self, unit: &Arc<MediaUnit>, template: HeaderTemplate) {
         let at = unit.stamps.published;
         let start = self.end();
         if unit.track == self.anchor && unit.keyframe && unit.first {
@@ -246,7 +248,8 @@ impl Ring {
         self.evict(start, at);
     }
 
-    pub(crate) fn push_report(
+    /// Appends an RTCP packet of the server about a track.
+    pub fn push_report(
         &mut self,
         track: TrackIndex,
         packet: Bytes,
@@ -292,7 +295,7 @@ impl Ring {
 
     /// Makes the interleaved frames of entry `number` for `channel`, unless they exist. Returns
     /// their length in bytes, or 0 if there is no such entry.
-    pub(crate) fn prepare(&mut self, number: u64, channel: u8) -> usize {
+    pub fn prepare(&mut self, number: u64, channel: u8) -> usize {
         let Some(entry) = self.get_mut(number) else {
             return 0;
         };
@@ -306,7 +309,7 @@ impl Ring {
     }
 
     /// Makes the datagrams of entry `number`, unless they exist.
-    pub(crate) fn prepare_datagrams(&mut self, number: u64) {
+    pub fn prepare_datagrams(&mut self, number: u64) {
         if let Some(entry) = self.get_mut(number)
             && entry.datagrams.is_none()
         {

@@ -24,14 +24,14 @@ use super::framing::{Datagrams, HeaderTemplate, PacketRun};
 
 /// Keys that a description announced, for the tracks that are set up next.
 #[derive(Debug)]
-pub(crate) struct Keyring {
+pub struct Keyring {
     cipher: Cipher,
     tracks: Vec<Option<Keys>>,
 }
 
 /// Seals one track for one client, and opens the packets that the client sends for it.
 #[derive(Debug)]
-pub(crate) struct TrackSrtp {
+pub struct TrackSrtp {
     /// The server's key for this track.
     keys: Keys,
     ssrc: Ssrc,
@@ -43,7 +43,7 @@ pub(crate) struct TrackSrtp {
 
 /// The result of opening a packet from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opened {
+pub enum Opened {
     /// The packet is authentic.
     Authentic,
     /// The client announced no keys, so the packet cannot be read.
@@ -54,7 +54,7 @@ pub(crate) enum Opened {
 
 impl Keyring {
     /// Draws a key for each of the tracks with these SSRCs.
-    pub(crate) fn draw(cipher: Cipher, tracks: impl Iterator<Item = Ssrc>) -> Self {
+    pub fn draw(cipher: Cipher, tracks: impl Iterator<Item = Ssrc>) -> Self {
         let tracks = tracks.map(|ssrc| Some(draw(cipher, ssrc)));
         Self {
             cipher,
@@ -63,7 +63,7 @@ impl Keyring {
     }
 
     /// Returns the key management message (RFC 4567) for a track in the description.
-    pub(crate) fn message(&self, track: TrackIndex, time: NtpTime) -> Option<String> {
+    pub fn message(&self, track: TrackIndex, time: NtpTime) -> Option<String> {
         let keys = self.tracks.get(track.get())?.as_ref()?;
         Some(keys.to_base64(time, &rand::random()))
     }
@@ -97,7 +97,7 @@ impl TrackSrtp {
     ///
     /// # Errors
     /// Returns an error if the client's keys have a wrong length.
-    pub(crate) fn renew(
+    pub fn renew(
         before: Option<Box<Self>>,
         keyring: Option<&mut Keyring>,
         track: TrackIndex,
@@ -122,7 +122,7 @@ impl TrackSrtp {
     ///
     /// # Errors
     /// Returns [`srtp::KeyError`] in theory only, since the keys are the server's own.
-    pub(crate) fn new(
+    pub fn new(
         keyring: Option<&mut Keyring>,
         track: TrackIndex,
         ssrc: Ssrc,
@@ -151,20 +151,20 @@ impl TrackSrtp {
     ///
     /// # Errors
     /// Returns an error if the keys do not have their cipher's length.
-    pub(crate) fn set_client_keys(&mut self, keys: &Keys) -> Result<(), srtp::KeyError> {
+    pub fn set_client_keys(&mut self, keys: &Keys) -> Result<(), srtp::KeyError> {
         let profile = profile(keys.cipher);
         self.inbound = Some(Inbound::with_master(profile, keys.key(), keys.salt())?);
         Ok(())
     }
 
     /// Returns whether the client announced its keys.
-    pub(crate) fn knows_client(&self) -> bool {
+    pub fn knows_client(&self) -> bool {
         self.inbound.is_some()
     }
 
     /// Returns the key management message (RFC 4567) with the key that the client needs to open its
     /// packets.
-    pub(crate) fn message(&self, time: NtpTime) -> String {
+    pub fn message(&self, time: NtpTime) -> String {
         let mut keys = self.keys.clone();
         keys.streams = vec![(self.ssrc, self.turns())];
         keys.to_base64(time, &rand::random())
@@ -180,7 +180,7 @@ impl TrackSrtp {
         clippy::cast_possible_truncation,
         reason = "the sequence number is the low 16 bits of the index"
     )]
-    pub(crate) fn next_sequence(&self) -> u16 {
+    pub fn next_sequence(&self) -> u16 {
         self.next_index() as u16
     }
 
@@ -190,7 +190,7 @@ impl TrackSrtp {
     }
 
     /// Seals packets of a unit as interleaved frames on `channel`, and appends them to `out`.
-    pub(crate) fn interleave(
+    pub fn interleave(
         &mut self,
         template: &HeaderTemplate,
         run: &PacketRun,
@@ -210,7 +210,7 @@ impl TrackSrtp {
     }
 
     /// Seals packets of a unit as datagrams.
-    pub(crate) fn datagrams(&mut self, template: &HeaderTemplate, run: &PacketRun) -> Datagrams {
+    pub fn datagrams(&mut self, template: &HeaderTemplate, run: &PacketRun) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = run.payload_bytes() + run.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);
@@ -221,14 +221,14 @@ impl TrackSrtp {
     }
 
     /// Seals an RTCP packet; returns `None` if `packet` is not RTCP.
-    pub(crate) fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+    pub fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = Vec::with_capacity(packet.len() + srtp::RTCP_OVERHEAD_MAX);
         sealed.extend_from_slice(packet);
         self.outbound.seal_rtcp(&mut sealed).then_some(sealed)
     }
 
     /// Opens an RTCP packet of the client.
-    pub(crate) fn open_control(&mut self, packet: &[u8]) -> Opened {
+    pub fn open_control(&mut self, packet: &[u8]) -> Opened {
         let Some(inbound) = &mut self.inbound else {
             return Opened::Unknown;
         };
@@ -240,7 +240,7 @@ impl TrackSrtp {
 
     /// Opens a packet of a client that publishes, into the buffer `clear`. Returns `None` if the
     /// client's keys do not open the packet.
-    pub(crate) fn open<'a>(
+    pub fn open<'a>(
         &mut self,
         control: bool,
         packet: &[u8],

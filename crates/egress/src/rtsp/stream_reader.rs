@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream, TrackLayout, Wake};
+use glassline_latency::LatencyRegistry;
 use glassline_media::{MediaTime, MediaUnit, Stage, Track, TrackIndex, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
@@ -15,7 +16,6 @@ use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
 use super::transport::TrackTransports;
-use crate::latency::LatencyRegistry;
 
 /// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
 /// wait for the first report before they synchronize audio and video.
@@ -28,31 +28,37 @@ const AUDIO_WAIT_MAX: Duration = Duration::from_millis(8);
 
 /// The settings and clocks that every sending thread reads and frames streams with.
 #[derive(Clone, Debug)]
-pub(crate) struct StreamContext {
-    pub(crate) latencies: Arc<LatencyRegistry>,
-    pub(crate) clock: Clock,
-    pub(crate) keys: NumberKeys,
+pub struct StreamContext {
+    /// Registry that the stage delays go to.
+    pub latencies: Arc<LatencyRegistry>,
+    /// Clock of the server, for sender reports.
+    pub clock: Clock,
+    /// Keys from which SSRCs and first sequence numbers derive.
+    pub keys: NumberKeys,
     /// What a reload may change.
-    pub(crate) timing: Arc<Current<Timing>>,
+    pub timing: Arc<Current<Timing>>,
 }
 
 /// How far behind its stream a client may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
+pub struct Timing {
     /// Limits on the delay of a client.
-    pub(crate) budget: Budget,
+    pub budget: Budget,
     /// Limits of a stream's recent past, for streams that a thread begins to read from now on.
-    pub(crate) bounds: Bounds,
+    pub bounds: Bounds,
 }
 
 /// A stream's subscription on one thread, its recent packets, and its clients there.
 #[derive(Debug)]
-pub(crate) struct StreamReader {
-    pub(crate) subscription: StreamSubscription,
+pub struct StreamReader {
+    /// Subscription through which units arrive.
+    pub subscription: StreamSubscription,
     /// The hub wakes the thread through this when the stream has something new.
     waker: Arc<StreamWaker>,
-    pub(crate) ring: Ring,
-    pub(crate) tracks: Arc<[Track]>,
+    /// Recent packets of the stream.
+    pub ring: Ring,
+    /// Tracks of the stream in the layout that is read.
+    pub tracks: Arc<[Track]>,
     /// Layout of the tracks. A reader reads one layout.
     layout: TrackLayout,
     /// Time at which the reader found that the stream has another layout.
@@ -66,7 +72,7 @@ pub(crate) struct StreamReader {
     cname: String,
     /// Calendar of the reader's beginning, which its reports keep to the end: players compute the times
     /// of media from the distance of two reports.
-    pub(crate) wall: WallClock,
+    pub wall: WallClock,
     report_at: Instant,
     /// Buffer that is empty between calls and kept for its capacity.
     arrived: Vec<Arc<MediaUnit>>,
@@ -86,7 +92,7 @@ impl StreamReader {
     ///
     /// `waker` wakes the calling thread. `table` is the number of that thread in the tables of
     /// stage delays.
-    pub(crate) fn subscribe(
+    pub fn subscribe(
         stream: &Arc<Stream>,
         context: &StreamContext,
         waker: &Arc<Waker>,
@@ -120,34 +126,35 @@ impl StreamReader {
         reader
     }
 
-    pub(crate) fn stream(&self) -> &Arc<Stream> {
+    /// Returns the stream that is read.
+    pub fn stream(&self) -> &Arc<Stream> {
         self.subscription.stream()
     }
 
     /// Returns whether the stream came to its end.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         matches!(self.stream().state(), State::Ended { .. })
     }
 
     /// Returns the track layout that is read.
-    pub(crate) fn layout(&self) -> TrackLayout {
+    pub fn layout(&self) -> TrackLayout {
         self.layout
     }
 
     /// Returns whether the stream still has the layout that is read, so that more clients may join.
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         self.superseded_at.is_none() && self.layout == self.stream().layout()
     }
 
     /// Returns since when the stream has other tracks than those that are read. The ring gets
     /// nothing more from then on.
-    pub(crate) fn superseded_at(&self) -> Option<Instant> {
+    pub fn superseded_at(&self) -> Option<Instant> {
         self.superseded_at
     }
 
     /// Returns whether the hub woke the thread for this stream since the last call, or held audio
     /// is due.
-    pub(crate) fn take_due(&self, now: Instant) -> bool {
+    pub fn take_due(&self, now: Instant) -> bool {
         let is_woken = self.waker.take();
         is_woken || self.subscription.deadline().is_some_and(|at| at <= now)
     }
@@ -172,7 +179,7 @@ impl StreamReader {
     }
 
     /// Reads the units that were published since the last call. Returns whether there were any.
-    pub(crate) fn read(&mut self, now: Instant) -> bool {
+    pub fn read(&mut self, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.subscription.read(&mut arrived, now);
         if self.layout != self.subscription.layout() {
@@ -217,7 +224,7 @@ impl StreamReader {
     }
 
     /// Records the delay of one of the server's stages.
-    pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+    pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         let stages = &self.subscription.stages;
         let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.record(stage, delay, now);
@@ -244,7 +251,7 @@ impl StreamReader {
 
     /// Returns numbers for a stream that follows this one for one client. Players drop a packet
     /// that is out of sequence as a stray (RFC 3550 §A.1).
-    pub(crate) fn going_on(&self) -> Vec<Numbers> {
+    pub fn going_on(&self) -> Vec<Numbers> {
         let templates = TrackIndex::enumerate(&self.templates);
         let next = |track| self.next_packet(track).unwrap_or(0);
         templates
@@ -253,13 +260,14 @@ impl StreamReader {
     }
 
     /// Sets numbers from [`Self::going_on`], before anything was sent.
-    pub(crate) fn inherit(&mut self, numbers: Vec<Numbers>) {
+    pub fn inherit(&mut self, numbers: Vec<Numbers>) {
         self.inherited = numbers;
         self.tracks = Arc::new([]);
         self.refresh();
     }
 
-    pub(crate) fn template(&self, track: TrackIndex) -> Option<&HeaderTemplate> {
+    /// Returns the RTP header of a track; `None` for a track that the stream does not have.
+    pub fn template(&self, track: TrackIndex) -> Option<&HeaderTemplate> {
         self.templates.get(track.get())
     }
 
@@ -272,7 +280,7 @@ impl StreamReader {
     /// Returns where every track that is set up begins for a client at `cursor` (`RTP-Info`, RFC
     /// 2326 §12.33). Before the first frame of a track, only the number of its next packet is
     /// known.
-    pub(crate) fn starts(&self, transports: &TrackTransports, cursor: &Cursor) -> Vec<Start> {
+    pub fn starts(&self, transports: &TrackTransports, cursor: &Cursor) -> Vec<Start> {
         let tracks = transports.iter().map(|(track, transport)| {
             let first = cursor.first_of(&self.ring, track);
             let first = first.and_then(|entry| entry.unit());
@@ -288,7 +296,7 @@ impl StreamReader {
 
     /// Returns where a track begins for a client (`RTP-Info`, RFC 2326 §12.33): at packet `number`,
     /// unless the client's own SRTP counts packets, and at `time`; each as far as it is known.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         track: TrackIndex,
         srtp: Option<&TrackSrtp>,
@@ -311,7 +319,7 @@ impl StreamReader {
     /// Returns a sender report, with the track's canonical name behind it (RFC 3550 §6.1); `None`
     /// before the first packet. The RTP time of `now` is extrapolated with the stream's filtered
     /// clock, so that the reports of all tracks agree.
-    pub(crate) fn report(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
+    pub fn report(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
         let (template, counts) = (
             self.templates.get(track.get())?,
             self.counts.get(track.get())?,
@@ -336,7 +344,7 @@ impl StreamReader {
     }
 
     /// Returns a sender report with BYE behind it (RFC 3550 §6.6); `None` before the first packet.
-    pub(crate) fn farewell(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
+    pub fn farewell(&self, track: TrackIndex, now: Instant) -> Option<Vec<u8>> {
         let mut out = self.report(track, now)?;
         let bye = Bye {
             sources: vec![self.templates.get(track.get())?.numbers.ssrc],

@@ -24,24 +24,26 @@ const ATTEMPTS: usize = 64;
 
 /// Two sockets: media on an even port, and reports on the port above it.
 #[derive(Debug)]
-pub(crate) struct UdpPair {
+pub struct UdpPair {
     pub(super) media: UdpSocket,
     pub(super) control: UdpSocket,
 }
 
 /// A datagram that arrived at one of the two ports.
 #[derive(Debug)]
-pub(crate) struct Arrived<'a> {
-    pub(crate) source: SocketAddr,
+pub struct Arrived<'a> {
+    /// Sender of the datagram.
+    pub source: SocketAddr,
     /// Whether the datagram arrived at the port for RTCP.
-    pub(crate) is_control: bool,
-    pub(crate) bytes: &'a [u8],
+    pub is_control: bool,
+    /// Content of the datagram.
+    pub bytes: &'a [u8],
 }
 
 impl UdpPair {
     /// Opens an even port and the one above it (RFC 3550 §11): `first` and the next, or any pair if
     /// `first` is 0.
-    pub(crate) fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
+    pub fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
         let options = Options {
             send_buffer: Some(SEND_BUFFER_BYTES),
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
@@ -75,12 +77,7 @@ impl UdpPair {
     }
 
     /// Registers both sockets with a poll, as the events `media` and `control`.
-    pub(crate) fn register(
-        &self,
-        registry: &Registry,
-        media: Token,
-        control: Token,
-    ) -> io::Result<()> {
+    pub fn register(&self, registry: &Registry, media: Token, control: Token) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&self.media.as_raw_fd()), media, interest)?;
         let control_fd = self.control.as_raw_fd();
@@ -88,7 +85,7 @@ impl UdpPair {
     }
 
     /// Returns the numbers of both ports.
-    pub(crate) fn ports(&self) -> (u16, u16) {
+    pub fn ports(&self) -> (u16, u16) {
         let port = |socket: &UdpSocket| socket.local_addr().port();
         (port(&self.media), port(&self.control))
     }
@@ -97,11 +94,7 @@ impl UdpPair {
     /// hands each to `take`. Returns whether more may wait: an edge-triggered poll does not report
     /// them again.
     #[must_use]
-    pub(crate) fn receive(
-        &self,
-        batch: &mut ReceiveBatch,
-        mut take: impl FnMut(Arrived<'_>),
-    ) -> bool {
+    pub fn receive(&self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) -> bool {
         let mut is_rest = false;
         for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
             for batches in 1.. {
@@ -130,7 +123,7 @@ impl UdpPair {
 
     /// Hands to `take` the addresses whose ports the network says are closed, once for each datagram
     /// that it says so of.
-    pub(crate) fn take_refused(&self, mut take: impl FnMut(SocketAddr)) {
+    pub fn take_refused(&self, mut take: impl FnMut(SocketAddr)) {
         for socket in [&self.control, &self.media] {
             while let Some(error) = socket.take_path_error() {
                 if error.kind == PathErrorKind::Refused {
@@ -141,7 +134,7 @@ impl UdpPair {
     }
 
     /// Sends one report, if the kernel takes it now.
-    pub(crate) fn send_report(&self, packet: &[u8], to: UdpAddresses, from: Option<IpAddr>) {
+    pub fn send_report(&self, packet: &[u8], to: UdpAddresses, from: Option<IpAddr>) {
         let transmit = Transmit::new(packet, to.control).from(from);
         // A lost report does not matter: the next follows two seconds later.
         let _ = self.control.send_batch(&[transmit]);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Relay;
 
-use crate::latency::FrameStamps;
+use glassline_latency::FrameStamps;
 
 /// Frames kept for a viewer that reports once a second: enough even at 120 frames/s.
 const FRAMES_MAX: usize = 256;
@@ -18,7 +18,7 @@ const FRAMES_UNREPORTED: usize = 64;
 /// Most viewers never report about frames, so the log is short until the first report. An entry is
 /// small because one is written for every viewer and frame.
 #[derive(Debug)]
-pub(crate) struct FrameLog {
+pub(super) struct FrameLog {
     epoch: Instant,
     frames: VecDeque<FrameRecord>,
     capacity: usize,
@@ -38,7 +38,7 @@ struct FrameRecord {
 
 impl FrameLog {
     /// Creates an empty log; `epoch` is any instant near the first frames.
-    pub(crate) fn new(epoch: Instant) -> Self {
+    pub(super) fn new(epoch: Instant) -> Self {
         Self {
             epoch,
             frames: VecDeque::new(),
@@ -47,7 +47,7 @@ impl FrameLog {
     }
 
     /// Adds the stamps of one frame, and forgets the oldest ones if there is no room.
-    pub(crate) fn push(&mut self, frame: FrameStamps) {
+    pub(super) fn push(&mut self, frame: FrameStamps) {
         while self.frames.len() >= self.capacity {
             self.frames.pop_front();
         }
@@ -72,7 +72,7 @@ impl FrameLog {
 
     /// Returns the newest frame with this RTP timestamp, because timestamps repeat after 13 hours.
     /// From the first call on, the log keeps more frames.
-    pub(crate) fn find(&mut self, timestamp: u32) -> Option<FrameStamps> {
+    pub(super) fn find(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.capacity = FRAMES_MAX;
         let frames = self.frames.iter().rev();
         let entry = frames.copied().find(|frame| frame.timestamp == timestamp)?;

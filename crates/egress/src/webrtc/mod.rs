@@ -10,6 +10,6 @@ mod stream_sender;
 mod track_sender;
 
 pub use counters::SendCounters;
-pub(crate) use outbox::{Outbox, Route, TcpConnection, TcpConnections};
-pub(crate) use pacer::is_spread;
-pub(crate) use stream_sender::{Nack, StreamSender};
+pub use outbox::{Outbox, Route, Sink, TcpConnection, TcpConnections};
+pub use pacer::is_spread;
+pub use stream_sender::{Nack, StreamSender};

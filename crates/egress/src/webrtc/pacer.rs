@@ -32,7 +32,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Decides when one viewer's next packets may leave.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pacer {
+pub(super) struct Pacer {
     /// What carries the packets.
     transport: Transport,
     next: Option<Instant>,
@@ -40,13 +40,13 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// States what carries the packets from now on.
-    pub(crate) fn set_transport(&mut self, transport: Transport) {
+    pub(super) fn set_transport(&mut self, transport: Transport) {
         self.transport = transport;
     }
 
     /// Returns how many packets may leave at `now` of a frame of `packets` packets; zero before
     /// [`deadline`](Self::deadline).
-    pub(crate) fn allowance(&self, packets: usize, now: Instant) -> usize {
+    pub(super) fn allowance(&self, packets: usize, now: Instant) -> usize {
         if self.next.is_some_and(|next| next > now) {
             return 0;
         }
@@ -54,7 +54,7 @@ impl Pacer {
     }
 
     /// Notes that `sent` packets of a frame of `packets` packets left at `now`.
-    pub(crate) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
+    pub(super) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
         let chunk = chunk(packets, self.transport);
         let share = u32::try_from(sent.min(chunk)).unwrap_or(u32::MAX);
         let whole = u32::try_from(chunk).unwrap_or(u32::MAX);
@@ -62,13 +62,13 @@ impl Pacer {
     }
 
     /// Returns the time at which the next packets may leave.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }
 
 /// Returns whether a frame of `packets` packets leaves in several chunks over UDP.
-pub(crate) fn is_spread(packets: usize) -> bool {
+pub fn is_spread(packets: usize) -> bool {
     chunk(packets, Transport::Udp) < packets
 }
 

@@ -41,7 +41,7 @@ const CREDIT_MIN: u64 = 3_000;
 
 /// The rate of one viewer's past, and what may leave of it.
 #[derive(Debug)]
-pub(crate) struct Ramp {
+pub(super) struct Ramp {
     /// Bytes a second.
     rate: u64,
     floor: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Ramp {
 impl Ramp {
     /// Returns the ramp of a past of `bytes` bytes whose keyframe has `keyframe`; `None` if it may leave
     /// at once. `live`: bitrate of the stream, 0 if it is not known.
-    pub(crate) fn of(live: Bitrate, keyframe: u64, bytes: u64, now: Instant) -> Option<Self> {
+    pub(super) fn of(live: Bitrate, keyframe: u64, bytes: u64, now: Instant) -> Option<Self> {
         let free = keyframe + FREE_BYTES;
         (bytes > AT_ONCE_MAX.max(free)).then(|| Self {
             rate: bytes_of(live.bps().saturating_mul(START_FACTOR), START_MIN),
@@ -70,7 +70,7 @@ impl Ramp {
     }
 
     /// Returns the bytes that may leave at `now`.
-    pub(crate) fn allowance(&self, now: Instant) -> u64 {
+    pub(super) fn allowance(&self, now: Instant) -> u64 {
         let earned = self.earned(now.saturating_duration_since(self.at));
         let most = self.earned(CREDIT_MAX).max(CREDIT_MIN);
         self.credit
@@ -79,7 +79,7 @@ impl Ramp {
     }
 
     /// Notes that `bytes` left at `now`.
-    pub(crate) fn sent(&mut self, bytes: u64, now: Instant) {
+    pub(super) fn sent(&mut self, bytes: u64, now: Instant) {
         self.credit = self.allowance(now).saturating_sub(bytes);
         self.at = now;
         if now.saturating_duration_since(self.stepped) >= STEP {
@@ -93,7 +93,7 @@ impl Ramp {
     }
 
     /// Notes that the viewer reported a loss. Losses of the same time are one.
-    pub(crate) fn on_loss(&mut self, now: Instant) {
+    pub(super) fn on_loss(&mut self, now: Instant) {
         let is_same = |halved| now.saturating_duration_since(halved) < STEP;
         if self.halved.is_some_and(is_same) {
             return;
@@ -106,7 +106,7 @@ impl Ramp {
     }
 
     /// Returns when `bytes` may leave.
-    pub(crate) fn due(&self, bytes: u64) -> Instant {
+    pub(super) fn due(&self, bytes: u64) -> Instant {
         let missing = u128::from(bytes.saturating_sub(self.credit)) * 1_000_000_000;
         let wait = missing.div_ceil(u128::from(self.rate.max(1)));
         self.at + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))

@@ -12,7 +12,7 @@ use glassline_rtp::red::{self, Repeat};
 
 /// Adds copies to one viewer's packets.
 #[derive(Debug)]
-pub(crate) struct Redundancy {
+pub(super) struct Redundancy {
     /// Payload type of the blocks within a RED packet.
     payload_type: u8,
     last: Option<Last>,
@@ -31,7 +31,7 @@ struct Last {
 impl Redundancy {
     /// Creates the state before the first packet. `payload_type` is the viewer's payload type of
     /// the codec itself.
-    pub(crate) const fn new(payload_type: u8) -> Self {
+    pub(super) const fn new(payload_type: u8) -> Self {
         Self {
             payload_type,
             last: None,
@@ -42,7 +42,7 @@ impl Redundancy {
     /// Returns the RED payload for packet `packet` of `unit`, which the viewer gets with this
     /// `timestamp`; `None` past the unit's last packet. A copy that is too old or too long for RED
     /// or for a datagram is left out.
-    pub(crate) fn wrap(
+    pub(super) fn wrap(
         &mut self,
         unit: &Arc<MediaUnit>,
         packet: usize,

@@ -21,7 +21,7 @@ use super::units::Units;
 /// A keyframe that comes without parameter sets gets the latest ones, or those of the session
 /// description. Memory is bounded by one access unit a track.
 #[derive(Debug)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     assembler: UnitAssembler,
     units: Units,
     damaged: bool,
@@ -33,7 +33,7 @@ impl Assembler {
     ///
     /// # Errors
     /// Returns [`UnsupportedFormat`] if the payload format of a track is not supported.
-    pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
+    pub fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
         Ok(Self {
             assembler: UnitAssembler::new(&tracks)?,
             units: Units::new(tracks),
@@ -43,29 +43,24 @@ impl Assembler {
 
     /// Returns the tracks as they are to be published: with the parameter sets seen so far, and
     /// with the format parameters of the packets that are made here.
-    pub(crate) fn tracks(&self) -> &[Track] {
+    pub fn tracks(&self) -> &[Track] {
         self.units.tracks()
     }
 
     /// Returns whether a stream can be published from this unit on: a keyframe of the first video
     /// track, or any unit if there is only audio.
-    pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
+    pub fn starts(&self, media_unit: &MediaUnit) -> bool {
         self.units.starts(media_unit)
     }
 
     /// Returns what the source lacks, if it has sent no unit to begin with.
-    pub(crate) const fn lack(&self) -> Lack {
+    pub const fn lack(&self) -> Lack {
         self.units.lack()
     }
 
     /// Takes a part of what the source sent and appends the media units that are complete with it
     /// to `out`. Ignores an unknown track.
-    pub(crate) fn take(
-        &mut self,
-        track: TrackIndex,
-        received: Received<'_>,
-        out: &mut Vec<MediaUnit>,
-    ) {
+    pub fn take(&mut self, track: TrackIndex, received: Received<'_>, out: &mut Vec<MediaUnit>) {
         let Self {
             assembler,
             units,
@@ -83,18 +78,18 @@ impl Assembler {
 
     /// Returns the tracks if it turned out since the last call that a track has B-frames, or no
     /// longer has them.
-    pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
+    pub fn take_redescribed(&mut self) -> Option<&[Track]> {
         self.units.take_redescribed()
     }
 
     /// Returns how many frames since the last call were dropped because they are too large.
-    pub(crate) fn take_oversized(&mut self) -> u64 {
+    pub fn take_oversized(&mut self) -> u64 {
         self.assembler.take_oversized()
     }
 
     /// Returns whether frames since the last call depend on a lost one, which only a keyframe
     /// repairs.
-    pub(crate) fn take_damage(&mut self) -> bool {
+    pub fn take_damage(&mut self) -> bool {
         std::mem::take(&mut self.damaged)
     }
 }

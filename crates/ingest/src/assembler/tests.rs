@@ -328,7 +328,7 @@ fn a_packet_of_several_access_units_gives_each_its_time() {
 
 #[test]
 fn b_frames_are_told_of_once_with_the_first_frame() {
-    let film = include_bytes!("../../../../demux/samples/b-frames.h264");
+    let film = include_bytes!("../../../demux/samples/b-frames.h264");
     let mut splitter = glassline_demux::live::Splitter::new();
     splitter.push(film).expect("a good file");
     let mut camera = Camera::new(VideoParameters::default());

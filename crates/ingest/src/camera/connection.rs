@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, STEP};
 use super::route::Route;
 use super::socket::CameraSocket;
-use crate::ingest::RtspSource;
+use crate::RtspSource;
 
 /// Longest time for the end of a session. A camera that never answers does not delay the end of the
 /// server, or the source that follows.
@@ -24,7 +24,7 @@ const READ_BYTES: usize = 16 << 10;
 
 /// What a connection to a camera is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The camera sends its media.
     Watch,
     /// The camera receives a voice (ONVIF's back channel).
@@ -33,13 +33,14 @@ pub(crate) enum Purpose {
 
 /// A connection to a camera, and the state of its RTSP session.
 #[derive(Debug)]
-pub(crate) struct CameraConnection {
+pub struct CameraConnection {
     socket: CameraSocket,
     /// IP address of the camera.
-    pub(crate) peer: IpAddr,
+    pub peer: IpAddr,
     /// IP address of the server on the connection.
-    pub(crate) local: IpAddr,
-    pub(crate) client: Client,
+    pub local: IpAddr,
+    /// State of our side of the RTSP session.
+    pub client: Client,
     camera: RtspSource,
     purpose: Purpose,
     route: Route,
@@ -47,7 +48,7 @@ pub(crate) struct CameraConnection {
 
 impl CameraConnection {
     /// Connects to `camera` and sends the first request.
-    pub(crate) async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
+    pub async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
         Self::dial(camera, purpose, Route::new(camera)).await
     }
 
@@ -56,11 +57,7 @@ impl CameraConnection {
     ///
     /// # Errors
     /// Returns why the redirection is not followed, or the failure of the target.
-    pub(crate) async fn follow(
-        &mut self,
-        camera: &RtspSource,
-        location: &str,
-    ) -> Result<(), Failure> {
+    pub async fn follow(&mut self, camera: &RtspSource, location: &str) -> Result<(), Failure> {
         let route = self.route.to(camera, location)?;
         let target = route.target();
         tracing::info!(%camera, target, "the camera redirects");
@@ -71,7 +68,7 @@ impl CameraConnection {
     }
 
     /// Returns `failure` of the session with the URL that the camera redirected to, if it did.
-    pub(crate) fn located(&self, failure: Failure) -> Failure {
+    pub fn located(&self, failure: Failure) -> Failure {
         match self.route.is_redirected() {
             true => failure.at_target(self.route.target()),
             false => failure,
@@ -79,7 +76,7 @@ impl CameraConnection {
     }
 
     /// Returns the failure that the end of the RTSP session is.
-    pub(crate) fn failure(&self, reason: Closed) -> Failure {
+    pub fn failure(&self, reason: Closed) -> Failure {
         let withheld = match reason {
             Closed::CredentialsMissing => self.route.withheld(),
             _ => None,
@@ -116,7 +113,7 @@ impl CameraConnection {
     ///
     /// # Errors
     /// Returns why the connection broke, or why there is no second one.
-    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         loop {
             match self.socket.read(buffer).await {
                 Ok(count @ 1..) => return Ok(count),
@@ -130,7 +127,7 @@ impl CameraConnection {
     }
 
     /// Returns `failure` with what the camera answered to keep-alives, if media stopped after that.
-    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+    pub fn explained(&self, failure: Failure) -> Failure {
         match self.client.refused_keep_alive() {
             Some(refused) if failure.is_silence() => Failure::AfterKeepAlive {
                 failure: Box::new(failure),
@@ -141,7 +138,7 @@ impl CameraConnection {
     }
 
     /// Sends what waits for the camera. May be dropped while it waits.
-    pub(crate) async fn send(&mut self) -> Result<(), Failure> {
+    pub async fn send(&mut self) -> Result<(), Failure> {
         while !self.client.output().is_empty() {
             let writing = self.socket.write(self.client.output());
             match tokio::time::timeout(STEP, writing).await {
@@ -161,7 +158,7 @@ impl CameraConnection {
 
     /// Ends the session with TEARDOWN, and waits for the response, or until the time for that is over.
     /// What else the camera sends is dropped.
-    pub(crate) async fn leave(&mut self) {
+    pub async fn leave(&mut self) {
         self.client.leave(Instant::now());
         let leaving = async {
             let mut buffer = vec![0; READ_BYTES];

@@ -7,16 +7,15 @@ use glassline_rtsp::client::{Closed, RefusedKeepAlive};
 
 use super::limits::{KEYFRAME, STEP};
 use super::senders::Stranger;
-use crate::ingest::lack::Lack;
-use crate::ingest::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
+use crate::lack::Lack;
+use crate::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
 
 /// Most characters of an error that a camera's text may take.
 const REASON_CHARS_MAX: usize = 200;
 
 /// The reason why a camera is down.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The camera's address is unknown or refuses the connection.
     #[error("cannot connect to the camera: {0}")]
     Connect(io::Error),
@@ -31,7 +30,10 @@ pub(crate) enum Failure {
     Ports(io::Error),
     /// The camera did not answer in time.
     #[error("the camera did not {what} within {} s", STEP.as_secs())]
-    NoAnswer { what: &'static str },
+    NoAnswer {
+        /// Request that stayed without answer, as the end of a sentence.
+        what: &'static str,
+    },
     /// The camera refused a request or sent invalid RTSP.
     #[error("{0}")]
     Rtsp(String),
@@ -43,10 +45,14 @@ pub(crate) enum Failure {
     NoSuchPath,
     /// The camera offers only media that the server cannot carry.
     #[error("the camera offers no media that this server can carry: {offered}")]
-    NothingUsable { offered: String },
+    NothingUsable {
+        /// Codecs and formats that the camera offers.
+        offered: String,
+    },
     /// The connection is open, but no packets arrive.
     #[error("no packet from the camera for {} s{}", timeout.as_secs_f64(), but(*.stranger))]
     Silent {
+        /// Time without a packet.
         timeout: Duration,
         /// Sender of datagrams that were not taken, if there was one.
         stranger: Option<Stranger>,
@@ -59,10 +65,18 @@ pub(crate) enum Failure {
         "it asks for a user and a password, and those of the source go neither to another host nor from \
          rtsps:// to rtsp://; give the source {target}"
     )]
-    Withheld { target: String },
+    Withheld {
+        /// URL that the camera redirected to.
+        target: String,
+    },
     /// The URL that the camera redirected to fails.
     #[error("redirected to {target}: {failure}")]
-    Redirected { target: String, failure: Box<Self> },
+    Redirected {
+        /// URL that the camera redirected to.
+        target: String,
+        /// Failure at that URL.
+        failure: Box<Self>,
+    },
     /// The camera's certificate is not trusted.
     #[error("{0}")]
     Tls(String),
@@ -72,7 +86,9 @@ pub(crate) enum Failure {
     /// Media stopped after the camera had refused keep-alives.
     #[error("{failure}, after the camera {refused}")]
     AfterKeepAlive {
+        /// Failure after the refusal.
         failure: Box<Self>,
+        /// Keep-alive that the camera refused.
         refused: RefusedKeepAlive,
     },
     /// The camera closed the connection.
@@ -80,14 +96,20 @@ pub(crate) enum Failure {
     HungUp,
     /// Frames arrive, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s{lack}", KEYFRAME.as_secs())]
-    NoKeyframe { lack: Lack },
+    NoKeyframe {
+        /// Reason why no frame could be the first.
+        lack: Lack,
+    },
     /// Frames arrive, but those that a decoder could start with are too large to be received.
     #[error(
         "no keyframe of at most {FRAME_MIB_MAX} MiB within {} s, and {dropped} larger frames were \
          dropped: {SMALLER_FRAMES}",
         KEYFRAME.as_secs()
     )]
-    FramesTooLarge { dropped: u64 },
+    FramesTooLarge {
+        /// Number of frames that were dropped.
+        dropped: u64,
+    },
     /// The payload format of a track is not supported. Tracks are checked before, so this means
     /// that the check and the depacketizer disagree.
     #[error(transparent)]
@@ -116,7 +138,7 @@ impl Failure {
     }
 
     /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
-    pub(crate) fn is_lasting(&self) -> bool {
+    pub fn is_lasting(&self) -> bool {
         match self {
             Self::Redirected { failure, .. } => failure.is_lasting(),
             other => matches!(other, Self::Refused | Self::Forbidden(_) | Self::Tls(_)),
@@ -124,7 +146,7 @@ impl Failure {
     }
 
     /// Returns whether the camera stopped sending, by its own will or because it is gone.
-    pub(crate) const fn is_silence(&self) -> bool {
+    pub const fn is_silence(&self) -> bool {
         matches!(
             self,
             Self::Silent { .. } | Self::HungUp | Self::Connection(_)
@@ -132,7 +154,7 @@ impl Failure {
     }
 
     /// Returns the failure that the end of an RTSP session is.
-    pub(crate) fn of(reason: Closed) -> Self {
+    pub fn of(reason: Closed) -> Self {
         match reason {
             Closed::CredentialsMissing | Closed::CredentialsRefused { .. } => Self::Refused,
             Closed::Refused { status, .. } if matches!(status.0, 401 | 403) => Self::Refused,

@@ -29,8 +29,8 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::{RtspSource, UdpPorts};
-pub(crate) use connection::{CameraConnection, Purpose};
-pub(crate) use failure::Failure;
+pub use connection::{CameraConnection, Purpose};
+pub use failure::Failure;
 use on_demand::OnDemand;
 use session::Assignment;
 use transport::CameraTransport;

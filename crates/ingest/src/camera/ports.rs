@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
 use super::senders::{Senders, Stranger};
-use crate::ingest::{Reach, UdpPorts};
+use crate::{Reach, UdpPorts};
 
 /// Attempts to find an even port whose neighbor is free, too, among all ports.
 const ATTEMPTS: usize = 64;

@@ -7,10 +7,10 @@ use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
 use glassline_rtsp::client::Closed;
 
-use crate::ingest::Assembler;
-use crate::ingest::feedback::Feedback;
-use crate::ingest::lack::Lack;
-use crate::ingest::oversized::OversizedFrames;
+use crate::Assembler;
+use crate::feedback::Feedback;
+use crate::lack::Lack;
+use crate::oversized::OversizedFrames;
 
 /// Publishes the packets of a playing camera.
 #[derive(Debug)]
@@ -244,7 +244,7 @@ mod tests {
     use glassline_rtp::{HEADER_BYTES, Header, rtcp, write_header};
 
     use super::*;
-    use crate::ingest::feedback::{KeyframeRequest, Reporter};
+    use crate::feedback::{KeyframeRequest, Reporter};
 
     /// Places of the tracks in the camera's description.
     const VIDEO: TrackIndex = TrackIndex(3);

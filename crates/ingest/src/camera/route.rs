@@ -4,7 +4,7 @@ use glassline_rtsp::auth::User;
 use url::Url;
 
 use super::failure::Failure;
-use crate::ingest::{RtspSource, Transport};
+use crate::{RtspSource, Transport};
 
 /// Most redirections that are followed, one after another.
 const REDIRECTIONS_MAX: usize = 5;
@@ -146,7 +146,7 @@ fn shortened(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::Input;
+    use crate::Input;
 
     fn camera(url: &str) -> RtspSource {
         match Input::parse(url).expect(url) {

@@ -25,7 +25,7 @@ pub(super) struct Senders {
 
 /// A sender whose datagrams are not taken, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub enum Stranger {
     /// The camera named another source.
     Unnamed { from: IpAddr, named: IpAddr },
     /// The datagrams are none of the track.

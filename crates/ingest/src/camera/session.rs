@@ -24,8 +24,8 @@ use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
 use super::transport::CameraTransport;
-use crate::ingest::feedback::{Feedback, KeyframeRequest, Reporter};
-use crate::ingest::{RtspSource, Transport, UdpPorts};
+use crate::feedback::{Feedback, KeyframeRequest, Reporter};
+use crate::{RtspSource, Transport, UdpPorts};
 
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;

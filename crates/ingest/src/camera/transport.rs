@@ -5,7 +5,7 @@ use glassline_media::TrackIndex;
 use super::connection::{CameraConnection, Purpose};
 use super::failure::Failure;
 use super::ports::Ports;
-use crate::ingest::RtspSource;
+use crate::RtspSource;
 
 /// The connection and the ports of a session with a camera. A session that is dropped leaves them, so
 /// that the camera can be told goodbye.

@@ -59,7 +59,6 @@ pub struct Started {
 
 /// The reason why a reading stopped early.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Failure {
     /// The file changed while it was read, or the disk failed.
     #[error(transparent)]

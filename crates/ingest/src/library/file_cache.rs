@@ -14,7 +14,7 @@ use super::context::LibraryContext;
 use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
-use crate::ingest::sendable::leave_out_unsendable;
+use crate::sendable::leave_out_unsendable;
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.

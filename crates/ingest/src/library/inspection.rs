@@ -20,7 +20,7 @@ use glassline_runtime::{Current, Part, Supervisor};
 
 use super::error::Error;
 use super::resolved_path::{self, ResolvedPath, Stamp};
-use crate::ingest::sendable::leave_out_unsendable;
+use crate::sendable::leave_out_unsendable;
 
 /// Most bytes of a file that are read to inspect it.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_good_file_is_not_refused_however_long_it_is() {
         let scene = Scene::new("good");
-        let clip = include_bytes!("../../../../../assets/demo.h264");
+        let clip = include_bytes!("../../../../assets/demo.h264");
         scene.write("clip.h264", clip, 3_600);
         let times = FILE_BYTES_MAX as usize / clip.len() + 2;
         scene.write("long.h264", &clip.repeat(times), 3_600);

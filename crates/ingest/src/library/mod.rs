@@ -94,7 +94,7 @@ impl Library {
     ///
     /// # Errors
     /// Returns the system's error if a thread cannot be started.
-    pub(crate) fn new(
+    pub fn new(
         folder: PathBuf,
         hub: Arc<Hub>,
         limits: Limits,
@@ -164,7 +164,7 @@ impl Library {
 
     /// Looks for files below `folder` from now on. Files of the folder before are played to their end
     /// by those who have them; nobody else gets them.
-    pub(crate) async fn set_folder(&self, folder: &Path) {
+    pub async fn set_folder(&self, folder: &Path) {
         // A list that is being made is of the folder before.
         let mut listed = self.listed.lock().await;
         if self.cache.set_folder(folder) {
@@ -174,7 +174,7 @@ impl Library {
     }
 
     /// Replaces the most readings that belong to one client each; those that run go on.
-    pub(crate) fn set_private_max(&self, max: usize) {
+    pub fn set_private_max(&self, max: usize) {
         self.cache
             .context()
             .private_max

@@ -13,8 +13,8 @@ use super::indexed_file::IndexedFile;
 use super::play::Play;
 use super::reading::{Audience, Next, Reading};
 
-static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
-static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
+static VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
+static AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -12,7 +12,7 @@ use super::control::{Failure, Started};
 use super::play::Play;
 use super::playback_cursor::{Effective, PlaybackCursor, ScheduledFrame};
 use super::timeline::ReadingTimeline;
-use crate::ingest::{Pace, Rate};
+use crate::{Pace, Rate};
 
 /// Media time that is read ahead: enough for a rotating disk, and little enough for a thousand
 /// readings.

@@ -14,7 +14,7 @@ use super::play::Play;
 use super::playback::Playback;
 use super::playback_cursor::Effective;
 use super::timeline::ReadingTimeline;
-use crate::ingest::{UnitPacketizer, UnitTiming};
+use crate::{UnitPacketizer, UnitTiming};
 
 /// Frames that are read ahead before another reading has its turn.
 const TURN: usize = 8;

@@ -41,19 +41,21 @@ const WAITING: usize = 16;
 const UPLINK_MAX: Duration = Duration::from_secs(60);
 
 /// The connection, hub and counters that publishing a broadcast needs.
-pub(crate) struct BroadcastIngest {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) session: Arc<Session>,
+pub struct BroadcastIngest {
+    /// Hub in which the broadcast becomes a stream.
+    pub hub: Arc<Hub>,
+    /// Session that the broadcast arrives by.
+    pub session: Arc<Session>,
     /// Bytes of frames that the session has sent.
-    pub(crate) received_bytes: Arc<Counter>,
+    pub received_bytes: Arc<Counter>,
     /// Groups that were given up because newer ones had arrived.
-    pub(crate) late_groups: Arc<Counter>,
+    pub late_groups: Arc<Counter>,
     /// Name of the stream that the broadcast becomes.
-    pub(crate) name: StreamName,
+    pub name: StreamName,
     /// The right to the name among several servers; `None` on a server alone.
-    pub(crate) claim: Option<Box<dyn NameClaim>>,
+    pub claim: Option<Box<dyn NameClaim>>,
     /// Counts panics of the tasks that read the tracks.
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub supervisor: Arc<Supervisor>,
 }
 
 /// An event from a task that reads a track or the catalog.
@@ -73,7 +75,7 @@ impl BroadcastIngest {
     ///
     /// # Errors
     /// Returns [`BroadcastError`] if the publisher is to be disconnected.
-    pub(crate) async fn run(&self, path: &str) -> Result<(), BroadcastError> {
+    pub async fn run(&self, path: &str) -> Result<(), BroadcastError> {
         self.supervisor.fault_point(FaultPoint::QuicBroadcast);
         let mut subscription = self.session.subscribe(path).await?;
         let catalog = subscription
@@ -324,7 +326,7 @@ impl BroadcastReceiver<'_> {
 
 /// The reason why a publisher is disconnected.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BroadcastError {
+pub enum BroadcastError {
     /// The publisher violated the protocol, sent something that cannot be read, or left.
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),

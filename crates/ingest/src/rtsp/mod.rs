@@ -9,7 +9,7 @@
 //! ```
 
 #[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ use glassline_rtsp::sdp::{self, Description, Format};
 use glassline_rtsp::server::Refusal;
 use glassline_runtime::Counter;
 
-use crate::ingest::Assembler;
-pub(crate) use crate::ingest::feedback::Reporter;
-use crate::ingest::feedback::{Feedback, KeyframeRequest};
-use crate::ingest::oversized::OversizedFrames;
-use crate::ingest::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
+use crate::Assembler;
+pub use crate::feedback::Reporter;
+use crate::feedback::{Feedback, KeyframeRequest};
+use crate::oversized::OversizedFrames;
+use crate::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub struct RecordCounters {
 
 /// The media that a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     hub: Arc<Hub>,
     /// Name of the stream. The stream is made with the first unit: a client that only announces
     /// takes no name and no slot.
@@ -68,8 +68,9 @@ pub(crate) struct Recording {
     began: Instant,
     last_received: Instant,
     /// Whether RECORD was requested.
-    pub(crate) is_on: bool,
-    pub(crate) bytes: u64,
+    pub is_on: bool,
+    /// Bytes of RTP and RTCP that arrived.
+    pub bytes: u64,
 }
 
 impl Recording {
@@ -79,7 +80,7 @@ impl Recording {
     /// # Errors
     /// Returns the refusal to answer with: the description has no usable media, the stream is
     /// published already, or the hub is full.
-    pub(crate) fn announce(
+    pub fn announce(
         hub: &Arc<Hub>,
         (name, claim): (StreamName, Option<Box<dyn NameClaim>>),
         reporter: Reporter,
@@ -152,22 +153,22 @@ impl Recording {
     }
 
     /// Returns the name of the stream.
-    pub(crate) fn name(&self) -> &StreamName {
+    pub fn name(&self) -> &StreamName {
         &self.name
     }
 
     /// Returns whether anything was published.
-    pub(crate) fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         self.publisher.is_some()
     }
 
     /// Returns the number of announced tracks.
-    pub(crate) fn tracks(&self) -> usize {
+    pub fn tracks(&self) -> usize {
         self.used_indices.len()
     }
 
     /// Begins to publish, because the client sent RECORD.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant) {
         self.is_on = true;
         self.feedback.start(now);
         self.began = now;
@@ -175,7 +176,7 @@ impl Recording {
     }
 
     /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
-    pub(crate) fn take(&mut self, track: TrackIndex, control: bool, bytes: &[u8], now: Instant) {
+    pub fn take(&mut self, track: TrackIndex, control: bool, bytes: &[u8], now: Instant) {
         let Some(used) = self.used_indices.get(track.get()).copied().flatten() else {
             return;
         };
@@ -191,27 +192,27 @@ impl Recording {
     }
 
     /// Notes that packets of announced track `track` come by UDP.
-    pub(crate) fn comes_by_datagrams(&mut self, track: TrackIndex) {
+    pub fn comes_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(used) = self.used_indices.get(track.get()).copied().flatten() {
             self.packets.come_by_datagrams(used);
         }
     }
 
     /// Gives up missing packets that are overdue.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         let sink = |track, item: Received<'_>| assembler.take(track, item, out);
         self.packets.expire(now, sink);
     }
 
     /// Returns when [`Self::expire`] must be called.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.packets.deadline()
     }
 
     /// Returns the RTCP packets to send to the publisher now, each with the index of the announced
     /// track. `spread` is that of [`Feedback::poll`].
-    pub(crate) fn poll_feedback(
+    pub fn poll_feedback(
         &mut self,
         now: Instant,
         spread: f64,
@@ -253,7 +254,7 @@ impl Recording {
     }
 
     /// Publishes the units that are complete.
-    pub(crate) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
+    pub fn publish(&mut self, now: Instant) -> Result<(), Ended> {
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
         {
@@ -286,7 +287,7 @@ impl Recording {
     }
 
     /// Ends the recording, and leaves the stream in `state` if it was this recording's.
-    pub(crate) fn leave(mut self, state: State) {
+    pub fn leave(mut self, state: State) {
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(state);
         }
@@ -296,7 +297,7 @@ impl Recording {
     ///
     /// # Errors
     /// Returns the reason to disconnect the publisher.
-    pub(crate) fn check(&self, now: Instant) -> Result<(), Ended> {
+    pub fn check(&self, now: Instant) -> Result<(), Ended> {
         check_claim(&self.name, self.claim.as_deref())?;
         if !self.is_on {
             return Ok(());

@@ -60,7 +60,6 @@ impl SourceSpec {
 /// The source of a stream. [`Display`](fmt::Display) gives the form that [`Input::parse`] reads,
 /// with the password hidden.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Input {
     /// The clip in the binary.
     Demo,
@@ -169,14 +168,14 @@ impl Input {
     }
 
     /// Makes relative paths relative to `folder`.
-    pub(crate) fn resolve_in(&mut self, folder: &Path) {
+    pub fn resolve_in(&mut self, folder: &Path) {
         for path in self.paths_mut() {
             *path = folder.join(&path);
         }
     }
 
     /// Returns the paths of all files that are read.
-    pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+    pub fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         match self {
             Self::Demo => Vec::new(),
             Self::Files(files) => files.paths.iter_mut().collect(),
@@ -263,7 +262,6 @@ const FILE_OPTIONS: [&str; 2] = ["fps", "once"];
 
 /// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SpecError {
     /// The text has no stream name.
     #[error(

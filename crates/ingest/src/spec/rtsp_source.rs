@@ -7,7 +7,7 @@ use glassline_url::Login;
 use url::Url;
 
 use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch};
-use crate::ingest::Reach;
+use crate::Reach;
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
@@ -95,12 +95,12 @@ impl RtspSource {
     }
 
     /// Returns the host as it is resolved, and the TCP port.
-    pub(crate) fn host_and_port(&self) -> (&str, u16) {
+    pub fn host_and_port(&self) -> (&str, u16) {
         Self::host_and_port_of(&self.url)
     }
 
     /// Returns the host of a URL of RTSP as it is resolved, and the TCP port.
-    pub(crate) fn host_and_port_of(url: &Url) -> (&str, u16) {
+    pub fn host_and_port_of(url: &Url) -> (&str, u16) {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let usual = match url.scheme() {

@@ -16,11 +16,10 @@ pub struct UdpPorts {
 
 impl UdpPorts {
     /// The ranges that can be parsed, in words.
-    pub(crate) const WANTED: &str =
-        "FIRST-LAST, like 20000-20099, with an even port and the next one";
+    pub const WANTED: &str = "FIRST-LAST, like 20000-20099, with an even port and the next one";
 
     /// Returns the pairs of ports, in order.
-    pub(crate) fn pairs(self) -> impl Iterator<Item = (u16, u16)> {
+    pub fn pairs(self) -> impl Iterator<Item = (u16, u16)> {
         let even = (self.first..self.last).filter(|port| port.is_multiple_of(2));
         even.map(|port| (port, port + 1))
     }

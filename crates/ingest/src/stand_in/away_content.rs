@@ -5,22 +5,21 @@ use std::sync::Arc;
 
 use glassline_transcode::{NoStill, Placeholder};
 
-use crate::ingest::{Away, PlaceholderKind};
+use crate::{Away, PlaceholderKind};
 
 /// Largest image that is read.
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// What is published in place of a source, with the image that was read for it.
 #[derive(Clone, Debug)]
-pub(in crate::ingest) struct AwayContent {
-    pub(in crate::ingest) away: Away,
+pub(crate) struct AwayContent {
+    pub away: Away,
     /// The image to show, as a JPEG file.
     pub(super) image: Option<Arc<[u8]>>,
 }
 
 /// Why the image of a placeholder cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImageError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
@@ -45,7 +44,7 @@ impl AwayContent {
     ///
     /// # Errors
     /// Returns [`ImageError`].
-    pub(in crate::ingest) fn load(away: Away) -> Result<Self, ImageError> {
+    pub(crate) fn load(away: Away) -> Result<Self, ImageError> {
         let image = match &away.placeholder {
             Some(PlaceholderKind::Image(path)) => Some(load_image(path)?),
             _ => None,

@@ -11,7 +11,7 @@ use glassline_transcode::{NoStill, PLACEHOLDER_FPS, Placeholder};
 
 use super::track_map::without_layers;
 use super::{Over, StandIn};
-use crate::ingest::{UnitPacketizer, UnitTiming};
+use crate::{UnitPacketizer, UnitTiming};
 
 /// Time from one frame to the next.
 const INTERVAL: Duration = Duration::from_millis(1000 / PLACEHOLDER_FPS as u64);

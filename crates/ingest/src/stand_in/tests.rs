@@ -3,7 +3,7 @@ use glassline_media::{Codec, MediaTime, MediaUnit, Stamps, Track, TrackIndex, Un
 use glassline_runtime::{BlockingPool, TaskWaker};
 
 use super::*;
-use crate::ingest::PlaceholderKind;
+use crate::PlaceholderKind;
 
 /// A keyframe of VP8: header, 64 by 64.
 const KEYFRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];

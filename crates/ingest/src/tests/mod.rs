@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Limits, Prospect, State, Stream, Wake};
+use glassline_latency::FrameCodes;
 use glassline_media::{MediaTime, MediaUnit, TrackIndex};
 use glassline_runtime::{Fault, FaultPoint, Supervisor};
 use tokio::sync::watch;
 
 use super::*;
 
-static DEMO_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
-static DEMO_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
+static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
+static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
 
 /// A folder of files that is removed with the test.
 struct Folder(PathBuf);

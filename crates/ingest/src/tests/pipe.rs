@@ -10,7 +10,7 @@ use glassline_media::Codec;
 
 use super::*;
 
-static FLV: &[u8] = include_bytes!("../../../../demux/samples/h264-aac.flv");
+static FLV: &[u8] = include_bytes!("../../../demux/samples/h264-aac.flv");
 
 fn make_pipe(folder: &Folder, name: &str) -> PathBuf {
     let path = folder.0.join(name);
@@ -107,7 +107,7 @@ async fn a_writer_of_something_else_is_refused_and_the_next_one_taken() {
     let spec = format!("cam={}?once", pipe.display());
     let running = Running::start(&[&*spec]).await.expect("starts");
     let stream = running.stream("cam");
-    let mp4 = include_bytes!("../../../../demux/samples/h264-aac.mp4");
+    let mp4 = include_bytes!("../../../demux/samples/h264-aac.mp4");
     let first = write(&pipe, mp4);
     until_status(&stream, Status::Unreachable).await;
     let state = stream.state();

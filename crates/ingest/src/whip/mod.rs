@@ -14,9 +14,8 @@
 //! depends on it is a [`Reception`], which is made anew when the codec is another one.
 
 mod arrivals;
-mod captures;
 #[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod keyframes;
 mod reception;
 mod reservations;
@@ -39,11 +38,10 @@ use super::oversized::OversizedFrames;
 use super::publishing::{Ended, KEYFRAME, go_live, take_over};
 
 pub use arrivals::{Arrivals, ArrivedLine};
-pub(crate) use captures::{CaptureLog, PublisherClock};
 use keyframes::KeyframeRequests;
 use reception::Reception;
-pub(crate) use reservations::{Reservation, Reservations};
-pub(crate) use shortfall::Shortfall;
+pub use reservations::{Reservation, Reservations};
+pub use shortfall::Shortfall;
 
 /// Time without packets after which a publisher counts as gone, although its connection is kept.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -74,7 +72,7 @@ pub struct WhipCounters {
 
 /// The media of one publisher, from its offer on.
 #[derive(Debug)]
-pub(crate) struct Contribution {
+pub struct Contribution {
     hub: Arc<Hub>,
     reservation: Reservation,
     /// Whether another publisher of the stream is replaced.
@@ -103,7 +101,7 @@ impl Contribution {
     ///
     /// # Errors
     /// Returns [`UnsupportedFormat`] if a payload format that was agreed on is not supported.
-    pub(crate) fn new(
+    pub fn new(
         session: &Session,
         hub: Arc<Hub>,
         reservation: Reservation,
@@ -130,7 +128,7 @@ impl Contribution {
     }
 
     /// Returns what arrived so far.
-    pub(crate) fn arrivals(&self, session: &Session, now: Instant) -> Arrivals {
+    pub fn arrivals(&self, session: &Session, now: Instant) -> Arrivals {
         Arrivals {
             connected_s: now.saturating_duration_since(self.began).as_secs_f64(),
             lines: session.receivers().iter().map(ArrivedLine::of).collect(),
@@ -141,7 +139,7 @@ impl Contribution {
     }
 
     /// Begins to wait for media, because the session has keys now.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant) {
         self.began = now;
         self.last_received = now;
         self.reservation.heard(now);
@@ -149,7 +147,7 @@ impl Contribution {
     }
 
     /// Takes an authentic packet of the session's receiver and layer `place`.
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         session: &Session,
         place: (ReceiverIndex, LayerIndex),
@@ -207,7 +205,7 @@ impl Contribution {
     ///
     /// # Errors
     /// Returns the reason to disconnect the publisher.
-    pub(crate) fn serve(
+    pub fn serve(
         &mut self,
         session: &mut Session,
         now: Instant,
@@ -231,20 +229,20 @@ impl Contribution {
     }
 
     /// Returns when [`serve`](Self::serve) must be called, if no packet arrives before.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let due = [self.reception.packets.deadline(), self.keyframes.deadline()];
         due.into_iter().flatten().chain([self.check_at]).min()
     }
 
     /// Ends the publication and leaves the stream in a state that says why.
-    pub(crate) fn leave(&mut self, detail: String) {
+    pub fn leave(&mut self, detail: String) {
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(State::Down { detail });
         }
     }
 
     /// Returns why the stream never went live, and what to change; `None` if it did.
-    pub(crate) fn shortfall(&self, session: &Session, now: Instant) -> Option<Shortfall> {
+    pub fn shortfall(&self, session: &Session, now: Instant) -> Option<Shortfall> {
         let arrived = session.receivers().iter().map(|it| it.totals().received);
         let waited = now.saturating_duration_since(self.began);
         let unnegotiated = session.connection_report().unnegotiated_packets;
@@ -252,7 +250,7 @@ impl Contribution {
     }
 
     /// Returns the name of the stream that is published.
-    pub(crate) fn name(&self) -> &StreamName {
+    pub fn name(&self) -> &StreamName {
         self.reservation.name()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_latency::CaptureLog;
 use glassline_media::{Codec, Kind, NtpTime, Track, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
@@ -10,9 +11,8 @@ use glassline_rtp::receive::SourceReceiver;
 use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
-use super::captures::CaptureLog;
 use super::simulcast::Simulcast;
-use crate::ingest::Units;
+use crate::Units;
 
 /// Most frames whose capture time waits for the frame to be complete.
 const CAPTURED_MAX: usize = 32;

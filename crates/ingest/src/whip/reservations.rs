@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_latency::CaptureLog;
 use glassline_runtime::SessionId;
 
-use super::captures::CaptureLog;
-use crate::ingest::publishing::NameClaim;
+use crate::publishing::NameClaim;
 
 /// Silence after which a publisher makes way for another one with the right to publish: an encoder
 /// that was killed comes back sooner than its former session times out.
@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// The names that WHIP sessions publish or are about to publish. The hub knows a publisher only
 /// from its first keyframe on.
 #[derive(Debug)]
-pub(crate) struct Reservations {
+pub struct Reservations {
     epoch: Instant,
     holders: Mutex<HashMap<StreamName, Holder>>,
 }
@@ -34,7 +34,7 @@ struct Holder {
 
 /// The reservation of one session to publish a stream, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     reservations: Arc<Reservations>,
     name: StreamName,
     session: SessionId,
@@ -47,11 +47,11 @@ pub(crate) struct Reservation {
 /// The stream has another publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stream has a publisher already")]
-pub(crate) struct Taken;
+pub struct Taken;
 
 impl Reservations {
     /// Creates an empty table; `now` is earlier than all later times.
-    pub(crate) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             epoch: now,
             holders: Mutex::default(),
@@ -63,7 +63,7 @@ impl Reservations {
     ///
     /// # Errors
     /// Returns [`Taken`] if another session has the reservation and is not replaced.
-    pub(crate) fn reserve(
+    pub fn reserve(
         self: &Arc<Self>,
         name: StreamName,
         session: SessionId,
@@ -94,7 +94,7 @@ impl Reservations {
 
     /// Returns the session that reserves the stream `name`, and whether it has been silent for so
     /// long that it makes way.
-    pub(crate) fn holder(&self, name: &StreamName, now: Instant) -> Option<(SessionId, bool)> {
+    pub fn holder(&self, name: &StreamName, now: Instant) -> Option<(SessionId, bool)> {
         let holder = self.lock().get(name).cloned()?;
         let heard = Duration::from_millis(holder.heard.load(Ordering::Relaxed));
         let silent = Duration::from_millis(self.ms(now)).saturating_sub(heard);
@@ -102,13 +102,13 @@ impl Reservations {
     }
 
     /// Returns the capture times of the stream `name`; `None` if no WHIP session publishes it.
-    pub(crate) fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
+    pub fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
         let holders = self.lock();
         Some(Arc::clone(&holders.get(name)?.captures))
     }
 
     /// Returns all sessions that publish or are about to, in no order.
-    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+    pub fn sessions(&self) -> Vec<SessionId> {
         let holders = self.lock();
         let sessions = holders.values().map(|holder| holder.session.clone());
         sessions.collect()
@@ -126,7 +126,7 @@ impl Reservations {
 
 impl Reservation {
     /// Adds the right to the name among several servers.
-    pub(crate) fn set_claim(&mut self, claim: Option<Box<dyn NameClaim>>) {
+    pub fn set_claim(&mut self, claim: Option<Box<dyn NameClaim>>) {
         self.claim = claim;
     }
 
@@ -137,12 +137,12 @@ impl Reservation {
     }
 
     /// Returns the name of the stream.
-    pub(crate) const fn name(&self) -> &StreamName {
+    pub const fn name(&self) -> &StreamName {
         &self.name
     }
 
     /// Returns whether no other session has taken the reservation over, here or at another server.
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         if self.claim.as_ref().is_some_and(|claim| claim.is_lost()) {
             return false;
         }
@@ -157,7 +157,7 @@ impl Reservation {
     }
 
     /// Notes that the publisher was heard.
-    pub(crate) fn heard(&self, now: Instant) {
+    pub fn heard(&self, now: Instant) {
         self.heard
             .store(self.reservations.ms(now), Ordering::Relaxed);
     }

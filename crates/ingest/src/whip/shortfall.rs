@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// What a publisher's media lacked until viewers could begin with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shortfall {
+pub struct Shortfall {
     /// What arrived, as a sentence without a full stop.
-    pub(crate) reason: String,
+    pub reason: String,
     /// What to change.
-    pub(crate) remedy: &'static str,
+    pub remedy: &'static str,
 }
 
 impl Shortfall {

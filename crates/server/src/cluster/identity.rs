@@ -7,7 +7,7 @@ use glassline_access::auth::Secret;
 use glassline_hub::StreamName;
 use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
 
-use crate::ingest::{FrameCode, FrameCodes};
+use glassline_latency::{FrameCode, FrameCodes};
 
 /// Who this server is.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wake};
+use glassline_ingest::stream_names;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use glassline_rooms as rooms;
 use glassline_runtime::{FaultPoint, Part, Supervisor, TaskWaker};
@@ -16,7 +17,6 @@ use super::identity::{Identity, Provenances};
 use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
 use crate::messages::MessageLinks;
-use crate::stream_names;
 
 /// Longest time that viewers of a new stream wait for a server that has it.
 const SEARCH: Duration = Duration::from_secs(3);

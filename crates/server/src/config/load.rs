@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::spelling::nearest;
+use glassline_ingest::spelling::nearest;
 
 /// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
 /// log).

@@ -42,12 +42,12 @@ use std::time::Duration;
 
 use glassline_access::auth::Sites;
 use glassline_hub::StreamName;
+use glassline_ingest::{Input, SourceSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
 use crate::hooks;
-use crate::ingest::{Input, SourceSpec};
 pub use glassline_access::auth::Auth;
 
 pub use crate::hooks::{EventKind, Hook};

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use glassline_access::tls::{FilesError, PemFiles};
+use glassline_ingest::UdpPorts;
 use glassline_rtsp::server::SrtpPolicy;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
-use crate::ingest::UdpPorts;
 
 /// RTSP, which serves streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

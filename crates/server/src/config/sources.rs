@@ -10,8 +10,8 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::ingest::{Input, SpecError};
-use crate::stream_names;
+use glassline_ingest::stream_names;
+use glassline_ingest::{Input, SpecError};
 
 type Sources = BTreeMap<StreamName, Input>;
 

@@ -65,7 +65,7 @@ mod tests {
     use super::super::Config;
 
     #[test]
-    fn settings_of_tokens_that_do_not_fit_together_are_refused() {
+    fn settings_that_do_not_fit_together_are_refused() {
         let read = |text: &str| {
             let text = format!("auth:\n  jwt: {text}\n");
             let config = Config::from_yaml(&text, "a.yml");

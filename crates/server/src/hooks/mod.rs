@@ -26,8 +26,8 @@ pub use event::EventKind;
 pub use settings::Hook;
 pub(crate) use settings::checked;
 
-use crate::ingest::Sources;
 use delivery::Queue;
+use glassline_ingest::Sources;
 use observer::Observer;
 
 /// Reads the events of `hub` and runs `hooks`, whose list may change, until `stopped` becomes true.

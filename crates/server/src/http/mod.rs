@@ -380,7 +380,7 @@ mod tests {
     use glassline_hub::StreamName;
 
     use super::*;
-    use crate::stream_names::RESERVED;
+    use glassline_ingest::stream_names::RESERVED;
 
     /// Returns all paths of a router: the texts in its debug form that begin with a slash.
     fn paths(router: &Router<App>) -> BTreeSet<String> {

@@ -16,6 +16,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use glassline_hub::StreamName;
+use glassline_ingest::stream_names;
 use serde::Deserialize;
 
 use super::extract::{Path, Query};
@@ -26,7 +27,6 @@ use crate::app::App;
 use crate::cluster::ClaimRefusal;
 use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
-use crate::stream_names;
 
 /// Query of an offer.
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,9 @@
 //! Statistics of one session's data channels, for operators.
 
+use glassline_latency::DataView;
+
+use super::Side;
+
 /// Numbers of messages and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessageCounts {
@@ -16,4 +20,21 @@ pub(crate) struct DataStats {
     pub(crate) channels: usize,
     pub(crate) queued_bytes: usize,
     pub(crate) counts: MessageCounts,
+}
+
+impl DataStats {
+    /// Returns the statistics of a session of `side` in the form of the API.
+    pub(crate) fn view(&self, side: Side) -> DataView {
+        let counts = self.counts;
+        DataView {
+            channels: self.channels,
+            messages_sent: counts.messages_sent,
+            bytes_sent: counts.bytes_sent,
+            messages_received: counts.messages_received,
+            bytes_received: counts.bytes_received,
+            messages_dropped: counts.dropped,
+            queued_bytes: self.queued_bytes,
+            is_publishers: side == Side::Publisher,
+        }
+    }
 }

@@ -21,9 +21,9 @@ use glassline_access::auth::{KeyRing, Listener, LoginCounters};
 use glassline_hub::{State, Status, Stream};
 use glassline_rooms as rooms;
 
-use crate::ingest::library;
-use crate::latency::{LatencyRegistry, ViewerPath};
 pub(crate) use family::Family;
+use glassline_ingest::library;
+use glassline_latency::{LatencyRegistry, ViewerPath};
 pub(crate) use log::log;
 pub use log::{LOG, LogCounters};
 pub(crate) use supervision::supervision;

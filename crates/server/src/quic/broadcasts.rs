@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use glassline_access::auth::Access;
 use glassline_hub::{PublishError, State, StreamName};
+use glassline_ingest::NameClaim;
+use glassline_ingest::moq::{BroadcastError, BroadcastIngest};
+use glassline_ingest::stream_names;
 use glassline_quic::moq::{Announcement, Ended, Refusal, Session, SubscribeError};
 use glassline_runtime::Part;
 use tokio::task::JoinSet;
@@ -13,9 +16,6 @@ use tokio::task::JoinSet;
 use super::access::Rights;
 use super::nodes::Nodes;
 use super::{Reason, SessionContext, account};
-use crate::ingest::NameClaim;
-use crate::ingest::moq::{BroadcastError, BroadcastIngest};
-use crate::stream_names;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;

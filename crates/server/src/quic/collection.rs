@@ -15,7 +15,7 @@ use glassline_runtime::{Part, Supervisor, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::egress::moq;
+use glassline_egress::moq;
 
 /// A collection of streams, under the name of the task that keeps it.
 #[derive(Debug)]

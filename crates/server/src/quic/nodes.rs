@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_access::auth::Secret;
+use glassline_egress::{moq, units};
 use glassline_hub::{Hub, StreamName};
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, Role, SessionRequest};
@@ -16,7 +17,6 @@ use super::account::{Reads, SessionEntry};
 use super::messages::MessageService;
 use super::{OpenedSession, Reason, SessionContext};
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
-use crate::egress::{moq, units};
 use crate::messages::MessageLinks;
 
 /// The parts of the server that its cluster needs.

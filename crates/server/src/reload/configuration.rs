@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::StreamName;
+use glassline_ingest::{Input, SourceSpec};
 use glassline_runtime::calendar;
 use tokio::runtime::Handle;
 
@@ -13,7 +14,6 @@ use super::parts::Parts;
 use super::watched::Files;
 use super::{Error, LoadConfig};
 use crate::config::{Config, PemFiles, reason_for_restart};
-use crate::ingest::{Input, SourceSpec};
 use crate::settings::{Cause, Outcome, Reload};
 
 /// The configuration, and all files that it was read from.

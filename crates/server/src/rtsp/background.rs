@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use glassline_access::auth::LoginError;
 use glassline_hub::{Stream, StreamName};
+use glassline_ingest::NameClaim;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 use glassline_runtime::{Key, Part, await_tracks};
@@ -18,7 +19,6 @@ use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 use super::shared::Shared;
 use crate::cluster::ClaimRefusal;
-use crate::ingest::NameClaim;
 
 /// Starts such work for the clients of one thread.
 #[derive(Debug)]

@@ -6,6 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use glassline_access::auth::{self, Requester, Users};
+use glassline_egress::rtsp::{
+    Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
+    WriteOutcome,
+};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
@@ -20,10 +24,6 @@ use super::publish_session::PublishSession;
 use super::reception::Departure;
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::egress::rtsp::{
-    Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
-    WriteOutcome,
-};
 use crate::failures::{ClientRole, ConnectionFailure};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use glassline_egress::rtsp::StreamReader;
 use glassline_rtsp::server::{Answer, Refusal};
 use glassline_runtime::Key;
 
@@ -9,7 +10,6 @@ use super::client::Client;
 use super::play_session::PlaySession;
 use super::streams::Streams;
 use super::udp_clients::UdpClients;
-use crate::egress::rtsp::StreamReader;
 
 /// One client, and the parts of its thread that its requests may change.
 pub(super) struct ClientScope<'a> {

@@ -9,6 +9,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::rtsp::TransportKind;
+use glassline_ingest::Ended;
 use glassline_rtsp::server::{Answer, Closed, Connection, Endpoints, Event, RequestId};
 use glassline_runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 use mio::net::TcpStream;
@@ -26,8 +28,6 @@ use super::shared::Shared;
 use super::tunnels::{Handover, TunnelOwner, TunnelPosts};
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::egress::rtsp::TransportKind;
-use crate::ingest::Ended;
 
 /// Time that a client has to read the last response.
 const LINGER: Duration = Duration::from_secs(2);

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use glassline_hub::{Demand, StreamName};
+use glassline_ingest::NameClaim;
+use glassline_ingest::library::MediaFile;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 use glassline_runtime::{Key, SourcePrefix};
@@ -12,8 +14,6 @@ use tokio::sync::oneshot;
 use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
-use crate::ingest::NameClaim;
-use crate::ingest::library::MediaFile;
 
 /// A command to an RTSP thread.
 #[derive(Debug)]

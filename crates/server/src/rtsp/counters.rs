@@ -6,8 +6,8 @@ use glassline_runtime::Counter;
 
 use std::sync::Arc;
 
-use crate::egress::rtsp::SendCounters;
-use crate::ingest::rtsp::RecordCounters;
+use glassline_egress::rtsp::SendCounters;
+use glassline_ingest::rtsp::RecordCounters;
 
 /// One thread's counts since the server started.
 #[derive(Debug, Default)]

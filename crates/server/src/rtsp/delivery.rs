@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
 use glassline_media::Stage;
 use glassline_net::ReceiveBatch;
 use glassline_rtsp::interleaved;
@@ -18,7 +19,6 @@ use super::client::{Client, Role, Served};
 use super::counters::Counters;
 use super::streams::Streams;
 use super::udp_clients::{ClientDatagram, UdpClients};
-use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
 
 /// Time that a client has to take the rest of a stream that ended for it, and again to take the
 /// last reports.

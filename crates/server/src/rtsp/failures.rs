@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use glassline_access::auth::query_token;
+use glassline_ingest::Ended;
+use glassline_ingest::oversized::SMALLER_FRAMES;
 use glassline_rtsp::server::{Access, Answered, Closed, Event};
 
 use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
-use crate::ingest::Ended;
-use crate::ingest::oversized::SMALLER_FRAMES;
 
 /// Most characters of a path that are kept.
 const PATH_CHARS_MAX: usize = 128;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::server::{Refusal, RequestId};
 
-use crate::ingest::library::{MediaFile, Play, PrivateReading, SharedReading, Started};
+use glassline_ingest::library::{MediaFile, Play, PrivateReading, SharedReading, Started};
 
 /// Longest time until a reading begins; a sleeping disk wakes up in this time.
 const START_LIMIT: Duration = Duration::from_secs(8);

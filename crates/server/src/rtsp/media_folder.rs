@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use glassline_egress::rtsp::{StreamReader, TransportKind};
+use glassline_ingest::library::{MediaFile, PrivateReading, Started};
 use glassline_media::TrackIndex;
 use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
@@ -16,8 +18,6 @@ use super::file_playback::{FilePlayback, FileStart, PlayRequest};
 use super::pending_request::{PendingRequest, TrackRequest};
 use super::setup::{self, Described};
 use super::shared::Shared;
-use crate::egress::rtsp::{StreamReader, TransportKind};
-use crate::ingest::library::{MediaFile, PrivateReading, Started};
 
 /// Answers a request whose path was looked up in the media folder.
 pub(super) fn answer_found(

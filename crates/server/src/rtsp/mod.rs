@@ -55,25 +55,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glassline_access::auth::{REALM, Sites, Users};
+use glassline_egress::rtsp::{
+    Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
+};
 use glassline_hub::Hub;
+use glassline_ingest::library::Library;
+use glassline_latency::LatencyRegistry;
 use glassline_rtsp::server::SrtpPolicy;
 use glassline_runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use mio::Poll;
 
 use crate::cluster::Directory;
-pub use crate::egress::rtsp::{GroupRange, SendCounters};
-pub use crate::ingest::rtsp::RecordCounters;
 pub use counters::{Counters, Gauge};
+pub use glassline_egress::rtsp::{GroupRange, SendCounters};
+pub use glassline_ingest::rtsp::RecordCounters;
 pub use listener::Listener;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
-use crate::egress::rtsp::{
-    Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
-};
 use crate::failures::Failures;
-use crate::ingest::library::Library;
-use crate::latency::LatencyRegistry;
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;

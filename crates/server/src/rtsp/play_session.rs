@@ -4,6 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::rtsp::{
+    Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
+};
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::TrackIndex;
 use glassline_rtsp::range::Range;
@@ -14,9 +17,6 @@ use super::counters::Counters;
 use super::failures;
 use super::file_playback::FilePlayback;
 use super::reception::{Departure, Observed, Reception};
-use crate::egress::rtsp::{
-    Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
-};
 use crate::failures::{ClientRole, ConnectionFailure};
 
 /// The session of a client that plays: its stream, tracks and position.

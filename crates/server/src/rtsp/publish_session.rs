@@ -9,10 +9,10 @@ use glassline_rtsp::mikey;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
 
-use crate::egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
-use crate::ingest::NameClaim;
-use crate::ingest::rtsp::{Recording, Reporter};
-use crate::stream_names;
+use glassline_egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
+use glassline_ingest::NameClaim;
+use glassline_ingest::rtsp::{Recording, Reporter};
+use glassline_ingest::stream_names;
 
 /// A publisher's session, from its ANNOUNCE on.
 #[derive(Debug)]

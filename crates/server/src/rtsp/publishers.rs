@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_ingest::Ended;
 use glassline_runtime::Key;
 
 use super::client::Client;
 use super::clients::Clients;
-use crate::ingest::Ended;
 
 /// Time that a publisher which is disconnected has to read the last messages.
 const FAREWELL: Duration = Duration::from_secs(2);

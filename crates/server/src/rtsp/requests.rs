@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_egress::rtsp::TrackTransport;
 use glassline_hub::{Stream, StreamName};
+use glassline_ingest::NameClaim;
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
@@ -25,8 +27,6 @@ use super::publish_session::{PublishSession, announced_name};
 use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
-use crate::egress::rtsp::TrackTransport;
-use crate::ingest::NameClaim;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

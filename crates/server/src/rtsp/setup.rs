@@ -4,6 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_egress::rtsp::{
+    Channels, Keyring, MulticastMembership, StreamReader, TRACKS_MAX, TrackSrtp, TrackTransport,
+    UdpAddresses,
+};
 use glassline_hub::Stream;
 use glassline_media::{Track, TrackIndex};
 use glassline_rtsp::mikey::Cipher;
@@ -16,10 +20,6 @@ use super::client_scope::ClientScope;
 use super::pending_request::TrackRequest;
 use super::play_session::PlaySession;
 use super::shared::Shared;
-use crate::egress::rtsp::{
-    Channels, Keyring, MulticastMembership, StreamReader, TRACKS_MAX, TrackSrtp, TrackTransport,
-    UdpAddresses,
-};
 
 /// The content of a description of a stream or file.
 pub(super) struct Described<'a> {

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use glassline_access::auth::Users;
+use glassline_egress::rtsp::{Groups, MulticastSender, StreamContext};
 use glassline_hub::Hub;
+use glassline_ingest::library::Library;
 use glassline_runtime::CommandSender;
 use glassline_runtime::{ConnectionLimit, Current, Supervisor};
 use tokio::sync::oneshot;
@@ -15,9 +17,7 @@ use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
 use crate::cluster::Directory;
-use crate::egress::rtsp::{Groups, MulticastSender, StreamContext};
 use crate::failures::Failures;
-use crate::ingest::library::Library;
 
 /// Time that a stream's recent past is longer than the delay that a client may have.
 pub(super) const LAG_KEPT: Duration = Duration::from_secs(1);

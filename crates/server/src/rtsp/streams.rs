@@ -6,7 +6,7 @@ use std::time::Instant;
 use glassline_hub::Stream;
 use glassline_runtime::{Key, Slots, Waker};
 
-use crate::egress::rtsp::{StreamContext, StreamReader};
+use glassline_egress::rtsp::{StreamContext, StreamReader};
 
 /// The readers of one thread: one for each stream that its clients play.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ mod tests {
     use mio::{Poll, Token};
 
     use super::*;
-    use crate::egress::rtsp::{Bounds, Budget, NumberKeys, Timing};
+    use glassline_egress::rtsp::{Bounds, Budget, NumberKeys, Timing};
     use glassline_runtime::{Clock, Current};
 
     /// evercam/ex_nvr#404: the calendar is set by NTP after the server started.

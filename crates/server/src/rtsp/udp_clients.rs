@@ -8,7 +8,7 @@ use glassline_media::TrackIndex;
 use glassline_net::ReceiveBatch;
 use glassline_runtime::{Key, shrink};
 
-use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
+use glassline_egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
 
 /// Sends to clients by UDP, and assigns received datagrams to clients.
 #[derive(Debug)]

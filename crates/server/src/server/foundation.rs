@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use glassline_hub::Hub;
+use glassline_latency::FrameCodes;
+use glassline_latency::LatencyRegistry;
 use glassline_runtime::{Clock, Part, Supervisor};
 use tokio::sync::watch;
 
@@ -10,8 +12,6 @@ use super::StartError;
 use crate::config::Config;
 use crate::events::EventLog;
 use crate::failures::Failures;
-use crate::ingest::FrameCodes;
-use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
 
 /// Clock, supervisor and hub, and where the parts note what happens to them.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_ingest as ingest;
 use glassline_quic::moq::NodeClock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -11,7 +12,6 @@ use super::StartError;
 use super::foundation::Foundation;
 use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
-use crate::ingest;
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
 

@@ -30,13 +30,13 @@ use std::time::Duration;
 
 use glassline_access::tls::{LanNames, LanSource, RootCertificate};
 use glassline_hub::Hub;
+use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_quic::Fingerprint;
 use glassline_runtime::Supervisor;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::ingest::{self, SourceSpec};
 use crate::quic::Quic;
 use crate::reload::Reloading;
 use crate::rtsp::Rtsp;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use glassline_access::auth::Users;
 use glassline_hub::Hub;
+use glassline_ingest as ingest;
+use glassline_ingest::library::{self, Library};
 use glassline_runtime::{Clock, Current, Part, Supervisor, spawn_kept};
 use glassline_webrtc::Certificate;
 use tokio::sync::watch;
@@ -14,8 +16,6 @@ use super::StartError;
 use crate::app::App;
 use crate::config::Config;
 use crate::hooks::{self, Hook};
-use crate::ingest;
-use crate::ingest::library::{self, Library};
 use crate::reload;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::Settings;

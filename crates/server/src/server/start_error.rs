@@ -6,7 +6,9 @@ use glassline_access::tls::{AcmeError, FilesError, LanError};
 
 use crate::config::{ClusterError, Collisions};
 use crate::stored::StateFileError;
-use crate::{ingest, quic, sessions};
+use glassline_ingest as ingest;
+
+use crate::{quic, sessions};
 
 /// The reason why the server could not start.
 #[derive(Debug, thiserror::Error)]

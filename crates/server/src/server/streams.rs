@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use glassline_ingest::library::Library;
+use glassline_ingest::{self as ingest, SourceSpec};
+
 use super::StartError;
 use super::access::Access;
 use super::balance::Spread;
@@ -10,8 +13,6 @@ use super::foundation::Foundation;
 use super::{in_cluster, parts};
 use crate::cluster::Directory;
 use crate::config::Config;
-use crate::ingest::library::Library;
-use crate::ingest::{self, SourceSpec};
 use crate::messages::MessageLinks;
 use crate::quic::NodeServices;
 use crate::stored::{self, Stored};

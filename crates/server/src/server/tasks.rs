@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glassline_ingest::SourceSpec;
 use glassline_runtime::{ConnectionLimit, Part, run_once, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,7 +16,6 @@ use super::streams::Streams;
 use super::{StartError, balance, drain, observing, telemetry};
 use crate::app::App;
 use crate::hooks::Hook;
-use crate::ingest::SourceSpec;
 use crate::reload::{Configuration, Parts, Reload, Reloading};
 use crate::sessions;
 use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};

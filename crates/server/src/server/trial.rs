@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use glassline_access::auth::{self, TRIED_STREAM};
 use glassline_hub::Hub;
+use glassline_ingest::{self as ingest, SourceSpec};
+use glassline_latency::FrameCodes;
 use glassline_runtime::Supervisor;
 use url::Url;
 
@@ -15,7 +17,6 @@ use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
 use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
-use crate::ingest::{self, FrameCodes, SourceSpec};
 
 /// Time that a camera or an authority has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_ingest::whip::Arrivals;
+use glassline_latency::CaptureLog;
+use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, restart_fragment};
 use tokio::sync::oneshot;
@@ -17,8 +20,6 @@ use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use super::registry::Registry;
 use super::shard::Command;
 use crate::failures::FailureRecord;
-use crate::ingest::whip::{Arrivals, CaptureLog};
-use crate::latency::FrameStamps;
 
 /// Longest wait for a shard to release a session; a shard that takes longer is stuck.
 const LEAVING: Duration = Duration::from_secs(2);

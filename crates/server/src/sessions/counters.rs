@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use glassline_egress::webrtc::SendCounters;
+use glassline_ingest::{VoiceCounters, WhipCounters};
 use glassline_runtime::Counter;
 
-use crate::egress::webrtc::SendCounters;
-use crate::ingest::{VoiceCounters, WhipCounters};
 use crate::messages::DataCounters;
 use crate::sessions::peer::TalkCounters;
 

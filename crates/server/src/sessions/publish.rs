@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{CreateError, State, Stream, StreamName};
+use glassline_ingest::NameClaim;
+use glassline_ingest::whip::Contribution;
 use glassline_rtp::receive::TrackPipeline;
 use glassline_webrtc::{OpusOptions, Session};
 
@@ -12,8 +14,6 @@ use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Publisher, Role};
 use crate::cluster::ClaimRefusal;
-use crate::ingest::NameClaim;
-use crate::ingest::whip::Contribution;
 use crate::messages::{Messages, Publication, Side};
 
 /// The reason why an offer to publish makes no session.

@@ -4,12 +4,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_latency::ReportAllowance;
 use glassline_runtime::SessionId;
 use glassline_webrtc::IceCredentials;
 
 use super::diagnosis::ClientView;
 use super::peer::Peer;
-use crate::latency::ReportAllowance;
 
 /// The registry's record of one session.
 #[derive(Debug)]

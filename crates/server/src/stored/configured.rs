@@ -6,9 +6,9 @@ use std::sync::{MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
+use glassline_ingest::{ChangeError, Input, Prepared, SourceSpec};
 
 use super::{NamedSource, StoredError, StoredSources};
-use crate::ingest::{ChangeError, Input, Prepared, SourceSpec};
 
 /// How the sources of a configuration differ from those before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,12 +25,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use glassline_access::auth::Users;
 use glassline_hub::StreamName;
+use glassline_ingest::stream_names;
+use glassline_ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
 use glassline_runtime::{BlockingPool, Current, Panicked};
 use tokio::sync::Semaphore;
 
 use crate::config::{ApiSources, SourceKeys};
-use crate::ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
-use crate::stream_names;
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;

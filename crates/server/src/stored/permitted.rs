@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use glassline_ingest::{AddressLimits, Input, Reach};
+
 use crate::config::ApiSources;
-use crate::ingest::{AddressLimits, Input, Reach};
 
 /// Longest time that a camera's name has to be resolved before its source is taken as it is. Its
 /// addresses are checked whenever it is dialled.

@@ -1,9 +1,9 @@
 //! A restart of a source, whose stream and viewers stay.
 
 use glassline_hub::StreamName;
+use glassline_ingest::{ChangeError, Input, SourceSpec};
 
 use super::{StoredError, StoredSources};
-use crate::ingest::{ChangeError, Input, SourceSpec};
 
 impl StoredSources {
     /// Returns whether a source of the stream `name` runs that is no publisher.

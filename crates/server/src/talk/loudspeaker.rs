@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use glassline_hub::StreamName;
+use glassline_ingest::{CameraConnection, CameraFailure, Purpose, RtspSource};
 use glassline_media::{Ssrc, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::client::{Closed, Event, RequestedTransport};
@@ -11,7 +12,6 @@ use glassline_transcode::VoiceTranscoder;
 
 use super::transcoding::TranscodedVoice;
 use super::{TalkError, Turn, Voice, VoiceFormat, VoiceReceiver};
-use crate::ingest::{CameraConnection, CameraFailure, Purpose, RtspSource};
 
 /// Status of a camera without back channel (RFC 2326 §7.1.1, option not supported).
 const OPTION_NOT_SUPPORTED: u16 = 551;

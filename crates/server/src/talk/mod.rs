@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::StreamName;
 use glassline_media::Codec;
 
-use crate::ingest::{CameraFailure, Input, RtspSource, SourceSpec};
 pub(crate) use format::VoiceFormat;
+use glassline_ingest::{CameraFailure, Input, RtspSource, SourceSpec};
 pub(crate) use loudspeaker::Loudspeaker;
 pub(crate) use queue::{VoicePacket, VoiceReceiver, VoiceSender, voice_queue};
 

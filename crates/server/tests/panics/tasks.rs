@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use glassline_access::auth::{Account, Name, Pattern};
 use glassline_hub::State;
+use glassline_ingest::SourceSpec;
 use glassline_server::config::Config;
-use glassline_server::ingest::SourceSpec;
 
 use super::{await_that, fail, fail_at};
 use crate::peer::Peer;

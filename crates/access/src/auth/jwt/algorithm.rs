@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 /// A signature algorithm of JWS (RFC 7518 §3.1, RFC 8037 §3.1). There is no `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
 pub enum Algorithm {
     /// HMAC with SHA-256.
     HS256,

@@ -86,7 +86,6 @@ struct State {
 
 /// The reason why keys cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum KeyRingError {
     /// A file of `auth.jwt` cannot be read.
     #[error("{}: {source}; `auth.jwt` names this file", path.display())]

@@ -52,7 +52,6 @@ impl Rules {
 
 /// The reason why a token gives no right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum TokenError {
     /// The text is no token, or a part of it cannot be read.
     #[error("the token is malformed")]
@@ -91,7 +90,6 @@ pub enum TokenError {
 
 /// The reason why a text gives no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum KeysError {
     /// The text is no PEM.
     #[error("it is no PEM text with public keys")]

@@ -11,7 +11,6 @@ use crate::tls::StateError;
 
 /// The reason why an authority issued no certificate.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum AcmeError {
     /// The account and the certificate cannot be kept.
     #[error(transparent)]

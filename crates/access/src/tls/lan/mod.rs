@@ -44,7 +44,6 @@ pub struct Lan {
 
 /// The reason why the private authority has no certificate.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum LanError {
     /// Keys cannot be kept.
     #[error(transparent)]

@@ -8,7 +8,7 @@ use glassline_net::{SendError, Transmit};
 use glassline_runtime::{Key, Slots};
 
 use super::*;
-use crate::egress::rtsp::datagram_writer::DatagramSink;
+use crate::rtsp::datagram_writer::DatagramSink;
 
 /// Sockets that stop calls at an error, and then take everything.
 #[derive(Debug, Default)]

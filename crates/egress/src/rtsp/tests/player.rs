@@ -1,7 +1,7 @@
 //! Tests of a player's position in the ring, and of the decision when it skips.
 
 use super::*;
-use crate::egress::rtsp::cursor::LagOutcome;
+use crate::rtsp::cursor::LagOutcome;
 
 #[test]
 fn a_player_gets_each_track_from_an_entry_that_a_decoder_can_start_with() {

@@ -10,8 +10,8 @@ use glassline_runtime::{Clock, Current, Waker};
 use mio::{Poll, Token};
 
 use super::*;
-use crate::egress::rtsp::ring::RingEntry;
-use crate::egress::rtsp::stream_reader::Timing;
+use crate::rtsp::ring::RingEntry;
+use crate::rtsp::stream_reader::Timing;
 
 /// Number of the reading thread in the tables of stage delays.
 const TABLE: usize = 3;

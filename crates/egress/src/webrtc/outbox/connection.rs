@@ -23,7 +23,7 @@ const KEPT_BYTES: usize = 4 << 10;
 /// Each datagram is framed by its length (RFC 4571). Datagrams are sent in order and none is left
 /// out, since the peer would take that for a loss on the path.
 #[derive(Debug)]
-pub(crate) struct TcpConnection {
+pub struct TcpConnection {
     stream: TcpStream,
     peer: SocketAddr,
     local: SocketAddr,
@@ -43,10 +43,7 @@ impl TcpConnection {
     ///
     /// # Errors
     /// The connection has ended.
-    pub(crate) fn new(
-        stream: std::net::TcpStream,
-        place: impl Any + Send,
-    ) -> io::Result<TcpConnection> {
+    pub fn new(stream: std::net::TcpStream, place: impl Any + Send) -> io::Result<TcpConnection> {
         stream.set_nonblocking(true)?;
         // Each write has whole datagrams; data held back for more would only be late.
         stream.set_nodelay(true)?;
@@ -64,17 +61,17 @@ impl TcpConnection {
     }
 
     /// Returns the peer's address.
-    pub(crate) const fn peer(&self) -> SocketAddr {
+    pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
     /// Returns the server's address that the peer connected to.
-    pub(crate) const fn local(&self) -> SocketAddr {
+    pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
     /// Returns whether the kernel has no room for more.
-    pub(crate) const fn is_full(&self) -> bool {
+    pub const fn is_full(&self) -> bool {
         self.is_full
     }
 
@@ -84,12 +81,12 @@ impl TcpConnection {
     }
 
     /// Returns the reader of the connection's frames, until the reader is put back.
-    pub(crate) fn take_reader(&mut self) -> FrameReader {
+    pub fn take_reader(&mut self) -> FrameReader {
         std::mem::take(&mut self.reader)
     }
 
     /// Puts back the reader of the connection's frames.
-    pub(crate) fn put_reader(&mut self, reader: FrameReader) {
+    pub fn put_reader(&mut self, reader: FrameReader) {
         self.reader = reader;
     }
 
@@ -97,7 +94,7 @@ impl TcpConnection {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if nothing has arrived; any other error ends the connection.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.read(buffer)
     }
 

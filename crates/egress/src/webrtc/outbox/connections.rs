@@ -22,7 +22,7 @@ use super::connection::TcpConnection;
 
 /// The connections, by the peer's address and by the token of their events.
 #[derive(Debug)]
-pub(crate) struct TcpConnections {
+pub struct TcpConnections {
     connections: Slots<(Token, TcpConnection)>,
     by_peer: HashMap<SocketAddr, Key>,
     by_token: HashMap<Token, SocketAddr>,
@@ -40,17 +40,13 @@ pub(crate) struct TcpConnections {
 
 impl TcpConnections {
     /// The first token of connections; the owner of the poll has those before it.
-    pub(crate) const FIRST: usize = 2;
+    pub const FIRST: usize = 2;
 
     /// Adds `connection` and waits for its events.
     ///
     /// # Errors
     /// Another connection comes from the same address and port, or the system refuses.
-    pub(crate) fn insert(
-        &mut self,
-        mut connection: TcpConnection,
-        registry: &Registry,
-    ) -> io::Result<()> {
+    pub fn insert(&mut self, mut connection: TcpConnection, registry: &Registry) -> io::Result<()> {
         let peer = connection.peer();
         if self.by_peer.contains_key(&peer) {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -70,11 +66,7 @@ impl TcpConnections {
     }
 
     /// Removes the connection of `peer`, whose events are not waited for any more.
-    pub(crate) fn remove(
-        &mut self,
-        peer: SocketAddr,
-        registry: &Registry,
-    ) -> Option<TcpConnection> {
+    pub fn remove(&mut self, peer: SocketAddr, registry: &Registry) -> Option<TcpConnection> {
         let key = self.by_peer.remove(&peer)?;
         let (token, mut connection) = self.connections.remove(key)?;
         self.by_token.remove(&token);
@@ -86,19 +78,19 @@ impl TcpConnections {
     }
 
     /// Closes the connection of `peer` after a last attempt to send what waits.
-    pub(crate) fn close(&mut self, peer: SocketAddr, registry: &Registry) {
+    pub fn close(&mut self, peer: SocketAddr, registry: &Registry) {
         if let Some(mut connection) = self.remove(peer, registry) {
             connection.write();
         }
     }
 
     /// Returns the peer whose connection an event is about.
-    pub(crate) fn of_token(&self, token: Token) -> Option<SocketAddr> {
+    pub fn of_token(&self, token: Token) -> Option<SocketAddr> {
         self.by_token.get(&token).copied()
     }
 
     /// Returns the connection of `peer`.
-    pub(crate) fn get_mut(&mut self, peer: SocketAddr) -> Option<&mut TcpConnection> {
+    pub fn get_mut(&mut self, peer: SocketAddr) -> Option<&mut TcpConnection> {
         let key = self.key_of(peer)?;
         let connection = self.connections.get_mut(key);
         connection.map(|(_, connection)| connection)
@@ -118,19 +110,19 @@ impl TcpConnections {
 
     /// Returns whether nothing more should be sealed for `peer`: datagrams wait for its connection,
     /// or the connection has ended.
-    pub(crate) fn is_blocked(&self, peer: SocketAddr) -> bool {
+    pub fn is_blocked(&self, peer: SocketAddr) -> bool {
         let key = self.key_of(peer);
         let connection = key.and_then(|key| self.connections.get(key));
         connection.is_none_or(|(_, it)| it.is_broken || it.is_full())
     }
 
     /// Returns whether connections failed since they were last taken.
-    pub(crate) const fn has_broken(&self) -> bool {
+    pub const fn has_broken(&self) -> bool {
         !self.broken.is_empty()
     }
 
     /// Returns the connections that failed since the last call.
-    pub(crate) fn take_broken(&mut self) -> Vec<SocketAddr> {
+    pub fn take_broken(&mut self) -> Vec<SocketAddr> {
         std::mem::take(&mut self.broken)
     }
 
@@ -201,7 +193,7 @@ impl TcpConnections {
 
     /// Offers the kernel what waits for `peer`. Returns whether everything is gone now that waited
     /// before.
-    pub(crate) fn write(&mut self, peer: SocketAddr, counters: &SendCounters) -> bool {
+    pub fn write(&mut self, peer: SocketAddr, counters: &SendCounters) -> bool {
         let Some(connection) = self.get_mut(peer) else {
             return false;
         };

@@ -26,8 +26,8 @@ use glassline_net::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit
 use glassline_webrtc::{Transport, TransportAddress, framing};
 
 use backlog::Backlog;
-pub(crate) use connection::TcpConnection;
-pub(crate) use connections::TcpConnections;
+pub use connection::TcpConnection;
+pub use connections::TcpConnections;
 
 use super::counters::SendCounters;
 
@@ -51,7 +51,7 @@ const CONNECTION_BYTES: usize = 64 << 10;
 
 /// The socket that takes datagrams. On loopback the kernel's socket never reports that it is full,
 /// whatever its send buffer, so tests use one that does.
-pub(crate) trait Sink {
+pub trait Sink {
     /// Hands datagrams to the kernel, as [`UdpSocket::send_batch`] does.
     fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent;
 }
@@ -64,7 +64,7 @@ impl Sink for UdpSocket {
 
 /// One shard's socket, its buffer for sealing, and the datagrams that the kernel did not take yet.
 #[derive(Debug)]
-pub(crate) struct Outbox<S: Sink = UdpSocket> {
+pub struct Outbox<S: Sink = UdpSocket> {
     socket: S,
     scratch: Box<[u8; SCRATCH_BYTES]>,
     /// Bytes of the buffer that are sealed and not handed over.
@@ -96,10 +96,11 @@ impl Run {
 
 /// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) destination: TransportAddress,
+pub struct Route {
+    /// Address and transport of the peer.
+    pub destination: TransportAddress,
     /// The server's address to send from; `None` leaves the choice to the system.
-    pub(crate) source: Option<IpAddr>,
+    pub source: Option<IpAddr>,
 }
 
 /// The treatment of a run that the kernel did not take.
@@ -113,7 +114,8 @@ enum Remedy {
 }
 
 impl<S: Sink> Outbox<S> {
-    pub(crate) fn new(socket: S, counters: Arc<SendCounters>) -> Self {
+    /// Creates an outbox that sends by `socket`.
+    pub fn new(socket: S, counters: Arc<SendCounters>) -> Self {
         Self {
             socket,
             scratch: vec![0; SCRATCH_BYTES]
@@ -128,20 +130,21 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
-    pub(crate) fn socket(&self) -> &S {
+    /// Returns the socket that datagrams leave by.
+    pub fn socket(&self) -> &S {
         &self.socket
     }
 
     /// Returns whether nothing more should be sealed until [`resume`](Self::resume) has emptied the
     /// backlog.
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
     }
 
     /// Returns whether nothing more should be sealed for `destination`: the socket or its connection
     /// is full.
     #[inline]
-    pub(crate) fn is_blocked_to(&self, destination: TransportAddress) -> bool {
+    pub fn is_blocked_to(&self, destination: TransportAddress) -> bool {
         match destination.transport {
             Transport::Udp => self.is_blocked(),
             Transport::Tcp => self.connections.is_blocked(destination.socket),
@@ -149,34 +152,34 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Returns the connections of peers that UDP does not reach.
-    pub(crate) const fn connections(&mut self) -> &mut TcpConnections {
+    pub const fn connections(&mut self) -> &mut TcpConnections {
         &mut self.connections
     }
 
     /// Offers the kernel what waits for the connection of `peer`, which has room again. Returns
     /// whether everything is gone now that waited before.
-    pub(crate) fn resume_connection(&mut self, peer: SocketAddr) -> bool {
+    pub fn resume_connection(&mut self, peer: SocketAddr) -> bool {
         self.connections.write(peer, &self.counters)
     }
 
     /// Returns whether the interface blocks, and not the socket. No event reports when the
     /// interface has room, so [`resume`](Self::resume) must be tried after a moment.
-    pub(crate) fn is_congested(&self) -> bool {
+    pub fn is_congested(&self) -> bool {
         self.congested && self.is_blocked()
     }
 
     /// Returns whether enough is sealed for a system call.
-    pub(crate) fn is_ripe(&self) -> bool {
+    pub fn is_ripe(&self) -> bool {
         self.runs.len() >= RIPE_RUNS || self.filled >= RIPE_BYTES
     }
 
     /// Queues one control datagram (STUN, DTLS, RTCP) behind the sealed media.
-    pub(crate) fn send(&mut self, datagram: &[u8], route: Route) {
+    pub fn send(&mut self, datagram: &[u8], route: Route) {
         self.send_segmented(datagram, datagram.len(), route);
     }
 
     /// Size of the present run's packets in bytes; 0 for an empty run.
-    pub(crate) fn send_segmented(&mut self, datagrams: &[u8], segment: usize, route: Route) {
+    pub fn send_segmented(&mut self, datagrams: &[u8], segment: usize, route: Route) {
         if route.destination.is_tcp() {
             let (peer, counters) = (route.destination.socket, &self.counters);
             self.connections.queue(peer, datagrams, segment, counters);
@@ -200,7 +203,7 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Starts to collect media packets of one viewer.
-    pub(crate) fn batch(&mut self, route: Route) -> Batch<'_, S> {
+    pub fn batch(&mut self, route: Route) -> Batch<'_, S> {
         let prefix = match route.destination.transport {
             Transport::Udp => 0,
             Transport::Tcp => framing::PREFIX_BYTES,
@@ -216,7 +219,7 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Hands everything sealed to the kernel, or to the backlog if the socket is full.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if self.connections.is_ready() {
             self.connections.flush(&self.counters);
         }
@@ -262,7 +265,7 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Sends the backlog, because there may be room again.
-    pub(crate) fn resume(&mut self) {
+    pub fn resume(&mut self) {
         self.congested = false;
         let mut repeated = false;
         while let Some(mut waiting) = self.backlog.pop_front() {
@@ -293,14 +296,14 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
-    /// Keeps a datagram as if the socket was full: the loopback interface always has room.
-    #[cfg(test)]
-    pub(crate) fn hold(&mut self, datagram: &[u8], route: Route) {
+    /// Keeps a datagram as if the socket was full, for tests: the loopback interface always has room.
+    #[cfg(debug_assertions)]
+    pub fn hold(&mut self, datagram: &[u8], route: Route) {
         assert!(self.backlog.push(datagram, datagram.len(), route));
     }
 
     /// Drops everything that the kernel did not take yet, whatever state that is in.
-    pub(crate) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.runs.clear();
         self.filled = 0;
         self.backlog = Backlog::default();
@@ -360,7 +363,7 @@ impl<S: Sink> Outbox<S> {
 
 /// Sealed packets of one viewer, sent in as few messages as their sizes allow.
 #[derive(Debug)]
-pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
+pub struct Batch<'a, S: Sink = UdpSocket> {
     outbox: &'a mut Outbox<S>,
     route: Route,
     /// Bytes in front of each packet: its length, for a peer behind a TCP connection.
@@ -374,14 +377,14 @@ pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
 
 impl<S: Sink> Batch<'_, S> {
     /// Returns what carries the packets.
-    pub(crate) const fn transport(&self) -> Transport {
+    pub const fn transport(&self) -> Transport {
         self.route.destination.transport
     }
 
     /// Adds the packet that `seal` writes into its buffer of 1500 bytes. `seal` returns the
     /// packet's length; 0 adds nothing.
     #[inline]
-    pub(crate) fn push(&mut self, seal: impl FnOnce(&mut [u8]) -> usize) {
+    pub fn push(&mut self, seal: impl FnOnce(&mut [u8]) -> usize) {
         if self.outbox.scratch.len() - self.outbox.filled < framing::PREFIX_BYTES + PACKET_BYTES_MAX
         {
             self.end_run();

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
+use glassline_latency::FrameStamps;
 use glassline_media::{
     Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
@@ -28,9 +29,8 @@ use super::pacer::Pacer;
 use super::ramp::Ramp;
 use super::redundancy::Redundancy;
 use super::track_sender::{OfferOutcome, Queued, SendLimits, TrackSender};
-use crate::latency::FrameStamps;
 
-pub(crate) use repairs::Nack;
+pub use repairs::Nack;
 use repairs::Repairs;
 
 /// Most bytes that header, extensions and authentication tag add to a payload.
@@ -38,7 +38,7 @@ const SEALING_BYTES: u64 = 40;
 
 /// The tracks of one stream, sent over one viewer's session.
 #[derive(Debug)]
-pub(crate) struct StreamSender {
+pub struct StreamSender {
     tracks: SmallVec<[TrackSender; 2]>,
     /// Whether the viewer gets video and audio, which may share a message.
     rides: bool,
@@ -60,7 +60,7 @@ pub(crate) struct StreamSender {
 impl StreamSender {
     /// Creates a sender of those tracks of `stream` that were negotiated in `session`. A frame
     /// waits no longer than `lag`, if that is set.
-    pub(crate) fn new(
+    pub fn new(
         session: &Session,
         stream: &Stream,
         transcoded: &[TrackIndex],
@@ -117,36 +117,36 @@ impl StreamSender {
     }
 
     /// Returns whether no track was negotiated, so that nothing will ever be sent.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
     /// Returns the transcoded layers that the viewer gets.
-    pub(crate) fn transcoded(&self) -> impl Iterator<Item = TrackLayer> + '_ {
+    pub fn transcoded(&self) -> impl Iterator<Item = TrackLayer> + '_ {
         let sources = self.tracks.iter().map(|it| it.source);
         sources.filter(|source| source.layer == LayerIndex::TRANSCODED)
     }
 
     /// Returns the layers that the viewer gets.
-    pub(crate) fn layers(&self) -> impl Iterator<Item = TrackLayer> + '_ {
+    pub fn layers(&self) -> impl Iterator<Item = TrackLayer> + '_ {
         self.tracks.iter().map(|it| it.source)
     }
 
     /// Requests a keyframe of what `sender` sends.
-    pub(crate) fn request_keyframe(&self, sender: SenderIndex, stream: &Stream) {
+    pub fn request_keyframe(&self, sender: SenderIndex, stream: &Stream) {
         if let Some(track) = self.tracks.get(sender.0) {
             stream.request_keyframe_of(track.source);
         }
     }
 
     /// Sets the histograms in which stages of frames are recorded from now on.
-    pub(crate) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
+    pub fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         self.stages = Some(stages);
     }
 
     /// Starts to send media at the newest keyframe, if there is one, because the session has keys
     /// now. Behind a keyframe that is long past, media comes faster than real time.
-    pub(crate) fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
+    pub fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
         for track in &mut self.tracks {
             // A viewer that negotiated redundancy prefers it.
             if session.set_redundant(track.sender, true) {
@@ -170,7 +170,7 @@ impl StreamSender {
 
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
     /// order.
-    pub(crate) fn is_reordered(&self, tracks: &[Track]) -> bool {
+    pub fn is_reordered(&self, tracks: &[Track]) -> bool {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
             let track = tracks.get(track_sender.source.track.get());
@@ -182,19 +182,14 @@ impl StreamSender {
     /// Loads the memory that [`offer`](Self::offer) and [`flush`](Self::flush) will read into the
     /// cache; see [`Session::prefetch`].
     #[inline]
-    pub(crate) fn prefetch(&self) -> u64 {
+    pub fn prefetch(&self) -> u64 {
         self.tracks.iter().map(TrackSender::prefetch).sum::<u64>()
     }
 
     /// Offers a unit of `stream` that was just published and that the shard has held since
     /// `read_at`. Returns how many units were dropped because the viewer is too slow.
     #[inline]
-    pub(crate) fn offer(
-        &mut self,
-        unit: &Arc<MediaUnit>,
-        read_at: Instant,
-        stream: &Stream,
-    ) -> usize {
+    pub fn offer(&mut self, unit: &Arc<MediaUnit>, read_at: Instant, stream: &Stream) -> usize {
         let Some(track_sender) = self
             .tracks
             .iter_mut()
@@ -214,7 +209,7 @@ impl StreamSender {
 
     /// Returns the units of `stream` that were published after each track's last one and not
     /// offered here.
-    pub(crate) fn missed(&self, stream: &Stream) -> Vec<Arc<MediaUnit>> {
+    pub fn missed(&self, stream: &Stream) -> Vec<Arc<MediaUnit>> {
         let places = self
             .tracks
             .iter()
@@ -226,12 +221,12 @@ impl StreamSender {
 
     /// Returns whether nothing waits to be sent.
     #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.repairs.is_empty() && self.tracks.iter().all(|it| it.front().is_none())
     }
 
     /// Returns whether video waits to be sent, which begins with a keyframe.
-    pub(crate) fn has_video_waiting(&self) -> bool {
+    pub fn has_video_waiting(&self) -> bool {
         let mut video = self.tracks.iter().filter(|it| it.kind() == Kind::Video);
         video.any(|it| it.front().is_some())
     }
@@ -242,7 +237,7 @@ impl StreamSender {
     /// What the viewer missed goes first, because newer frames cannot be decoded without. Audio
     /// follows: it is small and must not wait behind a keyframe. But where the rest of a video frame
     /// leaves at once, audio follows it as the short tail of the same message.
-    pub(crate) fn flush(
+    pub fn flush(
         &mut self,
         session: &mut Session,
         mut batch: Batch<'_>,
@@ -403,7 +398,7 @@ impl StreamSender {
     }
 
     /// Notes that the kernel has had the whole `frame` since `sent`.
-    pub(crate) fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
+    pub fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
         frame.sent = sent;
         if let Some(stages) = &self.stages {
             let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -417,13 +412,13 @@ impl StreamSender {
     }
 
     /// Returns the frame that the viewer knows by this RTP timestamp, if it is still kept.
-    pub(crate) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
+    pub fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.log.find(timestamp)
     }
 
     /// Returns when the next packet of a frame, or the next repair, may leave, if one waits.
     #[inline]
-    pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
+    pub fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         if let Some(repair) = self.repairs.timed() {
             return match session.has_congestion_control() {
                 true => session.repair_at(repair.bytes(), now),

@@ -14,7 +14,7 @@ use glassline_rtp::rtx::OVERHEAD_BYTES;
 use glassline_webrtc::{SenderIndex, Session};
 
 use super::{SendCounters, StreamSender, packet_bytes};
-use crate::egress::webrtc::outbox::Batch;
+use crate::webrtc::outbox::Batch;
 
 /// Most repairs of a viewer that wait: as many as one [`Event::Nack`](glassline_webrtc::Event::Nack)
 /// names.
@@ -26,11 +26,11 @@ const WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Packets that a viewer reports missing (RFC 4585 §6.2.1).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nack<'a> {
+pub struct Nack<'a> {
     /// Index of the sender in the session.
-    pub(crate) sender: SenderIndex,
+    pub sender: SenderIndex,
     /// Extended sequence numbers of the missing packets.
-    pub(crate) lost: &'a [u64],
+    pub lost: &'a [u64],
 }
 
 /// A packet that is to be sent again.
@@ -146,7 +146,7 @@ impl Repairs {
 impl StreamSender {
     /// Queues the packets that the viewer reports as missing, to be sealed anew from the hub's
     /// shared ring. A packet that waits already is not queued twice.
-    pub(crate) fn repair(
+    pub fn repair(
         &mut self,
         stream: &Stream,
         Nack { sender, lost }: Nack<'_>,

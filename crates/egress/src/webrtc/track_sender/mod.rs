@@ -13,7 +13,7 @@ use super::redundancy::Redundancy;
 
 /// Limits on how far a viewer may be behind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SendLimits {
+pub(super) struct SendLimits {
     /// Time that a unit may wait before the viewer skips to the next keyframe.
     wait: Duration,
     /// Longest time that a keyframe may take on its way, which does not count as time that it or the
@@ -34,7 +34,7 @@ const FAR_APART_NS: i64 = 5_000_000_000;
 impl SendLimits {
     /// Limits for a session without congestion control, where only the socket and the spreading of
     /// keyframes hold packets back.
-    pub(crate) const UNPACED: Self = Self {
+    pub(super) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
         keyframe: Duration::ZERO,
         catch_up_bytes: CATCH_UP_BYTES_MAX,
@@ -44,14 +44,14 @@ impl SendLimits {
     /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits. The
     /// frames behind it wait as long, and that time does not count. The frames since the last keyframe
     /// must arrive before live ones do.
-    pub(crate) const PACED: Self = Self {
+    pub(super) const PACED: Self = Self {
         wait: Duration::from_millis(500),
         keyframe: Duration::from_secs(2),
         catch_up_bytes: 512 << 10,
     };
 
     /// Returns these limits with a wait of `lag`, if that is set.
-    pub(crate) fn waiting(self, lag: Option<Duration>) -> Self {
+    pub(super) fn waiting(self, lag: Option<Duration>) -> Self {
         Self {
             wait: lag.unwrap_or(self.wait),
             ..self
@@ -76,11 +76,11 @@ const RUNS_MAX: usize = 16;
 
 /// Sends one track to one viewer.
 #[derive(Debug)]
-pub(crate) struct TrackSender {
+pub(super) struct TrackSender {
     /// Track of the stream, and the layer of it that the viewer gets.
-    pub(crate) source: TrackLayer,
+    pub source: TrackLayer,
     /// Index of the sender in the session.
-    pub(crate) sender: SenderIndex,
+    pub sender: SenderIndex,
     codec: Codec,
     clock_rate: u32,
     /// RTP timestamp of media time zero.
@@ -107,17 +107,17 @@ pub(crate) struct TrackSender {
     /// Earlier runs, oldest first.
     runs: VecDeque<Run>,
     /// Adds copies of earlier packets, if the viewer prefers redundant audio.
-    pub(crate) redundancy: Option<Box<Redundancy>>,
+    pub redundancy: Option<Box<Redundancy>>,
 }
 
 /// A unit that waits as a whole or in part.
 #[derive(Clone, Debug)]
-pub(crate) struct Queued {
-    pub(crate) unit: Arc<MediaUnit>,
+pub(super) struct Queued {
+    pub unit: Arc<MediaUnit>,
     /// Time since which the shard has held the unit.
-    pub(crate) read_at: Instant,
+    pub read_at: Instant,
     /// Number of packets that left already.
-    pub(crate) sent: usize,
+    pub sent: usize,
 }
 
 /// Consecutive sequence numbers that carry consecutive packets of the track.
@@ -130,7 +130,7 @@ struct Run {
 
 /// The result of [`TrackSender::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OfferOutcome {
+pub(super) enum OfferOutcome {
     /// The unit waits to be sent.
     Queued,
     /// The unit is not sent: it came before the viewer's start, or cannot be decoded yet.
@@ -143,7 +143,7 @@ pub(crate) enum OfferOutcome {
 }
 
 impl TrackSender {
-    pub(crate) fn new(
+    pub(super) fn new(
         source: TrackLayer,
         sender: SenderIndex,
         codec: Codec,
@@ -171,7 +171,7 @@ impl TrackSender {
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         self.codec.kind()
     }
 
@@ -181,13 +181,13 @@ impl TrackSender {
         unit.keyframe && unit.first && !is_recovery_point(self.codec, unit)
     }
 
-    pub(crate) const fn set_limits(&mut self, limits: SendLimits) {
+    pub(super) const fn set_limits(&mut self, limits: SendLimits) {
         self.limits = limits;
     }
 
     /// Starts at the keyframe that begins `past`, if the past is not too long. Returns whether the
     /// viewer has a frame to decode now.
-    pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
+    pub(super) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
         let (Some(oldest), Some(newest)) = (past.first(), past.last()) else {
             return false;
@@ -214,7 +214,7 @@ impl TrackSender {
     }
 
     /// Offers a unit that was just published.
-    pub(crate) fn offer(&mut self, unit: &Arc<MediaUnit>, now: Instant) -> OfferOutcome {
+    pub(super) fn offer(&mut self, unit: &Arc<MediaUnit>, now: Instant) -> OfferOutcome {
         if self.next.is_some_and(|next| unit.index < next) {
             return OfferOutcome::Passed;
         }
@@ -293,34 +293,34 @@ impl TrackSender {
     }
 
     /// Returns the index of the unit that comes next; `None` before the start.
-    pub(crate) fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<u64> {
         self.next
     }
 
     /// Returns whether no frame can be decoded until the next keyframe.
-    pub(crate) fn wants_keyframe(&self) -> bool {
+    pub(super) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe
     }
 
     /// Returns whether the viewer has no use for a packet of this number any more, because it was
     /// sent a later keyframe.
-    pub(crate) fn is_given_up(&self, packet: u64) -> bool {
+    pub(super) fn is_given_up(&self, packet: u64) -> bool {
         packet < self.resumed_at
     }
 
     /// Loads the sender's memory into the cache; see
     /// [`StreamSender::prefetch`](super::StreamSender::prefetch).
-    pub(crate) fn prefetch(&self) -> u64 {
+    pub(super) fn prefetch(&self) -> u64 {
         self.run.count ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
     }
 
     /// Returns the unit that leaves next.
-    pub(crate) fn front(&self) -> Option<&Queued> {
+    pub(super) fn front(&self) -> Option<&Queued> {
         self.queue.front()
     }
 
     /// Notes that `count` packets of the front unit left. Returns whether it has left whole.
-    pub(crate) fn advance(&mut self, count: usize, now: Instant) -> bool {
+    pub(super) fn advance(&mut self, count: usize, now: Instant) -> bool {
         let Some(front) = self.queue.front_mut() else {
             return false;
         };
@@ -337,12 +337,12 @@ impl TrackSender {
 
     /// Returns whether a frame at `time` belongs to the compressed past, so that its delay has no
     /// meaning.
-    pub(crate) fn is_past(&self, time: MediaTime) -> bool {
+    pub(super) fn is_past(&self, time: MediaTime) -> bool {
         time < self.live_from
     }
 
     /// Returns the viewer's RTP timestamp for `unit`; it is the same for every transmission.
-    pub(crate) fn timestamp(&self, unit: &MediaUnit) -> u32 {
+    pub(super) fn timestamp(&self, unit: &MediaUnit) -> u32 {
         if let Some(forwarded) = unit.forwarded() {
             return forwarded.timestamp;
         }
@@ -365,7 +365,7 @@ impl TrackSender {
 
     /// Notes that `count` packets of the track, from `packet` on, left under the sequence numbers
     /// from `sequence` on.
-    pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
+    pub(super) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
         let run = &mut self.run;
         if run.sequence + run.count == sequence && run.packet + run.count == packet {
             run.count += count;
@@ -386,7 +386,7 @@ impl TrackSender {
 
     /// Returns the number of the track's packet that left under the extended sequence number
     /// `sequence`; `None` if none did, or too long ago.
-    pub(crate) fn packet_of(&self, sequence: u64) -> Option<u64> {
+    pub(super) fn packet_of(&self, sequence: u64) -> Option<u64> {
         let mut newest_first = std::iter::once(&self.run).chain(self.runs.iter().rev());
         let run = newest_first.find(|run| run.sequence <= sequence)?;
         let within = sequence - run.sequence;

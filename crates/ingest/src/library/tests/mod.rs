@@ -20,8 +20,8 @@ use futures_util::FutureExt as _;
 
 use super::*;
 
-static VIDEO: &[u8] = include_bytes!("../../../../../../assets/demo.h264");
-static AUDIO: &[u8] = include_bytes!("../../../../../../assets/demo.ogg");
+static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
 /// Longest wait of a test.
 const SOON: Duration = Duration::from_secs(20);

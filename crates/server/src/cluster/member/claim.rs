@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use glassline_cluster::{Policy, PublishDecision, PublisherId, Refusal, StreamName as Name};
 use glassline_hub::StreamName;
+use glassline_ingest::NameClaim;
 use tokio::sync::oneshot;
 
 use super::{Member, core_name};
-use crate::ingest::NameClaim;
 
 /// Time after which a publisher is refused if the driver does not run. The core decides earlier.
 const PATIENCE: Duration = Duration::from_secs(3);

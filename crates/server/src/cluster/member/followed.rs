@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use glassline_cluster::{Access, Moment, PublisherId, StreamName as Name, ViewDecision, ViewerId};
 use glassline_hub::{Stream, StreamName, Wake as _};
+use glassline_ingest::stream_names;
 use tokio::sync::oneshot;
 
 use super::{Core, Member};
 use crate::cluster::identity::{Mark, Provenances};
-use crate::stream_names;
 
 /// Interval at which the hub's streams are looked at. A publisher without a frame for a second loses
 /// its name to another one.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_latency::FrameCode;
 use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_quic::moq::{
     DrawnCode, KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, PeerClock,
@@ -13,7 +14,6 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::sessions::Sessions;
 use super::{PullFailure, PullSource};
-use crate::ingest::FrameCode;
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Display};
 
+use glassline_ingest::spelling::nearest;
 use serde::de::{self, Expected, Unexpected};
 
 use super::node::{FilePosition, Node};
 use crate::config::load::{plain, unknown_key};
-use crate::spelling::nearest;
 
 /// Something that is wrong with a value or a key.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ mod names;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use glassline_ingest::spelling::nearest;
+
 use super::document::{Document, Node};
 use super::load::Error;
-use crate::spelling::nearest;
 use names::{Form, Name};
 
 pub use names::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};

@@ -7,7 +7,7 @@ use glassline_media::{Codec, Kind, Track};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ingest::oversized::FRAME_MIB_MAX;
+use glassline_ingest::oversized::FRAME_MIB_MAX;
 
 /// Longest interval between keyframes that new viewers should wait for.
 const KEYFRAME_INTERVAL_MAX: Duration = Duration::from_secs(4);

@@ -9,6 +9,9 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_hub::{State as StreamState, Stream};
+use glassline_latency::{
+    self as latency, FrameStamps, Origins, Report, StreamLatency, ViewerLatency,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +40,6 @@ use super::paging::{Extent, Page};
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
-use crate::latency::{self, FrameStamps, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;

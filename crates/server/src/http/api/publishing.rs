@@ -9,6 +9,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_hub::{LayerFigures, SourceNote, State as StreamState, Stream, StreamName};
+use glassline_ingest::Arrivals;
+use glassline_ingest::stream_names;
+use glassline_latency::PublisherClock;
+use glassline_latency::StreamLatency;
 use glassline_media::{Kind, Track, TrackIndex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,11 +24,7 @@ use super::super::{body, resource};
 use super::advice::{self, Advice};
 use super::{OfStream, StreamPath, VIEWERS_MAX, known};
 use crate::app::App;
-use crate::ingest::Arrivals;
-use crate::ingest::whip::PublisherClock;
-use crate::latency::StreamLatency;
 use crate::sessions::SessionRecord;
-use crate::stream_names;
 
 /// Longest wait for the thread that owns a publisher.
 const ANSWER: Duration = Duration::from_secs(2);

@@ -7,6 +7,8 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::{Pattern, Role};
 use glassline_hub::StreamName;
+use glassline_ingest::stream_names;
+use glassline_ingest::{ChangeError, Input};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +20,7 @@ use super::super::problem::Problem;
 use super::StreamPath;
 use crate::app::App;
 use crate::config::SourceKeys;
-use crate::ingest::{ChangeError, Input};
 use crate::stored::{Expected, NamedSource, Put, StateFileError, StoredError};
-use crate::stream_names;
 
 /// Returns the routes of sources, for operators.
 pub(super) fn routes() -> Routes {

@@ -3,6 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use glassline_latency::{DataPublisher, ViewerPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,7 +11,6 @@ use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::latency::{DataPublisher, ViewerPath};
 
 /// A page of the list of connected viewers.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use axum::response::sse::Event;
 use futures_util::stream;
 use glassline_hub::Stream;
+use glassline_latency::StreamDelays;
 use glassline_media::{Histogram, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::latency::StreamDelays;
 
 /// Interval between two events.
 const PERIOD: Duration = Duration::from_secs(1);

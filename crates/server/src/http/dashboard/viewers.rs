@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use glassline_latency::{PathView, WatchedPath};
 use glassline_rooms::is_voice;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +12,6 @@ use serde::Serialize;
 use super::rounding::{milliseconds, significant, thousandths};
 use crate::app::App;
 use crate::http::api;
-use crate::latency::{PathView, WatchedPath};
 use crate::quic::SessionView;
 use crate::rtsp::ClientView;
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use glassline_egress::rtsp::UdpPair;
 use glassline_net::ReceiveBatch;
 use glassline_runtime::{Heartbeat, Key, Serving, SourceRates, Turn, Waker};
 use mio::event::Event;
 use mio::{Events, Poll};
 
-use crate::egress::rtsp::UdpPair;
 use crate::rtsp::background::Background;
 use crate::rtsp::clients::{Clients, ReadOutcome};
 use crate::rtsp::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_webrtc::TransportAddress;
 
-use crate::egress::webrtc::Route;
+use glassline_egress::webrtc::Route;
 
 /// Most addresses of one peer that lead to its session: one for each candidate pair that a browser
 /// tries.

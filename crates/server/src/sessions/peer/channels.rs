@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Peer, Role, ShardContext};
-use crate::latency::DataView;
 use crate::messages::{MessageBroker, Posted, Side};
 use crate::sessions::counters::Counters;
 
@@ -109,7 +108,7 @@ impl Peer {
             return;
         };
         if messages.shown_again_at().is_some_and(|at| at <= now) {
-            let view = DataView::of(messages.side(), &messages.show(now));
+            let view = messages.show(now).view(messages.side());
             shard
                 .latencies
                 .show_data(self.stream.name(), &self.id, view);

@@ -1,9 +1,9 @@
 //! What a shard gives to its peers while it serves them, and the results of serving.
 
+use glassline_egress::webrtc::Outbox;
+use glassline_latency::{FrameStamps, LatencyRegistry};
 use glassline_runtime::Key;
 
-use crate::egress::webrtc::Outbox;
-use crate::latency::{FrameStamps, LatencyRegistry};
 use crate::sessions::counters::Counters;
 
 /// The parts of a shard that a peer uses while it is served.

@@ -27,7 +27,10 @@ mod viewer;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::{Nack, Outbox};
 use glassline_hub::Stream;
+use glassline_ingest::whip::Arrivals;
+use glassline_latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use glassline_media::{MediaUnit, StageTable, TrackLayer};
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
@@ -35,9 +38,6 @@ use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
 
 use super::counters::Counters;
 use super::endings::EndReason;
-use crate::egress::webrtc::{Nack, Outbox};
-use crate::ingest::whip::Arrivals;
-use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
 
 use addresses::Addresses;

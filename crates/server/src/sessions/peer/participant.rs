@@ -5,7 +5,7 @@ use std::time::Instant;
 use glassline_rtp::Packet;
 use glassline_webrtc::{ReceiverIndex, Session};
 
-use crate::ingest::{Voice, VoiceCounters};
+use glassline_ingest::{Voice, VoiceCounters};
 
 /// The state that only a participant of a room needs: its voice. A participant hears the others in
 /// separate sessions, each with a viewer's role.

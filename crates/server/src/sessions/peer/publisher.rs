@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use glassline_hub::PublishError;
+use glassline_ingest::whip::{Arrivals, Contribution, Shortfall};
+use glassline_ingest::{Ended, WhipCounters};
 use glassline_rtp::Packet;
 use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
 
-use crate::ingest::whip::{Arrivals, Contribution, Shortfall};
-use crate::ingest::{Ended, WhipCounters};
 use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
 

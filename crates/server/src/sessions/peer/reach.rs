@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
+use glassline_egress::webrtc::{Outbox, Route};
 use glassline_webrtc::TransportAddress;
 
 use super::Peer;
-use crate::egress::webrtc::{Outbox, Route};
 
 impl Peer {
     /// Returns whether nothing more should be sealed for the peer, because the socket or the peer's

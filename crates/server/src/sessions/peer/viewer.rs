@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::StreamSender;
 use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
 use glassline_media::Track;
 use glassline_webrtc::Session;
 
-use crate::egress::webrtc::StreamSender;
 use crate::transcoding::TranscodingLease;
 
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging

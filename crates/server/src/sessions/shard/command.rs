@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
+use glassline_egress::webrtc::TcpConnection;
+use glassline_ingest::whip::Arrivals;
+use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
 use glassline_webrtc::TransportAddress;
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
 
-use crate::egress::webrtc::TcpConnection;
-use crate::ingest::whip::Arrivals;
-use crate::latency::FrameStamps;
 use crate::sessions::peer::Peer;
 
 /// A command to the shard that owns a peer.

@@ -16,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::TcpConnection;
 use glassline_runtime::{
     AcceptOutage, Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, FaultPoint,
     Heartbeat, Newcomers, Part, SourcePrefix, SourceRates, SpareDescriptor, Supervisor,
@@ -26,7 +27,6 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 
 use super::shard::{Command, Connected, Shared};
-use crate::egress::webrtc::TcpConnection;
 use check::{Checked, first_check};
 
 /// Name of the listener in the log and in health checks.

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use glassline_media::Bitrate;
 use glassline_sim::{Conditions, Link};
-use glassline_webrtc::{Event, Received};
+use glassline_webrtc::{ControlPlan, ControlStart, Event, Received};
 
 use super::*;
-use crate::config::Pacing;
 
 /// Frames a second of the stream.
 const FPS: u64 = 30;
@@ -102,10 +101,10 @@ fn path(kbps: u64) -> Conditions {
 }
 
 impl Narrow {
-    fn new(pacing: Pacing, kbps: u64) -> Self {
+    fn new(control: Option<ControlPlan>, kbps: u64) -> Self {
         let mut scene = Scene::new();
         let (session, now) = (&mut scene.session, scene.start);
-        if let Some(plan) = pacing.control() {
+        if let Some(plan) = control {
             assert!(session.plan_congestion_control(plan, now));
         }
         let mut sender = scene.sender();
@@ -225,8 +224,8 @@ struct Second {
 
 const NARROW: Span = 20_000..50_000;
 
-fn run(pacing: Pacing, offset_ms: u64) -> Run {
-    let mut narrow = Narrow::new(pacing, 5_000);
+fn run(control: Option<ControlPlan>, offset_ms: u64) -> Run {
+    let mut narrow = Narrow::new(control, 5_000);
     let mut before = narrow.down.counts();
     let mut seconds = Vec::new();
     for ms in 0..80_000 {
@@ -279,10 +278,14 @@ impl Run {
 
 #[test]
 fn a_viewer_on_a_narrow_path_gets_what_it_carries_and_comes_back_with_the_capacity() {
-    for pacing in [Pacing::Auto, Pacing::By(Algorithm::Glide)] {
+    for start in [ControlStart::WhenCongested, ControlStart::AtOnce] {
+        let plan = ControlPlan {
+            algorithm: Algorithm::Glide,
+            start,
+        };
         // The narrow time begins in another part of a group of frames each time.
         for offset_ms in [0, 370, 740, 1_110, 1_480, 1_850] {
-            let run = run(pacing, offset_ms);
+            let run = run(Some(plan), offset_ms);
             let steady = NARROW.start + 6_000..NARROW.end;
             let fps = run.shown(&steady) as f64 / 24.0;
             let gap = run.longest_gap(&steady);
@@ -294,23 +297,29 @@ fn a_viewer_on_a_narrow_path_gets_what_it_carries_and_comes_back_with_the_capaci
             let first = run.shown(&back);
             let later = run.shown(&(back.end..back.end + 20_000));
             println!(
-                "{pacing}, {offset_ms} ms: {fps:.1} fps, longest gap {gap} ms, {offered} kbit/s offered, {dropped} dropped a second; back: {first} frames in 5 s, {later} in 20 s; first second {:?}",
+                "{start:?}, {offset_ms} ms: {fps:.1} fps, longest gap {gap} ms, {offered} kbit/s offered, {dropped} dropped a second; back: {first} frames in 5 s, {later} in 20 s; first second {:?}",
                 run.seconds[20]
             );
             // A group of frames carries 200 kB of 610, of which the keyframe has 55.
-            assert!(fps >= 2.5, "{pacing}, {offset_ms} ms: {fps} fps");
-            assert!(gap < 2_500, "{pacing}, {offset_ms} ms: {gap} ms");
-            assert!(offered <= 900, "{pacing}, {offset_ms} ms: {offered} kbit/s");
-            assert!(dropped < 10, "{pacing}, {offset_ms} ms: {dropped} a second");
-            assert!(first >= 60, "{pacing}, {offset_ms} ms: {first} in 5 s");
-            assert!(later >= 595, "{pacing}, {offset_ms} ms: {later} in 20 s");
+            assert!(fps >= 2.5, "{start:?}, {offset_ms} ms: {fps} fps");
+            assert!(gap < 2_500, "{start:?}, {offset_ms} ms: {gap} ms");
+            assert!(
+                offered <= 900,
+                "{start:?}, {offset_ms} ms: {offered} kbit/s"
+            );
+            assert!(
+                dropped < 10,
+                "{start:?}, {offset_ms} ms: {dropped} a second"
+            );
+            assert!(first >= 60, "{start:?}, {offset_ms} ms: {first} in 5 s");
+            assert!(later >= 595, "{start:?}, {offset_ms} ms: {later} in 20 s");
         }
     }
 }
 
 #[test]
 fn without_pacing_repairs_add_half_to_the_load_at_most() {
-    let run = run(Pacing::None, 0);
+    let run = run(None, 0);
     let offered = run.mean(22..50, |it| it.kbps);
     // 2.44 Mbit/s by themselves, and half as much again with headers.
     assert!(offered < 4_100, "{offered} kbit/s");

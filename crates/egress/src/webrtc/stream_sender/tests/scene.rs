@@ -10,7 +10,7 @@ use glassline_webrtc::{
 };
 
 use super::super::*;
-use crate::egress::webrtc::outbox::{Outbox, Route};
+use crate::webrtc::outbox::{Outbox, Route};
 
 pub(super) const VIDEO: TrackIndex = TrackIndex(0);
 pub(super) const AUDIO: TrackIndex = TrackIndex(1);

@@ -8,7 +8,7 @@ use glassline_webrtc::framing::FrameReader;
 use glassline_webrtc::{Received, TransportAddress};
 
 use super::*;
-use crate::egress::webrtc::outbox::{Route, TcpConnection};
+use crate::webrtc::outbox::{Route, TcpConnection};
 
 const FRAME: [usize; 11] = [1100; 11];
 const KEYFRAME: [usize; 65] = [1100; 65];

@@ -6,13 +6,13 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use glassline_egress::webrtc::{TcpConnection, TcpConnections};
 use glassline_runtime::Key;
 use glassline_webrtc::{TransportAddress, stun_username};
 use mio::Token;
 
 use super::Worker;
 use super::datagrams::Path;
-use crate::egress::webrtc::{TcpConnection, TcpConnections};
 use crate::sessions::peer::Peer;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::command::{Command, Connected, PeerConnections};

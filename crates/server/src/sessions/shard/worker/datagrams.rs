@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use glassline_egress::webrtc::SendCounters;
 use glassline_net::{PathErrorKind, ReceiveBatch};
 use glassline_runtime::{Counter, Key};
 use glassline_webrtc::{
@@ -11,7 +12,6 @@ use glassline_webrtc::{
 
 use super::Worker;
 use super::sightings::Passed;
-use crate::egress::webrtc::SendCounters;
 use crate::sessions::record::SessionLocation;
 
 /// Batches of datagrams that are read before media is served again.

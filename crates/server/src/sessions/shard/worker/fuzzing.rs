@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use glassline_hub::{Hub, Publisher, StreamName};
+use glassline_latency::LatencyRegistry;
 use glassline_media::{Codec, Track, WallClock};
 use glassline_net::UdpSocket;
 use glassline_runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
@@ -30,7 +31,6 @@ use super::super::socket_options;
 use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
 use crate::addresses::MediaAddresses;
-use crate::latency::LatencyRegistry;
 use crate::sessions::counters::Counters;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::{Handle, Shared};

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::Outbox;
 use glassline_hub::StreamName;
 use glassline_media::MediaUnit;
 use glassline_net::{ReceiveBatch, UdpSocket};
@@ -33,7 +34,6 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::Shared;
 use super::command::Command;
-use crate::egress::webrtc::Outbox;
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;

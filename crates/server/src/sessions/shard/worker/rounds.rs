@@ -13,12 +13,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::is_spread;
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{MediaUnit, Track};
 use glassline_runtime::Key;
 
 use super::{Worker, arm};
-use crate::egress::webrtc::is_spread;
 use crate::sessions::peer::ShardContext;
 
 /// Time after which a round lets other units pass for the first time, and again. Shorter rounds end

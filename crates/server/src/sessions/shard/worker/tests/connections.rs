@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use glassline_egress::webrtc::TcpConnection;
 use glassline_webrtc::framing;
 
 use super::super::sightings::Passed;
 use super::*;
-use crate::egress::webrtc::TcpConnection;
 use crate::sessions::shard::command::Connected;
 
 /// A connection on loopback: the client's end, and the server's with its place.

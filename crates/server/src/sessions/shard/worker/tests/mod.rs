@@ -5,6 +5,8 @@ mod turns;
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use glassline_egress::webrtc::Route;
+use glassline_latency::FrameStamps;
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 use glassline_runtime::PollingThread;
 use glassline_webrtc::sdp::{Candidate, CandidateKind};
@@ -15,8 +17,6 @@ use super::datagrams::Path;
 use super::fuzzing::{Scene, in_scene};
 use super::sightings::Passed;
 use super::*;
-use crate::egress::webrtc::Route;
-use crate::latency::FrameStamps;
 use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionRecord;
 use crate::sessions::shard::command::Forwarded;

@@ -3,8 +3,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use crate::ingest::FrameCode;
-use crate::latency::{FrameStamps, Joined, Origins, Registry, Report, ViewerLatency, join};
+use glassline_hub::StreamName;
+use glassline_latency::{
+    FrameCode, FrameStamps, Joined, LatencyRegistry, Origins, Report, ViewerLatency, join,
+};
 use glassline_runtime::{Clock, SessionId};
 
 /// Number of player pages that report.
@@ -21,7 +23,8 @@ pub(crate) struct Pages {
     clock: Clock,
     start: Instant,
     code: FrameCode,
-    registry: Registry,
+    stream: StreamName,
+    registry: LatencyRegistry,
     viewers: Vec<SessionId>,
     random: Random,
 }
@@ -47,7 +50,8 @@ impl Pages {
                 frames: FRAMES * 10,
                 epoch: start,
             },
-            registry: Registry::default(),
+            stream: StreamName::parse("demo").expect("a name"),
+            registry: LatencyRegistry::default(),
             viewers: (0..PAGES)
                 .map(|page| SessionId::new(&format!("page-{page}-of-the-stream")))
                 .collect(),
@@ -136,14 +140,18 @@ impl Pages {
     /// Counts the report of each page.
     pub(crate) fn count(&self, second: &Second) {
         for viewer in &self.viewers {
-            black_box(self.registry.report(viewer, &second.joined, second.now));
+            black_box(
+                self.registry
+                    .report(&self.stream, viewer, &second.joined, second.now),
+            );
         }
     }
 
     /// Counts the report of one page.
     pub(crate) fn figures(&self, second: &Second) -> ViewerLatency {
         let viewer = &self.viewers[0];
-        self.registry.report(viewer, &second.joined, second.now)
+        self.registry
+            .report(&self.stream, viewer, &second.joined, second.now)
     }
 
     /// Writes the answer to each page.
