@@ -38,8 +38,7 @@ use line_queue::LineQueue;
 
 /// Log filter without `--log`: our notes, warnings of dependencies, and errors only of moq-net,
 /// whose warnings are mostly about sessions that ended normally.
-const DEFAULT: &str =
-    "warn,moq_net=error,glassline=info,glassline_server=info,glassline_client::publish=info";
+const DEFAULT: &str = "warn,moq_net=error,glassline=info";
 
 /// Longest time that the end of the program waits for the reader of stderr.
 const FLUSH: Duration = Duration::from_millis(500);
@@ -55,7 +54,7 @@ pub(crate) struct Options {
     /// Print errors only.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Log filter, like `debug` or `warn,glassline_server=trace`.
+    /// Log filter, like `debug` or `warn,glassline=trace`.
     #[arg(long, global = true, value_name = "FILTER", env = "RUST_LOG")]
     log: Option<String>,
     /// Form of the log's lines.

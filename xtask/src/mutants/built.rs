@@ -136,7 +136,7 @@ fn compile(
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             continue;
         };
-        programs.extend(program(&message));
+        programs.extend(program(&message, package));
         refused.extend(error(&message));
     }
     if !output.status.success() && refused.is_empty() {
@@ -151,12 +151,17 @@ fn compile(
     Ok((programs, refused))
 }
 
-fn program(message: &Value) -> Option<Program> {
+/// Returns the program with tests that `message` tells of. The tests beside the code of another
+/// package than `package` are none: such a package is named for its integration tests.
+fn program(message: &Value, package: &str) -> Option<Program> {
     let path = message.pointer("/executable")?.as_str()?;
     let kinds = message.pointer("/target/kind")?.as_array()?;
-    Some(Program {
+    let target = message.pointer("/target/name")?.as_str()?;
+    let is_unit = kinds.iter().any(|kind| kind == "lib");
+    let is_wanted = !is_unit || target == package.replace('-', "_");
+    is_wanted.then(|| Program {
         path: PathBuf::from(path),
-        is_unit: kinds.iter().any(|kind| kind == "lib"),
+        is_unit,
     })
 }
 

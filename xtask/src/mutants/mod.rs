@@ -153,12 +153,14 @@ fn measure(parts: &[&Part], program: &Path, request: &Request) -> Result<Vec<Mea
     }
     let mut targets = vec!["--lib"];
     let needs_integration = |part: &&Part| !part.integration(request).is_empty();
-    if parts.iter().any(needs_integration) {
-        targets.extend(["--test", "tests"]);
+    if let Some(part) = parts.iter().find(|part| needs_integration(part)) {
+        targets.extend(["--package", part.tested_by, "--test", "tests"]);
     }
     let built = built::build(&tree, package, &targets, &mutants)?;
-    let short = package.trim_start_matches("glassline-");
-    let folder = tree.path(&format!("crates/{short}"));
+    let folder_of = |package: &str| {
+        let short = package.trim_start_matches("glassline-");
+        tree.path(&format!("crates/{short}"))
+    };
     let mut unit = None;
     let mut results = Vec::new();
     for (part, drawn) in parts.iter().zip(drawn) {
@@ -176,9 +178,9 @@ fn measure(parts: &[&Part], program: &Path, request: &Request) -> Result<Vec<Mea
             let baseline = match &mut unit {
                 Some(known) if test_program.is_unit => known,
                 unit if test_program.is_unit => {
-                    unit.insert(Baseline::run(test_program, &folder, &[])?)
+                    unit.insert(Baseline::run(test_program, &folder_of(package), &[])?)
                 }
-                _ => &mut Baseline::run(test_program, &folder, integration)?,
+                _ => &mut Baseline::run(test_program, &folder_of(part.tested_by), integration)?,
             };
             open = test(baseline, &mutants, open, &mut outcomes)?;
         }
@@ -283,7 +285,8 @@ impl Part {
             .env("CARGO_TARGET_DIR", build_directory())
             .args(["--", "--lib"]);
         if !integration.is_empty() {
-            command.args(["--test", "tests", "--"]).args(integration);
+            command.args(["--package", self.tested_by, "--test", "tests", "--"]);
+            command.args(integration);
         }
         let ended = process::run(&mut command);
         let mut outcomes = outcomes(&folder.join("mutants.out"))?;

@@ -13,8 +13,10 @@ pub(super) struct Part {
     pub(super) files: Option<&'static str>,
     /// Least percentage of mutants that tests must notice.
     pub(super) least: u32,
-    /// Modules of the package's integration tests that exercise the part: those run where the
-    /// tests beside the code notice nothing. Empty for none.
+    /// Package whose integration tests exercise the part.
+    pub(super) tested_by: &'static str,
+    /// Modules of the integration tests that run where the tests beside the code notice nothing.
+    /// Empty for none.
     pub(super) integration: &'static [&'static str],
 }
 
@@ -24,20 +26,26 @@ const fn core(name: &'static str, package: &'static str) -> Part {
         package,
         files: None,
         least: CORES,
+        tested_by: package,
         integration: &[],
     }
 }
 
+/// The crate with the integration tests of everything that serves clients.
+const SERVER: &str = "glassline-server";
+
 const fn hot_path(
     name: &'static str,
+    package: &'static str,
     files: &'static str,
     integration: &'static [&'static str],
 ) -> Part {
     Part {
         name,
-        package: "glassline-server",
+        package,
         files: Some(files),
         least: HOT_PATHS,
+        tested_by: SERVER,
         integration,
     }
 }
@@ -60,17 +68,20 @@ pub(super) const PARTS: [Part; 17] = [
     },
     core("sim", "glassline-sim"),
     hot_path(
-        "server/egress/webrtc",
+        "egress/webrtc",
+        "glassline-egress",
         "crates/egress/src/webrtc/**",
         &["media::", "loss::", "pacing::", "reordered::", "latency::"],
     ),
     hot_path(
-        "server/egress/rtsp",
+        "egress/rtsp",
+        "glassline-egress",
         "crates/egress/src/rtsp/**",
         &["rtsp::", "srtp::", "multicast::", "track_changes::"],
     ),
     hot_path(
         "server/sessions/shard",
+        SERVER,
         "crates/server/src/sessions/shard/**",
         &[
             "media::",
@@ -88,12 +99,14 @@ pub(super) const PARTS: [Part; 17] = [
         ],
     ),
     hot_path(
-        "server/runtime",
+        "runtime",
+        "glassline-runtime",
         "crates/runtime/src/**",
         &["panics::", "connections::", "abuse::"],
     ),
     hot_path(
-        "server/ingest",
+        "ingest",
+        "glassline-ingest",
         "crates/ingest/src/**",
         &[
             "source::",
