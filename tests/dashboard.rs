@@ -266,6 +266,8 @@ fn axe_finds_nothing_serious_on_any_page() -> Result<(), Failed> {
         ("sign in", guarded.admin_url("/sign-in")),
         ("index", server.url("/")),
         ("player", server.url("/demo")),
+        ("embedded player", server.url("/demo?embed")),
+        ("wall", server.url("/-/wall")),
         ("publish", server.url("/studio/publish")),
         ("calls", server.url("/call")),
     ];

@@ -52,6 +52,7 @@ mod namespace;
 mod nats;
 mod odd_files;
 mod packages;
+mod pages;
 mod peers;
 mod pion;
 mod ports;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         rtsp_players::TESTS,
         rtsp_publishers::TESTS,
         browser::TESTS,
+        pages::TESTS,
         https::TESTS,
         acme::TESTS,
         moq::TESTS,

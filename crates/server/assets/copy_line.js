@@ -17,5 +17,5 @@ export function copyLine(line) {
     }
     setTimeout(() => setText(button, 'Copy'), 2000);
   });
-  return html('div', { class: 'copy' }, code, button);
+  return html('div', { class: 'copy-line' }, code, button);
 }

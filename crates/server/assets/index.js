@@ -4,11 +4,9 @@ import { base, getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
+import { statusDetail, statusWord } from './words.js';
 
 const REFRESH_MS = 2000;
-
-/** The word shown for each status of the API. */
-const WORDS = { live: 'Live', hangs: 'Hangs', waiting: 'Waiting', unreachable: 'Unreachable' };
 
 const $ = (id) => document.getElementById(id);
 const rows = new Map();
@@ -62,8 +60,8 @@ function show(streams) {
 function fill(parts, stream) {
   parts.thumbnail.update(stream);
   parts.pill.dataset.state = stream.status;
-  setText(parts.pill, WORDS[stream.status] ?? stream.status);
-  setText(parts.detail, detail(stream));
+  setText(parts.pill, statusWord(stream.status));
+  setText(parts.detail, statusDetail(stream));
   parts.publish.hidden = stream.state !== 'down' || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
   if (parts.tracks.textContent !== tracks.join('')) {
@@ -72,13 +70,6 @@ function fill(parts, stream) {
   setText(parts.viewers, String(stream.viewers ?? 0));
   setText(parts.bitrate, bitrate(stream.bitrate_bps));
   setText(parts.uptime, duration(stream.uptime_s));
-}
-
-/** What is known about a stream beside its status. */
-function detail({ state, status, silent_s: silent, detail: reason }) {
-  if (status === 'hangs') return `nothing for ${Math.round(silent)} s`;
-  if (state === 'idle') return 'connects when somebody watches';
-  return reason ?? '';
 }
 
 /** A file that is played, or one with the reason why not. */
@@ -120,6 +111,7 @@ $('publish-form').addEventListener('submit', (event) => {
   location.href = withToken(`${base}/${encodeURIComponent($('publish-name').value)}/publish`);
 });
 $('calls').href = withToken(`${base}/call`);
+$('wall').href = withToken(`${base}/-/wall`);
 
 for (;;) {
   // A hidden page does not ask.

@@ -20,6 +20,9 @@ export class Panel {
   #sparkline = new Sparkline($('sparkline'));
   #accounts = new Accounts();
 
+  /** The delay in words; null before it is known. */
+  #delay = null;
+
   constructor() {
     $('facts').append(...FACTS.map((name) => {
       const [value, note] = [html('span', {}, ABSENT), html('small')];
@@ -45,6 +48,11 @@ export class Panel {
   publishable(href) {
     $('publish').hidden = href === null;
     if (href !== null) $('publish').href = href;
+  }
+
+  /** Offers to let the server encode the video again, which this browser then shows. */
+  anyway(mayEncodeAgain) {
+    $('anyway').hidden = !mayEncodeAgain;
   }
 
   /** Shows why nobody talks to the camera; null for no reason. */
@@ -83,6 +91,9 @@ export class Panel {
     this.#fact('Audio', audio?.codec ?? ABSENT, decibels(level ?? audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
     this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
+    const picture = sample?.width ? `${sample.width}×${sample.height}` : null;
+    const parts = [this.#delay, picture, sample && Number.isFinite(sample.fps) ? `${Math.round(sample.fps)} fps` : null, sample?.bitrate ? bitrate(sample.bitrate) : null];
+    setText($('line'), parts.filter(Boolean).join(' · '));
     setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);
   }
 
@@ -96,6 +107,7 @@ export class Panel {
     const glass = answer?.glass_to_glass ?? null;
     const total = glass ?? answer?.end_to_end ?? null;
     const name = glass ? 'glass to glass' : 'end to end';
+    this.#delay = Number.isFinite(total?.p50_ms) ? `Delay ${Math.round(total.p50_ms)}\u00a0ms` : null;
     setText($('headline-label'), `${name}, p50`);
     setText($('headline'), milliseconds(total?.p50_ms));
     setText($('headline-error'), total?.error_ms === undefined ? '' : `± ${milliseconds(total.error_ms)}`);

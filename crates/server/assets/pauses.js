@@ -52,8 +52,9 @@ export class Pauses {
   }
 
   /**
-   * Explains a `Lost` or a `Problem`: `{state, label, title, detail, mayRetry, mayPublish, waitMs}`.
-   * `mayPublish`: a name without a publisher may get one from this browser. `sinceLostMs`: time since a
+   * Explains a `Lost` or a `Problem`: `{state, label, title, detail, mayRetry, mayPublish,
+   * mayEncodeAgain, waitMs}`. `mayPublish`: a name without a publisher may get one from this browser.
+   * `mayEncodeAgain`: this browser shows the video if the server encodes it again. `sinceLostMs`: time since a
    * session that worked was lost.
    */
   explain(reason, sinceLostMs = Infinity) {
@@ -63,6 +64,10 @@ export class Pauses {
       const waitMs = this.#unconnected.next();
       const detail = withNext([reason.message], waitMs);
       return { state: 'reconnecting', label: 'Reconnecting', title: 'No connection, trying again', detail, mayRetry: true, waitMs };
+    }
+    if (reason.transcode || reason.ended === 'b_frames') {
+      const detail = 'Its frames are stored in an order that browsers cannot play live (B-frames). The server can encode it again for you.';
+      return { state: 'refused', label: 'Not for browsers', title: 'This video is not made for browsers', detail, mayEncodeAgain: true, waitMs: REFUSED_MAX_MS };
     }
     if (reason.ended === 'dismissed') {
       const waitMs = this.#refused.next();

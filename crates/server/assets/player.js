@@ -9,8 +9,8 @@
 // to its own address again, which a balancer may lead to another server, and then to the servers that
 // the cluster named.
 //
-// The page's address may ask for `?sound` (not muted, where the browser lets it),
-// `?lipsync` (video waits for its audio) and carry a `?token=`.
+// The page's address may ask for `?sound` (not muted, where the browser lets it), `?lipsync` (video
+// waits for its audio), `?embed` (video alone) and `?transcode`, and carry a `?token=`.
 //
 // Stalled video is a problem of the source, not of the connection: the server
 // keeps the session while a camera restarts, and its timestamps continue. The
@@ -19,6 +19,7 @@
 import { base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
 import { AudioView } from './audio_view.js';
 import { ServerClock } from './clock.js';
+import { Controls } from './controls.js';
 import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
@@ -107,6 +108,7 @@ function show(state, label, title, detail, mayRetry) {
   seen.detail = detail ?? title ?? null;
   panel.state(state, label, title, detail, mayRetry);
   panel.publishable(null);
+  panel.anyway(false);
 }
 
 function live() {
@@ -220,8 +222,9 @@ function play() {
 /** Shows why there is no session, and returns the pause; `sinceLostMs`: since a session was lost. */
 function explain(reason, sinceLostMs) {
   seen.lastError = reason.message;
-  const { state, label, title, detail, mayRetry, mayPublish, waitMs } = pauses.explain(reason, sinceLostMs);
+  const { state, label, title, detail, mayRetry, mayPublish, mayEncodeAgain, waitMs } = pauses.explain(reason, sinceLostMs);
   show(state, label, title, detail, mayRetry);
+  panel.anyway(mayEncodeAgain === true);
   if (mayPublish) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
   return waitMs;
 }
@@ -428,34 +431,16 @@ async function measure() {
   }
 }
 
-function wireControls() {
-  const sound = document.getElementById('sound');
-  const labelSound = () => {
-    sound.setAttribute('aria-pressed', String(!video.muted));
-    sound.querySelector('span').textContent = video.muted ? 'Unmute' : 'Mute';
-    sound.title = `${video.muted ? 'Unmute' : 'Mute'} (m)`;
-  };
-  sound.addEventListener('click', () => {
-    video.muted = !video.muted;
-    play();
-  });
+function wirePage() {
   video.muted = !options.has('sound');
-  video.addEventListener('volumechange', labelSound);
-  labelSound();
-
-  const picture = document.getElementById('picture');
-  const toggleFullscreen = () => {
-    if (document.fullscreenElement) document.exitFullscreen();
-    else picture.requestFullscreen?.().catch(() => {});
-  };
-  document.getElementById('fullscreen').addEventListener('click', toggleFullscreen);
-  addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.key === 'm') sound.click();
-    if (event.key === 'f') toggleFullscreen();
+  new Controls(video, play);
+  const again = document.getElementById('again');
+  again.addEventListener('click', () => wake());
+  // The same page, whose address asks the server to encode the video again.
+  document.getElementById('anyway').addEventListener('click', () => {
+    options.set('transcode', '');
+    location.search = options.toString().replace(/=(?=&|$)/g, '');
   });
-
-  document.getElementById('again').addEventListener('click', () => wake());
   addEventListener('online', () => wake());
   addEventListener('pagehide', () => session?.close());
 
@@ -473,7 +458,7 @@ function begin() {
   document.getElementById('name').textContent = name;
   document.getElementById('home').href = withToken(`${base}/`);
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
-  wireControls();
+  wirePage();
   if (!('RTCPeerConnection' in window)) {
     show('unsupported', 'Unsupported', 'This browser has no WebRTC', 'WebRTC is missing, or turned off by a setting or a policy.');
     return;

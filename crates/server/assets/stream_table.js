@@ -4,9 +4,7 @@ import { base, change, streamUrl } from './api.js';
 import { html, setText } from './dom.js';
 import { ABSENT, PROTOCOLS, bitrate, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
-
-/** The word shown for each status of the API. */
-export const WORDS = { live: 'LIVE', hangs: 'HANGS', waiting: 'WAITING', unreachable: 'UNREACHABLE' };
+import { statusWord } from './words.js';
 
 /** Each picture costs the server a decoded keyframe. */
 const THUMBNAIL_MS = 120_000;
@@ -127,7 +125,7 @@ export class StreamTable {
     const number = (label) => html('td', { role: 'cell', class: 'number', 'data-label': label }, ABSENT);
     const parts = {
       isSeen: false,
-      thumbnail: new Thumbnail(streamUrl(name, '/snapshot.jpg'), THUMBNAIL_MS),
+      thumbnail: new Thumbnail(streamUrl(name, '/snapshot.jpg'), { renewMs: THUMBNAIL_MS }),
       name: html('button', { class: 'link name', type: 'button', 'aria-pressed': String(name === this.#selected) }, name),
       pill: html('span', { class: 'pill' }),
       detail: html('span', { class: 'quiet' }),
@@ -170,7 +168,7 @@ export class StreamTable {
     parts.why = stream.detail;
     parts.tracks = stream.tracks;
     parts.pill.dataset.state = stream.status;
-    setText(parts.pill, WORDS[stream.status] ?? stream.status);
+    setText(parts.pill, statusWord(stream.status).toUpperCase());
     const from = PROTOCOLS[stream.source] ?? stream.source;
     const note = stream.stand_in ? `${stream.stand_in} plays in its place` : null;
     setText(parts.detail, [stream.detail, note, stream.status === 'live' ? from : null].filter(Boolean).join(' · '));

@@ -7,11 +7,12 @@ const RETRY_MS = 2000;
 
 export class Thumbnail {
   /**
-   * `url`: where the stream's snapshot is, without a query; `renewMs`: age at which a picture is
-   * replaced. Twice as many pixels as it takes, for dense screens.
+   * `url`: where the stream's snapshot is, without a query; `renewMs`: age in ms at which a picture is
+   * replaced; `width` and `height`: pixels of the box that the picture fits. By default they are twice
+   * as many as a row takes, for dense screens.
    */
-  constructor(url, renewMs = 10_000) {
-    this.url = `${url}?width=192&height=108`;
+  constructor(url, { renewMs = 10_000, width = 192, height = 108 } = {}) {
+    this.url = `${url}?width=${width}&height=${height}`;
     this.renewMs = renewMs;
     this.image = html('img', { class: 'thumbnail', alt: '', hidden: '' });
     this.tracks = '';

@@ -128,6 +128,7 @@ fn viewer_routes() -> Router<App> {
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
         .route("/-/trust", get(trust::page))
+        .route("/-/wall", get(pages::wall))
         .route("/-/trust/root.crt", get(trust::certificate))
         .route("/-/trust/root.pem", get(trust::pem))
         .route("/{stream}", get(pages::player))
@@ -275,7 +276,7 @@ async fn readers(
     let is_page = request.method() == Method::GET
         && matches!(
             route,
-            "/" | "/{stream}" | "/{stream}/publish" | "/call" | "/call/{room}"
+            "/" | "/-/wall" | "/{stream}" | "/{stream}/publish" | "/call" | "/call/{room}"
         );
     // The right to join a room is checked in its handler, and later requests need the session's
     // name.
@@ -302,7 +303,8 @@ async fn readers(
     if let Some(grant) = grant {
         return redirect::end_with(&grant, next.run(request).await);
     }
-    let is_free = route.starts_with("/-/") || is_keyed || is_call || is_page && !app.users.any();
+    let is_free =
+        route.starts_with("/-/") && !is_page || is_keyed || is_call || is_page && !app.users.any();
     if !is_free {
         // A name that is not UTF-8 is refused by the handler.
         let named = params.as_ref().ok().and_then(stream_in_path);

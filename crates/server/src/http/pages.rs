@@ -1,4 +1,4 @@
-//! The pages that are built into the binary: index, player, publish, call and dashboard.
+//! The pages that are built into the binary: index, wall, player, publish, call and dashboard.
 
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -46,6 +46,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "cluster_list.js" => SCRIPT,
     "colors.js" => SCRIPT,
     "commands.js" => SCRIPT,
+    "controls.js" => SCRIPT,
     "copy_line.js" => SCRIPT,
     "dashboard.css" => STYLE,
     "dashboard.js" => SCRIPT,
@@ -68,6 +69,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "overview.js" => SCRIPT,
     "panel.js" => SCRIPT,
     "pattern.js" => SCRIPT,
+    "pattern_list.js" => SCRIPT,
     "pauses.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
@@ -93,16 +95,25 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "trust.css" => STYLE,
     "uplot.css" => STYLE,
     "uplot.js" => SCRIPT,
+    "view.js" => SCRIPT,
     "viewer_table.js" => SCRIPT,
     "voice.js" => SCRIPT,
+    "wall.css" => STYLE,
+    "wall.js" => SCRIPT,
     "waterfall.css" => STYLE,
     "waterfall.js" => SCRIPT,
     "whep.js" => SCRIPT,
+    "words.js" => SCRIPT,
 };
 
 /// Serves the page that lists all streams: `GET /`.
 pub(super) async fn index() -> Response {
     page(StatusCode::OK, include_str!("../../assets/index.html"))
+}
+
+/// Serves the page that shows many streams at once: `GET /-/wall`.
+pub(super) async fn wall() -> Response {
+    page(StatusCode::OK, include_str!("../../assets/wall.html"))
 }
 
 /// `GET /{stream}`: the same page for every stream, even for one that does not exist yet; the page
@@ -252,6 +263,7 @@ mod tests {
             include_str!("../../assets/dashboard.html"),
             include_str!("../../assets/sign_in.html"),
             include_str!("../../assets/trust.html"),
+            include_str!("../../assets/wall.html"),
         ];
         let texts = ASSETS.iter().map(|(_, _, body)| *body).chain(pages);
         let mut named = 0;
