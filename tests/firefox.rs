@@ -1,8 +1,8 @@
 //! The pages in Firefox.
 //!
-//! Firefox sends nothing to an address of the loopback interface unless it has candidates there,
-//! and gives pages none. The tests therefore run in a network namespace with another interface:
-//! the test program runs itself again there.
+//! Firefox sends nothing to an address of the loopback interface, and gives pages no candidates
+//! there. The tests therefore run in a network namespace with another interface: the test program
+//! runs itself again there.
 
 use std::time::Duration;
 
@@ -14,13 +14,21 @@ use crate::namespace::{self, ip};
 use crate::peers::{Peer, Test};
 use crate::server::Server;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: NAME,
-    needs: &[Peer::Firefox],
-    run: || namespace::inside(NAME, 3 * LONG, publishes_and_watches),
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: ELSEWHERE,
+        needs: &[Peer::Firefox],
+        run: || namespace::inside(ELSEWHERE, 3 * LONG, publishes_and_watches_at_an_address),
+    },
+    Test {
+        name: HERE,
+        needs: &[Peer::Firefox],
+        run: || namespace::inside(HERE, 3 * LONG, publishes_and_watches_on_the_servers_machine),
+    },
+];
 
-const NAME: &str = "firefox::publishes_and_watches_by_the_pages";
+const ELSEWHERE: &str = "firefox::publishes_and_watches_by_the_pages";
+const HERE: &str = "firefox::publishes_and_watches_on_the_machine_of_a_server_with_defaults";
 
 /// Address of the server inside the namespace, from those for documentation (RFC 5737).
 const ADDRESS: &str = "198.51.100.1";
@@ -43,9 +51,19 @@ fn make_interface() -> Result<(), Failed> {
     Ok(())
 }
 
-fn publishes_and_watches() -> Result<(), Failed> {
+fn publishes_and_watches_at_an_address() -> Result<(), Failed> {
     make_interface()?;
-    let server = Server::configured(&format!("media: {{address: '{ADDRESS}:0'}}"), &[])?;
+    let media = format!("media: {{address: '{ADDRESS}:0'}}");
+    publishes_and_watches(&Server::configured(&media, &[])?)
+}
+
+/// The server listens at 127.0.0.1 alone, for pages and for media.
+fn publishes_and_watches_on_the_servers_machine() -> Result<(), Failed> {
+    make_interface()?;
+    publishes_and_watches(&Server::configured("{}", &[])?)
+}
+
+fn publishes_and_watches(server: &Server) -> Result<(), Failed> {
     let browser = Firefox::start()?;
     browser.open(&server.url("/studio/publish"))?;
     browser.wait_until(LONG, "return window.publishing?.state === 'idle'")?;

@@ -36,6 +36,10 @@ pub struct Options {
     /// [`UdpSocket::take_path_error`](crate::UdpSocket::take_path_error). Without it an
     /// unconnected socket never sees them.
     pub path_errors: bool,
+    /// Whether only programs of this machine reach the socket, at each of the machine's addresses:
+    /// the kernel drops datagrams that came by another interface than loopback. For a socket that is
+    /// bound to the unspecified address; Linux only.
+    pub this_machine_only: bool,
     /// How datagrams to IPv4 multicast groups are sent; without it, by the system's
     /// defaults.
     pub multicast: Option<Multicast>,
@@ -63,6 +67,7 @@ impl Default for Options {
             receive_timestamps: false,
             coalescing: false,
             path_errors: false,
+            this_machine_only: false,
             multicast: None,
         }
     }

@@ -16,6 +16,9 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
             "sockets that share a port spread peers on Linux only; run one shard",
         ));
     }
+    if options.this_machine_only {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     if let Some(multicast) = &options.multicast {

@@ -76,6 +76,25 @@ fn segments_arrive(ip: impl Into<IpAddr>, options: &Options) {
 }
 
 #[test]
+fn a_socket_for_this_machine_alone_is_reached_at_each_of_its_addresses() {
+    let options = Options {
+        this_machine_only: true,
+        ..Options::default()
+    };
+    let socket = open_with(Ipv4Addr::UNSPECIFIED, &options).expect("a filter needs no privilege");
+    let own = crate::interface_addresses().expect("the system tells");
+    let own: Vec<_> = own.iter().map(|it| it.ip).filter(IpAddr::is_ipv4).collect();
+    assert!(own.iter().any(IpAddr::is_loopback), "{own:?}");
+    for ip in own {
+        let sender = std::net::UdpSocket::bind((ip, 0)).expect("a port");
+        let port = socket.local_addr().port();
+        sender.send_to(b"here", (ip, port)).expect("sent");
+        let from = sender.local_addr().expect("bound");
+        assert_eq!(collect(&socket, 1), [(b"here".to_vec(), from, Some(ip))]);
+    }
+}
+
+#[test]
 fn ten_segments_arrive_as_ten_datagrams() {
     segments_arrive(Ipv4Addr::LOCALHOST, &Options::default());
     segments_arrive(Ipv6Addr::LOCALHOST, &Options::default());

@@ -22,6 +22,9 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     if options.reuse_port {
         set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     }
+    if options.this_machine_only {
+        keep_to_loopback(fd)?;
+    }
     if options.receive_timestamps {
         set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     }
@@ -67,6 +70,39 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     // it holds.
     check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
     Ok(socket)
+}
+
+/// Lets only datagrams through that came by the loopback interface, as all do that this machine sends
+/// to an address of its own. `SO_BINDTODEVICE` would let those to 127.0.0.1 through only, because the
+/// kernel counts the others for the interface that has the address.
+fn keep_to_loopback(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the name is a string that ends with a zero.
+    let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+    if loopback == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Classic BPF: the index of the interface, compared, and all of the datagram or nothing.
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter {
+        code: u16::try_from(code).expect("codes have 16 bits"),
+        jt: 0,
+        jf,
+        k,
+    };
+    let interface = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX).cast_unsigned();
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, interface),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, loopback),
+        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: 4,
+        filter: steps.as_mut_ptr(),
+    };
+    let len = socklen::<libc::sock_fprog>();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    // SAFETY: the kernel reads `len` bytes of `program` and the steps that `program` points to.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
 }
 
 /// Sets the options of datagrams to multicast groups.

@@ -10,7 +10,7 @@ mod learn;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const INTERVAL: Duration = Duration::from_mins(1);
 const INTERVAL_UNKNOWN: Duration = Duration::from_secs(5);
 /// Time for which the start of the server waits for the first answers.
 const START: Duration = Duration::from_secs(3);
+/// An address beyond every local network, of those for documentation (RFC 5737).
+const SOMEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 /// Most addresses in an answer. A browser checks each of its own addresses against each of these.
 const ADDRESSES_MAX: usize = 8;
 
@@ -194,6 +196,23 @@ impl MediaAddresses {
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Known>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the IPv4 address by which this machine reaches others, or else one of an interface other
+/// than loopback; `None` if there is no such interface.
+pub(crate) fn beside_loopback() -> Option<IpAddr> {
+    // Connecting a socket of UDP asks the routes, and sends nothing.
+    let by_route = || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+        socket.connect(SOMEWHERE).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let is_other = |ip: &IpAddr| ip.is_ipv4() && !ip.is_loopback();
+    let by_interface = || {
+        let interfaces = glassline_net::interface_addresses().ok()?;
+        interfaces.into_iter().map(|it| it.ip).find(is_other)
+    };
+    by_route().filter(is_other).or_else(by_interface)
 }
 
 impl Known {

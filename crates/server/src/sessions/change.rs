@@ -154,7 +154,7 @@ impl Negotiator {
             ours: ours.clone(),
             theirs: theirs.ufrag.clone(),
         };
-        let answer = restart_fragment(fragment, &ours, &self.candidates(reached));
+        let answer = restart_fragment(fragment, &ours, &self.candidates(reached, true));
         self.change(&mut state.location, |owner| match owner {
             Owner::Waiting(peer) => {
                 let session = peer.session_mut();

@@ -29,6 +29,7 @@ use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
 use super::shard::Shared;
+use crate::addresses;
 use crate::cluster::Directory;
 use crate::messages::{MessageLinks, Messages, Publication, Side};
 use crate::talk::Loudspeakers;
@@ -388,7 +389,7 @@ impl Negotiator {
         let defaults = settings.defaults.get();
         let config_of = |data| AcceptConfig {
             certificate: Arc::clone(&settings.certificate),
-            local: self.candidates(local.ip()),
+            local: self.candidates(local.ip(), offer.is_firefoxs()),
             secrets: secrets.clone(),
             wall,
             tracks: &[],
@@ -464,12 +465,21 @@ impl Negotiator {
         }
     }
 
-    /// Returns the server's media addresses for a peer whose request arrived at `reached`.
-    pub(super) fn candidates(&self, reached: IpAddr) -> Vec<TransportAddress> {
+    /// Returns the server's media addresses for a peer whose request arrived at `reached`. For a peer
+    /// that `shuns_loopback` there is another address of this machine beside those of the loopback
+    /// interface.
+    pub(super) fn candidates(
+        &self,
+        reached: IpAddr,
+        shuns_loopback: bool,
+    ) -> Vec<TransportAddress> {
         let media = self.settings.media;
         let ips = self.shared.addresses.ips(media.ip(), reached);
+        // Others get none: a second address may lead the datagrams of one peer to two shards.
+        let is_shunned = shuns_loopback && ips.iter().all(IpAddr::is_loopback);
+        let own = is_shunned.then(addresses::beside_loopback).flatten();
         let at = |ip: &IpAddr| SocketAddr::new(*ip, media.port());
-        let udp = ips.iter().map(at).map(TransportAddress::udp);
+        let udp = ips.iter().chain(&own).map(at).map(TransportAddress::udp);
         let tcp = ips.iter().map(at).map(TransportAddress::tcp);
         let tcp = tcp.filter(|_| self.settings.media_tcp);
         udp.chain(tcp).collect()

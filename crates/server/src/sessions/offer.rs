@@ -32,6 +32,12 @@ impl<'a> Offer<'a> {
         self.connection.peer.ip()
     }
 
+    /// Returns whether the offer is Firefox's, by the user name of its origin line. Firefox sends
+    /// nothing to addresses of the loopback interface.
+    pub(super) fn is_firefoxs(&self) -> bool {
+        self.sdp.lines().any(|line| line.starts_with("o=mozilla"))
+    }
+
     /// Returns an offer that asks for no transcoding of video.
     pub(crate) const fn new(sdp: &'a str, connection: ConnectionAddresses) -> Self {
         Self {

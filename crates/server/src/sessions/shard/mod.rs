@@ -18,7 +18,7 @@ mod shared;
 mod worker;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -73,10 +73,18 @@ impl Shards {
         let listen = tcp.then_some(|address| glassline_net::listen(address, false));
         let (first, tcp) = open_port(address, &options, listen)?;
         let local = first.local_addr();
-        let mut sockets = vec![first];
-        for _ in 1..count {
-            sockets.push(UdpSocket::bind(local, &options)?);
-        }
+        let sockets = match for_this_machine(local, count) {
+            Some(sockets) => {
+                // It held the port meanwhile.
+                drop(first);
+                sockets
+            }
+            None => {
+                let more = (1..count).map(|_| UdpSocket::bind(local, &options));
+                let more: Vec<_> = more.collect::<Result<_, _>>()?;
+                std::iter::once(first).chain(more).collect()
+            }
+        };
         let mut workers = Vec::with_capacity(count);
         let mut handles = Vec::with_capacity(count);
         for (index, socket) in sockets.into_iter().enumerate() {
@@ -135,6 +143,22 @@ impl Shards {
             }
         }
     }
+}
+
+/// Opens `count` sockets in place of those at `local`, where that is the loopback address: they are
+/// reached at every address of this machine, and by programs of this machine only. Firefox sends
+/// nothing to 127.0.0.1. Returns `None` where `local` is another address, or the kernel refuses.
+fn for_this_machine(local: SocketAddr, count: usize) -> Option<Vec<UdpSocket>> {
+    if local.ip() != IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        return None;
+    }
+    let options = Options {
+        this_machine_only: true,
+        ..socket_options()
+    };
+    let everywhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), local.port());
+    let sockets = (0..count).map(|_| UdpSocket::bind(everywhere, &options));
+    sockets.collect::<Result<_, _>>().ok()
 }
 
 /// Opens `address` of UDP and, with `listen`, the same port of TCP.
