@@ -102,12 +102,6 @@ fn write_command(command: &mut Command, shared: &Shared, text: &mut String) {
             .collect();
         let _ = writeln!(text, "Also: {}.\n", also.join(", "));
     }
-    if let Some(more) = command.get_after_help() {
-        // A page of their own has the exit codes.
-        let more = more.to_string();
-        let (examples, _) = more.split_once("\n\nExit codes:").unwrap_or((&more, ""));
-        let _ = writeln!(text, "```text\n{}\n```\n", examples.trim());
-    }
     for below in command.get_subcommands_mut() {
         write_command(below, shared, text);
     }
