@@ -50,7 +50,7 @@ pub struct Cluster {
     /// Servers to pull from, in this order; the next one when one fails.
     #[serde(default)]
     pub origins: Vec<ClusterOrigin>,
-    /// Seconds for which a stream is still pulled after its last viewer left.
+    /// Seconds for which a stream is pulled after its last viewer left.
     #[serde(default = "linger_s", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub linger_s: u32,
@@ -59,8 +59,7 @@ pub struct Cluster {
     #[serde(default = "drain_s")]
     #[schemars(range(max = 86400))]
     pub drain_s: u32,
-    /// Addresses of this server for viewers that others redirect, with `nats`; without one, they
-    /// redirect nobody here.
+    /// Addresses to which other servers redirect viewers, with `nats`; without one, nobody.
     #[serde(default)]
     pub public: PublicUrls,
     /// Whether viewers are redirected to a server that has their stream and room, with `nats`.
@@ -85,8 +84,7 @@ pub struct Cluster {
     /// limit or of the processors on, others send it no viewers and pull elsewhere.
     #[serde(default)]
     pub mbps_max: Option<u32>,
-    /// Whether viewers may also be redirected to other regions, with `nats`, when none of this one
-    /// has room.
+    /// Whether viewers may also go to other regions, with `nats`, when none of this one has room.
     #[serde(default)]
     pub redirect_far: bool,
     /// News of other servers' streams, with `nats`: `all` for up to some 100 servers and 10,000

@@ -24,7 +24,7 @@ pub struct Data {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_kib: usize,
-    /// Longest time that a message may wait for a peer, in ms.
+    /// Longest wait of a message for a peer, in ms.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_ms: u64,

@@ -19,7 +19,7 @@ pub struct Media {
     /// asked every minute. If empty: the address listened on, or, if that is unspecified, the one
     /// that the client's request arrived at.
     pub advertise: Vec<AdvertisedAddress>,
-    /// Whether the TCP port takes media, too (ICE-TCP). Browsers prefer UDP.
+    /// Whether the same port of TCP takes media, too (ICE-TCP). Browsers prefer UDP.
     pub tcp: bool,
     /// Most connections of that port, a quarter of them from one IPv4 address or IPv6 /64.
     #[serde(deserialize_with = "parts::positive")]

@@ -243,8 +243,8 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub room_participants: usize,
-    /// Seconds for which the stream of a publisher that left stays listed while nobody watches.
-    /// Sources of this file stay forever.
+    /// Seconds for which a stream without publisher and viewers stays listed; streams of this file
+    /// stay forever.
     pub departed_s: u64,
 }
 

@@ -20,7 +20,7 @@ const SERVERS_MAX: usize = 16;
 /// of them, or a map with the keys below.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Nats {
-    /// Servers of one NATS cluster, `nats://HOST:PORT` or `tls://HOST:PORT` (TLS is a must). One
+    /// Servers of one NATS cluster, `nats://HOST:PORT`, or `tls://HOST:PORT` to demand TLS. One
     /// suffices.
     #[serde(serialize_with = "to_texts")]
     #[schemars(with = "Vec<String>")]
@@ -35,7 +35,7 @@ pub struct Nats {
     pub nkey: Option<Secret>,
     /// Credentials file of `nsc`, read again for each connection.
     pub credentials: Option<PathBuf>,
-    /// Files for TLS. With this map, even an empty one, TLS is a must.
+    /// Files for TLS; this map, even an empty one, demands TLS.
     pub tls: Option<NatsTls>,
     /// Copies of each record: 1, 3 or 5. Null takes three in a NATS cluster, else one.
     #[schemars(range(min = 1, max = 5))]

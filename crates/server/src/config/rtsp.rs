@@ -39,7 +39,7 @@ pub struct Rtsp {
     pub camera_udp_ports: Option<UdpPorts>,
     /// Multicast groups for clients that ask for multicast; null turns multicast off.
     pub multicast: Option<Multicast>,
-    /// Delay behind the stream, in ms, after which a client skips to the newest keyframe.
+    /// Delay in ms after which a client skips to the newest keyframe.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub lag_ms: u64,
@@ -112,7 +112,7 @@ pub struct Multicast {
     #[serde(default = "local_ttl", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ttl: u8,
-    /// Address of the interface to send on; null leaves the choice to the routing table.
+    /// Address of the interface; null leaves it to the routing table.
     #[serde(default)]
     pub interface: Option<Ipv4Addr>,
 }

@@ -38,10 +38,9 @@ pub struct Jwt {
     pub refresh_s: u64,
     /// Seconds for which the last keys are used while new ones cannot be read.
     pub stale_s: u64,
-    /// Value that a token's `iss` must be; null, which `jwks_url` does not allow, checks none.
+    /// Required value of a token's `iss`; null checks none, which `jwks_url` does not allow.
     pub issuer: Option<String>,
-    /// Value that a token's `aud` must be or have; null, which `jwks_url` does not allow, checks
-    /// none.
+    /// Required value in a token's `aud`; null checks none, which `jwks_url` does not allow.
     pub audience: Option<String>,
     /// Claim with the rights, an object with `read`, `publish`, `call` and `admin`.
     pub claim: String,
