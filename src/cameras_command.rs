@@ -23,12 +23,11 @@ const PATIENCE_MAX_S: u64 = 60;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Addresses to ask, ADDRESS or ADDRESS:PORT, for cameras of other networks. Without one, all
-    /// networks of this machine are asked by multicast.
+    /// Addresses to ask, ADDRESS or ADDRESS:PORT; without one, all networks of this machine by
+    /// multicast.
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<String>,
-    /// User at the cameras, to learn their streams. The password is asked for, piped in, or in
-    /// GLASSLINE_CAMERA_PASSWORD.
+    /// User at the cameras; the password is asked for, piped in, or in GLASSLINE_CAMERA_PASSWORD.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Time for answers, in seconds.

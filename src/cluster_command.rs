@@ -30,10 +30,10 @@ pub(crate) enum Action {
 /// The server that is asked.
 #[derive(Args, Debug)]
 pub(crate) struct Server {
-    /// Address of the server's listener for operators.
+    /// URL of the server's admin port.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9997")]
     admin: String,
-    /// Token of an operator, where the server asks for one.
+    /// Token for the admin port.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -59,7 +59,7 @@ pub(crate) struct StatusOptions {
 pub(crate) struct DrainOptions {
     #[command(flatten)]
     server: Server,
-    /// Time for publishers to leave by themselves, in seconds.
+    /// Seconds for publishers to leave by themselves.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=86_400))]
     within: u64,
 }

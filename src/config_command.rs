@@ -18,15 +18,14 @@ pub(crate) enum Action {
     Check {
         /// Configuration file in YAML that is checked.
         file: PathBuf,
-        /// Also open the ports, read the certificates, and start the sources, for some seconds; exit
-        /// code 3 if something does not work.
+        /// Also open the ports, read the certificates, and start the sources for some seconds; exit
+        /// code 3 if something fails.
         #[arg(long = "try")]
         is_tried: bool,
     },
     /// Print every setting in effect, with secrets hidden.
     Print {
-        /// Configuration file (YAML); without one, the defaults and
-        /// what the environment overrides are printed.
+        /// Configuration file (YAML); without one, defaults and environment.
         file: Option<PathBuf>,
         /// Print JSON instead of YAML.
         #[arg(long)]

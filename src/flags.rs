@@ -28,18 +28,16 @@ pub(crate) struct Serve {
     /// Configuration file (YAML). Flags override it.
     #[arg(value_name = "CONFIG.yml")]
     config: Option<PathBuf>,
-    /// A stream and its source: NAME=rtsp://…, NAME=demo or NAME=FILE,FILE…; ?fps=30&once may
-    /// follow. Replaces the configuration file's source of the same name. Repeatable.
+    /// Stream and source: NAME=rtsp://…, NAME=demo or NAME=FILE,FILE…, with ?fps=30&once or not;
+    /// wins over the file. Repeatable.
     #[arg(long = "source", value_name = "NAME=SOURCE")]
     sources: Vec<String>,
     #[command(flatten)]
     listen: Listen,
-    /// Address for RTSP inside TLS: PORT, IP:PORT, or off. The configuration file names
-    /// certificate and key.
+    /// Address for RTSP inside TLS; the file names certificate and key.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsps: Option<OptionalAddress>,
-    /// Data channels of viewers: off, read (viewers receive published messages), or write
-    /// (viewers may send messages, too).
+    /// Data channels of viewers: off, read (receive messages), or write (also send).
     #[arg(long, value_name = "off|read|write")]
     data_channels: Option<DataAccess>,
     #[command(flatten)]
@@ -49,32 +47,30 @@ pub(crate) struct Serve {
 /// Addresses to listen on.
 #[derive(Debug, Args)]
 struct Listen {
-    /// IP address for HTTP, HTTPS, media, RTSP and QUIC, like 0.0.0.0 for all interfaces. The admin
-    /// listener keeps its own.
+    /// IP address for all listeners but admin, like 0.0.0.0 for all interfaces.
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
-    /// Address for player pages, WHEP and API: PORT or IP:PORT.
+    /// Address for player pages, WHEP and API.
     #[arg(long, value_name = "PORT|IP:PORT")]
     http: Option<ListenAddress>,
-    /// Address for the same inside TLS: PORT, IP:PORT, or off; --tls or the configuration file
-    /// names the certificate [default: port 8443 if there is one].
+    /// Address for HTTPS: PORT, IP:PORT, or off, with the certificate of --tls or of the file
+    /// [default: port 8443 if there is one].
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     https: Option<OptionalAddress>,
-    /// Certificate for HTTPS, RTSPS and QUIC: lan (this server's own private authority, which
-    /// devices trust once), acme: and public names for one of Let's Encrypt, or two PEM files, the
-    /// certificate first.
+    /// Certificate for HTTPS, RTSPS and QUIC: lan (a private authority of this server), acme: and
+    /// public names (Let's Encrypt), or two PEM files, the certificate first.
     #[arg(long, value_name = "lan|acme:NAME,…|CERTIFICATE,KEY")]
     tls: Option<Tls>,
-    /// UDP address for WebRTC media: PORT or IP:PORT.
+    /// Address for WebRTC media.
     #[arg(long, value_name = "PORT|IP:PORT")]
     media: Option<ListenAddress>,
-    /// Address for RTSP: PORT, IP:PORT, or off.
+    /// Address for RTSP.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsp: Option<OptionalAddress>,
-    /// Address for MoQ over QUIC: PORT, IP:PORT, or off.
+    /// Address for MoQ over QUIC.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     quic: Option<OptionalAddress>,
-    /// Address for metrics and health checks: PORT or IP:PORT.
+    /// Address for metrics and health checks.
     #[arg(long, value_name = "PORT|IP:PORT")]
     admin: Option<ListenAddress>,
     /// Number of threads that serve viewers [default: one per core].
@@ -85,8 +81,7 @@ struct Listen {
 /// Tokens are kept as text and checked later: clap's own error would repeat the secret.
 #[derive(Debug, Args)]
 struct Tokens {
-    /// Token that viewers must present. Better set in the environment, since other users of this
-    /// machine can read command lines.
+    /// Token of viewers.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -94,8 +89,7 @@ struct Tokens {
         hide_env_values = true
     )]
     read_token: Option<String>,
-    /// Token that publishers must present. Better set in the environment, since other users of
-    /// this machine can read command lines.
+    /// Token of publishers.
     #[arg(
         long,
         value_name = "TOKEN",

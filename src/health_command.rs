@@ -21,14 +21,13 @@ const ANSWER_BYTES_MAX: u64 = 4 << 10;
 /// Flags of `glassline health`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Configuration file of the server, which has the address of its listener for operators; without
-    /// one, the default address is asked.
+    /// Configuration file with the address of the admin port; without one, the default.
     #[arg(value_name = "CONFIG.yml")]
     config: Option<PathBuf>,
-    /// URL of the listener for operators, in place of the one that the configuration names.
+    /// URL of the admin port instead.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     admin: Option<url::Url>,
-    /// Whether a source must be live, too (`/readyz`).
+    /// A source must be live, too (`/readyz`).
     #[arg(long)]
     ready: bool,
 }

@@ -22,20 +22,18 @@ pub(crate) enum Action {
     Add {
         /// Name of the user.
         name: Name,
-        /// Streams that the user may read: a name, a prefix like 'cam/*', or '*' for all.
-        /// Repeatable.
+        /// Streams to read: a name, a prefix like 'cam/*', or '*'. Repeatable.
         #[arg(long, value_name = "PATTERN")]
         read: Vec<Pattern>,
-        /// Streams that the user may publish: a name, a prefix like 'cam/*', or '*' for all.
-        /// Repeatable.
+        /// Streams to publish: patterns as of --read. Repeatable.
         #[arg(long, value_name = "PATTERN")]
         publish: Vec<Pattern>,
-        /// What the user may do on the admin port: viewer (see), operator (also disconnect viewers and
-        /// the like), or admin (also create, change and delete).
+        /// Role on the admin port: viewer (see), operator (also end viewers and the like), or admin
+        /// (also create, change and delete).
         #[arg(long, value_name = "ROLE")]
         role: Option<Role>,
-        /// Add the user to this file (`auth.users_file`) instead of printing the entry. The file
-        /// is made if it does not exist, readable by its owner only.
+        /// Add the user to this file (`auth.users_file`), readable by its owner only, instead of
+        /// printing.
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
     },

@@ -35,7 +35,7 @@ pub(crate) struct SetUser {
     name: Name,
     #[command(flatten)]
     rights: Rights,
-    /// Keep the password that the user has.
+    /// Keep the password.
     #[arg(long)]
     keep_password: bool,
     #[command(flatten)]
@@ -65,14 +65,14 @@ pub(crate) struct NamedLogin {
 /// Rights to streams, and on the admin port.
 #[derive(Debug, Args)]
 struct Rights {
-    /// What may be done on the admin port: viewer (see), operator (also disconnect viewers and the
-    /// like), or admin (also create, change and delete).
+    /// Role on the admin port: viewer (see), operator (also end viewers and the like), or admin
+    /// (also create, change and delete).
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
-    /// Streams that may be read: a name, a prefix like 'cam/*', or '*' for all. Repeatable.
+    /// Streams to read: a name, a prefix like 'cam/*', or '*'. Repeatable.
     #[arg(long, value_name = "PATTERN")]
     read: Vec<Pattern>,
-    /// Streams that may be published. Repeatable.
+    /// Streams to publish: patterns as of --read. Repeatable.
     #[arg(long, value_name = "PATTERN")]
     publish: Vec<Pattern>,
 }

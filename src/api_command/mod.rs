@@ -41,8 +41,7 @@ pub(crate) struct Target {
         env = "GLASSLINE_ADMIN_URL"
     )]
     url: Url,
-    /// Token for a server that asks for one. Better set in the environment, since other users of this
-    /// machine can read command lines.
+    /// Token for the admin port.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -84,7 +83,7 @@ pub(crate) struct List {
     /// transcodings, failures, events, users, tokens or audit.
     #[arg(value_enum, hide_possible_values = true)]
     kind: Kind,
-    /// Filter as the API has it, like 'status=live' or 'name=cam*'. Repeatable.
+    /// Filter of the API, like 'status=live' or 'name=cam*'. Repeatable.
     #[arg(long = "where", value_name = "KEY=VALUE", value_parser = filter)]
     filters: Vec<(String, String)>,
     #[command(flatten)]
@@ -105,11 +104,10 @@ pub(crate) struct Named {
 pub(crate) struct Source {
     /// Name of the stream.
     name: String,
-    /// `rtsp://…`, files of the server separated by commas, `publisher`, or `demo`; `-` reads it from
-    /// stdin, so that no other user sees a password.
+    /// `rtsp://…`, files separated by commas, `publisher`, or `demo`; `-` reads stdin, which hides
+    /// passwords.
     source: String,
-    /// Option of the source as in the configuration, like 'on_demand=true' or 'transport=udp'.
-    /// Repeatable.
+    /// Option of the source, like 'on_demand=true' or 'transport=udp'. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = filter)]
     options: Vec<(String, String)>,
     #[command(flatten)]

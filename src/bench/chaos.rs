@@ -15,24 +15,22 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seed of the schedule and of all random bytes. The same seed makes the same actions.
+    /// Seed of the schedule and of all random bytes.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Time from the first to the last action, in minutes.
+    /// Minutes from the first to the last action.
     #[arg(long, default_value_t = 10.0, value_name = "N", value_parser = minutes)]
     minutes: f64,
-    /// Perform short and weak actions, all within a minute.
+    /// Perform short and weak actions within a minute.
     #[arg(long)]
     smoke: bool,
-    /// Perform only this action, once and at the strength of the table of targets, or at that of the
-    /// smoke. Repeatable.
+    /// Perform only this action, once. Repeatable.
     #[arg(long, value_name = "ACTION")]
     only: Vec<Kind>,
-    /// Events a second of each action: datagrams, connections, logins or joins.
+    /// Events a second of each action.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
-    /// Number of connections or joins of each action, and of addresses that a flood of datagrams
-    /// comes from.
+    /// Connections, joins or, in floods of datagrams, addresses of each action.
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     /// Time of each action.
@@ -44,14 +42,13 @@ pub(crate) struct Options {
     /// Limit of the server's file descriptors.
     #[arg(long, value_name = "N")]
     descriptors: Option<u32>,
-    /// Folder of files that the server offers as streams.
+    /// Media folder of the server.
     #[arg(long, value_name = "FOLDER")]
     media_folder: Option<PathBuf>,
-    /// The glassline that serves and publishes [default: this program].
+    /// The glassline under test [default: this program].
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Folder for the configuration and the logs of all programs [default: a new one in the
-    /// folder for temporary files].
+    /// Folder for configuration and logs [default: a new temporary one].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Numbers of nodes to simulate; 0 for none.
+    /// Numbers of nodes; 0 for none.
     #[arg(long, value_name = "N,…", default_value = "3,10,30,100", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=2_000))]
     nodes: Vec<u32>,
     /// Viewers for each node.
@@ -23,19 +23,19 @@ pub(crate) struct Options {
     /// Streams for each node.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     streams: u32,
-    /// Nodes in each region. Nodes hear the beats of their region.
+    /// Nodes in each region.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     region: u32,
     /// Redirect viewers within their region only.
     #[arg(long)]
     near: bool,
-    /// Time that is measured, after the viewers have come.
+    /// Time that is measured.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::time)]
     time: Duration,
     /// Seed of all chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Number of seeds to run under random faults.
+    /// Seeds under random faults.
     #[arg(long, value_name = "N", default_value_t = 200)]
     chaos: u64,
     /// Number of threads for random faults [default: one per core].

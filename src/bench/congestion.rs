@@ -33,8 +33,7 @@ const ARMS: &str = "cubic,bbr,copa,copa-competitive,glide,glide-coupled";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Population of networks to draw sessions from: the name of a built-in one (study2019,
-    /// anchors), or a TOML file that describes one.
+    /// Population of networks: built in (study2019, anchors), or a TOML file.
     #[arg(long, default_value = "study2019", value_name = "NAME|FILE")]
     population: String,
     /// Arms to compare, separated by commas: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
@@ -44,47 +43,42 @@ pub(crate) struct Options {
     /// constants, as glide:queue.least_window=20000ms; + stands between several settings.
     #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]
     arms: Vec<String>,
-    /// Delta of Copa arms that name none of their own [default: 0.04, in competitive mode 0.5].
+    /// Delta of Copa arms [default: 0.04, in competitive mode 0.5].
     #[arg(long, value_name = "0.02..2")]
     delta: Option<String>,
     /// Add Copa arms for a range of deltas from 0.02 to 2.
     #[arg(long)]
     dial: bool,
-    /// Halve every constant of the arm glide or glide-coupled, and make it half as large again,
-    /// instead of comparing --arms. The table, --csv and --svg show the figures for each constant
-    /// as ratios to CUBIC's. More than 150 arms run: give --resume.
+    /// Halve every constant of glide or glide-coupled, and make it half as large again, instead of
+    /// comparing --arms; ratios to CUBIC's. More than 150 arms run: give --resume.
     #[arg(long, value_name = "ARM", conflicts_with_all = ["arms", "delta", "dial", "relay", "session"])]
     sensitivity: Option<String>,
-    /// Number of sessions to draw. Each of them runs under every arm.
+    /// Number of sessions; each runs under every arm.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     sessions: u64,
-    /// Draw at least N sessions of one kind of network, as policed=1000. Results still weigh that
-    /// kind by its share of the population. Repeatable.
+    /// Draw at least N sessions of one kind of network, as policed=1000; weights stay. Repeatable.
     #[arg(long, value_name = "KIND=N")]
     at_least: Vec<String>,
-    /// Virtual time that each session lasts [default: as the population says].
+    /// Virtual time of each session [default: as the population says].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     time: Option<Duration>,
-    /// Run the anchor links instead of a study: for each arm 36 sessions in virtual time and one in
-    /// real time, over sockets and a relay on this machine. Prints the range of the former beside
-    /// the latter, and exits with 3 where the latter is outside. Needs an otherwise idle machine.
+    /// Run the anchor links, for each arm 36 sessions in virtual time and one over sockets; exit
+    /// with 3 where the latter is outside of the range of the former. Needs an idle machine.
     #[arg(long)]
     relay: bool,
-    /// Run one session of a kind of network under each arm instead of a study, and show it over
-    /// time, as policed or policed:3. --json writes its samples, --svg draws them.
+    /// Run one session of a kind of network, as policed or policed:3, and show it over time.
     #[arg(long, value_name = "KIND[:N]", conflicts_with = "relay")]
     session: Option<String>,
-    /// Seed that decides which sessions are drawn. The same seed gives the same sessions.
+    /// Seed of the sessions.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Draw from the sessions that are set apart for judging: nothing was tuned on them.
+    /// Draw sessions that nothing was tuned on.
     #[arg(long)]
     hold_out: bool,
     /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Store each outcome in FILE as soon as it is known, and skip the sessions whose outcome
-    /// FILE holds already.
+    /// Store outcomes in FILE, and skip those that it has.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     #[command(flatten)]

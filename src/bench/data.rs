@@ -24,8 +24,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// URL that `glassline bench data serve` printed, or the word `serve` to be that server.
-    /// Without either, both ends run in this process, on loopback.
+    /// URL that `serve` printed, or `serve` to be that server. Without either, both ends run here.
     #[arg(value_name = "URL|serve")]
     target: Option<String>,
     /// Address that `serve` listens on.
@@ -43,60 +42,56 @@ pub(crate) struct Options {
     /// Bytes of each message, like 16K, 64K or 256K.
     #[arg(long, default_value = "64K", value_name = "SIZE", value_parser = bytes)]
     message_size: usize,
-    /// A sender pauses when this many bytes wait in its channel.
+    /// Waiting bytes at which a sender pauses.
     #[arg(long, default_value = "1M", value_name = "SIZE", value_parser = bytes)]
     high_water: usize,
-    /// A paused sender resumes when the bytes that wait in its channel have fallen to this.
+    /// Waiting bytes at which a paused sender resumes.
     #[arg(long, default_value = "256K", value_name = "SIZE", value_parser = bytes)]
     low_water: usize,
-    /// Fix SCTP's receive window at this size [default: it grows with the path].
+    /// Size of SCTP's receive window [default: it grows with the path].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     window: Option<usize>,
     /// Number of data channels that send in parallel.
     #[arg(long, default_value_t = 1, value_name = "N")]
     channels: u16,
-    /// Deliver messages as they arrive, without waiting for earlier ones (unordered channels).
+    /// Use unordered channels.
     #[arg(long)]
     unordered: bool,
-    /// Give a message up after N retransmissions; without it, channels are reliable.
+    /// Give a message up after N retransmissions.
     #[arg(long, value_name = "N", conflicts_with = "max_lifetime")]
     max_retransmits: Option<u32>,
-    /// Give a message up when it could not be delivered for this time.
+    /// Give a message up after this time.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     max_lifetime: Option<Duration>,
-    /// Cipher of the DTLS connection: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the
-    /// fastest on this machine].
+    /// Cipher of DTLS: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the fastest here].
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
-    /// Congestion control of SCTP: standard (RFC 9260), cubic, bbr, copa, glide and others
-    /// [default: bbr-loss-tolerant, as for all data channels].
+    /// Congestion control: standard (RFC 9260), cubic, bbr, copa, glide and others [default:
+    /// bbr-loss-tolerant].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Buffer size to ask the system for, for each UDP socket; 0 leaves the system's default.
+    /// Buffer size of each UDP socket; 0 leaves the system's.
     #[arg(long, default_value = "4M", value_name = "SIZE", value_parser = bytes)]
     udp_buffer: usize,
-    /// Hand datagrams to the kernel one by one, without GSO and GRO.
+    /// Use neither GSO nor GRO.
     #[arg(long)]
     no_offload: bool,
-    /// Put an impaired network between the ends, the same in both directions, as 'rtt=20ms
-    /// loss=1% rate=1gbit'. Also delay, jitter, queue, reorder, seed.
+    /// Impair the network in both directions, as 'rtt=20ms loss=1% rate=1gbit'. Also delay, jitter,
+    /// queue, reorder, seed.
     #[arg(long, value_name = "NAME=VALUE…")]
     impair: Option<Impairment>,
-    /// Run every combination of these values, as message-size=16K,64K,window=256K,4M,rtt=0,20ms.
-    /// Also high-water, low-water, udp-buffer, channels, loss, rate. The first name is the
-    /// chart's horizontal axis.
+    /// Run every combination, as message-size=16K,64K,window=256K,4M,rtt=0,20ms. Also high-water,
+    /// low-water, udp-buffer, channels, loss, rate. The first name is the chart's horizontal axis.
     #[arg(long, value_name = "NAME=A,B,…", conflicts_with = "staircase")]
     sweep: Option<Sweep>,
-    /// Start with the defaults of common stacks, improve one setting at a time (windows, UDP
-    /// buffers, ciphers, message sizes, water marks), and show what each step gains.
+    /// Start with usual defaults, and show the gain of each better setting.
     #[arg(long)]
     staircase: bool,
-    /// TURN server to reach the other end through where there is no direct path: turn:HOST,
-    /// turn:HOST?transport=tcp or turns:HOST. Repeatable; servers are tried in the order given.
+    /// TURN server for paths without a direct one: turn:HOST, turn:HOST?transport=tcp or
+    /// turns:HOST. Repeatable, in order.
     #[arg(long, value_name = "URI")]
     turn: Vec<turn::Server>,
-    /// User name and password for the TURN servers. Better set in the environment, since other
-    /// users of this machine can read command lines.
+    /// User name and password for the TURN servers.
     #[arg(
         long,
         value_name = "USER:PASSWORD",
@@ -106,11 +101,10 @@ pub(crate) struct Options {
         hide_default_value = true
     )]
     turn_user: String,
-    /// Go through the TURN server even if there is a direct path.
+    /// Always go through the TURN server.
     #[arg(long, requires = "turn")]
     relayed: bool,
-    /// Accept any certificate of an https:// or turns: server. Whoever is on the path can then
-    /// read and change the traffic.
+    /// Accept any certificate; whoever is on the path can then read and change the traffic.
     #[arg(long)]
     insecure: bool,
     /// Name of this run in charts [default: the URL].

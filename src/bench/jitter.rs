@@ -25,31 +25,29 @@ const TRACE_BYTES_MAX: u64 = 100 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// File of delays, or the name of a family of delays: ar98, ar90, mixed, iid, clean, spikes.
-    /// A seed may follow the name, as ar98:7. With --quality, several traces may be given.
+    /// File of delays, or a family (ar98, ar90, mixed, iid, clean, spikes) with a seed or not, as
+    /// ar98:7. Several with --quality.
     #[arg(value_name = "FILE|FAMILY[:SEED]", required = true, num_args = 1..=TRACES_MAX)]
     traces: Vec<String>,
     /// Number of packets to draw from a family.
     #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     packets: u32,
-    /// Time from one packet to the next, and duration of the audio in each.
+    /// Duration of each packet's audio.
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = packet_time)]
     interval: Duration,
-    /// Time from one call of the sound device for audio to the next; for our buffer only.
+    /// Time between two pulls of the sound device; for our buffer only.
     #[arg(long, default_value = "2.5ms", value_name = "TIME", value_parser = pull_time)]
     pull: Duration,
-    /// Lose this share of the packets, in addition to those that the trace has lost.
+    /// Further share of lost packets.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     loss: f64,
-    /// How far our buffer changes its delay while somebody speaks: swift waits least, steady
-    /// changes the audio least, even is between them.
+    /// Pace of our buffer: swift waits least, steady changes the audio least, even is between.
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
-    /// Largest share of the time that our buffer may conceal because packets were late. A smaller
-    /// share means a longer wait.
+    /// Largest share of time that our buffer conceals late packets.
     #[arg(long, default_value = "0.055%", value_name = "PERCENT", value_parser = late_share)]
     late_share: f64,
-    /// Let the speaker never pause, so that no buffer can change its delay unnoticed.
+    /// Let the speaker never pause.
     #[arg(long)]
     no_pauses: bool,
     #[command(flatten)]

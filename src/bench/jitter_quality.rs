@@ -39,29 +39,26 @@ const NAMES: [(&str, &str); 2] = [("pesq_wb", "PESQ-WB"), ("plcmos", "PLCMOS")];
 // Speech through the buffers. (A doc comment here would replace the command's help.)
 #[derive(Debug, Args)]
 pub(super) struct QualityOptions {
-    /// Let each buffer play speech and score it by PESQ-WB and PLCMOS; takes minutes. A score whose
-    /// Python package is missing is skipped. `cargo xtask voice-quality` installs both.
+    /// Score each buffer's speech by PESQ-WB and PLCMOS; takes minutes. `cargo xtask voice-quality`
+    /// installs both.
     #[arg(long)]
     quality: bool,
-    /// Speak this WAV file, one channel of 16 bits, instead of three voices of espeak-ng.
-    /// Repeatable.
+    /// Speak this WAV file (mono, 16 bits) instead of espeak-ng's voices. Repeatable.
     #[arg(long, value_name = "FILE", requires = "quality")]
     speech: Vec<PathBuf>,
-    /// Python with the packages of the scores [default: that of `cargo xtask voice-quality`, or
-    /// python3].
+    /// Python with the scores' packages [default: that of `cargo xtask voice-quality`, or python3].
     #[arg(long, value_name = "PROGRAM", requires = "quality")]
     python: Option<PathBuf>,
-    /// How Opus encodes the speech: for few bits, or for the least delay.
+    /// Encoding: for few bits, or for the least delay.
     #[arg(long, value_enum, default_value_t = Purposes::Voip, requires = "quality")]
     coding: Purposes,
     /// Bitrate of the speech [default: 32k, of low-delay 48k].
     #[arg(long, value_name = "RATE", value_parser = quantity::bitrate, requires = "quality")]
     bitrate: Option<u64>,
-    /// Let Opus expect this share of losses and add in-band FEC, which voip only has.
+    /// Expect this share of losses and add in-band FEC (voip only).
     #[arg(long, value_name = "PERCENT", value_parser = quantity::percentage, requires = "quality")]
     fec: Option<f64>,
-    /// Add a whole copy of each packet to the next one (RFC 2198); the models of NetEq do not use
-    /// the copies.
+    /// Add a whole copy of each packet to the next one (RFC 2198), for our buffer.
     #[arg(long, requires = "quality")]
     red: bool,
     /// Conceal losses by Opus's neural network.

@@ -22,68 +22,50 @@ use crate::exit::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Benchmark {
-    /// Load a server with viewers: what do they cost, what do they receive, and which side was
-    /// the bottleneck?
+    /// Load a server with viewers, and measure their cost, what they receive, and the bottleneck.
     ///
-    /// The URL is a WHEP endpoint (http://HOST:8889/STREAM/whep), an endpoint that takes POST
-    /// /doSignaling, or rtsp://HOST:8554/STREAM. Viewers join in steps; each step becomes a line
-    /// of figures. Nothing needs to be installed on the server. With --server-pid, the server's
-    /// processor time and memory are measured, too. --csv writes a row every 3 s.
+    /// Viewers join in steps; each step becomes a line of figures. Nothing needs to be installed on
+    /// the server. --csv writes a row every 3 s.
     #[command(after_help = EXAMPLES)]
     Viewers(Box<viewers::Options>),
     /// Compare ways to send the same frames to many TCP connections.
     ///
-    /// Both ends are in this process, on loopback: one thread sends paced frames, another reads
-    /// them and notes when each was complete. In each round, every method is measured once.
-    /// Figures are processor time and system calls per packet, bytes copied, and how late frames
-    /// are.
+    /// One thread sends paced frames on loopback, another reads them. Figures are processor time and
+    /// system calls per packet, bytes copied, and how late frames are.
     Send(send::Options),
     /// Measure data channels between two ends, as iperf measures TCP.
     ///
-    /// `glassline bench data serve` prints the URL for the other end, which is another glassline
-    /// or a browser. Without a URL, both ends run in this process. Figures are goodput,
-    /// round-trip time, windows, retransmitted bytes, and processor seconds per gigabit at each
-    /// end; the last line names what limited the run. --csv writes a
-    /// row for each interval, or for each run of a sweep or a staircase. With `serve`, --json writes
-    /// a line for each test.
+    /// `glassline bench data serve` prints the URL for the other end, a glassline or a browser. The
+    /// last line names what limited the run. --csv writes a row for each interval, or for each run
+    /// of a sweep or a staircase; with `serve`, --json writes a line for each test.
     #[command(after_help = DATA)]
     Data(Box<data::Options>),
     /// Compare congestion controls on the networks of a whole population.
     ///
-    /// Simulates live uploads over QUIC in virtual time: each session of the population runs
-    /// under every arm, with the same random events. Figures are percentiles over sessions, and
-    /// their change against CUBIC with 95 % intervals. --csv writes a row for each session and arm.
-    /// The same seed gives the same figures.
+    /// Simulates live uploads over QUIC in virtual time, each session under every arm. Figures are
+    /// percentiles over sessions, and their change against CUBIC with 95 % intervals. --csv writes a
+    /// row for each session and arm. A seed gives the same figures again.
     #[command(after_help = CONGESTION)]
     Congestion(Box<congestion::Options>),
     /// Compare jitter buffers on the delays of a voice call's packets.
     ///
-    /// The trace is a file of one-way delays in ms, one line for each packet and `lost` for a
-    /// lost one; or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
-    /// spikes). Runs in virtual time: our buffer with real audio, a model of NetEq's control
-    /// logic, one fixed delay, and an oracle that knows all future delays. The same trace gives
-    /// the same figures. --svg shows concealment against waiting time, and waiting over time; it
-    /// takes longer, since each buffer runs at several settings.
+    /// A file has one-way delays in ms, one line for each packet and `lost` for a lost one. Runs in
+    /// virtual time: our buffer with real audio, models of NetEq's control logic, one fixed delay,
+    /// and an oracle that knows all future delays. --svg takes longer, since each buffer runs at
+    /// several settings.
     #[command(after_help = JITTER)]
     Jitter(Box<jitter::Options>),
-    /// Simulate clusters: what does each node do as nodes, streams and viewers grow, and do the
-    /// rules hold under random faults?
+    /// Simulate clusters: the load of each node as they grow, and the rules under random faults.
     ///
-    /// Runs in virtual time, with the same code that decides in the server. Figures are messages
-    /// at the engine and pulls, by node. Under random faults, every claim must be explained by one
-    /// order, no reader may see an older epoch after a newer one, and the cluster must be whole
-    /// again when the faults end. --csv writes a row for each size. The same seed gives the same
-    /// figures.
+    /// Runs the server's code in virtual time. Figures are messages at the engine and pulls, by
+    /// node. --csv writes a row for each size. A seed gives the same figures again.
     #[command(after_help = CLUSTER)]
     Cluster(Box<cluster::Options>),
     /// Attack a server of its own, and measure what good viewers lose meanwhile.
     ///
-    /// Starts a server, publishers and viewers as processes of their own, all on this machine.
-    /// Then a schedule of actions follows from the seed: floods, half-open requests, garbage,
-    /// killed and stopped processes, full disks, broken files. The report says for each action
-    /// what the viewers received, when they were back after a planned interruption, and what the
-    /// server needed. --csv writes a row for each second, and --svg draws them. Nothing is sent to
-    /// another machine.
+    /// Starts a server, publishers and viewers on this machine, and performs actions by seed: floods,
+    /// half-open requests, garbage, killed and stopped processes, full disks, broken files. --csv
+    /// writes a row for each second. Nothing is sent to another machine.
     #[command(after_help = CHAOS)]
     Chaos(Box<chaos::Options>),
     /// Good viewers of `bench chaos`.

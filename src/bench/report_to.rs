@@ -11,12 +11,11 @@ use crate::exit::Failure;
 /// The server that keeps the report.
 #[derive(Debug, Args)]
 pub(super) struct ReportTo {
-    /// Give the figures to the server whose admin port is at this URL. Its dashboard lays them over
-    /// the present load. The role `operator` is needed.
+    /// Give the figures to the server with this admin port, for its dashboard; needs the role
+    /// `operator`.
     #[arg(long, value_name = "ADMIN_URL", requires = "server_pid")]
     report_to: Option<Url>,
-    /// Token for the admin port. Better set in the environment, since other users of this machine can
-    /// read command lines.
+    /// Token for the admin port.
     #[arg(
         long,
         value_name = "TOKEN",

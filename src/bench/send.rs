@@ -13,7 +13,7 @@ use crate::exit::{Failure, INTERRUPTED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Number of connections, all on loopback.
+    /// Number of connections.
     #[arg(long, default_value_t = 100, value_name = "N")]
     clients: usize,
     /// Bitrate that each client is sent.
@@ -22,13 +22,13 @@ pub(crate) struct Options {
     /// Frame rate of the stream, in frames per second.
     #[arg(long, default_value_t = 30, value_name = "N")]
     fps: u32,
-    /// Bytes of a packet, including the four bytes of its interleaving header.
+    /// Bytes of a packet with its interleaving header.
     #[arg(long, default_value_t = 1140, value_name = "BYTES")]
     packet: usize,
-    /// Time that each method is measured for in each round.
+    /// Time of each method in each round.
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = turn_time)]
     duration: Duration,
-    /// Number of rounds. Every method is measured once in each round, and medians are shown.
+    /// Number of rounds; medians are shown.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
     /// Methods to measure, in this order [default: all].

@@ -24,51 +24,47 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// URL of the stream: a WHEP or /doSignaling endpoint, rtsp://… or rtsps://…
+    /// URL of the stream: WHEP, /doSignaling, rtsp://… or rtsps://….
     #[arg(value_name = "URL")]
     url: String,
     /// Number of viewers: START:END:STEP, or one number.
     #[arg(long, default_value = "0:100:25", value_name = "START:END:STEP")]
     ramp: Ramp,
-    /// Time that each step is measured for, once its viewers have joined.
+    /// Time that each step is measured for.
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = measuring_time)]
     every: Duration,
     /// Time that the last step is measured for.
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = measuring_time)]
     hold: Duration,
-    /// End the ramp after a step in which the whole machine was busier than this; 100 never ends
-    /// it.
+    /// End the ramp after a step with the whole machine busier than this; 100 never does.
     #[arg(long, default_value = "90", value_name = "PERCENT", value_parser = quantity::percentage)]
     max_cpu: f64,
-    /// Process id of the server, if it runs on this machine. Its processor time and memory are
-    /// measured, including all its children.
+    /// Process id of the server on this machine, to measure its processor time and memory with all
+    /// children.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// Number of viewers that decrypt and check whole frames. The others count packets by their
-    /// unencrypted headers.
+    /// Number of viewers that decrypt whole frames; the others count packets.
     #[arg(long, default_value_t = 5, value_name = "N")]
     verify: usize,
-    /// Add misbehaving clients, in percent of the viewers. They stall, vanish or send garbage.
+    /// Add clients that stall, vanish or send garbage, in percent of the viewers.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     bad_clients: f64,
-    /// Measure each step a second time with N more clients that stop reading after 2 s, and
-    /// report how much later the frames of the other viewers arrive.
+    /// Measure each step again with N more clients that stop reading after 2 s.
     #[arg(long, default_value_t = 0, value_name = "N")]
     stall: usize,
-    /// Measure each step a second time with N more clients that stop reading after 2 s and use
-    /// TCP, beside viewers over UDP (WHEP).
+    /// Measure each step again with N more clients over TCP that stop reading, beside viewers over
+    /// UDP (WHEP).
     #[arg(long, default_value_t = 0, value_name = "N")]
     stall_tcp: usize,
-    /// Measure each step a second time with N more clients that read only at RATE, like 1:100kB/s
-    /// (RTSP over TCP).
+    /// Measure each step again with N more clients that read at RATE, like 1:100kB/s (RTSP over
+    /// TCP).
     #[arg(long, value_name = "N:RATE", value_parser = slow_clients)]
     slow: Option<(usize, u64)>,
-    /// Measure each step a second time with N more clients whose receive buffer has 4096 bytes
-    /// (RTSP over TCP).
+    /// Measure each step again with N more clients with a receive buffer of 4096 bytes (RTSP over
+    /// TCP).
     #[arg(long, default_value_t = 0, value_name = "N")]
     tiny_window: usize,
-    /// During each measurement, send the RTSP server ten DESCRIBE requests a second and report
-    /// how long the answers take.
+    /// Send the RTSP server ten DESCRIBE requests a second, and report their times.
     #[arg(long)]
     describe_probe: bool,
     /// Transport of the media [default: tcp for RTSP, udp for WHEP]. `http` is for RTSP only.
@@ -79,8 +75,7 @@ pub(crate) struct Options {
         hide_possible_values = true
     )]
     transport: Option<Transport>,
-    /// Read token of the server. Better set in the environment, since other users of this machine
-    /// can read command lines.
+    /// Read token of the server.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -88,19 +83,17 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Accept any certificate of an https:// or rtsps:// server, such as a self-signed one.
+    /// Accept any certificate.
     #[arg(long)]
     insecure: bool,
-    /// Let the kernel merge packets on arrival (UDP GRO). Receiving costs less then, which makes
-    /// the server look better than it is to real clients.
+    /// Let the kernel merge packets on arrival (GRO), which flatters the server.
     #[arg(long)]
     gro: bool,
-    /// Exit with 3 if a step meets this condition, like 'loss>0.1%' or 'delivered<0.999'. Names
-    /// are those of the JSON report. Repeatable.
+    /// Exit with 3 if a step meets this condition, like 'loss>0.1%', with names of the JSON report.
+    /// Repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Threshold>,
-    /// After the ramp, measure the least that sending the same packets costs on this machine.
-    /// With files, the packets of those files are sent.
+    /// Also measure the least that sending these packets costs here, or those of the files.
     #[arg(
         long,
         value_name = "FILE,FILE",
@@ -113,7 +106,7 @@ pub(crate) struct Options {
     /// Name of this run in charts [default: host and path].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Draw another run's JSON report into the chart as well. Repeatable.
+    /// Draw another run's JSON report, too. Repeatable.
     #[arg(long, value_name = "OTHER.json", requires = "svg")]
     overlay: Vec<PathBuf>,
     #[command(flatten)]

@@ -21,13 +21,12 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Whom to call: the URL that `glassline call listen` printed, a room of a server as
-    /// http://HOST:8889/call/ROOM, or a stream by WHEP, to listen to it. `listen` waits for
-    /// calls. Without either, both ends run in this process, on loopback, and the delay of every
-    /// stage is measured.
+    /// Other end: the URL that `glassline call listen` printed, a room
+    /// (http://HOST:8889/call/ROOM), or a stream by WHEP; `listen` waits for calls. Without either,
+    /// both ends run here, and all stages are measured.
     #[arg(value_name = "URL|listen")]
     target: Option<String>,
-    /// Address that `listen` takes calls on; a browser finds a page there.
+    /// Address of `listen`; a browser finds a page there.
     #[arg(long, default_value = "127.0.0.1:8891", value_name = "IP:PORT")]
     listen: SocketAddr,
     /// Name that the others in a room see.
@@ -43,17 +42,14 @@ pub(crate) struct Options {
     /// Hang up after this time.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(super) time: Option<Duration>,
-    /// Put an impaired network between the ends, the same in both directions, as 'delay=40ms
-    /// jitter=ar98 loss=1%'. Jitter is a time, or a family of delays: ar98, ar90, mixed, iid,
-    /// clean, spikes. Also rate, queue, reorder, seed.
+    /// Impair the network in both directions: 'delay=40ms jitter=ar98 loss=1%'. Jitter is a time or
+    /// a family (ar98, ar90, mixed, iid, clean, spikes). Also rate, queue, reorder, seed.
     #[arg(long, value_name = "NAME=VALUE…")]
     pub(super) impair: Option<Impairment>,
-    /// Accept any certificate of an https:// server. Whoever is on the path can then listen and
-    /// speak in your place.
+    /// Accept any certificate; whoever is on the path can then listen and speak in your place.
     #[arg(long)]
     insecure: bool,
-    /// Token of the server: for a stream its read token, for a room its publish token. Better set
-    /// in the environment, since other users of this machine can read command lines.
+    /// Token of the server: for a stream to read, for a room to publish.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -71,30 +67,28 @@ pub(super) struct AudioOptions {
     /// List microphones and loudspeakers, and do nothing else.
     #[arg(long)]
     devices: bool,
-    /// Name of the microphone to speak into [default: the system's].
+    /// Microphone [default: the system's].
     #[arg(long, value_name = "NAME", conflicts_with = "wav_in")]
     pub(super) microphone: Option<String>,
-    /// Name of the loudspeaker to play on [default: the system's].
+    /// Loudspeaker [default: the system's].
     #[arg(long, value_name = "NAME", conflicts_with = "wav_out")]
     pub(super) loudspeaker: Option<String>,
-    /// Use no sound device: send silence and play nothing, where no WAV file is named.
+    /// Use no sound device: send silence and play nothing.
     #[arg(long, conflicts_with_all = ["microphone", "loudspeaker"])]
     pub(super) silent: bool,
-    /// Send the audio of a WAV file (8 to 48 kHz, mono or stereo) instead of a microphone's, then
-    /// silence.
+    /// Send a WAV file (8 to 48 kHz, mono or stereo), then silence, instead of a microphone.
     #[arg(long, value_name = "FILE")]
     pub(super) wav_in: Option<PathBuf>,
-    /// Write what would be played to a WAV file.
+    /// Write the played audio to a WAV file.
     #[arg(long, value_name = "FILE")]
     pub(super) wav_out: Option<PathBuf>,
     /// Samples per second of --wav-out.
     #[arg(long, default_value_t = 48_000, value_name = "HZ", value_parser = rate)]
     rate: u32,
-    /// Samples that a WAV file delivers or takes at once: 120 to 1,024 as sound cards do, or as
-    /// many as the 200 ms of some telephones.
+    /// Samples per turn of a WAV file, 120 to 1,024, or up to 200 ms.
     #[arg(long, default_value_t = 120, value_name = "SAMPLES")]
     period: usize,
-    /// How much faster than real time the clock of a WAV file runs, in parts per million.
+    /// Drift of the WAV file's clock against real time, in parts per million.
     #[arg(
         long,
         default_value_t = 0.0,
@@ -102,7 +96,7 @@ pub(super) struct AudioOptions {
         allow_negative_numbers = true
     )]
     drift: f64,
-    /// Longest delay by which a WAV file delivers or takes its samples late, as sound cards do.
+    /// Longest random delay of a WAV file's turns.
     #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = quantity::time)]
     device_jitter: Duration,
 }
@@ -116,8 +110,7 @@ struct VoiceOptions {
     /// Duration of the audio in each packet.
     #[arg(long, default_value = "10ms", value_name = "10ms|20ms", value_parser = packet)]
     packet: opus::Frame,
-    /// Encode for few bits and many losses instead of for the least delay; adds 4 ms. --fec and
-    /// --dtx need this and switch it on.
+    /// Encode for few bits and many losses, for 4 ms more; --fec and --dtx imply this.
     #[arg(long)]
     voip: bool,
     /// Encode for the least delay, which is the default.
@@ -132,21 +125,19 @@ struct VoiceOptions {
     /// Do not adjust the level.
     #[arg(long)]
     no_agc: bool,
-    /// Bitrate of the voice, without headers [default: 48k, with --voip 32k].
+    /// Bitrate of the voice [default: 48k, with --voip 32k].
     #[arg(long, value_name = "RATE", value_parser = quantity::bitrate)]
     bitrate: Option<u64>,
-    /// Add a coarse copy of each packet to the next one (Opus in-band FEC) while the other end
-    /// reports losses.
+    /// Add a coarse copy of each packet to the next one (in-band FEC) while losses are reported.
     #[arg(long)]
     fec: bool,
     /// Add a whole copy of each packet to the next one (RFC 2198).
     #[arg(long)]
     red: bool,
-    /// Send almost nothing while nobody speaks (discontinuous transmission).
+    /// Send almost nothing while nobody speaks (DTX).
     #[arg(long)]
     dtx: bool,
-    /// How the jitter buffer trades delay for quality when delays vary: swift waits least, steady
-    /// sounds best, even is between them.
+    /// Pace of the jitter buffer: swift waits least, steady sounds best, even is between.
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
 }
@@ -154,15 +145,13 @@ struct VoiceOptions {
 // Output of the delay tables.
 #[derive(Debug, Args)]
 pub(super) struct TableOptions {
-    /// Print a delay table of every stage, in both directions; in a room, for each of the others.
-    /// Stages of the other end and of the network are known only if that end is glassline, too.
-    /// Without a URL, both ends are in this process.
+    /// Print a table of delays by stage and direction; those of the other end only if it is
+    /// glassline.
     #[arg(long)]
     pub(super) report: bool,
     #[command(flatten)]
     pub(super) files: OutputPaths,
-    /// Exit with 3 if a stage's figure meets this condition, as 'mouth_to_ear.p50_ms>35'.
-    /// Repeatable.
+    /// Exit with 3 if a stage meets this condition, as 'mouth_to_ear.p50_ms>35'. Repeatable.
     #[arg(long, value_name = "STAGE.FIGURE>LIMIT")]
     pub(super) fail_if: Vec<Condition>,
 }

@@ -62,15 +62,14 @@ const TOTAL_MAX: Duration = Duration::from_millis(9_500);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Configuration file of this machine's server; or URL of a server, with the name of a stream
-    /// behind it or not; or name of a stream. Without any, the defaults are checked.
+    /// Configuration file of this machine's server; URL of a server, with a stream or not; or name
+    /// of a stream. Without any, the defaults are checked.
     #[arg(value_name = "URL|STREAM|CONFIG")]
     target: Option<String>,
     /// URL of the server that has STREAM.
     #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
     url: Url,
-    /// Read token of the server. Better set in the environment, since other users of this machine
-    /// can read command lines.
+    /// Read token of the server.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -78,8 +77,7 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Publish token of the server at URL: a test picture is published, too. Better set in the
-    /// environment.
+    /// Publish token of the server at URL, to publish a test picture, too.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -87,17 +85,16 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     publish_token: Option<String>,
-    /// Port of RTSP at URL. Without it, the one that the server's API names, or else 8554.
+    /// Port of RTSP at URL [default: that of the server's API, or 8554].
     #[arg(long, value_name = "PORT")]
     rtsp_port: Option<u16>,
-    /// UDP port of MoQ at URL. Without it, the one that the server's API names, or else 4443.
+    /// UDP port of MoQ at URL [default: that of the server's API, or 4443].
     #[arg(long, value_name = "PORT")]
     quic_port: Option<u16>,
-    /// Site whose pages shall play the streams of URL, like `https://site.example`: whether a browser
-    /// lets them is tried.
+    /// Site whose pages shall play the streams, like `https://site.example`.
     #[arg(long, value_name = "SITE")]
     origin: Option<String>,
-    /// Compare this machine's clock with an NTP server. None is asked otherwise.
+    /// NTP server to compare this machine's clock with.
     #[arg(long, value_name = "HOST")]
     ntp: Option<String>,
     /// Print the findings as JSON.

@@ -25,19 +25,16 @@ use terminal::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Source of the stream: FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or
-    /// H.265 in Annex B form), test[?size=1280x720&fps=30] for a test pattern, or demo for the
-    /// built-in clip.
+    /// Source: FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or H.265 in Annex B
+    /// form), test[?size=1280x720&fps=30] for a test pattern, or demo.
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to publish: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, a WHIP
-    /// endpoint such as http://HOST:8889/NAME/whip (whip:// or whips:// if its path does not end in
-    /// /whip), or rtsp://HOST:8554/NAME (rtsps:// within TLS). Add ?token=… if the server wants a
-    /// token, and #sha256=… to pin its certificate.
+    /// Target: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, a WHIP endpoint
+    /// (http://HOST:8889/NAME/whip; whip:// or whips:// for other paths), or rtsp://HOST:8554/NAME
+    /// (rtsps:// within TLS); ?token=… for a token, #sha256=… to pin the certificate.
     #[arg(value_name = "URL")]
     url: String,
-    /// Frames per second of an input that does not say; for standard input, overrides what it
-    /// says.
+    /// Frames per second where the input does not say; wins for standard input.
     #[arg(long, value_name = "N", value_parser = frame_rate)]
     fps: Option<f64>,
     /// Repeat a file without end, which is the default.
@@ -46,14 +43,14 @@ pub(crate) struct Options {
     /// Play a file once, then exit.
     #[arg(long)]
     once: bool,
-    /// Treat standard input as a live camera: send frames as they arrive, at whatever rate.
+    /// Send frames of standard input as they arrive.
     #[arg(long)]
     live: bool,
     /// Audio file for a video input that has no audio.
     #[arg(long, value_name = "FILE")]
     audio: Option<PathBuf>,
-    /// Another rendition of the input, FILE or FILE@RATE, with keyframes at the same times. The
-    /// bitrate decides which rendition is sent. Repeatable.
+    /// Further rendition, FILE or FILE@RATE, with keyframes at the same times; the bitrate decides.
+    /// Repeatable.
     #[arg(long = "rendition", value_name = "FILE[@RATE]")]
     renditions: Vec<Rung>,
     /// Transport of the media to an rtsp:// server [default: tcp].
@@ -66,16 +63,13 @@ pub(crate) struct Options {
     /// Lowest and highest bitrate of the video.
     #[arg(long, value_name = "MIN..MAX", default_value = "500k..3M")]
     bitrate: BitrateRange,
-    /// Rule for the bitrate: coupled follows the bitrate that the path delivers, study looks only
-    /// at the data that wait to be sent.
+    /// Rule for the bitrate: coupled follows the path's rate, study the data that wait.
     #[arg(long, value_name = "RULE", default_value = "coupled")]
     adaptation: Rule,
-    /// Drop frames that have waited longer than this, whole groups of pictures at a time
-    /// [default: 1.5s; 8s with study].
+    /// Drop groups of pictures that have waited longer [default: 1.5s; 8s with study].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     max_delay: Option<Duration>,
-    /// Publish token of the server. Better set in the environment, since other users of this
-    /// machine can read command lines.
+    /// Publish token of the server.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -83,16 +77,16 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Trust servers whose certificate one of these authorities signed (PEM file).
+    /// Trust these certificate authorities (PEM file).
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Accept any certificate. Whoever is on the path can then read and change the stream.
+    /// Accept any certificate; whoever is on the path can then read and change the stream.
     #[arg(long)]
     insecure: bool,
-    /// Write the figures of the whole stream as JSON to this file at the end; `-` for stdout.
+    /// Write figures of the stream as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a CSV row of figures every second to this file; `-` for stdout.
+    /// Write a CSV row each second to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }

@@ -51,16 +51,16 @@ fn the_page_of_cameras_agrees() {
     let mut text = String::new();
     for (place, rows) in rows {
         let _ = writeln!(text, "## {}\n", MAKERS[place]);
-        text += "| what it does | tried by | a viewer gets | FFmpeg 5.1 plays | report |\n";
+        text += "| what it does | tried by | viewer gets | FFmpeg | report |\n";
         text += "|---|---|---|---|---|\n";
         for row in rows {
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} |",
-                row.does,
+                does(row),
                 ways(row),
                 gets(row),
-                if row.ffmpeg { "yes" } else { "no" },
+                if row.ffmpeg { "" } else { "no" },
                 row.reports,
             );
         }
@@ -69,36 +69,52 @@ fn the_page_of_cameras_agrees() {
     hold("cameras.md", &text);
 }
 
-/// The ways and codecs in which a row is tried.
+/// What the camera does, without its name.
+fn does(row: &Row) -> String {
+    let text = row.does;
+    if let Some(rest) = text.strip_prefix("The camera's ") {
+        return format!("Its {rest}");
+    }
+    let rest = text.strip_prefix("The camera ").unwrap_or(text);
+    let mut letters = rest.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+/// The ways and codecs in which a row is tried; H.264 alone goes without saying.
 fn ways(row: &Row) -> String {
     let ways = row.ways.iter().map(|way| match way {
         Way::Tcp => "TCP",
         Way::Udp => "UDP",
         Way::Record => "publishing",
     });
-    let codecs = row.codecs.iter().map(|video| match video {
-        Video::H264 => "H.264",
-        Video::H265 => "H.265",
-    });
-    let all: Vec<&str> = ways.chain(codecs).collect();
+    let mut all: Vec<&str> = match row.ways.len() {
+        3 => vec!["every way"],
+        _ => ways.collect(),
+    };
+    match row.codecs {
+        [Video::H264] => {}
+        [Video::H265] => all.push("H.265"),
+        _ => all.push("also H.265"),
+    }
     all.join(", ")
 }
 
-/// What a viewer gets of a row.
+/// What a viewer gets of a row; empty for the picture alone.
 fn gets(row: &Row) -> String {
     if let Viewer::Reason(words) = row.viewer {
         return format!("the reason, with the words “{words}”");
     }
     let mut parts = Vec::new();
     if !row.has(Quirk::NoVideo) {
-        parts.push("the picture".to_owned());
+        parts.push("picture".to_owned());
     }
     if let Some(codec) = row.heard {
         let name = match codec {
             "opus" => "Opus",
             other => other,
         };
-        parts.push(format!("the sound, in browsers as {name}"));
+        parts.push(format!("sound, in browsers as {name}"));
     }
     let mut text = parts.join(" and ");
     if row.encoded_again {
@@ -116,5 +132,8 @@ fn gets(row: &Row) -> String {
     if row.ending.is_some() {
         text += "; the camera gets TEARDOWN";
     }
-    text
+    match text.as_str() {
+        "picture" => String::new(),
+        _ => text,
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line, from clap's definition of it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
@@ -13,15 +14,69 @@ fn the_page_of_the_command_line_agrees() {
     let mut text = String::new();
     let all: Vec<&Arg> = program.get_arguments().filter(|it| is_shown(it)).collect();
     let _ = writeln!(text, "## Every command\n\n{}", list(&all));
+    let shared = Shared::of(&program);
+    let _ = writeln!(text, "## Options of several commands\n\n{}", shared.list());
     for command in program.get_subcommands_mut() {
-        write_command(command, &mut text);
+        write_command(command, &shared, &mut text);
     }
     hold("command-line.md", &text);
 }
 
+/// Lines of options that several commands have, by the spelling of the option.
+struct Shared(BTreeMap<String, String>);
+
+impl Shared {
+    /// The lines that two commands or more have. Where options of one spelling differ, the line of
+    /// the most commands is the shared one.
+    fn of(program: &Command) -> Shared {
+        let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut open = vec![program];
+        while let Some(command) = open.pop() {
+            for argument in documented(command).filter(|it| it.get_long().is_some()) {
+                *counts
+                    .entry((spelling(argument), item(argument)))
+                    .or_default() += 1;
+            }
+            open.extend(command.get_subcommands().filter(|it| is_told(it)));
+        }
+        let mut lines: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        for ((spelling, item), count) in counts {
+            let most = lines.entry(spelling).or_default();
+            if count > most.0 {
+                *most = (count, item);
+            }
+        }
+        let lines = lines.into_iter().filter(|(_, (count, _))| *count > 1);
+        Shared(
+            lines
+                .map(|(spelling, (_, item))| (spelling, item))
+                .collect(),
+        )
+    }
+
+    fn list(&self) -> String {
+        self.0.values().map(|item| format!("- {item}\n")).collect()
+    }
+
+    fn has(&self, argument: &Arg) -> bool {
+        self.0.get(&spelling(argument)) == Some(&item(argument))
+    }
+}
+
+/// The arguments of a command that have a line on the page.
+fn documented(command: &Command) -> impl Iterator<Item = &Arg> {
+    let arguments = command.get_arguments();
+    arguments.filter(|it| is_shown(it) && !it.is_global_set())
+}
+
+/// Whether a command has a section on the page.
+fn is_told(command: &Command) -> bool {
+    command.get_name() != "help" && !command.is_hide_set()
+}
+
 /// Appends the section of `command` and those of the commands below it.
-fn write_command(command: &mut Command, text: &mut String) {
-    if command.get_name() == "help" || command.is_hide_set() {
+fn write_command(command: &mut Command, shared: &Shared, text: &mut String) {
+    if !is_told(command) {
         return;
     }
     let usage = command.render_usage().to_string();
@@ -36,18 +91,19 @@ fn write_command(command: &mut Command, text: &mut String) {
     if command.get_subcommands().all(|it| it.get_name() == "help") {
         let _ = writeln!(text, "```\n{usage}\n```\n");
     }
-    let arguments = command.get_arguments();
-    let arguments: Vec<&Arg> = arguments
-        .filter(|it| is_shown(it) && !it.is_global_set())
-        .collect();
-    if !arguments.is_empty() {
-        let _ = writeln!(text, "{}", list(&arguments));
+    let (also, own): (Vec<&Arg>, Vec<&Arg>) = documented(command).partition(|it| shared.has(it));
+    if !own.is_empty() {
+        let _ = writeln!(text, "{}", list(&own));
     }
-    if let Some(more) = command.get_after_help() {
-        let _ = writeln!(text, "```text\n{}\n```\n", more.to_string().trim());
+    if !also.is_empty() {
+        let also: Vec<String> = also
+            .iter()
+            .map(|it| format!("`{}`", spelling(it)))
+            .collect();
+        let _ = writeln!(text, "Also: {}.\n", also.join(", "));
     }
     for below in command.get_subcommands_mut() {
-        write_command(below, text);
+        write_command(below, shared, text);
     }
 }
 

@@ -31,15 +31,14 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Name of a stream; or log files of an instrumented WebRTC, from one end of a call or from
-    /// both; or trace events of Chromium's category webrtc, as JSON.
+    /// Name of a stream; or WebRTC log files of one or both ends of a call; or Chromium's trace
+    /// events of category webrtc, as JSON.
     #[arg(value_name = "NAME|LOG", required = true)]
     names: Vec<String>,
     /// URL of the server.
     #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
     url: Url,
-    /// Read token of the server. Better set in the environment, since other users of this machine
-    /// can read command lines.
+    /// Read token of the server.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -49,7 +48,7 @@ pub(crate) struct Options {
     token: Option<String>,
     #[command(flatten)]
     files: OutputPaths,
-    /// Show the table again every second until Ctrl-C.
+    /// Show the table again every second.
     #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
     watch: bool,
 }

@@ -295,11 +295,9 @@ fn head(options: &Options, lab: &Lab, circumstances: &str, measured: &[String]) 
     let mut text = format!("## Other servers (`bench-peers`)\n\n{circumstances}");
     text += &format!(
         "Every server plays the same files: 1080p30 H.264 at 3 Mbit/s, and Opus at 64 kbit/s, \
-         411 packets/s. One generator (`glassline bench viewers`) loads them one after another, \
-         {} s a step. CPU is that of the server's processes, kernel time included. *Delivered* is \
-         RTP time advanced ÷ wall time × (1 − loss), of the viewers asked for: a server that falls \
-         behind loses nothing and still delivers less. Costs are compared only where both sides \
-         delivered at least 0.99 of the same load.\n\n",
+         411 packets/s. One generator loads them one after another, {} s a step. CPU includes \
+         kernel time; [what is delivered](load-testing.md#what-the-figures-mean). Costs are \
+         compared only where both sides delivered at least 0.99.\n\n",
         options.every,
     );
     let was_measured = |server: &&Server| measured.iter().any(|name| name == server.name());

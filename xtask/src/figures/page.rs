@@ -19,20 +19,18 @@ $ cargo xtask figures            # all of it, over a night
 $ cargo xtask figures --pages    # this page from the stored results
 ```
 
-What are the figures of the other pages on other processors? The command writes this page from the \
-files in `docs/benchmarks/results`, and a test holds both together. How to run the command, and how \
-to add a machine: [README](README.md#all-figures-anew).
+The command writes this page from the files in `docs/benchmarks/results`, and a test holds both \
+together: [how to run it](README.md#all-figures-anew).
 ";
 
 /// Meaning of the signs in tables.
 const SIGNS: &str = "\
-In parentheses stands a value's ratio to what was measured beside it in the same run: a floor or a \
-peer. A table has columns for the processors that have values.
+In parentheses: ratio to a floor or a peer, measured in the same run.
 
 - ▲ improved, ▼ worsened, ◆ moved where no direction is better, since the run before on the same kind \
-of processor: the medians are further apart than the tolerance (a tenth, unless the recipe says \
-otherwise), and the ranges of the turns do not overlap.
-- \\* other programs, or the hypervisor, used the cores: the value may be theirs.
+of processor: medians further apart than the tolerance (a tenth, unless the recipe says otherwise), \
+with ranges of turns that do not overlap.
+- \\* other programs, or the hypervisor, used the cores.
 ";
 
 /// The page for `runs`.
@@ -99,8 +97,8 @@ fn machines(columns: &[Column<'_>]) -> String {
         if column.runs[0].kind.is_masked {
             let _ = writeln!(
                 text,
-                "\n{letter} is no other processor: wide AES was kept from our cipher library by \
-                 its environment (`OPENSSL_ia32cap`). Only recipes that ciphers decide have values."
+                "\n{letter} is no other processor: wide AES was kept from our cipher library \
+                 (`OPENSSL_ia32cap`), for recipes that ciphers decide."
             );
         }
         let origins = column.runs.iter().filter_map(|it| it.origin.as_ref());

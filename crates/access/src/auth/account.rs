@@ -18,11 +18,11 @@ pub struct Account {
     pub name: Name,
     /// Hash of the password, as `glassline user add` prints it.
     pub password: PasswordHash,
-    /// For RTSP Digest with MD5: hash of name, realm and password. A user without this and
-    /// `digest_sha256` can use HTTP and RTSP within TLS only.
+    /// Hash of name, realm and password for RTSP Digest with MD5. Without a Digest hash, RTSP works
+    /// within TLS only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_md5: Option<DigestSecret<32>>,
-    /// For RTSP Digest with SHA-256: hash of name, realm and password.
+    /// Hash of name, realm and password for RTSP Digest with SHA-256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_sha256: Option<DigestSecret<64>>,
     /// Streams that the user may read: names, prefixes like `cam/*`, or `*`.

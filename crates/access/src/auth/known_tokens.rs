@@ -22,9 +22,9 @@ const TOKENS_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedToken {
-    /// Name of the token's holder in the log and in the audit log.
+    /// Name of the holder in log and audit log.
     pub name: Name,
-    /// The token itself: 16 to 1024 visible ASCII characters, like those of `openssl rand -hex 24`.
+    /// The token: 16 to 1024 visible ASCII characters (`openssl rand -hex 24`).
     pub token: Secret,
     /// What the holder may do on the admin port.
     pub role: Role,

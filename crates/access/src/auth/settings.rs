@@ -18,27 +18,24 @@ const USERS_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// Token that publishers must present; null lets nobody but this machine publish.
+    /// Token of publishers; with null, only this machine publishes.
     pub publish_token: Option<Secret>,
-    /// Token that viewers must present; null lets everybody watch, if there are no users.
+    /// Token of viewers; with null, everybody watches if there are no users.
     pub read_token: Option<Secret>,
-    /// Users by name and password, with their rights; `glassline user add` prints entries. With the
-    /// first user of streams, no stream is open any more to clients without a right. With the first
-    /// that has a role, the admin port is closed to everybody else.
+    /// Users with their rights; `glassline user add` prints entries. The first one with streams
+    /// closes all streams, the first one with a role the admin port, to clients without a right.
     #[serde(deserialize_with = "list")]
     pub users: Vec<Account>,
-    /// A file with more users: a list like `users`. Only the server should be able to read it.
+    /// File with more users, a list like `users`; only the server should be able to read it.
     pub users_file: Option<PathBuf>,
-    /// Tokens with a role on the admin port, for operators and programs such as Prometheus. With the
-    /// first one, the admin port is closed to everybody else.
+    /// Tokens with a role on the admin port. The first one closes the port to everybody else.
     #[serde(deserialize_with = "known_tokens::checked")]
     pub tokens: Vec<NamedToken>,
-    /// Tokens that an identity provider signs. With them, as with users, nothing is open any more to
-    /// clients without a right.
+    /// Tokens that an identity provider signs. They close everything to clients without a right.
     #[serde(deserialize_with = "jwt::checked")]
     pub jwt: Option<Jwt>,
-    /// A service that is asked who may read, publish and join rooms, where neither users nor tokens
-    /// decide. With it, as with users, nothing that it decides about is open any more.
+    /// Service that decides who may read, publish and join rooms where neither users nor tokens do.
+    /// It closes what it decides about.
     #[serde(deserialize_with = "webhook::checked")]
     pub webhook: Option<Webhook>,
 }

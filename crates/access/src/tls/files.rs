@@ -19,9 +19,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PemFiles {
-    /// A PEM file with the certificate, followed by those that vouch for it.
+    /// PEM file with the certificate chain.
     pub certificate: PathBuf,
-    /// A PEM file with the certificate's private key, without a passphrase.
+    /// PEM file with the private key, without a passphrase.
     pub key: PathBuf,
     /// Section of the configuration, like `rtsp.tls`, for errors.
     #[serde(skip, default = "top_level")]

@@ -27,14 +27,14 @@ pub enum Tls {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Tls")]
 pub struct TlsKeys {
-    /// A PEM file with the certificate, followed by those that vouch for it.
+    /// PEM file with the certificate chain.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with the certificate's private key, without a passphrase.
+    /// PEM file with the private key, without a passphrase.
     pub key: Option<PathBuf>,
-    /// A certificate of this server's own private authority, for local networks. `tls: lan` is
-    /// short for this without keys.
+    /// Certificate of this server's own private authority, for local networks; `tls: lan` for
+    /// short.
     pub lan: Option<Lan>,
-    /// A certificate that an authority like Let's Encrypt issues to this server by itself.
+    /// Certificate that an authority like Let's Encrypt issues to this server.
     pub acme: Option<Acme>,
 }
 

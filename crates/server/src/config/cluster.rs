@@ -23,25 +23,23 @@ const DRAIN_MAX_S: u32 = 86_400;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Name of this server, which no other one of the cluster has: 1 to 64 letters, digits, `-` and
-    /// `_`.
+    /// Unique name of this server: 1 to 64 letters, digits, `-` and `_`.
     #[serde(serialize_with = "to_text", deserialize_with = "from_text")]
     #[schemars(with = "String")]
     pub name: NodeName,
-    /// Secret that all servers of the cluster share; take 32 random characters or more.
+    /// Secret of all servers of the cluster, better 32 random characters or more.
     pub secret: Secret,
-    /// NATS, through which all servers agree which of them has a stream; null for a cluster that has
-    /// `origins` only. Publishers and viewers may then come to any server.
+    /// NATS, through which all servers agree which of them has a stream; null for `origins` only.
     #[serde(default)]
     pub nats: Option<Nats>,
-    /// Region of this server, with `nats`. Heartbeats stay within a region: give servers of one site
-    /// the same.
+    /// Region of this server, with `nats`, the same for servers of one site. Heartbeats stay within
+    /// a region.
     #[serde(default = "region")]
     #[schemars(with = "String")]
     pub region: Region,
-    /// Address under which the other servers reach the QUIC listener of this one, `quic://HOST:PORT`,
-    /// with `nats`. Null takes `quic.address`, or the first IP address of `media.advertise` where that
-    /// one listens on all addresses.
+    /// Address of this server's QUIC listener for the others, `quic://HOST:PORT`, with `nats`. Null
+    /// takes `quic.address`, or the first IP address of `media.advertise` where that listens on all
+    /// addresses.
     #[serde(
         default,
         serialize_with = "to_text_or_null",
@@ -49,54 +47,49 @@ pub struct Cluster {
     )]
     #[schemars(with = "Option<String>")]
     pub advertise: Option<NodeUrl>,
-    /// Servers to pull from what this one does not have. The first one that has a stream is taken,
-    /// and the next one when that one fails.
+    /// Servers to pull from, in this order; the next one when one fails.
     #[serde(default)]
     pub origins: Vec<ClusterOrigin>,
-    /// Seconds for which a stream is still pulled after its last viewer left.
+    /// Seconds for which a stream is pulled after its last viewer left.
     #[serde(default = "linger_s", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub linger_s: u32,
-    /// Most seconds for which this server leaves the cluster after SIGTERM, with `nats`: its sources go
-    /// to other servers at once, then its viewers a few at a time, and its publishers at the end. 0
-    /// ends at once.
+    /// Most seconds for leaving the cluster after SIGTERM, with `nats`: sources go first, then
+    /// viewers, a few at a time, then publishers. 0 ends at once.
     #[serde(default = "drain_s")]
     #[schemars(range(max = 86400))]
     pub drain_s: u32,
-    /// Addresses under which viewers reach this server, with `nats`. Other servers redirect viewers
-    /// to them, and send nobody here without.
+    /// Addresses to which other servers redirect viewers, with `nats`; without one, nobody.
     #[serde(default)]
     pub public: PublicUrls,
-    /// Whether viewers that ask this server for a stream of another one are redirected there while
-    /// it has room, with `nats`. Otherwise this server pulls the stream for them.
+    /// Whether viewers are redirected to a server that has their stream and room, with `nats`.
+    /// Otherwise this server pulls.
     #[serde(default = "redirects")]
     pub redirect: bool,
-    /// Which viewers are sent to other servers when this one has clearly more than its share after a
-    /// server has come, with `nats`: `pages`, those of the player page, which go on by themselves; `all`,
-    /// also WHEP clients and players by RTSP, which then have to connect again; or `off`.
+    /// Viewers that move when another server has come and this one has clearly more than its share,
+    /// with `nats`: `pages` (they go on by themselves), `all` (also WHEP and RTSP clients, which
+    /// must connect again) or `off`.
     #[serde(default)]
     pub rebalance: Rebalance,
-    /// Viewers of one stream at this server from which on other servers send none here, and this one
-    /// sends new ones to others.
+    /// Viewers of one stream at this server from which on new ones go to others, with `nats`.
     #[serde(default = "viewers_per_stream", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewers_per_stream: u32,
-    /// Servers that pull one stream from this one, with `nats`, before it leads further ones to those
-    /// that pull already.
+    /// Servers that pull one stream from this one, with `nats`, before further ones are led to
+    /// those.
     #[serde(default = "pulls_per_stream", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub pulls_per_stream: u32,
-    /// Media in Mbit/s that this server may send, with `nats`. From 90 % of it on, as from 90 % of its
-    /// processors, other servers send it no viewers and pull from others. Null for no limit.
+    /// Media in Mbit/s that this server may send, with `nats`; null for no limit. From 90 % of the
+    /// limit or of the processors on, others send it no viewers and pull elsewhere.
     #[serde(default)]
     pub mbps_max: Option<u32>,
-    /// Whether viewers may be redirected to servers of other regions, too, with `nats`, when none of
-    /// this one has room.
+    /// Whether viewers may also go to other regions, with `nats`, when none of this one has room.
     #[serde(default)]
     pub redirect_far: bool,
-    /// What this server hears of the other servers' streams, with `nats`: `all`, for up to some 100
-    /// servers and 10,000 streams, or `needed`, what its viewers ask for. A large cluster has `needed`
-    /// at each server; readers of MoQ are then told of no streams elsewhere, and name them.
+    /// News of other servers' streams, with `nats`: `all` for up to some 100 servers and 10,000
+    /// streams, or `needed`, at each server of a larger cluster. MoQ readers are then told of no
+    /// streams elsewhere.
     #[serde(default)]
     pub notices: Notices,
 }
@@ -203,7 +196,7 @@ pub struct ClusterOrigin {
     #[serde(serialize_with = "to_text", deserialize_with = "from_text")]
     #[schemars(with = "String")]
     pub url: NodeUrl,
-    /// SHA-256 of its certificate for QUIC, which it prints at its start.
+    /// SHA-256 of its QUIC certificate, which it prints at its start.
     #[serde(serialize_with = "to_text", deserialize_with = "from_text")]
     #[schemars(with = "String")]
     pub sha256: Fingerprint,

@@ -13,22 +13,22 @@ use crate::messages::Bounds;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Data {
-    /// Rights of viewers: with `off` there are no data channels at all, with `read` viewers get
-    /// what the publisher sends, with `write` they may also send to the publisher.
+    /// Rights of viewers: `off` (no data channels), `read` (messages of the publisher) or `write`
+    /// (also messages to the publisher).
     pub viewers: DataAccess,
-    /// Largest message in KiB, 1 to 16384.
+    /// Largest message in KiB.
     #[serde(deserialize_with = "parts::message_kib")]
     #[schemars(range(min = 1, max = 16384))]
     pub message_kib: usize,
-    /// Most KiB of messages that wait for one peer; one message may always wait.
+    /// Most KiB of messages that wait for one peer; one may always wait.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_kib: usize,
-    /// Longest time that a message may wait for a peer, in ms.
+    /// Longest wait of a message for a peer, in ms.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_ms: u64,
-    /// Most channels that a peer may open, 1 to 256.
+    /// Most channels that a peer may open.
     #[serde(deserialize_with = "parts::channels")]
     #[schemars(range(min = 1, max = 256))]
     pub channels: usize,

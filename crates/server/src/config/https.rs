@@ -16,8 +16,8 @@ pub const HTTPS_PORT: u16 = 8443;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Https {
-    /// Where to listen: `IP:PORT`, or `off`. Null listens where plain HTTP does, on port 8443, as
-    /// soon as `tls` names a certificate.
+    /// Where to listen: `IP:PORT`, or `off`. With `tls`, null takes port 8443 where plain HTTP
+    /// listens.
     #[schemars(with = "Option<String>")]
     pub address: HttpsAddress,
 }

@@ -31,9 +31,8 @@ pub struct IceServer {
     /// Password for a TURN server.
     #[serde(default)]
     pub credential: Option<Secret>,
-    /// Secret that the TURN server shares with this one (coturn: `use-auth-secret` with
-    /// `static-auth-secret`). Each client then gets a user name and a password that are valid for a
-    /// day.
+    /// Secret shared with the TURN server (coturn: `use-auth-secret` with `static-auth-secret`).
+    /// Each client gets credentials for a day.
     #[serde(default)]
     pub secret: Option<Secret>,
 }

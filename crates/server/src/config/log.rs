@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// Filter of the log's lines: a level, or levels by module, like `warn,glassline=debug`.
-    /// Null logs what operators need. `--log` and `RUST_LOG` win.
+    /// Filter of the log's lines: a level, or levels by module (`warn,glassline=debug`).
+    /// `--log` and `RUST_LOG` win.
     pub filter: Option<String>,
 }

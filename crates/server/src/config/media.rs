@@ -14,16 +14,14 @@ use crate::addresses::AdvertisedAddress;
 pub struct Media {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Addresses that clients are told to send to, if they differ from those of this machine
-    /// (port forwarding, clouds): IP addresses, host names, and `stun:HOST[:PORT]` for the address
-    /// from which that STUN server sees this machine. Names and STUN servers are asked again every
-    /// minute. If empty: the address listened on; if that is unspecified, the address that the
-    /// client's request arrived at.
+    /// Addresses that clients send to (port forwarding, clouds): IP addresses, host names, and
+    /// `stun:HOST[:PORT]` for the address that this STUN server sees. Names and STUN servers are
+    /// asked every minute. If empty: the address listened on, or, if that is unspecified, the one
+    /// that the client's request arrived at.
     pub advertise: Vec<AdvertisedAddress>,
-    /// Whether the same port of TCP takes media, too (ICE-TCP, RFC 6544). Browsers prefer UDP where
-    /// that works.
+    /// Whether the same port of TCP takes media, too (ICE-TCP). Browsers prefer UDP.
     pub tcp: bool,
-    /// Most connections of that port, a quarter of them from one IPv4 address or one /64 of IPv6.
+    /// Most connections of that port, a quarter of them from one IPv4 address or IPv6 /64.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub tcp_connections: usize,

@@ -98,8 +98,8 @@ pub struct Config {
     /// The certificate of HTTPS, and of RTSPS and QUIC unless they have their own.
     #[schemars(with = "Option<TlsKeys>")]
     pub tls: Option<Tls>,
-    /// Folder for what the server itself keeps, such as keys of its own authority; only its user can
-    /// read it. Null takes `STATE_DIRECTORY` of systemd, or `~/.local/state/glassline`.
+    /// Folder of what the server keeps, such as keys; only its user can read it. Null takes
+    /// `STATE_DIRECTORY` of systemd, or `~/.local/state/glassline`.
     pub state_folder: Option<PathBuf>,
     /// WebRTC media: one UDP port for all viewers.
     pub media: Media,
@@ -111,12 +111,11 @@ pub struct Config {
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.
     pub quic: Quic,
-    /// This server as one of a cluster, whose servers pull streams from each other; null for a
-    /// server alone.
+    /// This server as one of a cluster; null for a server alone.
     pub cluster: Option<Cluster>,
     /// Metrics, health and the whole API, for operators.
     pub admin: Admin,
-    /// Threads that serve viewers, 1 to 256; null for one per core.
+    /// Threads that serve viewers; null for one per core.
     #[serde(deserialize_with = "parts::shards")]
     #[schemars(range(min = 1, max = 256))]
     pub shards: Option<usize>,
@@ -124,9 +123,9 @@ pub struct Config {
     pub auth: Auth,
     /// Limits of the server.
     pub limits: Limits,
-    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, `demo`, or
-    /// `publisher` for what clients publish; or a map of `source` and its options, like
-    /// `{source: rtsp://…, on_demand: true}`.
+    /// Streams by name with their source: `rtsp://…`, files separated by commas, `demo`, or
+    /// `publisher` for what clients publish; or a map of `source` and its options (`{source:
+    /// rtsp://…, on_demand: true}`).
     #[serde(with = "sources")]
     #[schemars(with = "BTreeMap<String, sources::SourceSchema>")]
     pub sources: BTreeMap<StreamName, Input>,
@@ -137,11 +136,10 @@ pub struct Config {
     pub cors: Cors,
     /// What the server writes to its log.
     pub log: Log,
-    /// Traces and metrics that the server sends to a collector of OpenTelemetry.
+    /// Traces and metrics for a collector of OpenTelemetry.
     pub telemetry: Telemetry,
-    /// Further files that are part of this one: paths relative to the file that names them, and one
-    /// `*` in the name of a file for all that fit, like `[users.yml, conf.d/*.yml]`. Sections are
-    /// merged; a key that two files set is an error.
+    /// Further files, relative to the file that names them, with one `*` in a name: `[users.yml,
+    /// conf.d/*.yml]`.
     #[serde(rename = "include")]
     #[schemars(with = "Vec<PathBuf>")]
     pub files: ConfigFiles,
@@ -153,26 +151,23 @@ pub struct Config {
 pub struct Http {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Most connections at the same time. When all are in use, a client that has not sent a request
-    /// yet makes room for a new one.
+    /// Most connections. A client that has not sent a request makes room for a new one.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub connections: usize,
-    /// Most of these connections from one IPv4 address, or from one /64 of IPv6.
+    /// Most connections of one IPv4 address or IPv6 /64.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub connections_per_address: usize,
-    /// Names of this server beside its IP addresses and `localhost`, like `media.example.com`, also
-    /// for RTSP over HTTP, WebTransport and the admin port. Where no credential is required,
-    /// browsers reach the server under no other name, except those of private networks
+    /// Names of this server beside IP addresses and `localhost`, like `media.example.com`, on all
+    /// listeners. Where no credential is required, browsers use no other name, except private ones
     /// (`camera.lan`).
     pub hosts: Vec<HostName>,
-    /// Path below which a proxy offers the server, like `/media`. It is removed from requests that
-    /// have it, and put in front of links and of `Location`.
+    /// Path below which a proxy offers the server, like `/media`: removed from requests, added to
+    /// links and `Location`.
     pub base_path: BasePath,
-    /// Addresses and networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed,
-    /// like `127.0.0.1` or `10.0.0.0/8`: the client's address for limits and logins, scheme, host,
-    /// and the path that the proxy removed.
+    /// Addresses and networks of proxies whose `Forwarded` and `X-Forwarded-*` headers count, like
+    /// `10.0.0.0/8`: client address, scheme, host and removed path.
     pub trusted_proxies: Vec<Network>,
 }
 
@@ -182,17 +177,15 @@ pub struct Http {
 pub struct Admin {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Where to listen for the same within TLS, `IP:PORT`, with the certificate of `tls`; null
-    /// does not listen.
+    /// Where to listen within TLS, `IP:PORT`, with the certificate of `tls`; null does not listen.
     pub https: Option<SocketAddr>,
-    /// File of sources that are made over the API, which the server writes; only its user can read
-    /// it. Null takes `api.json` in `state_folder`. Each server needs a file of its own. Beside it are
-    /// the files of operators' changes, `.audit.jsonl`, and of the last load test.
+    /// File of sources that are made over the API, one for each server and readable by its user
+    /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`)
+    /// and the last load test.
     pub state_file: Option<PathBuf>,
     /// What may be named over the API as a source.
     pub sources: ApiSources,
-    /// Whether everybody who reaches the port may read `/metrics`, for a Prometheus without a token
-    /// in a network of its own.
+    /// Whether everybody who reaches the port may read `/metrics`.
     pub open_metrics: bool,
 }
 
@@ -201,12 +194,11 @@ pub struct Admin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSources {
-    /// Whether cameras may have addresses of private networks, as most have.
+    /// Whether cameras may have addresses of private networks.
     pub private: bool,
-    /// Whether cameras may have addresses of this machine, whose services may trust it.
+    /// Whether cameras may have addresses of this machine.
     pub loopback: bool,
-    /// Folders of files that may be named; none without a folder. Links and `..` do not lead out of
-    /// them.
+    /// Folders of files that may be named, without links and `..` that lead out of them.
     pub folders: Vec<PathBuf>,
 }
 
@@ -218,13 +210,13 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewers: usize,
-    /// Most viewers that got an answer but have not finished their handshake. At the limit, the
-    /// oldest of the address that has most of them makes room for one of another address.
+    /// Most viewers within their handshake. At the limit, the oldest of the address with most of
+    /// them makes room.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open: usize,
-    /// Most such viewers from one IPv4 address or IPv6 network of 64 bits. At the limit, a viewer
-    /// that sent nothing for a second makes room. Raise it for a load test.
+    /// Most such viewers of one IPv4 address or IPv6 /64. At the limit, one that sent nothing for a
+    /// second makes room. Raise this for a load test.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open_per_address: usize,
@@ -236,8 +228,8 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_mib: usize,
-    /// Seconds of recent packets that are kept for each track. The newest keyframe and what follows stay
-    /// longer, within `ring_mib`, so that viewers can begin with them.
+    /// Seconds of recent packets that are kept for each track. The newest keyframe and its
+    /// followers stay longer, within `ring_mib`.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_s: u64,
@@ -249,12 +241,12 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub rooms: usize,
-    /// Most participants of one room. Each hears all the others: 16 participants need 240 sessions.
+    /// Most participants of one room; 16 of them need 240 sessions.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub room_participants: usize,
-    /// Seconds for which the stream of a publisher that left stays listed if nobody watches it.
-    /// Sources of this file stay forever.
+    /// Seconds for which a stream without publisher and viewers stays listed; streams of this file
+    /// stay forever.
     pub departed_s: u64,
 }
 
@@ -263,8 +255,7 @@ pub struct Limits {
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
     /// Origins whose pages may read the server's answers, like `https://example.com`; `*` for every
-    /// site that a person in the network visits. Pages of other sites read nothing unless they send
-    /// a credential.
+    /// site. Other sites need a credential.
     pub origins: Vec<Origin>,
 }
 

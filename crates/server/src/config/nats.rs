@@ -19,8 +19,8 @@ const SERVERS_MAX: usize = 16;
 /// of them, or a map with the keys below.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Nats {
-    /// Servers of one NATS cluster, `nats://HOST:PORT`, or `tls://HOST:PORT` where TLS is a must. One
-    /// suffices; the others are learned from it while it runs.
+    /// Servers of one NATS cluster, `nats://HOST:PORT`, or `tls://HOST:PORT` to demand TLS. One
+    /// suffices.
     #[serde(serialize_with = "to_texts")]
     #[schemars(with = "Vec<String>")]
     pub servers: Vec<ServerUrl>,
@@ -32,16 +32,15 @@ pub struct Nats {
     pub token: Option<Secret>,
     /// Seed of an NKey to log in with, which begins with `SU`.
     pub nkey: Option<Secret>,
-    /// Credentials file of `nsc` to log in with. It is read again for each connection.
+    /// Credentials file of `nsc`, read again for each connection.
     pub credentials: Option<PathBuf>,
-    /// Files for TLS. With this map, even an empty one, TLS is a must.
+    /// Files for TLS; this map, even an empty one, demands TLS.
     pub tls: Option<NatsTls>,
-    /// Copies of each record: 1, 3 or 5. Null takes three in a NATS cluster, and one of a server
-    /// alone.
+    /// Copies of each record: 1, 3 or 5. Null takes three in a NATS cluster, else one.
     #[schemars(range(min = 1, max = 5))]
     pub replicas: Option<u8>,
-    /// Monitoring of a NATS server, `http://HOST:8222`, where it is looked up whether
-    /// `sync_interval` is `always`. Null does not look.
+    /// Monitoring of a NATS server, `http://HOST:8222`, to check that `sync_interval` is `always`.
+    /// Null does not check.
     #[serde(serialize_with = "to_text_or_null")]
     #[schemars(with = "Option<String>")]
     pub monitoring: Option<Url>,
@@ -51,9 +50,9 @@ pub struct Nats {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NatsTls {
-    /// Certificates of the authorities that are believed; null for those of the system.
+    /// Certificates of trusted authorities; null for those of the system.
     pub ca: Option<PathBuf>,
-    /// Certificate chain of this server, where NATS asks for one; `key` belongs to it.
+    /// Certificate chain of this server, where NATS asks for one.
     pub certificate: Option<PathBuf>,
     /// Private key of the certificate.
     pub key: Option<PathBuf>,

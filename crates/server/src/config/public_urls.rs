@@ -11,12 +11,12 @@ const BYTES_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublicUrls {
-    /// Address of the pages and of WHEP, such as `https://node-1.example:8443`; a path may follow.
-    /// Null lets no viewer over HTTP be redirected here.
+    /// Address of the pages and of WHEP, like `https://node-1.example:8443`, with a path or not.
+    /// Null lets no HTTP viewer be redirected here.
     #[serde(deserialize_with = "over_http")]
     pub http: Option<String>,
-    /// Address of RTSP, `rtsp://HOST:PORT`, or `rtsps://HOST:PORT` for RTSP within TLS. Null lets no
-    /// viewer over RTSP be redirected here.
+    /// Address of RTSP, `rtsp://HOST:PORT` or `rtsps://HOST:PORT`. Null lets no RTSP viewer be
+    /// redirected here.
     #[serde(deserialize_with = "over_rtsp")]
     pub rtsp: Option<String>,
 }

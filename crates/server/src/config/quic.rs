@@ -18,14 +18,12 @@ use super::{loopback, parts};
 pub struct Quic {
     /// UDP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate, followed by those that vouch for it. Null for both files
-    /// takes the certificate of `tls`. Without that, the server makes a certificate that clients
-    /// pin by its SHA-256, and replaces it every ten days.
+    /// PEM file with the certificate chain. Null for both files takes that of `tls`, or else one
+    /// that clients pin by its SHA-256, replaced every ten days.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with the certificate's private key, without a passphrase.
+    /// PEM file with the private key, without a passphrase.
     pub key: Option<PathBuf>,
-    /// Congestion control for readers: `cubic`, `copa` and the others that `glassline bench
-    /// congestion` compares.
+    /// Congestion control for readers: those of `glassline bench congestion`.
     #[serde(serialize_with = "name_of", deserialize_with = "algorithm")]
     #[schemars(with = "String")]
     pub congestion: Algorithm,
@@ -33,9 +31,8 @@ pub struct Quic {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
-    /// Most sessions of one client address; IPv6 addresses of one /64 network count as one. Null
-    /// allows a quarter of `clients`, and at least 32. At the limit, the oldest handshake is given up
-    /// in favor of a new one.
+    /// Most sessions of one address or IPv6 /64. Null takes a quarter of `clients`, at least 32. At
+    /// the limit, the oldest handshake makes room.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub clients_per_address: Option<usize>,

@@ -23,26 +23,23 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
-    /// Most connections at the same time of one client address; IPv6 addresses of one /64 network
-    /// count as one. Null allows a quarter of `clients`, and at least 32. At the limit, the oldest
-    /// connection without a session is closed in favor of a new one.
+    /// Most connections of one address or IPv6 /64. Null takes a quarter of `clients`, at least 32.
+    /// At the limit, the oldest connection without a session makes room.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub clients_per_address: Option<usize>,
-    /// Whether media may go by UDP, to the address that the client connects from.
+    /// Whether media may go by UDP, to the client's address.
     pub udp: bool,
-    /// The first UDP port for media; each thread takes an even port and the next one. 0 takes free
-    /// ones.
+    /// First UDP port for media, an even one; each thread takes a pair. 0 takes free ones.
     #[serde(deserialize_with = "even")]
     pub udp_port: u16,
-    /// UDP ports that cameras send to (`?transport=udp`), like `20000-20099`: each track takes an even port
-    /// and the next one. A source can have a range of its own (`udp_ports`). Null takes free ones.
+    /// UDP ports that cameras send to (`?transport=udp`), like `20000-20099`, a pair a track; a
+    /// source's `udp_ports` win. Null takes free ones.
     #[schemars(with = "Option<String>")]
     pub camera_udp_ports: Option<UdpPorts>,
-    /// Multicast groups for clients that ask for multicast. Media is sent to a group once for all
-    /// of its receivers. Null turns multicast off.
+    /// Multicast groups for clients that ask for multicast; null turns multicast off.
     pub multicast: Option<Multicast>,
-    /// Delay behind the stream, in ms, after which a client skips to the newest keyframe.
+    /// Delay in ms after which a client skips to the newest keyframe.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub lag_ms: u64,
@@ -50,10 +47,10 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub stall_s: u64,
-    /// A folder whose files are streams, too, named by their path in it. WHEP viewers can watch the
-    /// files directly in the folder whose codecs a browser has. Null for none.
+    /// Folder whose files are streams named by their paths; WHEP viewers watch those directly in
+    /// it. Null for none.
     pub media_folder: Option<PathBuf>,
-    /// Most clients that play a file on their own: those that seek, pause or change its speed.
+    /// Most clients that seek, pause or change speed in a file.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub media_clients: usize,
@@ -67,10 +64,9 @@ pub struct Rtsp {
 pub struct RtspTls {
     /// TCP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate, followed by those that vouch for it. Null for both files
-    /// takes the certificate of `tls`.
+    /// PEM file with the certificate chain. Null for both files takes the certificate of `tls`.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with the certificate's private key, without a passphrase.
+    /// PEM file with the private key, without a passphrase.
     pub key: Option<PathBuf>,
     /// Whether media is also sealed packet by packet (SRTP), which lets it go by UDP.
     pub srtp: Srtp,
@@ -104,21 +100,19 @@ impl From<Srtp> for SrtpPolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Multicast {
-    /// The groups, as a network such as `239.255.42.0/24`. Each track gets a group of its own. A
-    /// single address means itself and the addresses above it in its /24.
+    /// Network of the groups, like `239.255.42.0/24`, one group a track; an address means itself
+    /// and those above it in its /24.
     #[schemars(with = "String")]
     pub group: Groups,
-    /// The first UDP port, which must be even. The nth group has the nth pair of ports from here
-    /// on.
+    /// First UDP port, even. The nth group has the nth pair of ports.
     #[serde(deserialize_with = "even_and_positive")]
     #[schemars(range(min = 2))]
     pub port: u16,
-    /// Time to live of packets: 1 stays within the local network, and each router on the way
-    /// reduces it by one.
+    /// Time to live of packets: 1 stays within the local network.
     #[serde(default = "local_ttl", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ttl: u8,
-    /// Address of the interface to send on; null leaves the choice to the routing table.
+    /// Address of the interface; null leaves it to the routing table.
     #[serde(default)]
     pub interface: Option<Ipv4Addr>,
 }

@@ -12,14 +12,14 @@ use super::parts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transcoding {
-    /// Most streams whose audio is transcoded at the same time; 0 transcodes none. A stream takes
-    /// about 1 % of a core. Viewers of further streams get no audio.
+    /// Most streams whose audio is transcoded, at about 1 % of a core each; 0 for none. Viewers of
+    /// further streams get no audio.
     pub audio_streams: usize,
-    /// Most streams whose video is transcoded at the same time, up to 8; 0 transcodes none. A stream
-    /// takes a large part of a core, and its decoder is written in C++ and reads what publishers send.
+    /// Most streams whose video is transcoded, at a large part of a core each; 0 for none. The
+    /// decoder is written in C++ and reads what publishers send.
     #[schemars(range(max = 8))]
     pub video_streams: usize,
-    /// Bitrate of each channel of the Opus audio, 6 to 255 kbit/s.
+    /// Bitrate of each Opus channel in kbit/s.
     #[serde(deserialize_with = "parts::opus_kbps")]
     #[schemars(range(min = 6, max = 255))]
     pub opus_kbps: u32,

@@ -16,21 +16,20 @@ use super::{ice_server, parts};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebRtc {
-    /// Congestion control of each viewer by its transport-wide feedback. `auto` sends frames as they
-    /// come until the viewer twice reports the loss of a tenth of them, and `glide` paces them from then
-    /// on. The name of a controller (`glide`, `cubic`, `bbr`, `copa` and others) paces every viewer from
-    /// the beginning; `none` paces none. A paced viewer skips to the next keyframe rather than queue.
+    /// Congestion control of each viewer by its transport-wide feedback: `auto` paces by `glide`
+    /// once a viewer twice reports the loss of a tenth of its frames; a controller's name (`glide`,
+    /// `cubic`, `bbr`, `copa` and others) paces from the beginning; `none` never. A paced viewer
+    /// skips to the next keyframe rather than queue.
     pub pacing: Pacing,
-    /// Time in ms that a viewer's frames may wait in the server before the viewer skips to the next
-    /// keyframe. Null: 200, or 500 if a controller paces, since a keyframe then takes the time that
-    /// the path needs for it.
+    /// Time in ms that a viewer's frames may wait before the viewer skips to the next keyframe.
+    /// Null: 200, or 500 with a controller.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub lag_ms: Option<u64>,
     /// Data channels next to the streams.
     pub data: Data,
-    /// STUN and TURN servers that WHIP and WHEP clients are told of, as `Link` headers. Who may POST
-    /// an offer reads their credentials.
+    /// STUN and TURN servers for WHIP and WHEP clients (`Link` headers). Who may POST an offer
+    /// reads their credentials.
     #[serde(deserialize_with = "ice_server::servers")]
     pub ice_servers: Vec<IceServer>,
 }

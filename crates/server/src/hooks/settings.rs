@@ -24,29 +24,26 @@ const RETRIES_MAX: u32 = 10;
 pub struct Hook {
     /// Events that the hook is told of.
     pub on: Vec<EventKind>,
-    /// Streams whose events these are: names, prefixes like `cam/*`, or `*`.
+    /// Streams of the events: names, prefixes like `cam/*`, or `*`.
     #[serde(default = "all")]
     pub streams: Vec<Pattern>,
-    /// Program with its arguments, which are followed by the event and the stream's name. The
-    /// program is a whole path. There is no shell.
+    /// Program by its whole path, with arguments; event and stream name follow them. No shell.
     #[serde(default)]
     pub command: Option<Vec<String>>,
     /// URL that the event is sent to as JSON, by POST.
     #[serde(default)]
     pub url: Option<WebUrl>,
-    /// Secret of `url`: the header `X-Glassline-Signature` then has `sha256=` and the HMAC-SHA-256
-    /// of the body, in hexadecimal.
+    /// Secret for the header `X-Glassline-Signature`: `sha256=` and the HMAC-SHA-256 of the body in
+    /// hexadecimal.
     #[serde(default)]
     pub secret: Option<Secret>,
-    /// A PEM file with the root certificates by which `url` is trusted. Null takes those of Mozilla.
+    /// PEM file with the root certificates of `url`. Null takes Mozilla's.
     #[serde(default)]
     pub roots: Option<PathBuf>,
-    /// Seconds that one run may take, 1 to 300. A command that takes longer is killed with all that
-    /// it has started.
+    /// Seconds that one run may take, 1 to 300; a command is then killed with its children.
     #[serde(default = "ten")]
     pub timeout_s: u64,
-    /// How often a webhook is repeated that did not take the event, up to 10. The pauses grow from
-    /// 1 s on.
+    /// Repetitions of a webhook that did not take the event, up to 10, after pauses from 1 s on.
     #[serde(default = "three")]
     pub retries: u32,
 }

@@ -35,7 +35,7 @@ pub(crate) fn log(text: &mut String) {
         text,
         name,
         "counter",
-        "Lines not logged: dropped, as the log's reader is too slow; suppressed, as one place writes too many.",
+        "Lines not logged: dropped for a slow reader, or suppressed as one place writes too many.",
     );
     for (reason, counter) in [("dropped", &LOG.dropped), ("suppressed", &LOG.suppressed)] {
         let count = counter.get();

@@ -85,17 +85,17 @@ pub(crate) fn streams(
     let plain: [(&str, &str, ReadStream); 3] = [
         (
             "ingest_bytes_total",
-            "RTP payload bytes published; voices of rooms are left out.",
+            "RTP payload bytes published, without voices of rooms.",
             |it| it.totals().bytes,
         ),
         (
             "ingest_packets_total",
-            "RTP packets published; voices of rooms are left out.",
+            "RTP packets published, without voices of rooms.",
             |it| it.totals().packets,
         ),
         (
             "ingest_oversized_frames_total",
-            "Frames of live sources that were dropped because they have more than 8 MiB; voices of rooms are left out.",
+            "Frames of live sources of more than 8 MiB, which are dropped.",
             |it| it.totals().oversized,
         ),
     ];
@@ -110,7 +110,7 @@ pub(crate) fn streams(
         text,
         "stage_latency_seconds",
         "histogram",
-        "Delay of each of the server's stages; voices of rooms are left out.",
+        "Delay of each of the server's stages, without voices of rooms.",
     );
     for stream in &streams {
         let label = stream_label(stream.name().as_str());
@@ -150,7 +150,7 @@ fn statuses(streams: &[Arc<Stream>], now: Instant, text: &mut String) {
         text,
         "stream_status",
         "gauge",
-        "1 for what viewers can expect of a stream now, 0 for what else there is; voices of rooms are left out.",
+        "1 for the stream's present status, 0 for the others; without voices of rooms.",
     );
     let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
     for stream in streams.iter().filter(|it| !is_voice(it)) {

@@ -12,7 +12,7 @@ pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {
         text,
         "thread_last_progress_seconds",
         "gauge",
-        "Time since a thread was last seen to make progress, in steps of 0.5 s; from 5 s on it counts as stuck.",
+        "Time since a thread's last progress, in steps of 0.5 s; from 5 s on it is stuck.",
     );
     for progress in supervisor.threads() {
         let (thread, quiet) = (label_value(&progress.thread), progress.quiet.as_secs_f64());
@@ -30,7 +30,7 @@ pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {
     };
     by_part(
         "panics_total",
-        "Panics of a part of the server, each of which is a bug: the log has its place in the code.",
+        "Panics of a part of the server; the log has the place in the code.",
         |part, counters| match part {
             Part::Log => LOG.panics.get(),
             _ => counters.panics.get(),

@@ -22,11 +22,11 @@ const INTERVAL_S_MAX: u64 = 3_600;
 /// Longest time for one request, in seconds.
 const TIMEOUT_S_MAX: u64 = 60;
 
-/// Traces and metrics that the server sends to others.
+/// Traces and metrics for a collector of OpenTelemetry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// Where OpenTelemetry's collector is, or null.
+    /// Collector of OpenTelemetry, or null.
     #[serde(deserialize_with = "checked")]
     pub otlp: Option<Otlp>,
 }
@@ -41,8 +41,7 @@ pub struct Otlp {
     /// Headers of each request, such as `authorization`. They are never printed.
     #[serde(default)]
     pub headers: BTreeMap<String, HeaderText>,
-    /// A PEM file with the root certificates by which `endpoint` is trusted. Null takes those of
-    /// Mozilla.
+    /// PEM file with the root certificates of `endpoint`. Null takes Mozilla's.
     #[serde(default)]
     pub roots: Option<PathBuf>,
     /// Seconds between two exports of metrics, 1 to 3600.
@@ -57,7 +56,7 @@ pub struct Otlp {
     /// Whether metrics are sent.
     #[serde(default = "yes")]
     pub metrics: bool,
-    /// Share of successful joins that are sent, 0 to 1. Failed joins are always sent.
+    /// Share of successful joins that are sent, 0 to 1; failed joins always are.
     #[serde(default = "all")]
     pub sample: f64,
     /// Name of this server in OpenTelemetry, `service.name`.

@@ -20,34 +20,31 @@ const REFRESH_S_MIN: u64 = 10;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jwt {
-    /// Algorithms that tokens may be signed with: `HS256` and others of HS with `secret`; of RS, PS
-    /// and ES, and `EdDSA`, with public keys.
+    /// Algorithms of signatures: HS with `secret`; RS, PS, ES and `EdDSA` with public keys.
     pub algorithms: Vec<Algorithm>,
-    /// Secret that the issuer shares with this server; at least 32 characters for `HS256`, 48 for
-    /// `HS384`, 64 for `HS512`.
+    /// Secret shared with the issuer: at least 32 characters for `HS256`, 48 for `HS384`, 64 for
+    /// `HS512`.
     pub secret: Option<Secret>,
-    /// A PEM file with the issuer's public keys.
+    /// PEM file with the issuer's public keys.
     pub public_key: Option<PathBuf>,
-    /// A file with the issuer's public keys as JWK Set.
+    /// File with the issuer's public keys as JWK Set.
     pub jwks_file: Option<PathBuf>,
     /// URL of the issuer's JWK Set: `https://`, or a service of this machine.
     pub jwks_url: Option<WebUrl>,
-    /// A PEM file with the root certificates by which `jwks_url` is trusted. Null takes those of
-    /// Mozilla.
+    /// PEM file with the root certificates of `jwks_url`. Null takes Mozilla's.
     pub jwks_roots: Option<PathBuf>,
-    /// Seconds between two readings of the keys. A token with an unknown key causes one more, at
-    /// most every 10 s.
+    /// Seconds between two readings of the keys. An unknown key causes one more, at most every 10
+    /// s.
     pub refresh_s: u64,
-    /// Seconds for which the last keys are used while `jwks_url` or the file cannot be read.
+    /// Seconds for which the last keys are used while new ones cannot be read.
     pub stale_s: u64,
-    /// What a token's `iss` must be; null checks no issuer, which `jwks_url` does not allow.
+    /// Required value of a token's `iss`; null checks none, which `jwks_url` does not allow.
     pub issuer: Option<String>,
-    /// What a token's `aud` must be or have; null checks no audience, which `jwks_url` does not
-    /// allow.
+    /// Required value in a token's `aud`; null checks none, which `jwks_url` does not allow.
     pub audience: Option<String>,
-    /// Name of the claim with the rights, an object with `read`, `publish`, `call` and `admin`.
+    /// Claim with the rights, an object with `read`, `publish`, `call` and `admin`.
     pub claim: String,
-    /// Seconds by which the clocks of issuer and server may differ, up to 300.
+    /// Seconds by which the clocks may differ, up to 300.
     pub leeway_s: u64,
 }
 

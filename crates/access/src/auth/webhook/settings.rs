@@ -20,32 +20,29 @@ const CACHE_S_MAX: u64 = 3600;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
-    /// URL that questions are sent to as JSON, by POST: `https://`, or a service of this machine.
+    /// URL for questions as JSON by POST: `https://`, or a service of this machine.
     pub url: WebUrl,
-    /// Secret of `url`: the header `X-Glassline-Signature` then has `sha256=` and the HMAC-SHA-256
-    /// of the body, in hexadecimal.
+    /// Secret for the header `X-Glassline-Signature`: `sha256=` and the HMAC-SHA-256 of the body in
+    /// hexadecimal.
     #[serde(default)]
     pub secret: Option<Secret>,
-    /// A PEM file with the root certificates by which `url` is trusted. Null takes those of Mozilla.
+    /// PEM file with the root certificates of `url`. Null takes Mozilla's.
     #[serde(default)]
     pub roots: Option<PathBuf>,
-    /// Whether `url` may be `http://` at another machine. Passwords then pass the network
-    /// unencrypted.
+    /// Whether `url` may be `http://` at another machine, with passwords in plain text.
     #[serde(default)]
     pub allow_plain: bool,
-    /// Milliseconds within which the answer must be there, 100 to 10,000. Without one, the client is
-    /// refused.
+    /// Milliseconds until the answer must be there, 100 to 10,000; later, the client is refused.
     #[serde(default = "two_seconds")]
     pub deadline_ms: u64,
-    /// Seconds for which an answer is used again for the same question, up to 3,600; a refusal for
-    /// at most 5.
+    /// Seconds for which an answer is used again, up to 3,600; a refusal at most 5.
     #[serde(default = "half_a_minute")]
     pub cache_s: u64,
-    /// What the webhook is asked about. The others are allowed as if there were no webhook.
+    /// Actions that the webhook decides about; the others go on as without it.
     #[serde(default = "everything")]
     pub actions: Vec<Action>,
-    /// Whether the webhook is asked about clients that show neither a password, a token nor a query.
-    /// Otherwise they are refused, and asked for a password.
+    /// Whether the webhook is asked about clients without password, token and query, which
+    /// otherwise are asked for a password.
     #[serde(default)]
     pub ask_anonymous: bool,
 }

@@ -17,19 +17,18 @@ const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 pub struct Acme {
     /// Host names and public IP addresses of this server, like `media.example` or `203.0.113.7`.
     pub names: Vec<AcmeName>,
-    /// Address that the authority may write to, like `admin@media.example`.
+    /// Address for mails of the authority.
     pub email: Option<String>,
     /// URL of the authority's directory.
     pub directory: String,
-    /// How the authority verifies the names: `http-01` connects to their port 80, which must lead
-    /// to `http.address`, and `tls-alpn-01` to their port 443, which must lead to `https.address`.
-    /// Null takes `tls-alpn-01` if HTTPS listens on port 443, else `http-01`.
+    /// Verification of the names: `http-01` at port 80, which must lead to `http.address`, or
+    /// `tls-alpn-01` at port 443, which must lead to `https.address`. Null takes the latter if
+    /// HTTPS listens on port 443.
     pub challenge: Option<ChallengeKind>,
-    /// Profile of the certificate, one of those that the authority offers. Null takes `shortlived`
-    /// for addresses where the authority has it, and otherwise the authority's default.
+    /// Profile of the certificate that the authority offers. Null takes `shortlived` for addresses
+    /// where there is one, else the authority's default.
     pub profile: Option<String>,
-    /// A PEM file with the root certificates by which the directory is trusted, for an authority of
-    /// your own. Null takes those of Mozilla.
+    /// PEM file with the root certificates of the directory. Null takes Mozilla's.
     pub roots: Option<PathBuf>,
 }
 

@@ -37,8 +37,8 @@ const INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lan {
-    /// More addresses and names of this machine for the certificate, like the address of the host of
-    /// a container. Names must be private: `cam.lan`, `192.168.1.5`.
+    /// More private addresses and names of this machine, like `cam.lan` or that of a container's
+    /// host.
     pub names: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         (
             "cluster_takeovers_total",
             "counter",
-            "Streams that this server has taken over from another one, which was gone or silent.",
+            "Streams taken over from a server that was gone or silent.",
             view.takeovers,
         ),
         (
@@ -98,13 +98,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         (
             "cluster_publishers_refused_total",
             "counter",
-            "Publishers whose stream another one publishes, or that came during a drain.",
+            "Publishers refused: their stream has another one, or the server drains.",
             view.counts.refused,
         ),
         (
             "cluster_publishers_superseded_total",
             "counter",
-            "Publishers that were sent away, because another one has the stream now.",
+            "Publishers sent away for another one of the stream.",
             view.counts.superseded,
         ),
     ];
@@ -112,7 +112,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
     }
-    let help = "Longest time that a frame of a pulled stream is under way from its owner.";
+    let help = "Longest way of a pulled stream's frame from its owner.";
     head(text, "cluster_pull_delay_seconds", "gauge", help);
     if let Some(longest) = view.pulled.delay_ms {
         let seconds = longest / 1_000.0;
@@ -160,7 +160,7 @@ fn messages(counters: &ServerCounters, text: &mut String) {
         let _ = writeln!(text, "glassline_{name} {}", counter.get());
     }
     let name = "cluster_messages_dropped_total";
-    let help = "Messages beside streams not passed between servers, by reason.";
+    let help = "Messages beside streams not passed between servers.";
     head(text, name, "counter", help);
     let dropped = [
         ("server_slow", &counters.dropped_slow),

@@ -25,7 +25,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "http_connections_closed_total",
-        "HTTP connections closed at a deadline, for another connection, or because TLS failed.",
+        "HTTP connections closed: deadline, place for another one, or TLS.",
         &[
             ("header", |c| &c.closed_header),
             ("idle", |c| &c.closed_idle),

@@ -12,7 +12,7 @@ pub(super) fn failures(app: &App, text: &mut String) {
         text,
         name,
         "counter",
-        "Connections that ended before their first media, or were lost later, by the stage at which they failed.",
+        "Connections that failed before their first media, or were lost later, by stage.",
     );
     for (protocol, stage, count) in app.failures.counters().rows() {
         let (protocol, stage) = (protocol.as_str(), stage.as_str());

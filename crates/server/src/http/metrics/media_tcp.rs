@@ -17,7 +17,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "media_tcp_connections_total",
         "counter",
-        "Connections for media over TCP: refused at a limit, closed without an authentic check, or those of a peer.",
+        "Connections for media over TCP: refused, closed without an authentic check, or of a peer.",
     );
     for (outcome, counter) in outcomes {
         let _ = writeln!(

@@ -30,7 +30,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         (
             "quic_late_groups_total",
             "counter",
-            "Groups of publishers that were given up because newer ones had arrived.",
+            "Groups of publishers given up for newer ones.",
             quic.counters().late_groups().get(),
         ),
         (
@@ -70,7 +70,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
     let figures: [(&str, &str, Read); 7] = [
         (
             "quic_app_rtt_seconds",
-            "Time from a frame's entry into the publisher's send queue until its acknowledgment.",
+            "Time of a frame from the publisher's send queue to its acknowledgment.",
             |it| Some(it.sender.app_rtt_ms? / 1e3),
         ),
         (

@@ -29,7 +29,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "reload_keys_for_restart",
         "gauge",
-        "Keys of the configuration that differ from the start and are heeded after a restart only.",
+        "Changed keys of the configuration that need a restart.",
     );
     let _ = writeln!(text, "glassline_reload_keys_for_restart {waiting}");
 }

@@ -45,7 +45,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "rtsp_connections_refused_total",
-        "RTSP connections closed at once because their address opened too many in a short time, or no descriptor was left.",
+        "RTSP connections closed at once: too many of their address, or no descriptor left.",
         &[
             ("rate", |c| &c.refused_rate),
             ("descriptors", |c| &c.refused_descriptors),

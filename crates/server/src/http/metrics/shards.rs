@@ -27,7 +27,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "repairs_dropped_total",
-        "Packets that viewers asked for again and that were dropped: too many waited, or for too long, or a newer keyframe came.",
+        "Repairs dropped: too many waited, for too long, or a newer keyframe came.",
         |c| &c.send.dropped_repairs,
     ),
     Family::plain(
@@ -62,7 +62,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "talk_dropped_total",
-        "Voice packets for cameras that were dropped: in another codec, too long, or the oldest ones for a camera that reads too slowly.",
+        "Voice packets for cameras that were dropped: other codec, too long, or oldest for a slow camera.",
         |c| &c.talk.dropped,
     ),
     Family::plain(
@@ -72,12 +72,12 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "whip_requested_total",
-        "Packets of WHIP publishers that were requested again because they were lost.",
+        "Lost packets of WHIP publishers that were requested again.",
         |c| &c.whip.requested,
     ),
     Family::plain(
         "whip_late_total",
-        "Packets of WHIP publishers that came after they were given up, or twice.",
+        "Packets of WHIP publishers that came too late, or twice.",
         |c| &c.whip.late,
     ),
     Family::plain(

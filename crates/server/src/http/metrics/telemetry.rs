@@ -37,7 +37,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "telemetry_rejected_total",
         "counter",
-        "Spans and data points that the collector rejected out of requests that it took.",
+        "Spans and data points that the collector rejected.",
     );
     for signal in Signal::ALL {
         let (count, signal) = (counters.of(signal).rejected.get(), signal.as_str());
@@ -50,7 +50,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "telemetry_dropped_joins_total",
         "counter",
-        "Traces of joins that were lost: full queue, missing part, or not taken by the collector.",
+        "Traces of joins lost: full queue, missing part, or not taken.",
     );
     let reasons = [
         ("queue", &counters.queue_full),

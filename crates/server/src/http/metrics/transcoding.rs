@@ -31,7 +31,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         ),
         (
             "transcodings_refused_total",
-            "Offers that lacked audio or video because transcoding.audio_streams or transcoding.video_streams was reached.",
+            "Offers without audio or video for lack of transcoding.audio_streams or transcoding.video_streams.",
             &counters.refused,
         ),
     ] {
@@ -55,7 +55,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "transcoding_dropped_total",
         "counter",
-        "Coded frames that made nothing: `undecodable` ones, `late` ones, and those `missed` because they had left the ring.",
+        "Coded frames that made nothing: `undecodable`, `late`, or `missed` in the ring.",
     );
     for (reason, count) in [
         ("undecodable", &counters.undecodable),

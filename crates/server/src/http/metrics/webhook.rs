@@ -30,7 +30,7 @@ pub(super) fn metrics(counters: &WebhookCounters, is_held_back: bool, text: &mut
         text,
         "auth_webhook_held_back",
         "gauge",
-        "1 while no questions are sent because the webhook does not answer, otherwise 0.",
+        "1 while the webhook does not answer and is not asked.",
     );
     let is_held_back = u8::from(is_held_back);
     let _ = writeln!(text, "glassline_auth_webhook_held_back {is_held_back}");
