@@ -30,6 +30,8 @@ pub struct TimedUnit {
     pub track: TrackIndex,
     /// Time on the source's timeline, which all tracks share.
     pub time: MediaTime,
+    /// Decode time on the same timeline; `None` if the source does not state it. RTP carries none.
+    pub decode_time: Option<MediaTime>,
     /// Whether a decoder can start here, if its parameter sets are known. Of a source without IDR
     /// pictures, that is a recovery point.
     pub keyframe: bool,
@@ -103,6 +105,7 @@ impl UnitAssembler {
             sink(TimedUnit {
                 track,
                 time: self.clock.time(track, ticks, received),
+                decode_time: None,
                 keyframe: state.entry_points.admit(unit.entry, received),
                 after_loss: unit.after_loss,
                 data: unit.data,

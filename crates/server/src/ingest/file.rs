@@ -164,6 +164,7 @@ fn push(
     let timing = UnitTiming {
         track: frame.track,
         time: pace.media_time(frame.time),
+        decode_time: pace.media_time(frame.decode_time),
         origin: pace.due(frame.decode_time),
     };
     let mut media_units = Vec::new();

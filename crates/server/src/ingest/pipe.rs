@@ -165,6 +165,7 @@ fn push(
     let unit = TimedUnit {
         track: frame.track,
         time: pace.media_time(frame.time),
+        decode_time: Some(pace.media_time(frame.decode_time)),
         keyframe: frame.keyframe,
         after_loss: false,
         data: frame.data.into(),

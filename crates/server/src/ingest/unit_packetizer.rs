@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{
-    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+    Codec, DecodeLead, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex,
+    UnitBuilder,
 };
 use glassline_rtp::payload::{PacketizeError, Packetizer};
 
@@ -14,6 +15,8 @@ pub(crate) struct UnitTiming {
     pub(crate) track: TrackIndex,
     /// Time on the source's own clock.
     pub(crate) time: MediaTime,
+    /// Time on the same clock at which a decoder needs the unit.
+    pub(crate) decode_time: MediaTime,
     /// Time at which the unit's accounted delay begins.
     pub(crate) origin: Instant,
 }
@@ -53,7 +56,12 @@ impl UnitPacketizer {
         if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
             for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
                 let time = timing.time + samples.piece_time(number);
-                self.packetize(piece, keyframe, UnitTiming { time, ..timing }, out);
+                let timing = UnitTiming {
+                    time,
+                    decode_time: time,
+                    ..timing
+                };
+                self.packetize(piece, keyframe, timing, out);
             }
             return;
         }
@@ -61,12 +69,15 @@ impl UnitPacketizer {
         // The packets' prefixes come in addition.
         self.builder.reserve(unit.len() + unit.len() / 256 + 128);
         match self.packetizer.packetize(unit, &mut self.builder) {
-            Ok(()) => out.extend(self.builder.build(
-                timing.track,
-                timing.time,
-                keyframe,
-                Stamps::arrived(timing.origin),
-            )),
+            Ok(()) => {
+                let stamps = Stamps::arrived(timing.origin);
+                let builder = &mut self.builder;
+                let unit = builder.build(timing.track, timing.time, keyframe, stamps);
+                out.extend(unit.map(|mut unit| {
+                    unit.decode_lead = DecodeLead::between(timing.decode_time, timing.time);
+                    unit
+                }));
+            }
             Err(unsendable) => self.warn(&unsendable),
         }
     }
@@ -122,6 +133,7 @@ mod tests {
         UnitTiming {
             track: TrackIndex(1),
             time: MediaTime::ZERO,
+            decode_time: MediaTime::ZERO,
             origin: Instant::now(),
         }
     }

@@ -273,6 +273,7 @@ impl BroadcastReceiver<'_> {
         let unit = TimedUnit {
             track,
             time: frame.time,
+            decode_time: None,
             keyframe: frame.keyframe,
             after_loss: frame.after_loss,
             data: frame.data.into(),
