@@ -1,11 +1,14 @@
 //! Turns the RTP packets of a source's tracks into access units on one timeline.
 //!
 //! ```text
+//! UnitReceiver: packets in order ─► UnitAssembler ─► TimedUnit
+//!
 //! packets in order ─► Depacketizer ─► access unit ─┬► TimedUnit
 //! timestamps, arrivals, sender reports ─► SourceClock ─┘
 //! ```
 
 mod entry_points;
+mod receiver;
 mod source_clock;
 
 use std::collections::VecDeque;
@@ -18,6 +21,8 @@ use crate::payload::{Depacketizer, Unit, UnsupportedFormat};
 use crate::reorder::ReceivedPacket;
 use entry_points::EntryPoints;
 use source_clock::SourceClock;
+
+pub use receiver::UnitReceiver;
 
 /// Most access units of a track whose arrival is remembered: the one being assembled and a few
 /// whose packets are lost.

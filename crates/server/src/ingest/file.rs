@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::pace::Pace;
+use super::publishing::HubRefusal;
 use super::sendable::leave_out_unsendable;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 use super::{FileSource, FrameCode, FrameCodes};
@@ -212,7 +213,7 @@ pub(super) enum Failure {
         path: PathBuf,
         error: io::Error,
     },
-    Publish(PublishError),
+    Hub(HubRefusal),
     Panicked(Panicked),
 }
 
@@ -228,9 +229,15 @@ impl From<demux::Error> for Failure {
     }
 }
 
+impl From<HubRefusal> for Failure {
+    fn from(refusal: HubRefusal) -> Self {
+        Self::Hub(refusal)
+    }
+}
+
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
-        Self::Publish(error)
+        Self::Hub(error.into())
     }
 }
 
@@ -239,7 +246,7 @@ impl fmt::Display for Failure {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Pipe { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::Publish(error) => error.fmt(f),
+            Self::Hub(refusal) => refusal.fmt(f),
             Self::Panicked(error) => write!(f, "playing the file: {error}"),
         }
     }

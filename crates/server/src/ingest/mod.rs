@@ -12,6 +12,7 @@
 //! begins at their origin: a frame's due time in a file, or the arrival of its first packet from a
 //! network.
 
+#[cfg(any(test, fuzzing))]
 mod assembler;
 mod backoff;
 mod camera;
@@ -20,6 +21,7 @@ mod file;
 mod frame_codes;
 mod lack;
 pub mod library;
+mod live_publisher;
 pub(crate) mod moq;
 pub(crate) mod oversized;
 mod pace;
@@ -45,7 +47,6 @@ use glassline_hub::{CreateError, StreamName};
 
 use crate::runtime::Panicked;
 
-pub(crate) use assembler::Assembler;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use assembler::fuzzing::assembler as fuzz_assembler;

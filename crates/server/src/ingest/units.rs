@@ -102,6 +102,11 @@ impl Units {
         video.is_none_or(|video| media_unit.track == TrackIndex(video) && media_unit.keyframe)
     }
 
+    /// Returns whether a track is video.
+    pub(crate) fn has_video(&self) -> bool {
+        self.states.iter().any(|state| state.video)
+    }
+
     /// Returns what the source lacks, if it has sent no unit to begin with.
     pub(crate) const fn lack(&self) -> Lack {
         self.lack

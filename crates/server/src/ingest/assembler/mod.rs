@@ -1,18 +1,16 @@
-//! Turns the RTP packets of a source, pulled or pushed, into media units.
+//! Tests of the two stages between a source's packets and its media units, without a hub.
 //!
 //! ```text
 //! SourceReceiver ─► UnitAssembler (access units, one timeline) ─► Units ─► MediaUnit
 //! ```
 
-#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 
-use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
+use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::Received;
 use glassline_rtp::units::UnitAssembler;
 
-use super::lack::Lack;
 use super::units::Units;
 
 /// Assembles a source's packets to access units and packetizes these anew as media units, on one
@@ -24,7 +22,6 @@ use super::units::Units;
 pub(crate) struct Assembler {
     assembler: UnitAssembler,
     units: Units,
-    damaged: bool,
 }
 
 impl Assembler {
@@ -37,7 +34,6 @@ impl Assembler {
         Ok(Self {
             assembler: UnitAssembler::new(&tracks)?,
             units: Units::new(tracks),
-            damaged: false,
         })
     }
 
@@ -53,11 +49,6 @@ impl Assembler {
         self.units.starts(media_unit)
     }
 
-    /// Returns what the source lacks, if it has sent no unit to begin with.
-    pub(crate) const fn lack(&self) -> Lack {
-        self.units.lack()
-    }
-
     /// Takes a part of what the source sent and appends the media units that are complete with it
     /// to `out`. Ignores an unknown track.
     pub(crate) fn take(
@@ -66,17 +57,11 @@ impl Assembler {
         received: Received<'_>,
         out: &mut Vec<MediaUnit>,
     ) {
-        let Self {
-            assembler,
-            units,
-            damaged,
-        } = self;
+        let Self { assembler, units } = self;
         match received {
-            Received::Packet(packet) => assembler.push(track, packet, |unit| {
-                let is_video = units.tracks()[track].kind() == Kind::Video;
-                *damaged |= is_video && unit.after_loss && !unit.keyframe;
-                units.push(unit, out);
-            }),
+            Received::Packet(packet) => {
+                assembler.push(track, packet, |unit| units.push(unit, out));
+            }
             Received::Report { ntp, timestamp } => assembler.sender_report(track, ntp, timestamp),
         }
     }
@@ -85,17 +70,6 @@ impl Assembler {
     /// longer has them.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         self.units.take_redescribed()
-    }
-
-    /// Returns how many frames since the last call were dropped because they are too large.
-    pub(crate) fn take_oversized(&mut self) -> u64 {
-        self.assembler.take_oversized()
-    }
-
-    /// Returns whether frames since the last call depend on a lost one, which only a keyframe
-    /// repairs.
-    pub(crate) fn take_damage(&mut self) -> bool {
-        std::mem::take(&mut self.damaged)
     }
 }
 
