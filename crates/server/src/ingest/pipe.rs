@@ -167,7 +167,7 @@ fn unit(frame: Frame, pace: &Pace) -> TimedUnit {
         time: pace.media_time(frame.time),
         decode_time: Some(pace.media_time(frame.decode_time)),
         keyframe: frame.keyframe,
-        after_loss: false,
+        after_loss: frame.after_loss,
         data: frame.data.into(),
         received: Instant::now(),
     }
