@@ -5,8 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, Track, TrackIndex};
-use glassline_rtp::receive::{Received, SourceReceiver};
-use glassline_rtp::units::UnitAssembler;
+use glassline_rtp::units::{TimedUnit, UnitReceiver};
 use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 
 use super::sight::Sight;
@@ -18,19 +17,16 @@ const TURN: Duration = Duration::from_millis(20);
 pub(crate) struct Playing {
     described: Vec<TrackIndex>,
     tracks: Vec<Track>,
-    receiver: SourceReceiver,
-    assembler: UnitAssembler,
+    source: UnitReceiver,
 }
 
 impl Playing {
     /// Chooses the tracks as the server does.
     pub(crate) fn of(chosen: Vec<(TrackIndex, Track)>) -> Result<Playing, String> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
-        let assembler = UnitAssembler::new(&tracks).map_err(|error| error.to_string())?;
         Ok(Playing {
             described,
-            receiver: SourceReceiver::new(&tracks),
-            assembler,
+            source: UnitReceiver::new(&tracks).map_err(|error| error.to_string())?,
             tracks,
         })
     }
@@ -38,7 +34,7 @@ impl Playing {
     /// Notes that the packets come by UDP.
     pub(crate) fn come_by_datagrams(&mut self) {
         for track in TrackIndex::first(self.tracks.len()) {
-            self.receiver.come_by_datagrams(track);
+            self.source.packets().come_by_datagrams(track);
         }
     }
 
@@ -62,47 +58,30 @@ impl Playing {
         let Some(track) = described.position(|it| *it == track).map(TrackIndex) else {
             return;
         };
-        let Playing {
-            receiver, tracks, ..
-        } = self;
-        let assembler = &mut self.assembler;
-        receiver.take(track, is_control, bytes, now, |track, item| {
-            show((assembler, tracks), (track, item), now, sight);
+        let tracks = &self.tracks;
+        self.source.take(track, is_control, bytes, now, |unit| {
+            show(tracks, &unit, now, sight);
         });
     }
 
     /// Returns when [`Self::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.receiver.deadline()
+        self.source.deadline()
     }
 
     /// Gives up packets that are missing for too long.
     pub(crate) fn expire(&mut self, now: Instant, sight: &mut Sight) {
-        let Playing {
-            receiver, tracks, ..
-        } = self;
-        let assembler = &mut self.assembler;
-        receiver.expire(now, |track, item| {
-            show((assembler, tracks), (track, item), now, sight);
-        });
+        let tracks = &self.tracks;
+        self.source
+            .expire(now, |unit| show(tracks, &unit, now, sight));
     }
 }
 
-/// Shows the frames that an item completes.
-fn show(
-    (assembler, tracks): (&mut UnitAssembler, &[Track]),
-    (track, item): (TrackIndex, Received<'_>),
-    now: Instant,
-    sight: &mut Sight,
-) {
-    match item {
-        Received::Packet(packet) => {
-            assembler.push(track, packet, |unit| match tracks[track.get()].kind() {
-                Kind::Video => sight.take(&unit.data, unit.time, now),
-                _ => sight.sounds += 1,
-            });
-        }
-        Received::Report { ntp, timestamp } => assembler.sender_report(track, ntp, timestamp),
+/// Shows a unit.
+fn show(tracks: &[Track], unit: &TimedUnit, now: Instant, sight: &mut Sight) {
+    match tracks[unit.track.get()].kind() {
+        Kind::Video => sight.take(&unit.data, unit.time, now),
+        _ => sight.sounds += 1,
     }
 }
 

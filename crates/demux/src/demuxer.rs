@@ -357,6 +357,7 @@ impl FileState {
         self.fresh = false;
         self.next = Some(Frame {
             track: TrackIndex(self.first_track + unit.track.get()),
+            after_loss: false,
             // Rounding may have made the time slightly negative, and damaged stamps may put it before
             // the frame is decoded.
             time: MediaTime::from_nanos(start.max(decode_ns).max(0)),

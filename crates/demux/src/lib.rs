@@ -15,7 +15,7 @@
 //! [`MediaTime`]s, and the caller sends them when they are due.
 //!
 //! A stream through a pipe cannot be read in advance: [`PipeDemuxer`] hands out the frames of some
-//! formats as they arrive, [`live`] splits H.264 and H.265 into units, and [`y4m`] uncompressed
+//! formats as they arrive, [`PushedDemuxer`] those of bytes that are pushed, [`live`] splits H.264 and H.265 into units, and [`y4m`] uncompressed
 //! video into frames.
 //!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265 (7.3,
@@ -65,6 +65,7 @@ pub use error::{Error, NotApart, Reason, Warning, WarningReason};
 pub use format::{Format, Unread};
 pub use frame_rate::FrameRate;
 pub use live::pipe::PipeDemuxer;
+pub use live::pushed::PushedDemuxer;
 pub use live::{reordering, y4m};
 
 use data::SharedFile;
@@ -85,6 +86,8 @@ pub struct Frame {
     /// Whether a decoder can start here: for video, a keyframe together with its parameter
     /// sets. Always true for audio.
     pub keyframe: bool,
+    /// Whether frames of the track before this one are missing, because bytes were lost on their way.
+    pub after_loss: bool,
     /// Coded data. H.264 and H.265: a byte stream of Annex B, to be read with [`annexb::nals`].
     /// VP8, VP9: a frame. AV1: a temporal unit, each OBU with its size. MPEG-4 visual and
     /// MPEG-1/2 video: a frame with the headers before it. DV: a frame of DIF blocks. JPEG: a

@@ -20,6 +20,8 @@ pub(crate) struct PipeUnit {
     /// Duration in ns; `None` if it is unknown until the next unit.
     pub(crate) duration_ns: Option<i64>,
     pub(crate) keyframe: bool,
+    /// Whether units of the track before this one were lost.
+    pub(crate) after_loss: bool,
     pub(crate) data: Bytes,
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::FileSource;
 use super::backoff::Backoff;
 use super::pace::Pace;
+use super::publishing::HubRefusal;
 use super::sendable::leave_out_unsendable;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 
@@ -165,6 +166,7 @@ fn push(
     let timing = UnitTiming {
         track: frame.track,
         time: pace.media_time(frame.time),
+        decode_time: pace.media_time(frame.decode_time),
         origin: pace.due(frame.decode_time),
     };
     let mut media_units = Vec::new();
@@ -212,7 +214,7 @@ pub(super) enum Failure {
         path: PathBuf,
         error: io::Error,
     },
-    Publish(PublishError),
+    Hub(HubRefusal),
     Panicked(Panicked),
 }
 
@@ -228,9 +230,15 @@ impl From<demux::Error> for Failure {
     }
 }
 
+impl From<HubRefusal> for Failure {
+    fn from(refusal: HubRefusal) -> Self {
+        Self::Hub(refusal)
+    }
+}
+
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
-        Self::Publish(error)
+        Self::Hub(error.into())
     }
 }
 
@@ -239,7 +247,7 @@ impl fmt::Display for Failure {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Pipe { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::Publish(error) => error.fmt(f),
+            Self::Hub(refusal) => refusal.fmt(f),
             Self::Panicked(error) => write!(f, "playing the file: {error}"),
         }
     }

@@ -18,6 +18,7 @@
     reason = "the shell reads the clock and draws chance for the cores"
 )]
 
+#[cfg(any(test, fuzzing))]
 mod assembler;
 mod backoff;
 mod camera;
@@ -33,6 +34,7 @@ pub mod fuzzing {
     pub use crate::whip::fuzzing::whip;
 }
 pub mod library;
+mod live_publisher;
 pub mod moq;
 pub mod oversized;
 mod pace;
@@ -59,7 +61,6 @@ pub mod whip;
 use glassline_hub::{CreateError, StreamName};
 use glassline_runtime::Panicked;
 
-pub use assembler::Assembler;
 pub use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub use pace::{Pace, Rate};
 pub use publishing::{Ended, NameClaim};

@@ -1,7 +1,7 @@
 //! Publishes what others write to a named pipe.
 //!
 //! ```text
-//! writer ─► named pipe ─► PipeInput ─► PipeDemuxer ─► Pace ─► Units ─► Publisher
+//! writer ─► named pipe ─► PipeInput ─► PipeDemuxer ─► Pace ─► LivePublisher
 //!              ▲            waits at most NAP at a time, then looks for the signal to stop
 //!              └─ opened without waiting; again for the next writer when one is gone
 //! ```
@@ -17,16 +17,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_demux::{Frame, PipeDemuxer};
-use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
+use glassline_hub::{SourceNote, State, Stream};
+use glassline_media::LayerIndex;
 use glassline_rtp::units::TimedUnit;
 use glassline_runtime::{Part, Supervisor};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use super::FileSource;
 use super::backoff::Backoff;
 use super::file::{Failure, NAP, Stop};
+use super::live_publisher::{Destination, LivePublisher};
 use super::pace::Pace;
-use super::{FileSource, Units};
 
 const PIPE: Token = Token(0);
 
@@ -126,12 +128,13 @@ fn play(
     stop: &Stop,
 ) -> Result<Option<Box<dyn Read + Send>>, Failure> {
     let mut demuxer = PipeDemuxer::open(&source.path, input, source.fps)?;
-    let mut units = Units::new(demuxer.tracks().to_vec());
     let now = Instant::now();
     let left_out = warn(&mut demuxer, stream);
     let protocol = "pipe";
     let note = SourceNote { protocol, left_out };
-    let mut publisher = stream.publish_as(note, units.tracks().to_vec(), now)?;
+    let destination = Destination::Stream(Arc::clone(stream));
+    let mut live = LivePublisher::new(destination, note, demuxer.tracks().to_vec());
+    live.begin(now)?;
     let mut pace = Pace::new(now);
     let played = loop {
         let frame = match demuxer.next_frame() {
@@ -144,10 +147,11 @@ fn play(
         }
         // A pause of the writer is a pause of the stream.
         pace.catch_up(frame.decode_time, Instant::now());
-        push(&mut publisher, &mut units, frame, &pace)?;
+        live.publish(unit(frame, &pace), LayerIndex::BASE, Instant::now());
+        live.refused()?;
     };
     warn(&mut demuxer, stream);
-    publisher.finish(match &played {
+    live.finish(match &played {
         Ok(()) => State::Connecting,
         Err(failure) => State::Down {
             detail: failure.to_string(),
@@ -156,29 +160,17 @@ fn play(
     played.map(|()| demuxer.into_rest())
 }
 
-fn push(
-    publisher: &mut Publisher,
-    units: &mut Units,
-    frame: Frame,
-    pace: &Pace,
-) -> Result<(), PublishError> {
-    let unit = TimedUnit {
+/// Returns a frame as an access unit on the timeline of `pace`, which has just arrived.
+fn unit(frame: Frame, pace: &Pace) -> TimedUnit {
+    TimedUnit {
         track: frame.track,
         time: pace.media_time(frame.time),
+        decode_time: Some(pace.media_time(frame.decode_time)),
         keyframe: frame.keyframe,
-        after_loss: false,
+        after_loss: frame.after_loss,
         data: frame.data.into(),
         received: Instant::now(),
-    };
-    let mut media_units = Vec::new();
-    units.push(unit, &mut media_units);
-    if let Some(tracks) = units.take_redescribed() {
-        publisher.describe(tracks)?;
     }
-    for media_unit in media_units {
-        publisher.push(media_unit, Instant::now())?;
-    }
-    Ok(())
 }
 
 /// Logs what was found about the pipe since the last call, and returns it.

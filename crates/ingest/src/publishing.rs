@@ -49,6 +49,26 @@ pub enum Ended {
     Create(#[from] CreateError),
 }
 
+/// The hub's reason not to take a source or its unit.
+#[derive(Debug, thiserror::Error)]
+pub enum HubRefusal {
+    /// The hub has as many streams as configured.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The stream has another source, or the tracks changed.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+impl From<HubRefusal> for Ended {
+    fn from(refusal: HubRefusal) -> Self {
+        match refusal {
+            HubRefusal::Create(error) => Self::Create(error),
+            HubRefusal::Publish(error) => Self::Publish(error),
+        }
+    }
+}
+
 impl Ended {
     /// Returns why a publisher of which `dropped` frames were too large never began.
     pub(super) const fn without_keyframe(dropped: u64, lack: Lack) -> Self {

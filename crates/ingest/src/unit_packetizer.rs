@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{
-    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+    Codec, DecodeLead, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex,
+    UnitBuilder,
 };
 use glassline_rtp::payload::{PacketizeError, Packetizer};
 
@@ -14,6 +15,8 @@ pub struct UnitTiming {
     pub track: TrackIndex,
     /// Time on the source's own clock.
     pub time: MediaTime,
+    /// Time on the same clock at which a decoder needs the unit.
+    pub decode_time: MediaTime,
     /// Time at which the unit's accounted delay begins.
     pub origin: Instant,
 }
@@ -54,7 +57,12 @@ impl UnitPacketizer {
         if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
             for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
                 let time = timing.time + samples.piece_time(number);
-                self.packetize(piece, keyframe, UnitTiming { time, ..timing }, out);
+                let timing = UnitTiming {
+                    time,
+                    decode_time: time,
+                    ..timing
+                };
+                self.packetize(piece, keyframe, timing, out);
             }
             return;
         }
@@ -62,12 +70,15 @@ impl UnitPacketizer {
         // The packets' prefixes come in addition.
         self.builder.reserve(unit.len() + unit.len() / 256 + 128);
         match self.packetizer.packetize(unit, &mut self.builder) {
-            Ok(()) => out.extend(self.builder.build(
-                timing.track,
-                timing.time,
-                keyframe,
-                Stamps::arrived(timing.origin),
-            )),
+            Ok(()) => {
+                let stamps = Stamps::arrived(timing.origin);
+                let builder = &mut self.builder;
+                let unit = builder.build(timing.track, timing.time, keyframe, stamps);
+                out.extend(unit.map(|mut unit| {
+                    unit.decode_lead = DecodeLead::between(timing.decode_time, timing.time);
+                    unit
+                }));
+            }
             Err(unsendable) => self.warn(&unsendable),
         }
     }
@@ -123,6 +134,7 @@ mod tests {
         UnitTiming {
             track: TrackIndex(1),
             time: MediaTime::ZERO,
+            decode_time: MediaTime::ZERO,
             origin: Instant::now(),
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! TimedUnit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
-//!          └─► Reordering
+//!          └─► Reordering ─► DecodeTimes, where the source states none
 //! ```
 
-use glassline_demux::reordering::Reordering;
+use glassline_demux::reordering::{DecodeTimes, Reordering};
 use glassline_media::{Codec, Kind, MediaTime, MediaUnit, Track, TrackIndex, annexb};
 use glassline_rtp::payload::{ParameterSets, h265};
 use glassline_rtp::units::TimedUnit;
@@ -36,9 +36,27 @@ struct TrackState {
     packetizer: UnitPacketizer,
     video: bool,
     order: TimeOrder,
+    decode_times: DecodeTimes,
 }
 
 impl TrackState {
+    /// Returns the decode time of the next unit, which is presented at `time`.
+    fn decode_time(
+        &mut self,
+        codec: Codec,
+        time: MediaTime,
+        stated: Option<MediaTime>,
+    ) -> MediaTime {
+        let depth = match (&self.reordering, codec) {
+            _ if !self.video => return time,
+            (Some(reordering), _) => reordering.depth(),
+            // B-pictures lie between the picture before and the one that is sent ahead of them.
+            (None, Codec::Mpeg4Visual | Codec::MpegVideo) => 1,
+            (None, _) => 0,
+        };
+        stated.unwrap_or_else(|| self.decode_times.next(time, depth))
+    }
+
     /// Returns the time of the next unit, given the one that the source states. Only with B-frames do
     /// times go back; some cameras step back without.
     fn time(&mut self, codec: Codec, stated: MediaTime) -> MediaTime {
@@ -62,6 +80,7 @@ impl Units {
             packetizer: UnitPacketizer::new(track),
             video: track.kind() == Kind::Video,
             order: TimeOrder::default(),
+            decode_times: DecodeTimes::default(),
         };
         Self {
             states: tracks.iter().map(state).collect(),
@@ -83,6 +102,11 @@ impl Units {
         video.is_none_or(|video| media_unit.track == TrackIndex(video) && media_unit.keyframe)
     }
 
+    /// Returns whether a track is video.
+    pub(crate) fn has_video(&self) -> bool {
+        self.states.iter().any(|state| state.video)
+    }
+
     /// Returns what the source lacks, if it has sent no unit to begin with.
     pub const fn lack(&self) -> Lack {
         self.lack
@@ -100,9 +124,11 @@ impl Units {
             self.redescribed |= track.video.reordered != is_reordered;
             track.video.reordered = is_reordered;
         }
+        let time = state.time(track.codec, unit.time);
         let timing = UnitTiming {
             track: unit.track,
-            time: state.time(track.codec, unit.time),
+            time,
+            decode_time: state.decode_time(track.codec, time, unit.decode_time),
             origin: unit.received,
         };
         if state.video {
@@ -183,6 +209,7 @@ mod tests {
         TimedUnit {
             track: TrackIndex(0),
             time: MediaTime::ZERO,
+            decode_time: None,
             keyframe: true,
             after_loss: false,
             data,
@@ -234,6 +261,45 @@ mod tests {
         assert_eq!(is_reordered(described), (true, true));
         let plain = Track::new(Codec::H264);
         assert_eq!(is_reordered(plain), (false, false), "nobody can know");
+    }
+
+    /// RTP carries presentation times alone. The demuxer decodes frames as late as it can, which is a frame
+    /// later than `h264-aac.mp4` states.
+    #[test]
+    fn decode_times_of_b_frames_are_those_that_their_container_states() {
+        for (sample, ahead_ns) in [("h264-aac.mp4", 40_000_000), ("h265-opus.mp4", 0)] {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../demux/samples");
+            let path = std::path::Path::new(folder).join(sample);
+            let options = glassline_demux::Options {
+                once: true,
+                ..Default::default()
+            };
+            let mut file = glassline_demux::open(&[path], &options).expect("a sample");
+            let (mut units, mut out) = (Units::new(file.tracks().to_vec()), Vec::new());
+            let mut reordered = 0;
+            while let Some(frame) = file.next_frame().expect("a good file") {
+                let unit = TimedUnit {
+                    track: frame.track,
+                    time: frame.time,
+                    keyframe: frame.keyframe,
+                    ..keyframe(frame.data.to_vec())
+                };
+                units.push(unit, &mut out);
+                let unit = out.pop().expect("a unit");
+                let stated = match frame.track {
+                    TrackIndex(0) => frame.decode_time.nanos() - ahead_ns,
+                    _ => frame.time.nanos(),
+                };
+                let apart = unit.decode_time().nanos() - stated;
+                assert!(
+                    apart.abs() < 1000,
+                    "{sample}: {apart} ns at {:?}",
+                    frame.time
+                );
+                reordered += u32::from(unit.decode_time() < unit.time);
+            }
+            assert!(reordered > 20, "{sample}: {reordered}");
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub use stage::{Relay, Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use track::{Layer, Track, VideoParameters};
 pub use unit::{
-    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent, PartsError,
-    Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
+    CodedFrame, DecodeLead, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent,
+    PartsError, Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
 };
 pub use units::{Bitrate, Ssrc};

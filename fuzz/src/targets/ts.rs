@@ -1,10 +1,11 @@
 //! Transport streams: any bytes, as they are and as packets put in step, either
 //! fail with a reason, or play as frames whose times never fall, taken apart or as
-//! whole packets.
+//! whole packets. Pushed, they give the same frames however they are cut.
 
 use std::io::Cursor;
+use std::path::Path;
 
-use glassline_demux::{Demuxer, Format, Input, Options};
+use glassline_demux::{Demuxer, Format, Frame, Input, Options, PushedDemuxer};
 use glassline_media::{Codec, MediaTime};
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -13,7 +14,23 @@ pub(crate) fn run(bytes: &[u8]) {
     for packet in packets.chunks_mut(188) {
         packet[0] = 0x47;
     }
+    assert_eq!(pushed(&packets, packets.len()), pushed(&packets, 100));
     open(packets);
+}
+
+/// The frames of bytes that are pushed in pieces of `step` bytes, up to what ends the demuxer.
+fn pushed(bytes: &[u8], step: usize) -> Vec<Frame> {
+    let mut demuxer = PushedDemuxer::transport_stream(Path::new("fuzz"));
+    let mut pieces = bytes.chunks(step.max(1));
+    let pushed = pieces.try_for_each(|piece| demuxer.push(piece));
+    let _ = pushed.and_then(|()| demuxer.finish());
+    let frames: Vec<_> = std::iter::from_fn(|| demuxer.next_frame()).collect();
+    let mut last = vec![MediaTime::from_nanos(i64::MIN); demuxer.tracks().len()];
+    for frame in &frames {
+        assert!(!frame.data.is_empty() && frame.decode_time >= last[frame.track.get()]);
+        last[frame.track.get()] = frame.decode_time;
+    }
+    frames
 }
 
 fn open(bytes: Vec<u8>) {

@@ -77,6 +77,7 @@ impl<G: Growing> GrowingReader<G> {
                 duration_ns: (kind != Kind::Video && entry.span_ns() > 0)
                     .then_some(entry.span_ns()),
                 keyframe: entry.keyframe() || kind != Kind::Video,
+                after_loss: false,
                 data: coding.unit(bytes, entry.bare()),
             });
         }

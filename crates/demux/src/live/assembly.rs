@@ -92,6 +92,12 @@ impl<G: Grammar> Assembly<G> {
         Ok(())
     }
 
+    /// Drops the unit that is being collected, because a part of it is lost.
+    pub(super) fn lose(&mut self) {
+        self.unit = Pending::default();
+        self.grammar.forget_order();
+    }
+
     fn note(&mut self, role: Role) {
         let unit = &mut self.unit;
         match role.content {

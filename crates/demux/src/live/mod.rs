@@ -8,8 +8,10 @@
 //!
 //! Sources: ITU-T H.264 and H.265, annex B; `elementary/` distinguishes the units.
 
+mod arriving;
 mod assembly;
 pub(crate) mod pipe;
+pub(crate) mod pushed;
 pub mod reordering;
 mod unit;
 pub mod y4m;
@@ -67,6 +69,21 @@ impl Splitter {
         Self {
             coding: Some(coding),
             ..Self::default()
+        }
+    }
+
+    /// Notes that bytes were lost here. The unit that was arriving is dropped, and so is what follows up
+    /// to the next start code.
+    pub(crate) fn lose(&mut self) {
+        self.base += self.bytes.len() as u64;
+        self.bytes.clear();
+        self.searched = 0;
+        (self.begun, self.announced) = (false, false);
+        self.leading = 0;
+        match &mut self.coding {
+            None => {}
+            Some(Coding::H264(assembly)) => assembly.lose(),
+            Some(Coding::H265(assembly)) => assembly.lose(),
         }
     }
 

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, MediaUnit};
+use glassline_media::{Bitrate, DecodeLead, MediaTime, MediaUnit};
 
 use crate::Limits;
 use crate::keyframe_size::{KeyframeMeter, KeyframeSize};
@@ -37,6 +37,8 @@ pub(crate) struct Ring {
     keyframe_published: Option<Instant>,
     keyframe_interval: Option<Duration>,
     keyframe_meter: KeyframeMeter,
+    /// Decode time of the latest coded frame.
+    decoded: Option<MediaTime>,
 }
 
 impl Ring {
@@ -52,12 +54,25 @@ impl Ring {
             let before = self.keyframe_published.replace(published);
             self.keyframe_interval = before.map(|at| published.saturating_duration_since(at));
         }
+        self.keep_decode_order(&mut unit);
         self.keyframe_meter.note(&unit);
         self.bytes += unit.memory_bytes();
         let unit = Arc::new(unit);
         self.units.push_back(Arc::clone(&unit));
         self.evict(unit.stamps.published, limits);
         unit
+    }
+
+    /// Makes the decode time of a coded frame at least that of the frame before. Where a source begins
+    /// anew, its first frames may be decoded before the last ones of the source before.
+    fn keep_decode_order(&mut self, unit: &mut MediaUnit) {
+        if unit.forwarded().is_some() {
+            return;
+        }
+        if let Some(before) = self.decoded.filter(|before| unit.decode_time() < *before) {
+            unit.decode_lead = DecodeLead::not_before(before, unit.time);
+        }
+        self.decoded = Some(unit.decode_time());
     }
 
     /// Returns the size of the latest keyframe of the present source; `None` before the first one.

@@ -1,5 +1,5 @@
 use super::*;
-use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+use glassline_media::{DecodeLead, MediaTime, Stamps, TrackIndex, UnitBuilder};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -322,5 +322,31 @@ fn a_ring_whose_keyframes_are_within_its_span_keeps_nothing_older() {
         }
         let most = limits.repair_span.max(interval_ms * MS).as_millis() / u128::from(FRAME_MS);
         assert!(ring.bytes() / bytes <= most as usize + 1, "{interval_ms}");
+    }
+}
+
+proptest! {
+    /// Sources begin anew, and some reorder frames without a word.
+    #[test]
+    fn decode_times_never_fall_and_are_kept_where_they_rise(
+        frames in prop::collection::vec((-200_000i64..400_000, -50i32..400), 1..100),
+    ) {
+        let (start, mut ring) = (Instant::now(), Ring::default());
+        let (mut time, mut before) = (MediaTime::ZERO, None::<MediaTime>);
+        for (step_us, lead_ms) in frames {
+            time = MediaTime::from_nanos(time.nanos() + step_us * 1000);
+            let mut unit = unit(1, true, start);
+            (unit.time, unit.decode_lead) = (time, DecodeLead::from_micros(lead_ms * 1000));
+            let stated = unit.decode_time();
+            let kept = ring.push(unit, &Limits::default());
+            prop_assert_eq!(kept.time, time);
+            let expected = before.map_or(stated, |before| before.max(stated));
+            prop_assert!(kept.decode_time().nanos().abs_diff(expected.nanos()) < 1000);
+            prop_assert!(before.is_none_or(|before| before <= kept.decode_time()));
+            if before.is_none_or(|before| before <= stated) {
+                prop_assert_eq!(kept.decode_time(), stated);
+            }
+            before = Some(kept.decode_time());
+        }
     }
 }

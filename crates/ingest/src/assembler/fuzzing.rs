@@ -140,7 +140,6 @@ impl Scene {
             let described = self.publisher.describe(tracks);
             described.expect("the codecs stay the same");
         }
-        let _ = self.assembler.take_damage();
         for unit in self.out.drain(..) {
             assert!(unit.track.get() < self.assembler.tracks().len());
             assert!(self.start <= unit.stamps.origin && unit.stamps.origin <= self.now);

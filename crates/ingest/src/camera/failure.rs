@@ -1,7 +1,6 @@
 use std::io;
 use std::time::Duration;
 
-use glassline_hub::PublishError;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::client::{Closed, RefusedKeepAlive};
 
@@ -9,6 +8,7 @@ use super::limits::{KEYFRAME, STEP};
 use super::senders::Stranger;
 use crate::lack::Lack;
 use crate::oversized::{FRAME_MIB_MAX, SMALLER_FRAMES};
+use crate::publishing::HubRefusal;
 
 /// Most characters of an error that a camera's text may take.
 const REASON_CHARS_MAX: usize = 200;
@@ -116,7 +116,7 @@ pub enum Failure {
     Format(#[from] UnsupportedFormat),
     /// The hub refused the stream.
     #[error(transparent)]
-    Publish(#[from] PublishError),
+    Hub(#[from] HubRefusal),
 }
 
 impl Failure {

@@ -1,7 +1,7 @@
 //! Ingest from cameras that the server connects to over RTSP.
 //!
 //! ```text
-//! Client (RTSP) ─► TrackPipeline (RTP order) ─► Assembler (access units, media units) ─► Publisher
+//! Client (RTSP) ─► Receiver: UnitReceiver (access units) ─► LivePublisher ─► hub
 //! ```
 //!
 //! A camera may be hostile or broken: every message and every queue is bounded. The server connects

@@ -1,57 +1,51 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
-use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
+use glassline_hub::{SourceNote, State, Stream};
+use glassline_media::{Kind, LayerIndex, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
-use glassline_rtp::receive::{Received, SourceReceiver};
+use glassline_rtp::units::{TimedUnit, UnitReceiver};
 use glassline_rtsp::client::Closed;
 
-use crate::Assembler;
 use crate::feedback::Feedback;
 use crate::lack::Lack;
-use crate::oversized::OversizedFrames;
+use crate::live_publisher::{Destination, LivePublisher};
+use crate::publishing::HubRefusal;
 
 /// Publishes the packets of a playing camera.
 #[derive(Debug)]
-pub(super) struct Receiver<'a> {
-    stream: &'a Arc<Stream>,
-    /// What the camera is, and which of its tracks are left out.
-    note: SourceNote,
+pub(super) struct Receiver {
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
-    packets: SourceReceiver,
+    source: UnitReceiver,
     feedback: Feedback,
-    assembler: Assembler,
-    oversized: OversizedFrames,
-    media_units: Vec<MediaUnit>,
-    publisher: Option<Publisher>,
+    live: LivePublisher,
     /// Arrival of the first track's latest packet. The first track decides: a microphone may be
     /// switched off, but a camera whose video stands still is down even if its audio continues.
     pub(super) last_received: Instant,
 }
 
-impl<'a> Receiver<'a> {
+impl Receiver {
     /// Prepares to receive the `chosen` tracks, each with its index in the camera's description, and
     /// to publish them as a stream with a note on the camera.
     pub(super) fn new(
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
-        (stream, note): (&'a Arc<Stream>, SourceNote),
+        (stream, note): (&Arc<Stream>, SourceNote),
         feedback: Feedback,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
+        let mut source = UnitReceiver::new(&tracks)?;
+        for track in TrackIndex::first(if by_datagrams { tracks.len() } else { 0 }) {
+            source.packets().come_by_datagrams(track);
+        }
+        let destination = Destination::Stream(Arc::clone(stream));
         Ok(Self {
-            stream,
-            note,
             described,
-            packets: packets_of(&tracks, by_datagrams),
+            source,
             feedback,
-            assembler: Assembler::new(tracks)?,
-            oversized: OversizedFrames::default(),
-            media_units: Vec::new(),
-            publisher: None,
+            live: LivePublisher::new(destination, note, tracks),
             last_received: now,
         })
     }
@@ -67,12 +61,11 @@ impl<'a> Receiver<'a> {
             return Ok(());
         };
         self.described.remove(at);
-        let mut tracks = self.assembler.tracks().to_vec();
+        let mut tracks = self.live.tracks().to_vec();
         let track = tracks.remove(at);
-        self.packets.leave_out(TrackIndex(at));
-        self.assembler = Assembler::new(tracks)?;
+        self.source.leave_out(TrackIndex(at), &tracks)?;
         let why = format!("{} {}: {reason}", track.kind(), track.codec);
-        self.note.left_out.push(why);
+        self.live.leave_out(tracks, why);
         Ok(())
     }
 
@@ -97,18 +90,12 @@ impl<'a> Receiver<'a> {
         now: Instant,
         spread: f64,
     ) -> Vec<(TrackIndex, Vec<u8>)> {
-        let is_wanted = self.feedback.asks_for_keyframes() && {
-            let is_damaged = self.assembler.take_damage();
-            let publisher = self.publisher.as_ref();
-            is_damaged || publisher.is_none_or(Publisher::keyframe_wanted)
-        };
-        if is_wanted {
+        if self.feedback.asks_for_keyframes() && self.live.take_keyframe_wish() {
             self.feedback.set_keyframe_wanted(true);
         }
-        let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
-        let due = self
-            .feedback
-            .poll(&mut self.packets, has_video, now, spread);
+        let has_video = self.live.tracks()[0].kind() == Kind::Video;
+        let packets = self.source.packets();
+        let due = self.feedback.poll(packets, has_video, now, spread);
         due.into_iter()
             .map(|it| (self.described[it.track.get()], it.bytes))
             .collect()
@@ -120,35 +107,44 @@ impl<'a> Receiver<'a> {
         described: TrackIndex,
         types: impl IntoIterator<Item = u8>,
     ) {
-        let mut used = self.described.iter();
-        if let Some(track) = used.position(|it| *it == described).map(TrackIndex) {
-            self.packets.expect_payload_types(track, types);
+        if let Some(track) = self.used(described) {
+            self.source.packets().expect_payload_types(track, types);
         }
     }
 
-    pub(super) fn is_live(&self) -> bool {
-        self.publisher.is_some()
+    /// Returns the index of the camera's track `described` among the used ones.
+    fn used(&self, described: TrackIndex) -> Option<TrackIndex> {
+        let mut used = self.described.iter();
+        used.position(|it| *it == described).map(TrackIndex)
+    }
+
+    /// Returns the number of tracks that are used.
+    pub(super) const fn tracks(&self) -> usize {
+        self.described.len()
+    }
+
+    /// Returns when the first unit was published.
+    pub(super) const fn live_since(&self) -> Option<Instant> {
+        self.live.live_since()
     }
 
     /// Returns the number of frames that were dropped because they are too large.
     pub(super) const fn oversized(&self) -> u64 {
-        self.oversized.dropped()
+        self.live.oversized()
     }
 
     /// Returns what the camera lacks, if it has sent no frame to begin with.
     pub(super) const fn lack(&self) -> Lack {
-        self.assembler.lack()
+        self.live.lack()
     }
 
     /// Ends publishing, because nobody needs the stream.
     pub(super) fn leave(self) {
-        match self.publisher {
-            Some(publisher) => publisher.finish(State::Idle),
-            None => self.stream.set_state(State::Idle),
-        }
+        self.live.finish(State::Idle);
     }
 
-    /// Takes an RTP packet of the camera's track `described`, or an RTCP packet if `control` is set.
+    /// Takes an RTP packet of the camera's track `described`, or an RTCP packet if `control` is set, and
+    /// publishes the units that are complete with it.
     pub(super) fn take(
         &mut self,
         described: TrackIndex,
@@ -156,83 +152,46 @@ impl<'a> Receiver<'a> {
         bytes: &[u8],
         received: Instant,
     ) {
-        let mut used = self.described.iter();
-        let Some(track) = used.position(|it| *it == described).map(TrackIndex) else {
+        let Some(track) = self.used(described) else {
             return;
         };
-        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        let is_media = self
-            .packets
-            .take(track, control, bytes, received, |track, item| {
-                assembler.take(track, item, out);
-            });
+        let publish = publishing(&mut self.live, &mut self.feedback, received);
+        let is_media = self.source.take(track, control, bytes, received, publish);
         if is_media && track == TrackIndex(0) {
             self.last_received = received;
         }
     }
 
-    /// Returns when [`Self::publish`] must be called because a missing packet is overdue, or
+    /// Returns when [`Self::expire`] must be called because a missing packet is overdue, or
     /// [`Self::poll_feedback`] because reports are due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.packets.deadline(), self.feedback.deadline()];
+        let deadlines = [self.source.deadline(), self.feedback.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Gives up missing packets that are overdue, and publishes the units that are complete.
-    /// `live_since` is set to the time of the first one.
-    pub(super) fn publish(
-        &mut self,
-        now: Instant,
-        live_since: &mut Option<Instant>,
-    ) -> Result<(), PublishError> {
-        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        let sink = |track, item: Received<'_>| assembler.take(track, item, out);
-        self.packets.expire(now, sink);
-        if let Some(publisher) = &mut self.publisher
-            && let Some(tracks) = self.assembler.take_redescribed()
-        {
-            publisher.describe(tracks)?;
-        }
-        for media_unit in self.media_units.drain(..) {
-            let publisher = match &mut self.publisher {
-                Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe, so the stream is not live until then.
-                None if self.assembler.starts(&media_unit) => {
-                    let tracks = self.assembler.tracks().to_vec();
-                    let note = self.note.clone();
-                    let publisher = self.stream.publish_as(note, tracks, now)?;
-                    self.publisher.insert(publisher)
-                }
-                None => continue,
-            };
-            if media_unit.track == TrackIndex(0) && media_unit.keyframe {
-                // The keyframe answers a pending request.
-                self.feedback.set_keyframe_wanted(false);
-                let _ = publisher.keyframe_wanted();
-            }
-            publisher.push(media_unit, now)?;
-            if live_since.is_none() {
-                let (stream, tracks) = (self.stream.name(), self.assembler.tracks().len());
-                tracing::info!(%stream, tracks, "camera live");
-                *live_since = Some(now);
-            }
-        }
-        let dropped = self.assembler.take_oversized();
-        let (name, publisher) = (self.stream.name(), self.publisher.as_ref());
-        self.oversized.note(dropped, name, publisher, now);
-        Ok(())
+    /// Gives up missing packets that are overdue, and publishes the units behind them.
+    ///
+    /// # Errors
+    /// The hub refused a unit since the last call.
+    pub(super) fn expire(&mut self, now: Instant) -> Result<(), HubRefusal> {
+        let publish = publishing(&mut self.live, &mut self.feedback, now);
+        self.source.expire(now, publish);
+        self.live.note_oversized(self.source.take_oversized(), now);
+        self.live.refused()
     }
 }
 
-/// Returns the receiving state of `tracks`.
-fn packets_of(tracks: &[Track], by_datagrams: bool) -> SourceReceiver {
-    let mut packets = SourceReceiver::new(tracks);
-    if by_datagrams {
-        for track in TrackIndex::first(tracks.len()) {
-            packets.come_by_datagrams(track);
+/// Publishes units at `now`. A keyframe answers pending requests.
+fn publishing<'a>(
+    live: &'a mut LivePublisher,
+    feedback: &'a mut Feedback,
+    now: Instant,
+) -> impl FnMut(TimedUnit) + 'a {
+    move |unit| {
+        if live.publish(unit, LayerIndex::BASE, now).is_keyframe {
+            feedback.set_keyframe_wanted(false);
         }
     }
-    packets
 }
 
 #[cfg(test)]
@@ -284,23 +243,22 @@ mod tests {
         ];
         let receiver = Receiver::new(chosen, true, (&stream, note), feedback(None), start);
         let mut receiver = receiver.expect("both are known");
-        let mut live_since = None;
-        let mut take = |receiver: &mut Receiver<'_>, track, number: u16, ms, payload: &[u8]| {
+        let take = |receiver: &mut Receiver, track, number: u16, ms, payload: &[u8]| {
             let packet = packet(number, ms, payload);
             receiver.take(track, false, &packet, at(ms));
-            receiver.publish(at(ms), &mut live_since).expect("free");
-            (receiver.is_live(), receiver.last_received, live_since)
+            receiver.expire(at(ms)).expect("free");
+            (receiver.last_received, receiver.live_since())
         };
         let outcome = take(&mut receiver, VIDEO, 1, 10, &DELTA);
-        assert_eq!(outcome, (false, at(10), None));
+        assert_eq!(outcome, (at(10), None));
         let outcome = take(&mut receiver, AUDIO, 1, 20, &[1; 20]);
-        assert_eq!(outcome, (false, at(10), None), "audio is no sign of life");
+        assert_eq!(outcome, (at(10), None), "audio is no sign of life");
         let outcome = take(&mut receiver, TrackIndex(0), 1, 30, &KEYFRAME);
-        assert_eq!(outcome, (false, at(10), None), "it was not chosen");
+        assert_eq!(outcome, (at(10), None), "it was not chosen");
         let outcome = take(&mut receiver, VIDEO, 2, 40, &KEYFRAME);
-        assert_eq!(outcome, (true, at(40), Some(at(40))));
+        assert_eq!(outcome, (at(40), Some(at(40))));
         let outcome = take(&mut receiver, VIDEO, 3, 80, &DELTA);
-        assert_eq!(outcome, (true, at(80), Some(at(40))));
+        assert_eq!(outcome, (at(80), Some(at(40))));
         let codecs: Vec<_> = stream.tracks().iter().map(|it| it.codec).collect();
         assert_eq!(codecs, [Codec::Vp8, Codec::Opus]);
         assert_eq!(stream.totals().units, 2);
@@ -313,8 +271,7 @@ mod tests {
         assert_eq!(stream.totals().units, 2, "number 4 may still come");
         let overdue = receiver.deadline().expect("not for long");
         assert!(overdue > at(160));
-        let mut since = None;
-        receiver.publish(overdue, &mut since).expect("free");
+        receiver.expire(overdue).expect("free");
         assert_eq!(stream.totals().units, 3);
         assert_eq!(receiver.deadline(), None);
     }
@@ -350,7 +307,7 @@ mod tests {
                 let payload = if number < 2 { &KEYFRAME[..] } else { &DELTA };
                 receiver.take(VIDEO, false, &packet(number, ms, payload), now);
             }
-            receiver.publish(now, &mut None).expect("free");
+            receiver.expire(now).expect("free");
             if number > 2 {
                 stream.request_keyframe();
             }

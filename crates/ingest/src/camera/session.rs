@@ -71,7 +71,7 @@ struct CameraSession<'a> {
     stream: &'a Arc<Stream>,
     transport: &'a mut CameraTransport,
     /// The tracks that are used; `None` before the camera has described them.
-    receiver: Option<Receiver<'a>>,
+    receiver: Option<Receiver>,
     /// When the camera granted PLAY.
     playing_since: Option<Instant>,
 }
@@ -252,12 +252,18 @@ impl CameraSession<'_> {
         .min()
     }
 
-    /// Publishes what is complete, and checks that packets and keyframes arrive.
+    /// Publishes what waited for missing packets, and checks that packets and keyframes arrive.
     fn check(&mut self, now: Instant, live_since: &mut Option<Instant>) -> Result<(), Failure> {
         let Some(receiver) = &mut self.receiver else {
             return Ok(());
         };
-        receiver.publish(now, live_since)?;
+        receiver.expire(now)?;
+        if live_since.is_none()
+            && let Some(since) = receiver.live_since()
+        {
+            tracing::info!(stream = %self.stream.name(), tracks = receiver.tracks(), "camera live");
+            *live_since = Some(since);
+        }
         let Some(since) = self.playing_since else {
             return Ok(());
         };
@@ -269,7 +275,7 @@ impl CameraSession<'_> {
             let stranger = self.transport.ports.stranger();
             return Err(Failure::Silent { timeout, stranger });
         }
-        if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
+        if receiver.live_since().is_none() && now.saturating_duration_since(since) > KEYFRAME {
             return Err(match receiver.oversized() {
                 0 => Failure::NoKeyframe {
                     lack: receiver.lack(),

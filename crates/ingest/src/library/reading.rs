@@ -222,6 +222,7 @@ impl Reading {
         let timing = UnitTiming {
             track: frame.track,
             time: pace.media_time(scheduled.shown),
+            decode_time: pace.media_time(scheduled.due),
             origin: timeline.instant(pace.media_time(scheduled.due), now),
         };
         let mut media_units = Vec::new();

@@ -1,15 +1,15 @@
 //! Publishes a MoQ broadcast into the hub.
 //!
 //! ```text
-//! catalog ─► TrackReader, a task a track ─► Units ─► Publisher ─► hub
-//!             request for a keyframe ◄───────────────────┘
+//! catalog ─► TrackReader, a task a track ─► LivePublisher ─► hub
+//!             request for a keyframe ◄───────────┘
 //! ```
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
-use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
+use glassline_hub::{CreateError, Hub, PublishError, SourceNote, State, StreamName};
+use glassline_media::{LayerIndex, MediaTime, Stage, TrackIndex};
 use glassline_quic::moq::{
     BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
 };
@@ -18,8 +18,9 @@ use glassline_runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calenda
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::publishing::{NameClaim, check_claim, go_live};
-use super::{Units, with_sets};
+use super::live_publisher::{Destination, LivePublisher};
+use super::publishing::{HubRefusal, NameClaim};
+use super::with_sets;
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -53,7 +54,7 @@ pub struct BroadcastIngest {
     /// Name of the stream that the broadcast becomes.
     pub name: StreamName,
     /// The right to the name among several servers; `None` on a server alone.
-    pub claim: Option<Box<dyn NameClaim>>,
+    pub claim: Option<Arc<dyn NameClaim>>,
     /// Counts panics of the tasks that read the tracks.
     pub supervisor: Arc<Supervisor>,
 }
@@ -104,21 +105,21 @@ impl BroadcastIngest {
         let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
         let now = Instant::now();
         let request_keyframe = || self.session.request_keyframe();
+        let destination = Destination::Name {
+            hub: Arc::clone(&self.hub),
+            name: self.name.clone(),
+            claim: self.claim.clone(),
+        };
+        let note = SourceNote {
+            protocol: "moq",
+            left_out,
+        };
+        let tracks = chosen.iter().map(describe).collect();
         let receiver = BroadcastReceiver {
-            hub: &self.hub,
-            name: &self.name,
-            claim: self.claim.as_deref(),
             received_bytes: &self.received_bytes,
             request_keyframe: &request_keyframe,
-            note: SourceNote {
-                protocol: "moq",
-                left_out,
-            },
-            units: Units::new(chosen.iter().map(describe).collect()),
-            video: chosen.iter().any(|it| it.track.kind() == Kind::Video),
+            live: LivePublisher::new(destination, note, tracks),
             clock: catalog.clock,
-            publisher: None,
-            media_units: Vec::new(),
             began: now,
             last_received: now,
             open: chosen.len(),
@@ -192,21 +193,12 @@ async fn follow(
 
 /// A broadcast that is being received.
 struct BroadcastReceiver<'a> {
-    hub: &'a Hub,
-    name: &'a StreamName,
-    claim: Option<&'a dyn NameClaim>,
     received_bytes: &'a Counter,
     /// Requests a keyframe from the publisher.
     request_keyframe: &'a (dyn Fn() + Sync),
-    /// What the broadcast has besides the chosen tracks.
-    note: SourceNote,
-    units: Units,
-    /// Whether the broadcast has video.
-    video: bool,
+    live: LivePublisher,
     /// Time since 1970 at media time zero, by the publisher's clock.
     clock: Option<Duration>,
-    publisher: Option<Publisher>,
-    media_units: Vec<MediaUnit>,
     began: Instant,
     last_received: Instant,
     /// Number of tracks that have not ended.
@@ -236,30 +228,24 @@ impl BroadcastReceiver<'_> {
                 Some(ReaderEvent::Panicked) => break Err(Panicked.into()),
             }
         };
-        if let Some(publisher) = self.publisher.take() {
-            let detail = match &end {
-                Ok(()) => "the publisher ended it".to_owned(),
-                Err(fault) => fault.to_string(),
-            };
-            publisher.finish(State::Down { detail });
-        }
+        let detail = match &end {
+            Ok(()) => "the publisher ended it".to_owned(),
+            Err(fault) => fault.to_string(),
+        };
+        self.live.finish(State::Down { detail });
         end
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), BroadcastError> {
-        check_claim(self.name, self.claim)?;
+        self.live.check_claim()?;
         if now.saturating_duration_since(self.last_received) > SILENCE {
             return Err(BroadcastError::Silent);
         }
-        match &self.publisher {
-            None if now.saturating_duration_since(self.began) > KEYFRAME => {
-                return Err(BroadcastError::NoKeyframe);
-            }
-            None => (self.request_keyframe)(),
-            Some(publisher) if self.video && publisher.keyframe_wanted() => {
-                (self.request_keyframe)();
-            }
-            Some(_) => {}
+        if !self.live.is_live() && now.saturating_duration_since(self.began) > KEYFRAME {
+            return Err(BroadcastError::NoKeyframe);
+        }
+        if self.live.take_keyframe_wish() {
+            (self.request_keyframe)();
         }
         Ok(())
     }
@@ -275,40 +261,18 @@ impl BroadcastReceiver<'_> {
         let unit = TimedUnit {
             track,
             time: frame.time,
+            decode_time: None,
             keyframe: frame.keyframe,
             after_loss: frame.after_loss,
             data: frame.data.into(),
             received: frame.arrived,
         };
-        self.units.push(unit, &mut self.media_units);
-        if let Some(publisher) = &mut self.publisher
-            && let Some(tracks) = self.units.take_redescribed()
-        {
-            publisher.describe(tracks)?;
-        }
-        for media_unit in self.media_units.drain(..) {
-            let publisher = match &mut self.publisher {
-                Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe.
-                None if self.units.starts(&media_unit) => {
-                    let described = (self.note.clone(), self.units.tracks());
-                    let named = (self.name, self.claim);
-                    let publisher = go_live::<BroadcastError>(self.hub, named, described, now)?;
-                    self.publisher.insert(publisher)
-                }
-                None => continue,
-            };
-            if track == TrackIndex(0) && media_unit.keyframe {
-                // The keyframe answers a pending request.
-                let _ = publisher.keyframe_wanted();
-            }
-            publisher.push(media_unit, now)?;
-        }
+        self.live.publish(unit, LayerIndex::BASE, now);
+        self.live.refused()?;
         if track == TrackIndex(0)
-            && let Some(publisher) = &self.publisher
             && let Some(uplink) = self.uplink(frame.time, frame.arrived.elapsed())
         {
-            publisher.record_stage(Stage::Uplink, uplink, now);
+            self.live.record_stage(Stage::Uplink, uplink, now);
         }
         Ok(())
     }
@@ -345,6 +309,15 @@ pub enum BroadcastError {
     /// The publisher's data led to a panic.
     #[error("reading the broadcast: {0}")]
     Panicked(#[from] Panicked),
+}
+
+impl From<HubRefusal> for BroadcastError {
+    fn from(refusal: HubRefusal) -> Self {
+        match refusal {
+            HubRefusal::Create(error) => Self::Create(error),
+            HubRefusal::Publish(error) => Self::Publish(error),
+        }
+    }
 }
 
 impl From<CatalogError> for BroadcastError {

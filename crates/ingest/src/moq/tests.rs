@@ -10,7 +10,7 @@ const AUDIO: TrackIndex = TrackIndex(1);
 
 /// A publisher of a broadcast, whose frames have times in ms since the start.
 struct Scene {
-    hub: Hub,
+    hub: Arc<Hub>,
     name: StreamName,
     received_bytes: Counter,
     requests: AtomicU64,
@@ -20,7 +20,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Self {
-            hub: Hub::default(),
+            hub: Arc::default(),
             name: StreamName::parse("cam").expect("a good name"),
             received_bytes: Counter::default(),
             requests: AtomicU64::new(0),
@@ -45,21 +45,21 @@ impl Scene {
         codecs: &[Codec],
         request_keyframe: &'a (dyn Fn() + Sync),
     ) -> BroadcastReceiver<'a> {
-        BroadcastReceiver {
-            hub: &self.hub,
-            name: &self.name,
+        let destination = Destination::Name {
+            hub: Arc::clone(&self.hub),
+            name: self.name.clone(),
             claim: None,
+        };
+        let note = SourceNote {
+            protocol: "moq",
+            left_out: Vec::new(),
+        };
+        let tracks = codecs.iter().map(|it| Track::new(*it)).collect();
+        BroadcastReceiver {
             received_bytes: &self.received_bytes,
             request_keyframe,
-            note: SourceNote {
-                protocol: "moq",
-                left_out: Vec::new(),
-            },
-            units: Units::new(codecs.iter().map(|it| Track::new(*it)).collect()),
-            video: codecs[0].kind() == Kind::Video,
+            live: LivePublisher::new(destination, note, tracks),
             clock: None,
-            publisher: None,
-            media_units: Vec::new(),
             began: self.start,
             last_received: self.start,
             open: codecs.len(),

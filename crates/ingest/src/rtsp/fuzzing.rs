@@ -210,7 +210,7 @@ impl Scene {
             }
         }
         if recording
-            .publish(now)
+            .published(now)
             .and_then(|()| recording.check(now))
             .is_err()
         {

@@ -4,8 +4,8 @@
 //! the publisher leaves on the same way.
 //!
 //! ```text
-//! packets of a track ─► SourceReceiver: order ─► Assembler ─► Publisher ─► hub
-//!                       reports, PLI ◄── Feedback ◄─┘ statistics           keyframe wanted ◄─┘
+//! packets of a track ─► UnitReceiver: access units ─► LivePublisher ─► hub
+//!                      reports, PLI ◄── Feedback ◄─┘ statistics ◄─┘ keyframe wish
 //! ```
 
 #[cfg(any(test, fuzzing))]
@@ -14,18 +14,17 @@ pub mod fuzzing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, Publisher, SourceNote, State, StreamName};
-use glassline_media::{Kind, MediaUnit, TrackIndex};
-use glassline_rtp::receive::{Received, SourceReceiver};
+use glassline_hub::{Hub, SourceNote, State, StreamName};
+use glassline_media::{Kind, LayerIndex, TrackIndex};
+use glassline_rtp::units::{TimedUnit, UnitReceiver};
 use glassline_rtsp::sdp::{self, Description, Format};
 use glassline_rtsp::server::Refusal;
 use glassline_runtime::Counter;
 
-use crate::Assembler;
 pub use crate::feedback::Reporter;
 use crate::feedback::{Feedback, KeyframeRequest};
-use crate::oversized::OversizedFrames;
-use crate::publishing::{Ended, KEYFRAME, NameClaim, check_claim, go_live};
+use crate::live_publisher::{Destination, LivePublisher};
+use crate::publishing::{Ended, KEYFRAME, NameClaim};
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -47,24 +46,13 @@ pub struct RecordCounters {
 /// The media that a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
 pub struct Recording {
-    hub: Arc<Hub>,
-    /// Name of the stream. The stream is made with the first unit: a client that only announces
-    /// takes no name and no slot.
-    name: StreamName,
-    /// The right to the name among several servers; `None` on a server alone.
-    claim: Option<Box<dyn NameClaim>>,
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
     used_indices: Vec<Option<TrackIndex>>,
-    /// What the announcement has besides the used tracks.
-    note: SourceNote,
     /// The receiving state of the used tracks.
-    packets: SourceReceiver,
+    source: UnitReceiver,
     feedback: Feedback,
-    assembler: Assembler,
-    oversized: OversizedFrames,
-    media_units: Vec<MediaUnit>,
-    publisher: Option<Publisher>,
+    live: LivePublisher,
     began: Instant,
     last_received: Instant,
     /// Whether RECORD was requested.
@@ -115,13 +103,14 @@ impl Recording {
         let announced = description.tracks[taken[0].0].feedback;
         let feedback = Feedback::new(reporter, REPORT_INTERVAL, Some(request(announced)));
         let tracks: Vec<_> = taken.into_iter().map(|(_, track)| track).collect();
-        let mut packets = SourceReceiver::new(&tracks);
+        let mut source = UnitReceiver::new(&tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         for (media, used) in description.tracks.iter().zip(&used_indices) {
             if let Some(used) = used {
-                packets.expect_payload_types(*used, media.payload_types());
+                source
+                    .packets()
+                    .expect_payload_types(*used, media.payload_types());
             }
         }
-        let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.lookup(&name).map_err(|error| {
             tracing::warn!(path = %name, %error, "stream cannot be published");
             Refusal::NotEnoughBandwidth
@@ -130,21 +119,20 @@ impl Recording {
         if is_live && claim.is_none() {
             return Err(Refusal::Busy);
         }
-        Ok(Self {
+        let destination = Destination::Name {
             hub: Arc::clone(hub),
             name,
-            claim,
+            claim: claim.map(Arc::from),
+        };
+        let note = SourceNote {
+            protocol: "rtsp",
+            left_out,
+        };
+        Ok(Self {
             used_indices,
-            note: SourceNote {
-                protocol: "rtsp",
-                left_out,
-            },
-            packets,
+            source,
             feedback,
-            assembler,
-            oversized: OversizedFrames::default(),
-            media_units: Vec::new(),
-            publisher: None,
+            live: LivePublisher::new(destination, note, tracks),
             began: now,
             last_received: now,
             is_on: false,
@@ -154,12 +142,12 @@ impl Recording {
 
     /// Returns the name of the stream.
     pub fn name(&self) -> &StreamName {
-        &self.name
+        self.live.name()
     }
 
     /// Returns whether anything was published.
     pub fn is_live(&self) -> bool {
-        self.publisher.is_some()
+        self.live.is_live()
     }
 
     /// Returns the number of announced tracks.
@@ -175,7 +163,8 @@ impl Recording {
         self.last_received = now;
     }
 
-    /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
+    /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set, and
+    /// publishes the units that are complete with it.
     pub fn take(&mut self, track: TrackIndex, control: bool, bytes: &[u8], now: Instant) {
         let Some(used) = self.used_indices.get(track.get()).copied().flatten() else {
             return;
@@ -185,29 +174,26 @@ impl Recording {
         }
         self.last_received = now;
         self.bytes += bytes.len() as u64;
-        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        self.packets.take(used, control, bytes, now, |track, item| {
-            assembler.take(track, item, out);
-        });
+        let publish = publishing(&mut self.live, &mut self.feedback, now);
+        self.source.take(used, control, bytes, now, publish);
     }
 
     /// Notes that packets of announced track `track` come by UDP.
     pub fn comes_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(used) = self.used_indices.get(track.get()).copied().flatten() {
-            self.packets.come_by_datagrams(used);
+            self.source.packets().come_by_datagrams(used);
         }
     }
 
-    /// Gives up missing packets that are overdue.
+    /// Gives up missing packets that are overdue, and publishes the units behind them.
     pub fn expire(&mut self, now: Instant) {
-        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        let sink = |track, item: Received<'_>| assembler.take(track, item, out);
-        self.packets.expire(now, sink);
+        let publish = publishing(&mut self.live, &mut self.feedback, now);
+        self.source.expire(now, publish);
     }
 
     /// Returns when [`Self::expire`] must be called.
     pub fn deadline(&self) -> Option<Instant> {
-        self.packets.deadline()
+        self.source.deadline()
     }
 
     /// Returns the RTCP packets to send to the publisher now, each with the index of the announced
@@ -222,14 +208,15 @@ impl Recording {
         if !self.is_on {
             return packets;
         }
-        self.note_keyframe_wishes();
+        if self.live.take_keyframe_wish() {
+            self.feedback.set_keyframe_wanted(true);
+        }
         // The video track, if there is one, is the first of the used tracks.
-        let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
-        let due = self
-            .feedback
-            .poll(&mut self.packets, has_video, now, spread);
+        let has_video = self.live.tracks()[0].kind() == Kind::Video;
+        let sources = self.source.packets();
+        let due = self.feedback.poll(sources, has_video, now, spread);
         for compound in due {
-            if let Some(pipeline) = self.packets.pipeline_mut(compound.track) {
+            if let Some(pipeline) = self.source.packets().pipeline_mut(compound.track) {
                 counters.late.add(pipeline.take_late());
             }
             counters.keyframe_requests.add(u64::from(compound.asks));
@@ -240,57 +227,18 @@ impl Recording {
         packets
     }
 
-    /// Notes whether a keyframe is wanted: a viewer waits for one, frames were lost, or no keyframe
-    /// came yet.
-    fn note_keyframe_wishes(&mut self) {
-        let asked = match &self.publisher {
-            Some(publisher) => publisher.keyframe_wanted(),
-            None => true,
-        };
-        let damaged = self.assembler.take_damage();
-        if asked || damaged {
-            self.feedback.set_keyframe_wanted(true);
-        }
-    }
-
-    /// Publishes the units that are complete.
-    pub fn publish(&mut self, now: Instant) -> Result<(), Ended> {
-        if let Some(publisher) = &mut self.publisher
-            && let Some(tracks) = self.assembler.take_redescribed()
-        {
-            publisher.describe(tracks)?;
-        }
-        for media_unit in self.media_units.drain(..) {
-            let publisher = match &mut self.publisher {
-                Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe.
-                None if self.assembler.starts(&media_unit) => {
-                    let described = (self.note.clone(), self.assembler.tracks());
-                    let named = (&self.name, self.claim.as_deref());
-                    let publisher = go_live::<Ended>(&self.hub, named, described, now)?;
-                    self.publisher.insert(publisher)
-                }
-                None => continue,
-            };
-            let is_frame = media_unit.track == TrackIndex(0);
-            if is_frame && media_unit.keyframe {
-                // The keyframe answers a pending request.
-                self.feedback.set_keyframe_wanted(false);
-                let _ = publisher.keyframe_wanted();
-            }
-            publisher.push(media_unit, now)?;
-        }
-        let dropped = self.assembler.take_oversized();
-        let publisher = self.publisher.as_ref();
-        self.oversized.note(dropped, &self.name, publisher, now);
-        Ok(())
+    /// Checks that the hub has taken all units since the last call.
+    ///
+    /// # Errors
+    /// Returns the reason to disconnect the publisher.
+    pub fn published(&mut self, now: Instant) -> Result<(), Ended> {
+        self.live.note_oversized(self.source.take_oversized(), now);
+        Ok(self.live.refused()?)
     }
 
     /// Ends the recording, and leaves the stream in `state` if it was this recording's.
-    pub fn leave(mut self, state: State) {
-        if let Some(publisher) = self.publisher.take() {
-            publisher.finish(state);
-        }
+    pub fn leave(self, state: State) {
+        self.live.finish(state);
     }
 
     /// Checks that packets and keyframes arrive.
@@ -298,20 +246,30 @@ impl Recording {
     /// # Errors
     /// Returns the reason to disconnect the publisher.
     pub fn check(&self, now: Instant) -> Result<(), Ended> {
-        check_claim(&self.name, self.claim.as_deref())?;
+        self.live.check_claim()?;
         if !self.is_on {
             return Ok(());
         }
         if now.saturating_duration_since(self.last_received) > SILENCE {
             return Err(Ended::Silent { time: SILENCE });
         }
-        if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
-            return Err(Ended::without_keyframe(
-                self.oversized.dropped(),
-                self.assembler.lack(),
-            ));
+        if !self.live.is_live() && now.saturating_duration_since(self.began) > KEYFRAME {
+            return Err(self.live.without_keyframe());
         }
         Ok(())
+    }
+}
+
+/// Publishes units at `now`. A keyframe answers pending requests.
+fn publishing<'a>(
+    live: &'a mut LivePublisher,
+    feedback: &'a mut Feedback,
+    now: Instant,
+) -> impl FnMut(TimedUnit) + 'a {
+    move |unit| {
+        if live.publish(unit, LayerIndex::BASE, now).is_keyframe {
+            feedback.set_keyframe_wanted(false);
+        }
     }
 }
 

@@ -103,7 +103,9 @@ impl Encoder {
     fn arrives(&mut self, at: Duration, packet: &[u8]) {
         let now = self.start + at;
         self.recording.take(TrackIndex(0), false, packet, now);
-        self.recording.publish(now).expect("nobody else publishes");
+        self.recording
+            .published(now)
+            .expect("nobody else publishes");
     }
 
     fn stream(&self) -> Arc<Stream> {
@@ -159,7 +161,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
         }
         let totals = encoder.stream().totals();
         assert_eq!(totals.units, 50, "seed {seed}");
-        assert!(!encoder.recording.assembler.take_damage(), "seed {seed}");
+        assert!(!encoder.recording.live.take_keyframe_wish(), "seed {seed}");
         assert_eq!(encoder.recording.deadline(), None, "seed {seed}");
         assert!(encoder.sequence < 1000, "the numbers wrapped");
     }

@@ -65,9 +65,11 @@ impl StandIn<'_> {
             let frame = &frames[next % frames.len()];
             next += 1;
             let now = Instant::now();
+            let time = MediaTime::ZERO + INTERVAL * number;
             let timing = UnitTiming {
                 track: screen.track,
-                time: MediaTime::ZERO + INTERVAL * number,
+                time,
+                decode_time: time,
                 origin: now,
             };
             packetizer.packetize(&frame.data, frame.keyframe, timing, &mut units);

@@ -1,4 +1,5 @@
 mod camera;
+mod decode_times;
 mod pipe;
 mod refusing_camera;
 mod scripted_camera;

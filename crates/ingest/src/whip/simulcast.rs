@@ -110,6 +110,7 @@ mod tests {
         TimedUnit {
             track: TrackIndex(layer),
             time: MediaTime::ZERO + Duration::from_millis(ms),
+            decode_time: None,
             keyframe,
             after_loss: false,
             data: vec![1],

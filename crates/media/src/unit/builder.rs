@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{Content, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
+use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
 use crate::{MediaTime, Stamps};
 
 /// Payload memory that a builder keeps from one unit to the next, in bytes.
@@ -100,7 +100,8 @@ impl UnitBuilder {
     /// allocated at its exact size, so that the memory of units that leave the hub fits the
     /// units that follow.
     ///
-    /// `index` and `first_packet` of the unit are zero until the hub numbers it.
+    /// `index` and `first_packet` of the unit are zero until the hub numbers it. It is decoded when it
+    /// is presented.
     pub fn build(
         &mut self,
         track: TrackIndex,
@@ -121,6 +122,7 @@ impl UnitBuilder {
             index: 0,
             first_packet: 0,
             time,
+            decode_lead: DecodeLead::NONE,
             keyframe,
             first: true,
             last: true,

@@ -13,6 +13,7 @@
 
 mod builder;
 mod coded_frame;
+mod decode_lead;
 mod parts;
 mod track_index;
 
@@ -24,6 +25,7 @@ use crate::{MediaTime, Stamps};
 
 pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
+pub use decode_lead::DecodeLead;
 pub use parts::{PartsContent, PartsError, UnitParts};
 pub use track_index::TrackIndex;
 
@@ -86,6 +88,8 @@ pub struct MediaUnit {
     pub first_packet: u64,
     /// Presentation time of the frame on the stream's timeline.
     pub time: MediaTime,
+    /// Time from the decoding of the frame to its presentation.
+    pub decode_lead: DecodeLead,
     /// True if a decoder can start with this unit (H.264: IDR with its parameter sets). Always
     /// true for audio.
     pub keyframe: bool,
@@ -138,6 +142,13 @@ impl MediaUnit {
             track: self.track,
             layer: self.layer,
         }
+    }
+
+    /// Returns the decode time of the frame on the stream's timeline. In a layer of the hub it never
+    /// falls from one coded frame to the next. It is at most the presentation time, unless the source
+    /// reorders frames and does not announce it.
+    pub const fn decode_time(&self) -> MediaTime {
+        self.decode_lead.before(self.time)
     }
 
     /// Number of packets, at least one.

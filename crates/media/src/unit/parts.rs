@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Content, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
+use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
 use crate::{MediaTime, Stamps};
 
 /// All that a [`MediaUnit`] consists of but its numbers on the stream, which each hub gives anew.
@@ -18,6 +18,8 @@ pub struct UnitParts {
     pub layer: LayerIndex,
     /// Presentation time on the timeline of the stream that the unit comes from.
     pub time: MediaTime,
+    /// Time from the decoding of the frame to its presentation.
+    pub decode_lead: DecodeLead,
     /// Whether a decoder can start with the unit.
     pub keyframe: bool,
     /// Whether the unit begins its frame.
@@ -91,6 +93,7 @@ impl MediaUnit {
             track: self.track,
             layer: self.layer,
             time: self.time,
+            decode_lead: self.decode_lead,
             keyframe: self.keyframe,
             first: self.first,
             last: self.last,
@@ -131,6 +134,7 @@ impl UnitParts {
             index: 0,
             first_packet: 0,
             time: self.time,
+            decode_lead: self.decode_lead,
             keyframe: self.keyframe,
             first: self.first,
             last: self.last,

@@ -1,11 +1,14 @@
 //! Turns the RTP packets of a source's tracks into access units on one timeline.
 //!
 //! ```text
+//! UnitReceiver: packets in order ─► UnitAssembler ─► TimedUnit
+//!
 //! packets in order ─► Depacketizer ─► access unit ─┬► TimedUnit
 //! timestamps, arrivals, sender reports ─► SourceClock ─┘
 //! ```
 
 mod entry_points;
+mod receiver;
 mod source_clock;
 
 use std::collections::VecDeque;
@@ -19,6 +22,8 @@ use crate::reorder::ReceivedPacket;
 use entry_points::EntryPoints;
 use source_clock::SourceClock;
 
+pub use receiver::UnitReceiver;
+
 /// Most access units of a track whose arrival is remembered: the one being assembled and a few
 /// whose packets are lost.
 const ARRIVALS_MAX: usize = 16;
@@ -30,6 +35,8 @@ pub struct TimedUnit {
     pub track: TrackIndex,
     /// Time on the source's timeline, which all tracks share.
     pub time: MediaTime,
+    /// Decode time on the same timeline; `None` if the source does not state it. RTP carries none.
+    pub decode_time: Option<MediaTime>,
     /// Whether a decoder can start here, if its parameter sets are known. Of a source without IDR
     /// pictures, that is a recovery point.
     pub keyframe: bool,
@@ -103,6 +110,7 @@ impl UnitAssembler {
             sink(TimedUnit {
                 track,
                 time: self.clock.time(track, ticks, received),
+                decode_time: None,
                 keyframe: state.entry_points.admit(unit.entry, received),
                 after_loss: unit.after_loss,
                 data: unit.data,

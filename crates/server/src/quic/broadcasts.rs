@@ -84,7 +84,7 @@ pub(super) async fn publish_all(
             received_bytes: Arc::clone(account.received_bytes()),
             late_groups: Arc::clone(context.counters.late_groups()),
             name,
-            claim,
+            claim: claim.map(Arc::from),
             supervisor: Arc::clone(&context.supervisor),
         };
         broadcasts.spawn(publish(ingest, Arc::clone(account), path));

@@ -26,7 +26,7 @@ impl Publishers {
         let Some(session) = session else {
             return;
         };
-        if let Err(reason) = session.recording.publish(now) {
+        if let Err(reason) = session.recording.published(now) {
             return dismiss(clients, key, &reason, now);
         }
         let deadlines = [self.held_until, session.recording.deadline()];

@@ -105,6 +105,7 @@ impl OggPipe {
                     decode_ns: None,
                     duration_ns: (kind == Kind::Audio).then_some(entry.span_ns()),
                     keyframe: entry.keyframe() || kind == Kind::Audio,
+                    after_loss: false,
                     data,
                 });
             }

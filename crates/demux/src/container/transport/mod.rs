@@ -46,7 +46,7 @@ const UNIT_PACKETS: usize = 6;
 /// Bytes in which the layout of the packets is searched.
 const START_BYTES: u64 = 64 * 1024;
 
-pub(crate) use apart::TransportPipe;
+pub(crate) use apart::{PushedTransport, TransportPipe};
 
 /// Reads and indexes a file: its video and audio apart, or all packets as they are.
 pub(crate) fn open(

@@ -32,7 +32,7 @@ const LAYOUTS: [Layout; 3] = [
 ];
 
 /// Packets in a row that must have sync bytes before a layout is accepted.
-const RUN: usize = 4;
+pub(super) const RUN: usize = 4;
 
 /// Most bytes before the first packet, or between two packets, that are searched.
 pub(super) const SEARCH_BYTES_MAX: u64 = 1 << 20;
@@ -46,7 +46,7 @@ impl Layout {
     }
 
     /// Returns whether packets lie at the start of `bytes`: as many as fit, up to [`RUN`].
-    fn fits(self, bytes: &[u8]) -> bool {
+    pub(super) fn fits(self, bytes: &[u8]) -> bool {
         let mut syncs = (0..RUN).map(|number| bytes.get(number * self.stride + self.lead));
         bytes.len() > self.lead && syncs.all(|sync| sync.is_none_or(|&byte| byte == SYNC))
     }

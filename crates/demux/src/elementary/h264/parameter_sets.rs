@@ -132,9 +132,19 @@ pub(crate) fn timing(sps: &SeqParameterSet) -> Option<(u64, u64)> {
 /// Returns the number of pictures that may precede another one in decoding order and follow it
 /// in output order, from annex E; `None` if the set does not say.
 pub(crate) fn reorder_max(sps: &SeqParameterSet) -> Option<u32> {
-    let vui = sps.vui_parameters.as_ref()?;
-    let restrictions = vui.bitstream_restrictions.as_ref()?;
-    Some(restrictions.max_num_reorder_frames)
+    let vui = sps.vui_parameters.as_ref();
+    let restrictions = vui.and_then(|vui| vui.bitstream_restrictions.as_ref());
+    match restrictions {
+        Some(restrictions) => Some(restrictions.max_num_reorder_frames),
+        None => has_intra_profile(sps).then_some(0),
+    }
+}
+
+/// Returns whether the profile has nothing but intra pictures, which are output as they are decoded
+/// (E.2.1, `max_num_reorder_frames`).
+fn has_intra_profile(sps: &SeqParameterSet) -> bool {
+    let may_be = matches!(u8::from(sps.profile_idc), 44 | 86 | 100 | 110 | 122 | 244);
+    may_be && sps.constraint_flags.flag3()
 }
 
 /// Returns whether the format is 8-bit 4:2:0, which every browser shows.

@@ -108,6 +108,7 @@ impl PipeReader for AudioReader {
             decode_ns: Some(start_ns),
             duration_ns: Some(ns(self.samples) - start_ns),
             keyframe: true,
+            after_loss: false,
             data: Bytes::from(bytes),
         });
         self.at = end;

@@ -50,6 +50,7 @@ impl ElementaryReader {
                 decode_ns: Some(start_ns),
                 duration_ns: Some(rate.nanos(self.halves) - start_ns),
                 keyframe: unit.keyframe,
+                after_loss: false,
                 data: unit.data,
             });
         }

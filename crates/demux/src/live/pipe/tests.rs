@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use glassline_media::TrackIndex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Demuxer, Format, Input, Options};
+use crate::{Demuxer, Format, Input, Options, WarningReason};
 
 /// Samples of every format that a pipe may have.
 const SAMPLES: &[&str] = &[

@@ -15,7 +15,11 @@
 //! a moment only. Most encoders that say "some" send B-frames; a few copy the number from a
 //! table, and their viewers wait ten seconds longer.
 //!
+//! [`DecodeTimes`] derives from the number of frames sent ahead when a frame is decoded.
+//!
 //! Sources: ITU-T H.264 8.2.1 and E.2.1, ITU-T H.265 8.3.1 and 7.4.3.2.1.
+
+mod decode_times;
 
 use std::fmt;
 
@@ -25,6 +29,8 @@ use crate::elementary::annexb::{self, PARAMETER_SET_BYTES_MAX};
 use crate::elementary::grammar::{Content, Grammar};
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
+
+pub use decode_times::DecodeTimes;
 
 /// Frames without reordering after which a stream counts as not reordered: ten seconds at 25
 /// frames per second.
@@ -61,6 +67,16 @@ impl Reordering {
             Coding::H264(detector) => detector.push(unit, after_loss),
             Coding::H265(detector) => detector.push(unit, after_loss),
         }
+    }
+
+    /// Returns how many frames may be decoded before a frame and presented behind it, as the sequence
+    /// parameter set of the latest frame says; 0 if it does not say.
+    pub fn depth(&self) -> u32 {
+        let reorder_max = match &self.coding {
+            Coding::H264(detector) => detector.reorder_max,
+            Coding::H265(detector) => detector.reorder_max,
+        };
+        reorder_max.unwrap_or(0)
     }
 
     /// Returns whether frames are presented in another order than decoded, as far as it is

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, track};
 
@@ -251,10 +252,11 @@ impl LayerTrack {
             return false;
         };
         let header = object::header(&parts, sent_stamps(unit, clock));
+        let end = object::end(&parts);
         let Ok(timestamp) = Timestamp::from_micros(micros(unit.time)) else {
             return false;
         };
-        let size = header.len() + parts.data.len();
+        let size = header.len() + parts.data.len() + end.as_ref().map_or(0, Bytes::len);
         let info = wire::Info {
             size: size as u64,
             timestamp,
@@ -263,6 +265,9 @@ impl LayerTrack {
             let mut chunks = group.create_frame(info)?;
             chunks.write(header)?;
             chunks.write(parts.data)?;
+            if let Some(end) = end {
+                chunks.write(end)?;
+            }
             chunks.finish()
         })();
         if written.is_err() {

@@ -1,20 +1,23 @@
 //! One unit of the hub as an object of a group: a header, then the unit's bytes as they are.
 //!
 //! ```text
-//! version │ flags │ time │ published │ ingest │ relay, error │ gap, timestamp │ packets │ ranges │ bytes
-//!    1    │   1   │  8   │     8     │  var   │  var,  var   │     2,  4      │  var …  │ var …  │ the rest
-//!                                               flag RELAYED    flag FORWARDED
+//! version │ flags │ time │ published │ ingest │ relay, error │ gap, timestamp │ packets │ ranges │ bytes    │ lead
+//!    1    │   1   │  8   │     8     │  var   │  var,  var   │     2,  4      │  var …  │ var …  │ the rest │  4
+//!                                               flag RELAYED    flag FORWARDED                           flag LEAD
 //! ```
 //!
 //! Integers of fixed length are big-endian; `var` is a variable-length integer of QUIC (RFC 9000
 //! §16). `packets` is their number and the length of each payload. `ranges`, absent in forwarded
 //! packets, is the number of the coded frame's ranges, and of each where it begins and its length.
+//! `lead` is the time from decoding to presentation in microseconds, and zero where it is absent. It
+//! stands last because servers that do not know it keep it with the bytes, in no packet and no range.
 //!
 //! Times of the sender are nanoseconds on its [node clock](super::NodeClock).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use glassline_media::{
-    Forwarded, LayerIndex, MediaTime, PartsContent, PartsError, Stamps, TrackIndex, UnitParts,
+    DecodeLead, Forwarded, LayerIndex, MediaTime, PartsContent, PartsError, Stamps, TrackIndex,
+    UnitParts,
 };
 
 use crate::moq::frame::BYTES_MAX;
@@ -27,6 +30,10 @@ const FIRST: u8 = 2;
 const LAST: u8 = 4;
 const FORWARDED: u8 = 8;
 const RELAYED: u8 = 16;
+const LEAD: u8 = 32;
+
+/// Length of the lead at the end of an object.
+const LEAD_BYTES: usize = 4;
 
 /// Most ranges of a frame that are accepted. A packetizer makes two a NAL unit.
 const RANGES_MAX: u64 = 65_536;
@@ -84,7 +91,14 @@ pub enum ObjectError {
     Parts(#[from] PartsError),
 }
 
-/// Returns the header of `unit`, behind which its bytes follow as they are.
+/// Returns the end of `unit`, behind its bytes; `None` for a unit that is decoded when it is presented.
+pub(super) fn end(unit: &UnitParts) -> Option<Bytes> {
+    let lead = unit.decode_lead;
+    let bytes = || Bytes::copy_from_slice(&lead.micros().to_be_bytes());
+    (lead != DecodeLead::NONE).then(bytes)
+}
+
+/// Returns the header of `unit`, behind which its bytes and its [`end`] follow.
 pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
     let ranges = match &unit.content {
         PartsContent::Frame(ranges) => ranges.as_slice(),
@@ -102,7 +116,8 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
             | flag(unit.first, FIRST)
             | flag(unit.last, LAST)
             | flag(forwarded.is_some(), FORWARDED)
-            | flag(sent.relay_ns.is_some(), RELAYED),
+            | flag(sent.relay_ns.is_some(), RELAYED)
+            | flag(unit.decode_lead != DecodeLead::NONE, LEAD),
     );
     out.put_i64(unit.time.nanos());
     out.put_u64(sent.published_ns);
@@ -168,10 +183,21 @@ pub(super) fn parse(
         Some(forwarded) => PartsContent::Forwarded(forwarded),
         None => PartsContent::Frame(ranges(&mut rest)?),
     };
+    let decode_lead = match flags & LEAD {
+        0 => DecodeLead::NONE,
+        _ => {
+            let (bytes, lead) = rest
+                .split_last_chunk::<LEAD_BYTES>()
+                .ok_or(ObjectError::Short)?;
+            rest = bytes;
+            DecodeLead::from_micros(i32::from_be_bytes(*lead))
+        }
+    };
     let parts = UnitParts {
         track,
         layer,
         time: MediaTime::from_nanos(time),
+        decode_lead,
         keyframe: flags & KEYFRAME != 0,
         first: flags & FIRST != 0,
         last: flags & LAST != 0,
@@ -238,6 +264,13 @@ fn varint(rest: &mut &[u8]) -> Result<u64, ObjectError> {
     Ok(value & (u64::MAX >> (64 - 8 * bytes + 2)))
 }
 
+/// Returns a whole object.
+#[cfg(any(test, fuzzing))]
+fn write(unit: &UnitParts, sent: SentStamps) -> Vec<u8> {
+    let end = end(unit).unwrap_or_default();
+    [&header(unit, sent)[..], &unit.data, &end].concat()
+}
+
 /// Reads an object as a server that pulls does. Returns the unit, if it is one.
 #[cfg(any(test, fuzzing))]
 pub fn parse_unit(
@@ -245,8 +278,7 @@ pub fn parse_unit(
     arrived: Stamps,
 ) -> Result<glassline_media::MediaUnit, ObjectError> {
     let received = parse(object, (TrackIndex(0), LayerIndex::BASE), arrived)?;
-    let header = header(&received.parts, received.sent);
-    let again = [&header[..], &received.parts.data].concat();
+    let again = write(&received.parts, received.sent);
     let read = parse(&again, (TrackIndex(0), LayerIndex::BASE), arrived)?;
     assert_eq!(read, received, "what is written is read again");
     Ok(received.parts.unite()?)
@@ -275,8 +307,11 @@ mod tests {
     }
 
     fn there_and_back(parts: &UnitParts, sent: SentStamps) -> Result<ReceivedUnit, ObjectError> {
-        let object = [&header(parts, sent)[..], &parts.data].concat();
-        parse(&object, (parts.track, parts.layer), parts.stamps)
+        parse(
+            &write(parts, sent),
+            (parts.track, parts.layer),
+            parts.stamps,
+        )
     }
 
     #[test]
@@ -308,6 +343,33 @@ mod tests {
         );
     }
 
+    /// A server that does not know the lead reads it as bytes of no packet, and sends it on without the
+    /// flag.
+    #[test]
+    fn a_lead_does_no_harm_to_a_server_that_does_not_know_it() {
+        for start_code in [&[][..], &[0, 0, 1]] {
+            let packets = [(vec![7], vec![1, 2]), (vec![], vec![3])];
+            let unit = unit(&packets, start_code).expect("packets").parts();
+            let decode_lead = DecodeLead::from_micros(80_000);
+            let unit = UnitParts {
+                decode_lead,
+                ..unit
+            };
+            let mut object = write(&unit, SentStamps::default());
+            object[1] &= !LEAD;
+            let arrived = Stamps::arrived(Instant::now());
+            let older = parse_unit(&object, arrived).expect("a unit");
+            let sent = unit.unite().expect("a unit");
+            assert!(older.payloads().eq(sent.payloads()));
+            let frame = |unit: &MediaUnit| unit.coded_frame().map(|it| it.to_vec());
+            assert_eq!(frame(&older), frame(&sent));
+            assert_eq!(older.decode_time(), older.time);
+            object[1] |= LEAD;
+            object.truncate(object.len() - 7);
+            assert!(parse_unit(&object, arrived).is_err(), "it ends too early");
+        }
+    }
+
     #[test]
     fn a_claim_of_many_packets_takes_no_memory() {
         let whole = unit(&[(vec![], vec![1])], &[]).expect("a unit").parts();
@@ -336,14 +398,16 @@ mod tests {
             keyframe: bool,
             first: bool,
             last: bool,
+            lead in prop_oneof![Just(0), any::<i32>()],
         ) {
             let Some(unit) = unit(&packets, &start_code) else { return Ok(()) };
-            let parts = UnitParts { keyframe, first, last, ..unit.parts() };
+            let decode_lead = DecodeLead::from_micros(lead);
+            let parts = UnitParts { decode_lead, keyframe, first, last, ..unit.parts() };
             let sent = SentStamps { published_ns, ingest_ns, relay_ns };
             let received = there_and_back(&parts, sent);
             prop_assert_eq!(received, Ok(ReceivedUnit { parts: parts.clone(), sent }));
             // Every part of it that is missing is noticed, or leaves a shorter unit.
-            let object = [&header(&parts, sent)[..], &parts.data].concat();
+            let object = write(&parts, sent);
             for end in 0..object.len() {
                 let _ = parse_unit(&object[..end], parts.stamps);
             }

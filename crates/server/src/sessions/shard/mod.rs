@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     fn taken() -> io::Error {
         io::ErrorKind::AddrInUse.into()

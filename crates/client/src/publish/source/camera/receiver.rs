@@ -3,8 +3,7 @@ use std::time::Instant;
 
 use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, VideoParameters};
 use glassline_rtp::payload::{ParameterSets, UnsupportedFormat, h265, parameter};
-use glassline_rtp::receive::{Received, SourceReceiver};
-use glassline_rtp::units::{TimedUnit, UnitAssembler};
+use glassline_rtp::units::{TimedUnit, UnitReceiver};
 use glassline_rtsp::sdp::{ChosenTracks, Description};
 
 use crate::publish::clock::Timeline;
@@ -19,8 +18,7 @@ pub(super) struct Receiver {
     chosen: Vec<Track>,
     /// The tracks as they are announced to the destination.
     pub(super) tracks: Vec<Track>,
-    packets: SourceReceiver,
-    assembler: UnitAssembler,
+    source: UnitReceiver,
     /// Parameter sets of each track, which every keyframe gets.
     sets: Vec<Option<ParameterSets>>,
     /// Units that the publisher's session has not taken yet: those of one read.
@@ -36,15 +34,16 @@ impl Receiver {
         description: &Description,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.tracks.into_iter().unzip();
-        let mut packets = SourceReceiver::new(&tracks);
+        let mut source = UnitReceiver::new(&tracks)?;
         for (track, described) in TrackIndex::enumerate(&described) {
             let media = &description.tracks[*described];
-            packets.expect_payload_types(track, media.payload_types());
+            source
+                .packets()
+                .expect_payload_types(track, media.payload_types());
         }
         Ok(Self {
             described,
-            packets,
-            assembler: UnitAssembler::new(&tracks)?,
+            source,
             sets: tracks.iter().map(ParameterSets::of).collect(),
             tracks: tracks.iter().cloned().map(announced).collect(),
             chosen: tracks,
@@ -63,9 +62,7 @@ impl Receiver {
         self.chosen.remove(at);
         self.tracks.remove(at);
         self.sets.remove(at);
-        self.packets.leave_out(TrackIndex(at));
-        self.assembler = UnitAssembler::new(&self.chosen)?;
-        Ok(())
+        self.source.leave_out(TrackIndex(at), &self.chosen)
     }
 
     /// Returns the index in the camera's description of each track.
@@ -86,12 +83,9 @@ impl Receiver {
         let Some(track) = used.position(|it| *it == described).map(TrackIndex) else {
             return false;
         };
-        let (assembler, units) = (&mut self.assembler, &mut self.units);
-        let sink = |track, item: Received<'_>| match item {
-            Received::Packet(packet) => assembler.push(track, packet, |unit| units.push_back(unit)),
-            Received::Report { ntp, timestamp } => assembler.sender_report(track, ntp, timestamp),
-        };
-        self.packets.take(track, control, bytes, now, sink)
+        let units = &mut self.units;
+        let sink = |unit| units.push_back(unit);
+        self.source.take(track, control, bytes, now, sink)
     }
 
     /// Returns the next unit, at its time on `timeline`.

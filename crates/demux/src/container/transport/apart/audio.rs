@@ -25,6 +25,8 @@ pub(super) struct AudioStream {
     /// Whether the last frame ended at the next one.
     in_step: bool,
     has_ended: bool,
+    /// Whether bytes were lost since the frame before.
+    lost: bool,
     /// Number of bytes that belong to no frame.
     pub(super) skipped: u64,
 }
@@ -40,6 +42,7 @@ impl AudioStream {
             anchor: None,
             in_step: false,
             has_ended: false,
+            lost: false,
             skipped: 0,
         }
     }
@@ -56,6 +59,14 @@ impl AudioStream {
         if self.bytes.len() > PENDING_BYTES_MAX {
             self.skip(self.bytes.len() - PENDING_BYTES_MAX);
         }
+    }
+
+    /// Notes that bytes were lost here.
+    pub(super) fn lose(&mut self) {
+        self.base += self.bytes.len() as u64;
+        self.bytes.clear();
+        self.in_step = false;
+        self.lost = true;
     }
 
     /// Returns the next complete frame.
@@ -84,6 +95,7 @@ impl AudioStream {
                 decoded: start,
                 samples: Some(format.samples),
                 keyframe: true,
+                after_loss: std::mem::take(&mut self.lost),
                 bare: false,
                 data,
             });

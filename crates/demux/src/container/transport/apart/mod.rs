@@ -6,7 +6,7 @@
 //!    └─► packets of each stream ─► Pes ──────┴► AudioStream (frames) ───────┘    │   │
 //!                                    └► Places: where the bytes lie              │   │
 //!             file: IndexedTrackBuilder, whose units Scattered fetches later ◄───┘   │
-//!             pipe: PipeUnit, handed out as it arrives ◄─────────────────────────────┘
+//!    pipe, pushed bytes: PipeUnit, handed out as it arrives ◄────────────────────────┘
 //! ```
 //!
 //! The first program's first stream of H.264 or H.265 and its first stream of AAC, MPEG audio,
@@ -19,6 +19,7 @@ mod file;
 mod pes;
 mod pipe;
 mod places;
+mod pushed;
 mod scattered;
 mod stamps;
 #[cfg(test)]
@@ -46,6 +47,7 @@ use video::VideoStream;
 
 pub(super) use file::open;
 pub(crate) use pipe::TransportPipe;
+pub(crate) use pushed::PushedTransport;
 
 /// The streams of a program that are played.
 #[derive(Default)]
@@ -57,6 +59,8 @@ struct Streams {
     /// Units that were found, and the number of their stream among the chosen ones.
     found: VecDeque<(usize, FoundUnit)>,
     warnings: Warnings,
+    /// Whether packets may be lost on their way.
+    may_lose: bool,
 }
 
 struct Stream {
@@ -78,8 +82,11 @@ impl Streams {
             && let Some(program) = self.tables.program()
         {
             match &mut self.chosen {
-                None => self.chosen = Some(choose(program, &mut self.warnings)),
-                Some(chosen) => follow(chosen, program),
+                None => {
+                    let chosen = choose(program, self.may_lose, &mut self.warnings);
+                    self.chosen = Some(chosen);
+                }
+                Some(chosen) => follow(chosen, program, self.may_lose),
             }
         }
         let chosen = self.chosen.iter_mut().flatten();
@@ -87,7 +94,11 @@ impl Streams {
         let Some((number, stream)) = numbered else {
             return;
         };
-        let Some(part) = stream.pes.push(packet) else {
+        let part = stream.pes.push(packet);
+        if stream.pes.take_loss() {
+            stream.elementary.lose();
+        }
+        let Some(part) = part else {
             return;
         };
         let jumps = self.clock.jumps;
@@ -118,6 +129,16 @@ impl Streams {
     /// Returns how many streams are played; `None` until the program is known.
     fn count(&self) -> Option<usize> {
         self.chosen.as_ref().map(Vec::len)
+    }
+
+    /// Returns the numbers of the streams of video that can be read.
+    fn video_numbers(&self) -> impl Iterator<Item = usize> {
+        let numbered = self.chosen.iter().flatten().enumerate();
+        let is_video = |stream: &Stream| match &stream.elementary {
+            Elementary::Video(video) => video.failure().is_none(),
+            Elementary::Audio(_) => false,
+        };
+        numbered.filter_map(move |(number, stream)| is_video(stream).then_some(number))
     }
 
     /// Returns the number of scrambled packets of the streams that are played.
@@ -154,8 +175,18 @@ impl Streams {
     }
 }
 
+impl Elementary {
+    /// Notes that bytes were lost here.
+    fn lose(&mut self) {
+        match self {
+            Self::Video(video) => video.lose(),
+            Self::Audio(audio) => audio.lose(),
+        }
+    }
+}
+
 impl Stream {
-    fn new(pid: u16, content: Content) -> Option<Self> {
+    fn new(pid: u16, content: Content, may_lose: bool) -> Option<Self> {
         let audio = |syntax| Some(Elementary::Audio(AudioStream::new(syntax)));
         let elementary = match content {
             Content::H264 => Some(Elementary::Video(Box::new(VideoStream::new(false)))),
@@ -169,7 +200,7 @@ impl Stream {
         Some(Self {
             pid,
             content,
-            pes: Pes::default(),
+            pes: pes(may_lose),
             elementary: elementary?,
         })
     }
@@ -245,7 +276,7 @@ impl Stream {
 }
 
 /// Chooses the streams to play, and warns of those that are not.
-fn choose(program: &Program, warnings: &mut Warnings) -> Vec<Stream> {
+fn choose(program: &Program, may_lose: bool, warnings: &mut Warnings) -> Vec<Stream> {
     let first = |wanted: fn(Content) -> bool| {
         let mut contents = program.contents.iter().copied();
         contents.find(|(_, content)| wanted(*content))
@@ -255,7 +286,7 @@ fn choose(program: &Program, warnings: &mut Warnings) -> Vec<Stream> {
     let chosen: Vec<Stream> = chosen
         .into_iter()
         .flatten()
-        .filter_map(|(pid, content)| Stream::new(pid, content))
+        .filter_map(|(pid, content)| Stream::new(pid, content, may_lose))
         .collect();
     let left_out: Vec<String> = program
         .contents
@@ -275,8 +306,15 @@ fn choose(program: &Program, warnings: &mut Warnings) -> Vec<Stream> {
     chosen
 }
 
+fn pes(may_lose: bool) -> Pes {
+    match may_lose {
+        true => Pes::with_losses(),
+        false => Pes::default(),
+    }
+}
+
 /// Moves streams to the packet identifiers that a new map gives them.
-fn follow(chosen: &mut [Stream], program: &Program) {
+fn follow(chosen: &mut [Stream], program: &Program, may_lose: bool) {
     for stream in chosen {
         let has = |pid: u16| program.contents.contains(&(pid, stream.content));
         if has(stream.pid) {
@@ -285,7 +323,7 @@ fn follow(chosen: &mut [Stream], program: &Program) {
         let mut contents = program.contents.iter();
         if let Some((pid, _)) = contents.find(|(_, content)| *content == stream.content) {
             stream.pid = *pid;
-            stream.pes = Pes::default();
+            stream.pes = pes(may_lose);
         }
     }
 }

@@ -37,6 +37,9 @@ pub(super) struct Pes {
     pub(super) gaps: u64,
     /// Number of packets that are scrambled.
     pub(super) scrambled: u64,
+    /// Whether missing packets were lost on their way. In a file, the counter is wrong as often.
+    gaps_are_losses: bool,
+    lost: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +62,20 @@ impl Pes {
         }
     }
 
+    /// Follows PES packets of which parts may be lost on their way. What follows a gap is left out, up to
+    /// the next PES packet.
+    pub(super) fn with_losses() -> Self {
+        Self {
+            gaps_are_losses: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether packets were lost since the last call.
+    pub(super) fn take_loss(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
+    }
+
     /// Returns the bytes that the next packet of the stream adds.
     pub(super) fn push<'a>(&mut self, packet: &'a Packet) -> Option<Part<'a>> {
         if !packet.has_payload() {
@@ -74,7 +91,8 @@ impl Pes {
             }
             if counter != (last + 1) & 0x0f {
                 self.gaps += 1;
-                if matches!(self.state, State::Header(_)) {
+                self.lost |= self.gaps_are_losses;
+                if self.gaps_are_losses || matches!(self.state, State::Header(_)) {
                     self.state = State::Waiting;
                 }
             }

@@ -14,6 +14,8 @@ pub(super) struct FoundUnit {
     /// Samples of each channel, for audio.
     pub(super) samples: Option<u32>,
     pub(super) keyframe: bool,
+    /// Whether units before this one were lost.
+    pub(super) after_loss: bool,
     /// Whether `data` has parameter sets that the bytes at `place` have not.
     pub(super) bare: bool,
     /// The unit, for readers that cannot fetch it later.

@@ -23,6 +23,8 @@ pub(super) struct VideoStream {
     last: Option<Stamps>,
     /// Time from one unit to the next.
     step: i64,
+    /// Whether bytes were lost since the unit before.
+    lost: bool,
     /// Why the stream ended before the file.
     failure: Option<String>,
 }
@@ -35,6 +37,7 @@ impl VideoStream {
             places: Places::default(),
             last: None,
             step: FRAME,
+            lost: false,
             failure: None,
         }
     }
@@ -54,6 +57,13 @@ impl VideoStream {
             bytes => self.splitter.push(bytes),
         };
         self.failure = pushed.err().map(|error| error.to_string());
+    }
+
+    /// Notes that bytes were lost here.
+    pub(super) fn lose(&mut self) {
+        self.splitter.lose();
+        self.places.release(self.places.end);
+        self.lost = true;
     }
 
     /// Returns why the stream has no more units, if that is not the end of the file.
@@ -87,6 +97,7 @@ impl VideoStream {
                 decoded: stamps.decoded,
                 samples: None,
                 keyframe: unit.keyframe,
+                after_loss: std::mem::take(&mut self.lost),
                 bare: unit.has_inserted_sets,
                 data: unit.data,
             });
