@@ -145,10 +145,11 @@ impl Quic {
             supervisor: Arc::clone(supervisor),
             remote: services.cluster.as_ref().and_then(nodes::remote_streams),
         };
-        let offering = |what| Collection::start(what, hub, &of_egress, supervisor, stopped);
-        let (all, offering_all) = offering(("QUIC: all streams", |_| true));
-        let has = |name: &str| !rooms::is_voice(name);
-        let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
+        let offering =
+            |name, has| Collection::start(name, has, hub, &of_egress, supervisor, stopped);
+        let (all, offering_all) = offering("QUIC: all streams", |_| true);
+        let (without_rooms, offering_public) =
+            offering("QUIC: streams but rooms", |name| !rooms::is_voice(name));
         let fingerprint = watch::Sender::new(identity.fingerprint());
         let (nodes, offering_nodes) =
             Nodes::start(services.cluster, hub, supervisor, stopped).unzip();
@@ -398,7 +399,7 @@ async fn open(
         Ok(rights) => rights,
         Err(error) => {
             context.counters.refuse(Reason::Unauthorized);
-            context.note_refusal(peer, (request.path(), request.role()), &error);
+            context.note_refusal(peer, request.path(), request.role(), &error);
             request.refuse(Refusal::Unauthorized);
             return None;
         }

@@ -36,7 +36,8 @@ pub(super) fn run_hooks(
             list.clone(),
             Arc::clone(&sources),
             Arc::clone(&hub),
-            (Arc::clone(&counters), Arc::clone(&supervisor)),
+            Arc::clone(&counters),
+            Arc::clone(&supervisor),
             until.clone(),
         )
     };
