@@ -83,3 +83,9 @@ mod tests {
         );
     }
 }
+
+/// Returns whether a query has `word` as a key, with whatever value.
+pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
+    let mut keys = query.unwrap_or_default().split('&');
+    keys.any(|pair| pair.split('=').next() == Some(word))
+}
