@@ -79,7 +79,7 @@ pub(crate) async fn try_source(
     surroundings: &Surroundings,
     patience: Duration,
 ) -> Result<Tried, TrialError> {
-    if matches!(spec.input, Input::Publisher(_)) {
+    if spec.input.is_published() {
         return Ok(Tried::AwaitsPublisher);
     }
     let (name, input) = (spec.name.clone(), spec.input.to_string());
