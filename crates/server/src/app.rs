@@ -18,13 +18,13 @@ use crate::ingest::{FrameCode, FrameCodes};
 use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
+use crate::service::Services;
 use crate::sessions::Negotiator;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::stored::Stored;
 use crate::tls::{CertificateStore, Challenges, LanSource};
 use crate::transcoding::Transcoders;
-use crate::{quic, rtsp};
 
 /// The parts of one running server.
 #[derive(Clone, Debug)]
@@ -52,10 +52,6 @@ pub(crate) struct App {
     pub(crate) stored: Stored,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
-    /// State of the RTSP threads; `None` if RTSP is turned off.
-    pub(crate) rtsp: Option<Arc<rtsp::Shared>>,
-    /// State of the QUIC listener; `None` if QUIC is turned off.
-    pub(crate) quic: Option<Arc<quic::Shared>>,
     pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
@@ -63,6 +59,8 @@ pub(crate) struct App {
     pub(crate) http: HttpEndpoints,
     /// Certificates, and where they come from.
     pub(crate) tls: TlsParts,
+    /// The protocols by which viewers get streams.
+    pub(crate) services: Services,
 }
 
 /// What handlers know of the server's certificates.

@@ -50,6 +50,7 @@ pub mod rooms;
 pub mod rtsp;
 pub mod runtime;
 mod server;
+mod service;
 pub mod sessions;
 mod settings;
 mod snapshots;

@@ -19,7 +19,7 @@ mod created;
 mod dashboard;
 pub(crate) mod distant_session;
 mod escaped;
-mod extract;
+pub(crate) mod extract;
 #[cfg(debug_assertions)]
 mod fault;
 mod forwarded;
@@ -33,13 +33,13 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
-mod problem;
+pub(crate) mod problem;
 mod redirect;
 mod refusals;
 mod resource;
 #[cfg(test)]
 mod rights_table;
-mod rules;
+pub(crate) mod rules;
 pub(crate) mod server;
 mod shown;
 mod signaling;
@@ -62,11 +62,11 @@ use axum::{Extension, Router};
 use crate::app::App;
 use openapi::{Operation, Routes};
 use rules::RulesByPath;
-use viewer_routes::ViewerRoutes;
+pub(crate) use viewer_routes::ViewerRoutes;
 
-/// Returns the routes for viewers: pages, WHEP, the reading API.
-pub(crate) fn public(app: App) -> Router {
-    let (router, rules) = of_viewers(&app);
+/// Returns `routes` for viewers behind the guards.
+pub(crate) fn public(app: App, routes: ViewerRoutes) -> Router {
+    let (router, rules) = guarded(&app, routes);
     let router = router
         .layer(from_fn_with_state(rules, redirect::attach))
         .layer(from_fn(escaped::escape))
@@ -75,10 +75,10 @@ pub(crate) fn public(app: App) -> Router {
     forwarded::in_front_of(router, app)
 }
 
-/// Returns the routes for requests that other servers of the cluster hand on: those about sessions of
-/// this server, and offers with a ticket.
-pub(crate) fn of_servers(app: &App) -> Router {
-    let (router, rules) = of_viewers(app);
+/// Returns `routes` for requests that other servers of the cluster hand on: those about sessions of this
+/// server, and offers with a ticket.
+pub(crate) fn of_servers(app: &App, routes: ViewerRoutes) -> Router {
+    let (router, rules) = guarded(app, routes);
     router
         .layer(from_fn_with_state(app.clone(), distant_session::own_only))
         .layer(from_fn_with_state(rules, redirect::attach))
@@ -86,8 +86,8 @@ pub(crate) fn of_servers(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-fn of_viewers(app: &App) -> (Router<App>, Arc<RulesByPath>) {
-    let (router, rules) = viewer_routes().into_router();
+fn guarded(app: &App, routes: ViewerRoutes) -> (Router<App>, Arc<RulesByPath>) {
+    let (router, rules) = routes.into_router();
     let router = router
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
@@ -100,21 +100,27 @@ fn of_viewers(app: &App) -> (Router<App>, Arc<RulesByPath>) {
     (router, Arc::new(rules))
 }
 
-/// Returns everything that viewers may ask for. Each part declares its routes with their rights.
-pub(crate) fn viewer_routes() -> ViewerRoutes {
+/// Returns the routes of pages, of the reading API, and of what belongs to no protocol.
+pub(crate) fn page_routes() -> ViewerRoutes {
     let parts = [
         pages::routes(),
         trust::routes(),
         snapshot::routes(),
-        whep::routes(),
-        whip::routes(),
-        talk::routes(),
-        signaling::routes(),
-        call::routes(),
         health::routes(),
         acme::routes(),
     ];
     parts.into_iter().fold(api::routes(), ViewerRoutes::merge)
+}
+
+/// Returns the routes of WebRTC: viewers, publishers, talkers, calls.
+pub(crate) fn webrtc_routes() -> ViewerRoutes {
+    let parts = [
+        whip::routes(),
+        talk::routes(),
+        signaling::routes(),
+        call::routes(),
+    ];
+    parts.into_iter().fold(whep::routes(), ViewerRoutes::merge)
 }
 
 /// Returns the routes for operators: the API, metrics, health.
@@ -210,7 +216,7 @@ mod tests {
 
     use glassline_hub::StreamName;
 
-    use super::*;
+    use crate::server::viewer_routes;
     use crate::stream_names::RESERVED;
 
     #[test]

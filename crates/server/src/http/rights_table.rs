@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
-use super::viewer_routes;
 use crate::Server;
 use crate::auth::{Account, Name, NamedToken, Pattern, Role};
 use crate::config::{Config, Secret};
+use crate::server::viewer_routes;
 
 /// What a client shows: nothing; a wrong password; the passwords of users who may read and publish
 /// another stream, read `cam`, and publish `cam` and speak in the room `team`; an operator's token.

@@ -20,10 +20,12 @@ mod failures;
 pub(crate) mod fuzzing;
 mod grants;
 mod messages;
+mod metrics;
 mod newcomer_rates;
 mod nodes;
 mod places;
 mod renewal;
+mod service;
 mod shared;
 mod start_error;
 
@@ -60,6 +62,7 @@ use places::{Handshake, Places};
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 pub(crate) use nodes::NodeServices;
+pub(crate) use service::MoqService;
 pub(crate) use shared::Shared;
 pub use start_error::StartError;
 

@@ -15,10 +15,9 @@ use crate::config::Config;
 use crate::hooks::{self, Hook};
 use crate::ingest;
 use crate::ingest::library::{self, Library};
-use crate::reload;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Current, Part, Supervisor, spawn_kept};
-use crate::sessions::Settings;
+use crate::sessions::{SessionDefaults, Settings};
 use crate::settings::AllowedConnections;
 
 /// Runs the hooks, whose list may change.
@@ -71,7 +70,7 @@ pub(super) fn of_sessions(
         media,
         media_tcp: config.media.tcp,
         clock,
-        defaults: Current::new(reload::session_defaults(config)),
+        defaults: Current::new(SessionDefaults::of(config)),
     })
 }
 

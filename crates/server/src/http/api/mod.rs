@@ -40,7 +40,7 @@ use super::{body, resource};
 use crate::app::App;
 use crate::auth::Pattern;
 use crate::latency::{self, FrameStamps, Origins, Report, StreamLatency, ViewerLatency};
-use crate::quic::Sender;
+use crate::quic::{MoqService, Sender};
 use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;
 use media_ports::MediaPorts;
@@ -359,7 +359,8 @@ async fn stream_latency(
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
     let now = Instant::now();
-    let sessions = app.quic.iter().flat_map(|quic| quic.sessions(now));
+    let moq = app.services.get::<MoqService>();
+    let sessions = moq.into_iter().flat_map(|moq| moq.sessions(now));
     let mut publishers = sessions.filter(|it| it.publishes.contains(&name));
     let publisher = publishers.next().map(|session| Publisher {
         goodput_bps: session.goodput_bps,
