@@ -45,6 +45,8 @@ mod messages;
 mod metrics;
 mod outbound;
 pub mod quic;
+#[cfg(test)]
+mod raw_h264;
 mod reload;
 pub mod rooms;
 pub mod rtsp;

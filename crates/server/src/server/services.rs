@@ -55,6 +55,12 @@ pub(crate) const PROTOCOLS: &[Protocol] = &[
             Arc::new(MoqService(shared))
         },
     },
+    // The example of docs/guides/add-an-egress.md.
+    #[cfg(test)]
+    Protocol {
+        routes: crate::raw_h264::routes,
+        service: |_, app| Arc::new(crate::raw_h264::RawH264::new(&app.config())),
+    },
 ];
 
 /// Returns everything that viewers may ask for by HTTP.
