@@ -86,7 +86,7 @@ pub async fn try_source(
     surroundings: &Surroundings,
     patience: Duration,
 ) -> Result<Tried, TrialError> {
-    if matches!(spec.input, Input::Publisher(_)) {
+    if spec.input.is_published() {
         return Ok(Tried::AwaitsPublisher);
     }
     let (name, input) = (spec.name.clone(), spec.input.to_string());

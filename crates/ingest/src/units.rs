@@ -103,7 +103,7 @@ impl Units {
     }
 
     /// Returns whether a track is video.
-    pub(crate) fn has_video(&self) -> bool {
+    pub fn has_video(&self) -> bool {
         self.states.iter().any(|state| state.video)
     }
 

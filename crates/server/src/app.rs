@@ -9,8 +9,7 @@ use glassline_access::auth::{Sites, Users};
 use glassline_access::tls::{CertificateStore, Challenges, LanSource};
 use glassline_hub::{Hub, StreamName};
 use glassline_ingest::library::Library;
-use glassline_latency::LatencyRegistry;
-use glassline_latency::{FrameCode, FrameCodes};
+use glassline_latency::{FrameCode, FrameCodes, LatencyRegistry};
 use glassline_rooms::Rooms;
 use glassline_runtime::{Clock, Supervisor};
 
@@ -19,12 +18,12 @@ use crate::events::EventLog;
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
 use crate::http::server::{ListenerCounters, Places};
+use crate::service::Services;
 use crate::sessions::Negotiator;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::stored::Stored;
 use crate::transcoding::Transcoders;
-use crate::{quic, rtsp};
 
 /// The parts of one running server.
 #[derive(Clone, Debug)]
@@ -52,10 +51,6 @@ pub(crate) struct App {
     pub(crate) stored: Stored,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
-    /// State of the RTSP threads; `None` if RTSP is turned off.
-    pub(crate) rtsp: Option<Arc<rtsp::Shared>>,
-    /// State of the QUIC listener; `None` if QUIC is turned off.
-    pub(crate) quic: Option<Arc<quic::Shared>>,
     pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
@@ -63,6 +58,8 @@ pub(crate) struct App {
     pub(crate) http: HttpEndpoints,
     /// Certificates, and where they come from.
     pub(crate) tls: TlsParts,
+    /// The protocols by which viewers get streams.
+    pub(crate) services: Services,
 }
 
 /// What handlers know of the server's certificates.

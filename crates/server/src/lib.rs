@@ -36,9 +36,12 @@ mod login_cases;
 mod messages;
 mod metrics;
 pub mod quic;
+#[cfg(test)]
+mod raw_h264;
 mod reload;
 pub mod rtsp;
 mod server;
+mod service;
 pub mod sessions;
 mod settings;
 mod snapshots;

@@ -83,6 +83,27 @@ pub struct FileSource {
 }
 
 impl Input {
+    /// Returns whether a client publishes the stream, which the server does not fetch.
+    pub const fn is_published(&self) -> bool {
+        matches!(self, Self::Publisher(_))
+    }
+
+    /// Returns the camera that the server connects to, if the source is one.
+    pub const fn camera(&self) -> Option<&RtspSource> {
+        match self {
+            Self::Rtsp(camera) => Some(camera),
+            _ => None,
+        }
+    }
+
+    /// Returns the camera that the server connects to, if the source is one, to be changed.
+    pub const fn camera_mut(&mut self) -> Option<&mut RtspSource> {
+        match self {
+            Self::Rtsp(camera) => Some(camera),
+            _ => None,
+        }
+    }
+
     /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `rtsps://…[?sha256=…]`, `FILE[,FILE…][?fps=30&once]`, `publisher` or
     /// `demo`. (A file called `demo` is written `./demo`.)
     ///

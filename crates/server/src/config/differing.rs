@@ -91,18 +91,12 @@ impl Config {
 /// Returns why a key is heeded after a restart only, in words that follow the key and a colon.
 pub fn reason_for_restart(key: &str) -> &'static str {
     let (section, name) = key.split_once('.').unwrap_or((key, ""));
+    let of_section = SECTIONS.iter().find(|(it, _)| *it == section);
+    if let Some(reason) = of_section.and_then(|(_, reason)| reason(name)) {
+        return reason;
+    }
     match (section, name) {
         ("media", "tcp") => PORT,
-        ("rtsp", "media_folder") => {
-            "the threads for files start with the server; another folder in place of one needs no \
-             restart"
-        }
-        ("rtsp", "udp" | "udp_port") => "each thread opens its UDP ports when it starts",
-        ("rtsp", "tls.srtp") => "the threads agree on it with each client from their start on",
-        ("rtsp", "camera_udp_ports") => "cameras learn their ports from the server's start on",
-        ("rtsp", name) if name.starts_with("multicast") => {
-            "receivers know the groups, and their sockets are opened when the server starts"
-        }
         (_, name) if is_of_certificate(section, name) => {
             "listeners learn when they are opened where their certificate comes from; other files in \
              place of files need no restart"
@@ -121,13 +115,19 @@ pub fn reason_for_restart(key: &str) -> &'static str {
 
 const PORT: &str = "the port is opened when the server starts";
 
+/// Sections that know why some of their keys are heeded after a restart only.
+const SECTIONS: &[(&str, fn(&str) -> Option<&'static str>)] =
+    &[("rtsp", super::rtsp::reason_for_restart)];
+
+/// Keys of sections that name the files of a certificate.
+const CERTIFICATES: &[(&str, [&str; 2])] = &[
+    ("rtsp", ["tls.certificate", "tls.key"]),
+    ("quic", ["certificate", "key"]),
+];
+
 fn is_of_certificate(section: &str, name: &str) -> bool {
-    match section {
-        "tls" => true,
-        "rtsp" => matches!(name, "tls.certificate" | "tls.key"),
-        "quic" => matches!(name, "certificate" | "key"),
-        _ => false,
-    }
+    let of = |(it, keys): &(&str, [&str; 2])| *it == section && keys.contains(&name);
+    section == "tls" || CERTIFICATES.iter().any(of)
 }
 
 /// Adds the paths below `path` at which the values differ. Lists are compared as a whole.

@@ -313,7 +313,7 @@ impl Config {
     /// Returns the names of streams that clients publish.
     pub fn published_names(&self) -> impl Iterator<Item = &StreamName> {
         let sources = self.sources.iter();
-        let published = sources.filter(|(_, input)| matches!(input, Input::Publisher(_)));
+        let published = sources.filter(|(_, input)| input.is_published());
         published.map(|(name, _)| name)
     }
 

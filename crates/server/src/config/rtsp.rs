@@ -245,6 +245,24 @@ impl RtspTls {
     }
 }
 
+/// Returns why the key `name` is heeded after a restart only, in words that follow the key and a colon;
+/// `None` if the reason is one that other sections have, too.
+pub(super) fn reason_for_restart(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "media_folder" => {
+            "the threads for files start with the server; another folder in place of one needs no \
+             restart"
+        }
+        "udp" | "udp_port" => "each thread opens its UDP ports when it starts",
+        "tls.srtp" => "the threads agree on it with each client from their start on",
+        "camera_udp_ports" => "cameras learn their ports from the server's start on",
+        name if name.starts_with("multicast") => {
+            "receivers know the groups, and their sockets are opened when the server starts"
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

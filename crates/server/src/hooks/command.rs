@@ -133,13 +133,11 @@ mod tests {
     }
 
     fn event() -> Event {
-        let seen = (Some("no route;\0$(reboot)".to_owned()), 2);
-        Event::new(
-            EventKind::SourceDown,
-            "cam 1;`id`",
-            seen,
-            SystemTime::UNIX_EPOCH,
-        )
+        Event {
+            reason: Some("no route;\0$(reboot)".to_owned()),
+            viewers: 2,
+            ..Event::new(EventKind::SourceDown, "cam 1;`id`", SystemTime::UNIX_EPOCH)
+        }
     }
 
     fn folder() -> std::path::PathBuf {

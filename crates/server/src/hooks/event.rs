@@ -63,20 +63,15 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Returns an event that happens at the time `at`.
-    pub(super) fn new(
-        kind: EventKind,
-        stream: &str,
-        (reason, viewers): (Option<String>, usize),
-        at: SystemTime,
-    ) -> Self {
+    /// Returns an event that happens at the time `at`, without a reason or viewers.
+    pub(super) fn new(kind: EventKind, stream: &str, at: SystemTime) -> Self {
         let since = at.duration_since(SystemTime::UNIX_EPOCH);
         let since = since.unwrap_or(Duration::ZERO);
         Self {
             kind,
             stream: stream.to_owned(),
-            reason,
-            viewers,
+            reason: None,
+            viewers: 0,
             time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         }
     }

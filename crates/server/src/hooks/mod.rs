@@ -36,7 +36,8 @@ pub(crate) async fn run(
     mut hooks: watch::Receiver<Arc<[Hook]>>,
     sources: Arc<Sources>,
     hub: Arc<Hub>,
-    (counters, supervisor): (Arc<HookCounters>, Arc<Supervisor>),
+    counters: Arc<HookCounters>,
+    supervisor: Arc<Supervisor>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let start = |hook: &Hook| Queue::start(hook.clone(), &counters, &supervisor);

@@ -6,16 +6,23 @@
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 
 use super::extract::Path;
 use super::problem::Problem;
+use super::rules::Right;
+use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 
+/// Returns the route of challenges. An authority has no credentials, and asks by names that may not be
+/// configured elsewhere.
+pub(super) fn routes() -> ViewerRoutes {
+    let path = "/.well-known/acme-challenge/{token}";
+    ViewerRoutes::default().route(path, Right::Nothing, get(answer))
+}
+
 /// `GET /.well-known/acme-challenge/{token}`
-pub(super) async fn answer(
-    State(app): State<App>,
-    Path(token): Path<String>,
-) -> Result<Response, Problem> {
+async fn answer(State(app): State<App>, Path(token): Path<String>) -> Result<Response, Problem> {
     let challenges = app.tls.challenges.as_ref();
     let answer = challenges.and_then(|challenges| challenges.key_authorization(&token));
     let answer = answer.ok_or_else(|| {

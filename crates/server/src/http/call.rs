@@ -19,7 +19,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_cluster::Access;
 use glassline_rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
@@ -32,11 +32,14 @@ use super::distant_session::hand_on_offer;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::redirect::{self, RequestTarget};
+use super::rules::{Errand, Right};
 use super::server::{Scheme, Waiter};
 use super::shown::Shown;
+use super::viewer_routes::ViewerRoutes;
 use super::{auth, body, pages, resource};
 use crate::app::App;
 use crate::cluster::{Grant, NotHere};
+use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// Longest time until a request for changes is answered, with or without a change: less than the
@@ -46,7 +49,11 @@ const WAIT: Duration = Duration::from_secs(20);
 /// Most characters of a participant's name.
 const NAME_CHARS_MAX: usize = 40;
 
-pub(super) fn router() -> Router<App> {
+/// The name that a webhook is told.
+const PROTOCOL: &str = "call";
+
+/// Returns the routes of calls. Joining needs a right; afterwards the session's name is the right.
+pub(super) fn routes() -> ViewerRoutes {
     let session = get(others)
         .patch(change)
         .delete(leave)
@@ -55,23 +62,46 @@ pub(super) fn router() -> Router<App> {
         .get(present_leg)
         .delete(leave_leg)
         .options(resource::options);
-    Router::new()
-        .route("/call", get(pages::call).post(no_room))
+    let joining = post(join).options(resource::options);
+    let hearing = post(add_leg).options(resource::options);
+    let (participant, viewer) = (ClientRole::Participant, ClientRole::Viewer);
+    ViewerRoutes::of(PROTOCOL)
+        .page("/call", Right::Read, get(pages::call).post(no_room))
+        .page("/call/{room}", Right::Read, get(pages::call))
         .route(
             "/call/{room}",
-            get(pages::call).post(join).options(resource::options),
+            Right::Room
+                .offers_of(participant)
+                .going_on_with(Errand::Join),
+            joining,
         )
-        .route("/call/{room}/{session}", session)
-        .route("/call/{room}/{session}/failure", post(give_up))
         .route(
-            "/call/{room}/{session}/hear/{id}/{leg}/failure",
-            post(give_up_leg),
+            "/call/{room}/{session}",
+            Right::Session
+                .sessions_of(participant)
+                .going_on_with(Errand::Join),
+            session,
+        )
+        .route(
+            "/call/{room}/{session}/failure",
+            Right::Session,
+            post(give_up),
         )
         .route(
             "/call/{room}/{session}/hear/{id}",
-            post(add_leg).options(resource::options),
+            Right::Session.offers_of(viewer),
+            hearing,
         )
-        .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
+        .route(
+            "/call/{room}/{session}/hear/{id}/{leg}",
+            Right::Session.sessions_of(viewer),
+            leg,
+        )
+        .route(
+            "/call/{room}/{session}/hear/{id}/{leg}/failure",
+            Right::Session,
+            post(give_up_leg),
+        )
 }
 
 /// Refuses `POST /call`, which names no room.
@@ -93,7 +123,7 @@ async fn join(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(room): Path<String>,
     Query(query): Query<JoinQuery>,
-    target: RequestTarget,
+    Extension(target): Extension<Arc<RequestTarget>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let room = room_name(&room)?;
@@ -109,7 +139,7 @@ async fn join(
     let user = match &sent {
         Some(grant) => admitted(&app, &room, grant)?,
         None => {
-            let shown = Shown::new(connection, headers, uri);
+            let shown = Shown::new(connection, headers, uri).by(target.rules().protocol);
             let stream = room.stream(&id);
             auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?
         }

@@ -18,7 +18,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::{BoxError, Router};
+use axum::{BoxError, Extension, Router};
 use bytes::Bytes;
 use glassline_quic::moq::RequestStream;
 use glassline_runtime::SessionId;
@@ -113,7 +113,7 @@ pub(super) async fn hand_on_offer(
 /// server: the only ones that others hand on.
 pub(super) async fn own_only(
     State(app): State<App>,
-    target: RequestTarget,
+    Extension(target): Extension<Arc<RequestTarget>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -193,8 +193,9 @@ async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> R
 
 /// Returns whether a request is answered when a room has changed, as that for its list with `since`.
 fn waits_for_changes(request: &Request) -> bool {
-    let is_of_room = request.uri().path().starts_with("/call/");
-    request.method() == Method::GET && is_of_room && request.uri().query().is_some()
+    let target = request.extensions().get::<Arc<RequestTarget>>();
+    let waits = target.is_some_and(|it| it.rules().waits_for_changes(request.method()));
+    waits && request.uri().query().is_some()
 }
 
 /// Returns the request as the other server gets it, with what it cannot see of the client.

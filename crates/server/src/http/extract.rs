@@ -11,11 +11,11 @@ use super::{body, resource};
 
 /// The parameters in the path of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path<T>(pub(super) T);
+pub(crate) struct Path<T>(pub(crate) T);
 
 /// The query of a request. Keys that `T` does not have are ignored.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Query<T>(pub(super) T);
+pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
     type Rejection = Problem;
@@ -82,4 +82,10 @@ mod tests {
             "{told}"
         );
     }
+}
+
+/// Returns whether a query has `word` as a key, with whatever value.
+pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
+    let mut keys = query.unwrap_or_default().split('&');
+    keys.any(|pair| pair.split('=').next() == Some(word))
 }

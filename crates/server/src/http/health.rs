@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use axum::{Extension, Json};
 use glassline_access::tls::CertificateStore;
 use glassline_hub::{State as StreamState, Stream};
@@ -17,8 +18,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::operators::Visitor;
+use super::rules::Right;
+use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::cluster::Member;
+
+/// Returns the route for balancers, which have no credentials, and ask by an address or a name of their
+/// own.
+pub(super) fn routes() -> ViewerRoutes {
+    ViewerRoutes::default().route("/readyz", Right::Nothing, get(ready_for_viewers))
+}
 
 /// The result of a health check.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -103,7 +112,7 @@ fn unready(app: &App) -> Option<String> {
 
 /// `GET /readyz` on the ports for viewers, for balancers: whether new clients are welcome, and nothing
 /// else that a stranger could learn.
-pub(super) async fn ready_for_viewers(State(app): State<App>) -> Response {
+async fn ready_for_viewers(State(app): State<App>) -> Response {
     let (status, text) = match unready(&app) {
         None => (StatusCode::OK, "ready\n"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),

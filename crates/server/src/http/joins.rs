@@ -1,19 +1,21 @@
 //! Traces of joins: what the exchange of offer and answer tells of each.
 //!
 //! ```text
-//!  trace: begins ─► page guard, readers: rights ─► admitted: a time ─► handler: negotiation
+//!  trace: begins ─► page guard, guard: rights ─► admitted: a time ─► handler: negotiation
 //!     └◄ refusal or session ◄────────────────────────────────────────────┘
 //! ```
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
+use axum::Extension;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::refusals::{Refusal, Wanted, meant, wanted_stream};
+use super::redirect::RequestTarget;
+use super::refusals::Refusal;
+use super::rules::Wanted;
 use crate::app::App;
 use crate::failures::Stage;
 use crate::sessions::{ConnectionAddresses, SessionRecord};
@@ -30,13 +32,11 @@ struct Admission(Arc<OnceLock<Instant>>);
 pub(super) async fn trace(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
-    matched: Option<MatchedPath>,
-    params: Result<RawPathParams, RawPathParamsRejection>,
+    Extension(target): Extension<Arc<RequestTarget>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let route = matched.as_ref().map_or("", MatchedPath::as_str);
-    let role = match meant(request.method(), route) {
+    let role = match target.rules().client(request.method()) {
         Some((role, Wanted::Connection)) => role.as_str(),
         _ => return next.run(request).await,
     };
@@ -46,7 +46,7 @@ pub(super) async fn trace(
     let started = Instant::now();
     let above = request.headers().get(TRACEPARENT);
     let above = above.and_then(|it| TraceContext::parse(it.to_str().ok()?));
-    let stream = wanted_stream(params.as_ref().ok(), request.uri());
+    let stream = target.wanted(request.uri());
     let admission = Admission::default();
     request.extensions_mut().insert(admission.clone());
     let response = next.run(request).await;
@@ -58,7 +58,7 @@ pub(super) async fn trace(
     let session = extensions.get::<Arc<SessionRecord>>();
     joins.send(JoinPart::Request(Box::new(RequestPart {
         context: above.unwrap_or_else(TraceContext::draw),
-        route: route.to_owned(),
+        route: target.rules().path.to_owned(),
         stream: stream.unwrap_or_default().chars().take(256).collect(),
         role,
         client: connection.peer.ip(),

@@ -5,6 +5,9 @@
 //! everything has the `Host` under which the browser knows the server. If reading needs no
 //! credential, both must be the server's own, or configured.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -14,6 +17,7 @@ use glassline_access::auth::{Access, PageRefusal};
 use super::problem::Problem;
 use super::redirect::RequestTarget;
 use super::resource;
+use super::rules::Right;
 use super::shown::Shown;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
@@ -28,10 +32,13 @@ const PRIVATE_NETWORK_ALLOWED: &str = "access-control-allow-private-network";
 pub(super) async fn viewers(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
-    target: RequestTarget,
+    Extension(target): Extension<Arc<RequestTarget>>,
     request: Request,
     next: Next,
 ) -> Response {
+    if target.rules().right(request.method()) == Right::Nothing {
+        return next.run(request).await;
+    }
     // A page of another server of the cluster, whose viewer that one sent here.
     let is_sent = target.grant(&app, request.uri()).is_some() || target.has_session(&app);
     if !is_sent && let Err(refusal) = check(&app, connection, &request) {

@@ -3,11 +3,14 @@
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::Path;
 use super::problem::Problem;
+use super::rules::Right;
+use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 
 /// Only this server's own files run in the pages. Frames are shown as blobs, and the stream as a
@@ -106,19 +109,29 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "words.js" => SCRIPT,
 };
 
+/// Returns the routes of the pages about streams, and of their files.
+pub(super) fn routes() -> ViewerRoutes {
+    ViewerRoutes::default()
+        .page("/", Right::Read, get(index))
+        .page("/-/wall", Right::Read, get(wall))
+        .page("/{stream}", Right::Read, get(player))
+        .page("/{stream}/publish", Right::ReadOrPublish, get(publish))
+        .route("/-/{name}", Right::Open, get(asset))
+}
+
 /// Serves the page that lists all streams: `GET /`.
-pub(super) async fn index() -> Response {
+async fn index() -> Response {
     page(StatusCode::OK, include_str!("../../assets/index.html"))
 }
 
 /// Serves the page that shows many streams at once: `GET /-/wall`.
-pub(super) async fn wall() -> Response {
+async fn wall() -> Response {
     page(StatusCode::OK, include_str!("../../assets/wall.html"))
 }
 
 /// `GET /{stream}`: the same page for every stream, even for one that does not exist yet; the page
 /// then waits for it.
-pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -> Response {
+async fn player(State(app): State<App>, Path(stream): Path<String>) -> Response {
     let status = match has_stream(&app, &stream).await {
         true => StatusCode::OK,
         false => StatusCode::NOT_FOUND,
@@ -137,7 +150,7 @@ pub(super) async fn has_stream(app: &App, name: &str) -> bool {
 }
 
 /// Serves the page that publishes a stream: `GET /{stream}/publish`.
-pub(super) async fn publish() -> Response {
+async fn publish() -> Response {
     page(StatusCode::OK, include_str!("../../assets/publish.html"))
 }
 

@@ -9,7 +9,7 @@ use super::server::WaitRefusal;
 
 /// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     title: &'static str,
     detail: String,
@@ -19,7 +19,7 @@ pub(super) struct Problem {
 
 impl Problem {
     /// Creates an error whose `detail` tells a person what is wrong here.
-    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
             title,
@@ -30,41 +30,41 @@ impl Problem {
     }
 
     /// Adds a member for programs.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.to_owned(), value.into());
         self
     }
 
     /// Adds the rule that the request broke to the detail.
-    pub(super) fn because(mut self, rule: &str) -> Self {
+    pub(crate) fn because(mut self, rule: &str) -> Self {
         self.detail = format!("{rule}; {}", self.detail);
         self
     }
 
     /// Adds a header; `value` must be visible ASCII.
-    pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
         let value = HeaderValue::from_str(value).expect("ours is visible ASCII");
         self.headers.push((name, value));
         self
     }
 
     #[cfg(test)]
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad request", detail)
     }
 
-    pub(super) fn no_stream(name: &str) -> Self {
+    pub(crate) fn no_stream(name: &str) -> Self {
         let detail = format!(
             "there is no stream called '{name}'; GET /api/v1/streams lists the streams that exist"
         );
         Self::new(StatusCode::NOT_FOUND, "No such stream", detail)
     }
 
-    pub(super) fn no_session() -> Self {
+    pub(crate) fn no_session() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "No such session",
@@ -72,13 +72,13 @@ impl Problem {
         )
     }
 
-    pub(super) fn too_many_reports() -> Self {
+    pub(crate) fn too_many_reports() -> Self {
         let detail = "a session reports once a second";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many reports", detail)
             .header(header::RETRY_AFTER, "1")
     }
 
-    pub(super) fn try_later(title: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn try_later(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).header(header::RETRY_AFTER, "1")
     }
 }

@@ -15,18 +15,21 @@
 //! In a cluster the unguessable name of a session is the right to it, as with calls: a page of one
 //! server reads and ends its session at another one, which has not seen its credentials.
 
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
-use axum::http::request::Parts;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_cluster::Access;
 use glassline_runtime::{SessionId, calendar};
 
+use super::extract::has_word;
+use super::resource;
+use super::rules::{Errand, Right, Rules, RulesByPath};
 use super::server::Scheme;
-use super::{resource, whep};
 use crate::app::App;
 use crate::cluster::{
     Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
@@ -35,60 +38,80 @@ use crate::cluster::{
 /// Key of a query by which a client that cannot follow a redirect asks for none.
 const STAY: &str = "noredirect";
 
-/// The stream, room or session that a request is about.
-#[derive(Clone, Debug, Default)]
+/// The route of a request with its rules, and the stream, room or session in its path. It is attached to
+/// each request.
+#[derive(Clone, Debug)]
 pub(super) struct RequestTarget {
-    destination: Option<Named>,
+    rules: Rules,
+    stream: Option<String>,
+    room: Option<String>,
     pub(super) session: Option<String>,
 }
 
-/// What an offer asks for.
-#[derive(Clone, Debug)]
-enum Named {
-    Stream(String),
-    Room(String),
-}
-
-impl Named {
-    fn destination(&self) -> Destination<'_> {
-        match self {
-            Self::Stream(name) => Destination::Stream(name),
-            Self::Room(name) => Destination::Room(name),
-        }
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for RequestTarget {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let matched = parts.extensions.get::<MatchedPath>().cloned();
-        let route = matched.as_ref().map_or("", MatchedPath::as_str);
+/// Attaches to a request what its route says of it.
+pub(super) async fn attach(
+    State(rules): State<Arc<RulesByPath>>,
+    matched: Option<MatchedPath>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let rules = matched.and_then(|it| rules.get(it.as_str()).copied());
+    let param = |is_wanted: fn(&str) -> bool| {
         // A name that is not UTF-8 is refused by the handler.
-        let Ok(params) = RawPathParams::from_request_parts(parts, state).await else {
-            return Ok(Self::default());
-        };
-        let param = |wanted: &str| {
-            let mut params = params.iter();
-            params.find_map(|(key, value)| (key == wanted).then(|| value.to_owned()))
-        };
-        let destination = match route {
-            "/{stream}/whep" => param("stream").map(Named::Stream),
-            "/call/{room}" => param("room").map(Named::Room),
-            _ => None,
-        };
-        Ok(Self {
-            destination,
-            session: param("session"),
-        })
-    }
+        let mut params = params.as_ref().ok()?.iter();
+        params.find_map(|(key, value)| is_wanted(key).then(|| value.to_owned()))
+    };
+    let target = RequestTarget {
+        rules: rules.unwrap_or_else(|| Right::Read.into()),
+        stream: param(|key| matches!(key, "stream" | "name")),
+        room: param(|key| key == "room"),
+        session: param(|key| key == "session"),
+    };
+    request.extensions_mut().insert(Arc::new(target));
+    next.run(request).await
+}
+
+/// Returns the stream name in the query of `/doSignaling`.
+fn query_stream(uri: &Uri) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
 }
 
 impl RequestTarget {
+    /// Returns the rules of the route.
+    pub(super) const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the name of the stream in the path, or in the query of a request to `uri`.
+    pub(super) fn stream_or_query(&self, uri: &Uri) -> Option<String> {
+        self.stream.clone().or_else(|| query_stream(uri))
+    }
+
+    /// Returns the name of the stream, file or room that a request to `uri` is for.
+    pub(super) fn wanted(&self, uri: &Uri) -> Option<String> {
+        let in_path = self.stream.as_ref().or(self.room.as_ref());
+        in_path.cloned().or_else(|| query_stream(uri))
+    }
+
+    /// Returns the stream or room in the path that a client wants for `errand`.
+    pub(super) fn destination(&self, errand: Errand) -> Option<Destination<'_>> {
+        match errand {
+            Errand::Watch => self.stream.as_deref().map(Destination::Stream),
+            Errand::Join => self.room.as_deref().map(Destination::Room),
+            Errand::Publish => None,
+        }
+    }
+
+    /// Returns the stream or room of an offer that can be sent to another server.
+    fn transferable(&self) -> Option<Destination<'_>> {
+        self.destination(self.rules.transferable()?)
+    }
+
     /// Returns what another server grants to the request by a ticket, if it has a valid one.
     pub(super) fn grant(&self, app: &App, uri: &Uri) -> Option<Grant> {
-        let destination = self.destination.as_ref()?.destination();
-        member(app)?.admitted(uri.query()?, destination)
+        member(app)?.admitted(uri.query()?, self.transferable()?)
     }
 
     /// Returns whether the request names a session of this server, or one that ended lately, in a
@@ -122,8 +145,8 @@ impl RequestTarget {
     /// case.
     pub(super) fn access(&self, request: &Request) -> Option<Access> {
         let query = request.uri().query();
-        let must_stay = whep::has_word(query, STAY) || query.and_then(in_query).is_some();
-        let is_offer = request.method() == Method::POST && self.destination.is_some();
+        let must_stay = has_word(query, STAY) || query.and_then(in_query).is_some();
+        let is_offer = request.method() == Method::POST && self.transferable().is_some();
         let scheme = request.extensions().get::<Scheme>().copied();
         (is_offer && !must_stay).then(|| access(scheme, request.headers()))
     }
@@ -133,10 +156,11 @@ impl RequestTarget {
     pub(super) async fn elsewhere(
         &self,
         app: &App,
-        (uri, access): (&Uri, Option<Access>),
+        uri: &Uri,
+        access: Option<Access>,
         user: Option<&str>,
     ) -> Option<Response> {
-        let Some(Named::Stream(name)) = &self.destination else {
+        let Destination::Stream(name) = self.transferable()? else {
             return None;
         };
         let to = member(app)?.elsewhere(name, access?).await?;
@@ -165,18 +189,18 @@ impl RequestTarget {
         uri: &Uri,
         user: Option<&str>,
     ) -> Option<String> {
-        let (member, named) = (member(app)?, self.destination.as_ref()?);
+        let (member, destination) = (member(app)?, self.transferable()?);
         let until = user.and_then(|user| app.users.until(user));
         let grant = Grant {
             user: user.map(str::to_owned),
             until: until.map(by_calendar),
         };
         let asked = (uri.path(), uri.query());
-        Some(member.invite(to, asked, named.destination(), &grant))
+        Some(member.invite(to, asked, destination, &grant))
     }
 }
 
-pub(super) fn member(app: &App) -> Option<&std::sync::Arc<Member>> {
+pub(super) fn member(app: &App) -> Option<&Arc<Member>> {
     app.sessions.directory()?.member()
 }
 

@@ -1,17 +1,18 @@
 //! Notes offers, and changes of sessions, that were refused among the failed connections.
 
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
-use axum::http::{Method, Uri};
-use axum::middleware::Next;
-use axum::response::Response;
+use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::redirect::RequestTarget;
+use super::rules::Wanted;
 use crate::app::App;
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::sessions::ConnectionAddresses;
-
-use super::{query_stream, stream_in_path};
 
 /// Title of the answer to an address that may not try a login now.
 pub(super) const TOO_MANY_WRONG_LOGINS: &str = "Too many wrong logins";
@@ -25,29 +26,18 @@ pub(super) struct Refusal {
     pub(super) remedy: Option<String>,
 }
 
-/// What a request wants that leads to a connection, or keeps one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// An offer is to be answered: a POST.
-    Connection,
-    /// ICE candidates or an ICE restart of a session: a PATCH.
-    IceChange,
-}
-
 /// Notes the refusal of an offer or of a change of ICE, whichever layer refuses it.
 pub(super) async fn note(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
-    matched: Option<MatchedPath>,
-    params: Result<RawPathParams, RawPathParamsRejection>,
+    Extension(target): Extension<Arc<RequestTarget>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let route = matched.as_ref().map_or("", MatchedPath::as_str);
-    let Some((role, wanted)) = meant(request.method(), route) else {
+    let Some((role, wanted)) = target.rules().client(request.method()) else {
         return next.run(request).await;
     };
-    let stream = wanted_stream(params.as_ref().ok(), request.uri());
+    let stream = target.wanted(request.uri());
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
     let refusal = response.extensions_mut().remove::<Refusal>();
@@ -104,38 +94,4 @@ fn remedy_of(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str
         }
         _ => None,
     }
-}
-
-/// Returns the name of the stream, file or room that a request is for.
-pub(super) fn wanted_stream(params: Option<&RawPathParams>, uri: &Uri) -> Option<String> {
-    let named = params.and_then(|params| {
-        let room = || params.iter().find(|(key, _)| *key == "room");
-        stream_in_path(params).or_else(|| room().map(|(_, name)| name.to_owned()))
-    });
-    named.or_else(|| query_stream(uri))
-}
-
-/// Returns who a request comes from, and what it wants; `None` for requests that no connection depends
-/// on.
-pub(super) fn meant(method: &Method, route: &str) -> Option<(ClientRole, Wanted)> {
-    let role = match (method, route) {
-        (&Method::POST, "/{stream}/whep" | "/doSignaling" | "/call/{room}/{session}/hear/{id}")
-        | (&Method::PATCH, "/{stream}/whep/{session}" | "/call/{room}/{session}/hear/{id}/{leg}") => {
-            ClientRole::Viewer
-        }
-        (&Method::POST, "/{stream}/whip" | "/whip" | "/{stream}/talk")
-        | (
-            &Method::PATCH,
-            "/{stream}/whip/{session}" | "/whip/{session}" | "/{stream}/talk/{session}",
-        ) => ClientRole::Publisher,
-        (&Method::POST, "/call/{room}") | (&Method::PATCH, "/call/{room}/{session}") => {
-            ClientRole::Participant
-        }
-        _ => return None,
-    };
-    let wanted = match *method {
-        Method::POST => Wanted::Connection,
-        _ => Wanted::IceChange,
-    };
-    Some((role, wanted))
 }

@@ -11,6 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 use glassline_access::auth::Users;
 use glassline_hub::{State, StreamName};
 use glassline_runtime::SessionId;
@@ -189,6 +190,11 @@ pub(super) fn without_credentials(mut response: Response) -> Response {
     response
 }
 
+/// Returns `methods` of the URL of offers, or of a session, with what all these URLs answer.
+pub(super) fn of_offers(methods: MethodRouter<App>) -> MethodRouter<App> {
+    methods.options(options).fallback(wrong_method)
+}
+
 /// `GET` and `HEAD` of the URL that takes offers: it exists, and takes SDP.
 pub(super) async fn endpoint(extract::State(app): extract::State<App>) -> Response {
     let headers = [
@@ -319,7 +325,7 @@ const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match";
 const METHODS: &str = "OPTIONS, GET, HEAD, POST, PATCH, DELETE";
 
 /// Refuses any other method with status 405 (RFC 9725 §4.1).
-pub(super) async fn wrong_method() -> Response {
+async fn wrong_method() -> Response {
     let detail = "POST an SDP offer to /{stream}/whep or /{stream}/whip; PATCH or DELETE the session that it made";
     let headers = [(header::ALLOW, HeaderValue::from_static(METHODS))];
     (

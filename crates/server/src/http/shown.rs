@@ -18,6 +18,8 @@ pub(super) struct Shown<'a> {
     connection: ConnectionAddresses,
     headers: &'a HeaderMap,
     uri: &'a Uri,
+    /// The name of the protocol that the request belongs to.
+    protocol: &'static str,
 }
 
 impl<'a> Shown<'a> {
@@ -30,7 +32,25 @@ impl<'a> Shown<'a> {
             connection,
             headers,
             uri,
+            protocol: "http",
         }
+    }
+
+    /// Returns this with the name of the protocol that the request belongs to.
+    pub(super) const fn by(mut self, protocol: &'static str) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Returns the target of the request.
+    pub(super) const fn uri(&self) -> &'a Uri {
+        self.uri
+    }
+
+    /// Returns whether a browser asks what pages of other origins may do here.
+    pub(super) fn is_preflight(&self) -> bool {
+        self.headers
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
     }
 
     pub(super) fn requester(&self) -> Requester {
@@ -97,29 +117,11 @@ impl<'a> Shown<'a> {
         Question {
             by: self.requester(),
             action,
-            protocol: self.protocol(),
+            protocol: self.protocol,
             name: name.map(str::to_owned),
             credential,
             query: self.uri.query().map(str::to_owned),
             user_agent: user_agent.and_then(|it| Some(it.to_str().ok()?.to_owned())),
-        }
-    }
-
-    /// Returns the name of the protocol that the request belongs to, by its path.
-    fn protocol(&self) -> &'static str {
-        let named = self
-            .uri
-            .path()
-            .split('/')
-            .skip(1)
-            .take(2)
-            .collect::<Vec<_>>();
-        match named[..] {
-            ["whip", ..] | [_, "whip"] => "whip",
-            [_, "whep"] => "whep",
-            [_, "talk"] => "talk",
-            ["call", ..] => "call",
-            _ => "http",
         }
     }
 

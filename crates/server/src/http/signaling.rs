@@ -7,16 +7,29 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::auth::Reader;
 use super::extract::Query;
 use super::problem::Problem;
+use super::rules::Right;
 use super::server::Waiter;
-use super::{api, body};
+use super::viewer_routes::ViewerRoutes;
+use super::{api, body, resource};
 use crate::app::App;
+use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
+
+/// Returns the route of such clients.
+pub(super) fn routes() -> ViewerRoutes {
+    ViewerRoutes::default().route(
+        "/doSignaling",
+        Right::Read.offers_of(ClientRole::Viewer),
+        post(exchange).options(resource::options),
+    )
+}
 
 /// A session description as browsers' `JSON.stringify` writes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,11 +41,11 @@ struct Description {
 
 /// The name of the wanted stream; it may be missing if there is only one stream.
 #[derive(Debug, Deserialize)]
-pub(super) struct StreamQuery {
+struct StreamQuery {
     stream: Option<String>,
 }
 
-pub(super) async fn exchange(
+async fn exchange(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     waiter: Waiter,

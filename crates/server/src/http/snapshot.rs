@@ -6,25 +6,32 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use glassline_hub::Stream;
 use glassline_transcode::{NoStill, SizeLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::Path;
+use super::extract::{Path, has_word};
 use super::problem::Problem;
+use super::rules::Right;
 use super::server::Waiter;
-use super::whep::has_word;
+use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 use crate::snapshots::{NoSnapshot, Snapshots};
+
+/// Returns the route of images.
+pub(super) fn routes() -> ViewerRoutes {
+    ViewerRoutes::default().route("/{stream}/snapshot.jpg", Right::Read, get(latest))
+}
 
 /// Widths and heights that may be asked for.
 const SIZES: RangeInclusive<u16> = 16..=4096;
 
 /// Answers with the newest keyframe of a stream within `?width=` and `?height=`. With `?wake`, a source on
 /// demand is connected for it.
-pub(super) async fn latest(
+async fn latest(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     waiter: Waiter,

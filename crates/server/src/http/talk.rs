@@ -13,17 +13,42 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use axum::routing::post;
 use glassline_runtime::Part;
 
 use super::extract::Path;
 use super::problem::Problem;
-use super::{body, resource};
+use super::rules::Right;
+use super::viewer_routes::ViewerRoutes;
+use super::{body, resource, whep};
 use crate::app::App;
+use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
 use crate::talk::{Loudspeaker, TalkError, Voice};
 
+/// Returns the routes of talkers. A voice at a camera needs the right to publish its stream.
+pub(super) fn routes() -> ViewerRoutes {
+    let talker = ClientRole::Publisher;
+    ViewerRoutes::of("talk")
+        .route(
+            "/{stream}/talk",
+            Right::Publish.offers_of(talker),
+            resource::of_offers(post(offer).get(present)),
+        )
+        .route(
+            "/{stream}/talk/{session}",
+            Right::Publish.sessions_of(talker),
+            whep::session_methods(),
+        )
+        .route(
+            "/{stream}/talk/{session}/failure",
+            Right::Publish,
+            post(whep::give_up),
+        )
+}
+
 /// Answers the offer of a talker: `POST /{stream}/talk`.
-pub(super) async fn offer(
+async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
@@ -77,10 +102,7 @@ async fn play(
 
 /// Tells whether the stream comes from a camera: `GET /{stream}/talk`. Whether the camera has a
 /// loudspeaker shows when somebody talks.
-pub(super) async fn present(
-    State(app): State<App>,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
+async fn present(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
     match app.sessions.loudspeakers().has(&name) {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(unknown(&name)),

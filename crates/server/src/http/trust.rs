@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, Extension, Request, State};
 use axum::http::{HeaderName, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use fast_qr::convert::Builder as _;
 use fast_qr::convert::svg::SvgBuilder;
 use fast_qr::qr::QRBuilder;
@@ -16,8 +17,10 @@ use glassline_access::tls::LanSource;
 
 use super::pages;
 use super::problem::Problem;
+use super::rules::Right;
 use super::server::Scheme;
 use super::shown::Shown;
+use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 
@@ -31,6 +34,14 @@ const PAGE: &str = "/-/trust";
 /// Path that people type. It leads to the page, unless a stream has this name and a page there; its
 /// files are no paths of streams.
 const SHORT: &str = "/trust";
+
+/// Returns the routes of the page and its files.
+pub(super) fn routes() -> ViewerRoutes {
+    ViewerRoutes::default()
+        .route(PAGE, Right::Open, get(page))
+        .route("/-/trust/root.crt", Right::Open, get(certificate))
+        .route("/-/trust/root.pem", Right::Open, get(pem))
+}
 
 /// Turns a request for the short path into one for the path of the page or its file.
 pub(super) async fn resolve_short_path(app: &App, request: &mut Request) {
@@ -57,7 +68,7 @@ pub(super) async fn resolve_short_path(app: &App, request: &mut Request) {
 }
 
 /// `GET /-/trust`
-pub(super) async fn page(
+async fn page(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Extension(scheme): Extension<Scheme>,
@@ -91,13 +102,13 @@ pub(super) async fn page(
 }
 
 /// `GET /-/trust/root.crt`: the root certificate as phones and Windows install it.
-pub(super) async fn certificate(State(app): State<App>) -> Result<Response, Problem> {
+async fn certificate(State(app): State<App>) -> Result<Response, Problem> {
     let root = authority(&app)?.root().der.to_vec();
     Ok((file(CERTIFICATE, "crt"), root).into_response())
 }
 
 /// `GET /-/trust/root.pem`: the same as text, for Linux.
-pub(super) async fn pem(State(app): State<App>) -> Result<Response, Problem> {
+async fn pem(State(app): State<App>) -> Result<Response, Problem> {
     let root = authority(&app)?.root().pem.clone();
     Ok((file("application/x-pem-file", "pem"), root).into_response())
 }

@@ -7,16 +7,57 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use axum::routing::{MethodRouter, get, patch, post};
 
-use super::extract::Path;
+use super::extract::{Path, has_word};
 use super::problem::Problem;
+use super::rules::{Errand, Right, Rules};
 use super::server::Waiter;
-use super::{body, resource};
+use super::viewer_routes::ViewerRoutes;
+use super::{api, body, resource};
 use crate::app::App;
+use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
 
+/// Returns the routes of viewers.
+pub(super) fn routes() -> ViewerRoutes {
+    let viewer = ClientRole::Viewer;
+    let offers = post(offer).get(resource::endpoint);
+    ViewerRoutes::of("whep")
+        .route(
+            "/{stream}/whep",
+            Right::Read.offers_of(viewer).going_on_with(Errand::Watch),
+            resource::of_offers(offers),
+        )
+        .route(
+            "/{stream}/whep/{session}",
+            Right::Read.sessions_of(viewer),
+            session_methods(),
+        )
+        .route(
+            "/{stream}/whep/{session}/report",
+            Rules::from(Right::Read).going_on_with(Errand::Watch),
+            post(api::report),
+        )
+        .route(
+            "/{stream}/whep/{session}/clock",
+            Right::Read,
+            get(api::clock),
+        )
+        .route(
+            "/{stream}/whep/{session}/failure",
+            Right::Read,
+            post(give_up),
+        )
+}
+
+/// Returns the methods of a session whose URL names the stream.
+pub(super) fn session_methods() -> MethodRouter<App> {
+    resource::of_offers(patch(change).get(present).delete(leave))
+}
+
 /// Answers a viewer's offer: `POST /{stream}/whep`.
-pub(super) async fn offer(
+async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
@@ -38,14 +79,8 @@ pub(super) async fn offer(
     Ok(resource::created(&app, answered, location))
 }
 
-/// Returns whether a query has `word` as a key, with whatever value.
-pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
-    let mut keys = query.unwrap_or_default().split('&');
-    keys.any(|pair| pair.split('=').next() == Some(word))
-}
-
 /// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.
-pub(super) async fn change(
+async fn change(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((name, session)): Path<(String, String)>,
@@ -57,7 +92,7 @@ pub(super) async fn change(
 }
 
 /// Tells that a session exists: `GET` and `HEAD /{stream}/whep/{session}`.
-pub(super) async fn present(
+async fn present(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
@@ -76,7 +111,7 @@ pub(super) async fn give_up(
 }
 
 /// Ends a viewer's session: `DELETE /{stream}/whep/{session}`.
-pub(super) async fn leave(
+async fn leave(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {

@@ -15,22 +15,69 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::routing::{patch, post};
 use glassline_hub::StreamName;
 use glassline_ingest::stream_names;
 use serde::Deserialize;
 
 use super::extract::{Path, Query};
 use super::problem::Problem;
+use super::rules::{Errand, Right};
 use super::shown::Shown;
-use super::{auth, body, resource};
+use super::viewer_routes::ViewerRoutes;
+use super::{api, auth, body, resource, whep};
 use crate::app::App;
 use crate::cluster::ClaimRefusal;
 use crate::config::DataAccess;
+use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
+
+/// The name that a webhook is told.
+const PROTOCOL: &str = "whip";
+
+/// Returns the routes of publishers below a stream, and of those with a stream key.
+pub(super) fn routes() -> ViewerRoutes {
+    let publisher = ClientRole::Publisher;
+    let offers = |right: Right| right.offers_of(publisher).going_on_with(Errand::Publish);
+    let sessions = |right: Right| right.sessions_of(publisher).going_on_with(Errand::Publish);
+    let below_stream = post(offer).get(resource::endpoint);
+    let by_key = post(offer_by_key).get(resource::endpoint);
+    let of_key = patch(change).get(present).delete(leave);
+    let clock = axum::routing::get(api::clock);
+    ViewerRoutes::of(PROTOCOL)
+        .route("/whip", offers(Right::Key), resource::of_offers(by_key))
+        .route(
+            "/whip/{session}",
+            sessions(Right::Key),
+            resource::of_offers(of_key),
+        )
+        .route("/whip/{session}/failure", Right::Key, post(give_up))
+        .route(
+            "/{stream}/whip",
+            offers(Right::Publish),
+            resource::of_offers(below_stream),
+        )
+        .route(
+            "/{stream}/whip/{session}",
+            sessions(Right::Publish),
+            whep::session_methods(),
+        )
+        .route("/{stream}/whip/{session}/clock", Right::Publish, clock)
+        .route(
+            "/{stream}/whip/{session}/report",
+            Right::Publish,
+            post(api::publishing::report),
+        )
+        .route(
+            "/{stream}/whip/{session}/failure",
+            Right::Publish,
+            post(whep::give_up),
+        )
+}
 
 /// Query of an offer.
 #[derive(Debug, Deserialize)]
-pub(super) struct OfferQuery {
+struct OfferQuery {
     /// Replaces the present publisher of the stream, unless the value is `false`.
     #[serde(rename = "override")]
     takes_over: Option<String>,
@@ -43,7 +90,7 @@ impl OfferQuery {
 }
 
 /// Answers a publisher's offer: `POST /{stream}/whip`.
-pub(super) async fn offer(
+async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
@@ -56,7 +103,7 @@ pub(super) async fn offer(
 }
 
 /// Answers the offer of a publisher that names the stream by its key: `POST /whip`.
-pub(super) async fn offer_by_key(
+async fn offer_by_key(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Query(query): Query<OfferQuery>,
@@ -64,7 +111,7 @@ pub(super) async fn offer_by_key(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let shown = Shown::new(connection, &headers, &uri);
+    let shown = Shown::new(connection, &headers, &uri).by(PROTOCOL);
     let (name, user) = auth::stream_of_key(&app.users, &app.sites, &shown).await?;
     let answered = answer(&app, &name, (connection, query, headers, body), "/whip").await?;
     Ok(resource::end_with(&app.users, user.as_deref(), answered))
@@ -136,7 +183,7 @@ fn taken(why: &str) -> Problem {
 }
 
 /// Adds candidates, or restarts ICE: `PATCH /whip/{session}`.
-pub(super) async fn change(
+async fn change(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(session): Path<String>,
@@ -148,7 +195,7 @@ pub(super) async fn change(
 }
 
 /// Tells that a session exists: `GET` and `HEAD /whip/{session}`.
-pub(super) async fn present(
+async fn present(
     State(app): State<App>,
     Path(session): Path<String>,
 ) -> Result<StatusCode, Problem> {
@@ -156,17 +203,14 @@ pub(super) async fn present(
 }
 
 /// Ends a session: `DELETE /whip/{session}`.
-pub(super) async fn leave(
-    State(app): State<App>,
-    Path(session): Path<String>,
-) -> Result<Response, Problem> {
+async fn leave(State(app): State<App>, Path(session): Path<String>) -> Result<Response, Problem> {
     let record = resource::find_keyed(&app.sessions, &session)?;
     resource::end(&app.sessions, &record).await
 }
 
 /// Ends a session that does not connect, with what the publisher has seen, and answers 410 with the
 /// reason: `POST /whip/{session}/failure`.
-pub(super) async fn give_up(
+async fn give_up(
     State(app): State<App>,
     Path(session): Path<String>,
     body: Body,

@@ -127,6 +127,15 @@ pub(crate) struct FirstNumber {
     pub(crate) number: u64,
 }
 
+/// The place of a message among those of its publisher.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Order {
+    /// The number that another server gave the message; `None` has it numbered here.
+    pub(crate) first: Option<FirstNumber>,
+    /// Number of messages before it that never came here, which leaves a gap in the numbers.
+    pub(crate) missed: u64,
+}
+
 /// The content of a [`Posted`].
 #[derive(Debug)]
 pub(crate) enum PostedContent {
@@ -252,23 +261,21 @@ impl MessageBroker {
 
     /// Posts `content` to all inboxes of one side. Returns false if there is none.
     pub(crate) fn post(&self, to: Side, content: PostedContent, at: Instant) -> bool {
-        self.pass_on(to, (None, 0), content, at)
+        self.pass_on(to, Order::default(), content, at)
     }
 
-    /// Posts `content` of another server to all inboxes of one side. It keeps its `first` number, or gets
-    /// one here. `missed` messages before it never came here, which leaves a gap in the numbers. Returns
-    /// false if there is no inbox.
+    /// Posts `content` of another server to all inboxes of one side. Returns false if there is no inbox.
     pub(crate) fn pass_on(
         &self,
         to: Side,
-        (first, missed): (Option<FirstNumber>, u64),
+        order: Order,
         content: PostedContent,
         at: Instant,
     ) -> bool {
         // The lock is held until the end, so that the order in the inboxes is that of the numbers.
         let mut side_inboxes = lock(self.side_inboxes(to));
         // However wide, a gap is one; the numbers must not end.
-        let number = side_inboxes.posted + missed.min(GAP_MAX);
+        let number = side_inboxes.posted + order.missed.min(GAP_MAX);
         side_inboxes.posted = number + 1;
         let own = FirstNumber {
             broker: self.id,
@@ -276,7 +283,7 @@ impl MessageBroker {
         };
         let posted = Arc::new(Posted {
             number,
-            first: first.unwrap_or(own),
+            first: order.first.unwrap_or(own),
             content,
             at,
         });

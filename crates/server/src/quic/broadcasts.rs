@@ -70,7 +70,7 @@ pub(super) async fn publish_all(
         };
         if account.broadcasts() >= BROADCASTS_MAX {
             let why = format!("a session publishes at most {BROADCASTS_MAX} streams");
-            break Fault::of(name.as_str(), (Refusal::Full, Reason::Full), why);
+            break Fault::of(name.as_str(), Refusal::Full, Reason::Full, why);
         }
         // First the list, then the right: users may have been replaced while the stream was busy,
         // and whoever withdraws rights looks at the list.
@@ -121,7 +121,7 @@ impl Fault {
         }
     }
 
-    fn of(stream: &str, (refusal, reason): (Refusal, Reason), why: String) -> Self {
+    fn of(stream: &str, refusal: Refusal, reason: Reason, why: String) -> Self {
         Self {
             why: Some(why),
             ..Self::new(stream, refusal, reason)
@@ -144,7 +144,7 @@ fn named(
     let shown: String = whole.chars().take(80).collect();
     let name = stream_names::parse(&whole).map_err(|error| {
         tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
-        Fault::of(&shown, (Refusal::Name, Reason::Name), error.to_string())
+        Fault::of(&shown, Refusal::Name, Reason::Name, error.to_string())
     })?;
     check_right(&name, rights, context)?;
     Ok(name)
@@ -156,9 +156,13 @@ fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> 
         return Ok(());
     }
     tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
-    let kind = (Refusal::Unauthorized, Reason::Unauthorized);
     let why = "it has no right to publish this stream".to_owned();
-    Err(Fault::of(name.as_str(), kind, why))
+    Err(Fault::of(
+        name.as_str(),
+        Refusal::Unauthorized,
+        Reason::Unauthorized,
+        why,
+    ))
 }
 
 /// Makes sure that the stream `name` has no other publisher. Returns the claim to the name where
@@ -183,8 +187,8 @@ async fn claim(
         Ok(claim) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
         Err(refusal) => {
             tracing::info!(stream = %name, %refusal, "publisher refused");
-            let kind = (Refusal::Busy, Reason::Busy);
-            Err(Fault::of(name.as_str(), kind, refusal.to_string()))
+            let why = refusal.to_string();
+            Err(Fault::of(name.as_str(), Refusal::Busy, Reason::Busy, why))
         }
     }
 }
@@ -196,7 +200,8 @@ async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fa
         tracing::warn!(stream = %name, %error, "stream cannot be published");
         Fault::of(
             name.as_str(),
-            (Refusal::Full, Reason::Full),
+            Refusal::Full,
+            Reason::Full,
             error.to_string(),
         )
     })?;
@@ -224,7 +229,8 @@ async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fa
     let error = PublishError::Busy { name: name.clone() };
     Err(Fault::of(
         name.as_str(),
-        (Refusal::Busy, Reason::Busy),
+        Refusal::Busy,
+        Reason::Busy,
         error.to_string(),
     ))
 }

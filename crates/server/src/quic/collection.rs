@@ -29,7 +29,8 @@ impl Collection {
     /// Creates the collection of the streams for whose name `has` returns true, and the task that
     /// offers them. Must be called within tokio.
     pub(super) fn start(
-        (name, has): (&'static str, fn(&str) -> bool),
+        name: &'static str,
+        has: fn(&str) -> bool,
         hub: &Arc<Hub>,
         services: &moq::Services,
         supervisor: &Arc<Supervisor>,

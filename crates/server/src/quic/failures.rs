@@ -38,7 +38,14 @@ impl SessionContext {
         let reason =
             "another connection needed the place of this one, whose handshake was not done";
         let explained = (Stage::Server, reason.to_owned(), Some(LIMITS));
-        self.note_failure((peer, is_validated), None, explained);
+        self.note_failure(
+            Client {
+                peer,
+                is_proven: is_validated,
+            },
+            None,
+            explained,
+        );
     }
 
     /// Counts and notes that a handshake failed. `is_validated`: the client has proven its address.
@@ -57,14 +64,18 @@ impl SessionContext {
         };
         let reason = format!("the QUIC handshake failed: {error}");
         let is_proven = is_validated || !error.may_be_forged();
-        self.note_failure((peer, is_proven), None, (Stage::Handshake, reason, remedy));
+        self.note_failure(
+            Client { peer, is_proven },
+            None,
+            (Stage::Handshake, reason, remedy),
+        );
     }
 
     /// Counts and notes that a connection ended when its session was granted.
     pub(super) fn note_lost(&self, peer: SocketAddr, error: &dyn Display) {
         self.counters.refuse(Reason::Handshake);
         let reason = format!("the session was granted, but the connection ended: {error}");
-        self.note_failure((peer, true), None, (Stage::Handshake, reason, None));
+        self.note_failure(Client::proven(peer), None, (Stage::Handshake, reason, None));
     }
 
     /// Counts and notes that there was no place for a client. `is_validated`: the client has proven
@@ -73,7 +84,14 @@ impl SessionContext {
         self.counters.refuse(Reason::Full);
         let reason = "the server has as many QUIC sessions as allowed, of all or of this address";
         let explained = (Stage::Server, reason.to_owned(), Some(LIMITS));
-        self.note_failure((peer, is_validated), None, explained);
+        self.note_failure(
+            Client {
+                peer,
+                is_proven: is_validated,
+            },
+            None,
+            explained,
+        );
     }
 
     /// Notes that a reader left that was sent no frame.
@@ -105,8 +123,11 @@ impl SessionContext {
                 Some("look at the source, and set the encoder's keyframe interval to 2 s or less"),
             ),
         };
-        let asked = (opened.folder.as_str(), Role::Subscriber);
-        self.note_failure((peer, true), Some(asked), explained);
+        let asked = Asked {
+            path: &opened.folder,
+            role: Role::Subscriber,
+        };
+        self.note_failure(Client::proven(peer), Some(asked), explained);
     }
 
     /// Notes that an operator ended a session, if that is why it ended.
@@ -116,8 +137,14 @@ impl SessionContext {
         };
         let (reason, remedy) = DISMISSED;
         let asked = match stream.is_empty() {
-            true => (opened.folder.as_str(), Role::Subscriber),
-            false => (stream.as_str(), Role::Publisher),
+            true => Asked {
+                path: &opened.folder,
+                role: Role::Subscriber,
+            },
+            false => Asked {
+                path: stream.as_str(),
+                role: Role::Publisher,
+            },
         };
         let explained = (Stage::Connected, reason.to_owned(), Some(remedy));
         let failure = failure(peer, Some(asked), explained);
@@ -145,33 +172,59 @@ impl SessionContext {
             }
         };
         if let Some(why) = &fault.why {
-            let asked = (fault.stream.as_str(), Role::Publisher);
-            self.note_failure((peer, true), Some(asked), (stage, why.clone(), remedy));
+            let asked = Asked {
+                path: &fault.stream,
+                role: Role::Publisher,
+            };
+            self.note_failure(
+                Client::proven(peer),
+                Some(asked),
+                (stage, why.clone(), remedy),
+            );
         }
     }
 
-    /// Notes that a client, which asked for a path in a role, was refused.
-    pub(super) fn note_refusal(&self, peer: SocketAddr, asked: (&str, Role), why: &Denied) {
+    /// Notes that a client, which asked for `path` in `role`, was refused.
+    pub(super) fn note_refusal(&self, peer: SocketAddr, path: &str, role: Role, why: &Denied) {
+        let asked = Asked { path, role };
         let remedy = match why {
             Denied::Page(_) => None,
             Denied::NoRight | Denied::Login(_) => Some(TOKEN),
         };
         let explained = (Stage::Rights, why.to_string(), remedy);
-        self.note_failure((peer, true), Some(asked), explained);
+        self.note_failure(Client::proven(peer), Some(asked), explained);
     }
 
-    /// Notes why a session failed, of a client whose address is proven or not. `asked`: path and role
-    /// of its request, if there was one.
-    fn note_failure(
-        &self,
-        (peer, is_proven): (SocketAddr, bool),
-        asked: Option<(&str, Role)>,
-        explained: Explained<'_>,
-    ) {
-        let failure = failure(peer, asked, explained);
-        match is_proven {
+    /// Notes why a client's session failed, which had `asked` for something, or not yet.
+    fn note_failure(&self, client: Client, asked: Option<Asked<'_>>, explained: Explained<'_>) {
+        let failure = failure(client.peer, asked, explained);
+        match client.is_proven {
             true => self.failures.note(failure, Instant::now()),
             false => self.failures.note_unproven(failure, Instant::now()),
+        }
+    }
+}
+
+/// The request of a client.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'a> {
+    path: &'a str,
+    role: Role,
+}
+
+/// A client whose session failed.
+#[derive(Clone, Copy)]
+struct Client {
+    peer: SocketAddr,
+    /// Whether the client has shown that it receives at its address.
+    is_proven: bool,
+}
+
+impl Client {
+    const fn proven(peer: SocketAddr) -> Self {
+        Self {
+            peer,
+            is_proven: true,
         }
     }
 }
@@ -179,13 +232,13 @@ impl SessionContext {
 /// A stage, a reason, and what to change.
 type Explained<'a> = (Stage, String, Option<&'a str>);
 
-/// Returns a failure of a client at `peer`. `asked`: path and role of its request, if there was one.
+/// Returns a failure of a client at `peer`, which had `asked` for something, or not yet.
 fn failure(
     peer: SocketAddr,
-    asked: Option<(&str, Role)>,
+    asked: Option<Asked<'_>>,
     (stage, reason, remedy): Explained<'_>,
 ) -> ConnectionFailure {
-    let (path, role) = asked.unzip();
+    let (path, role) = asked.map(|it| (it.path, it.role)).unzip();
     ConnectionFailure {
         stream: path.unwrap_or_default().to_owned(),
         protocol: Protocol::Quic,

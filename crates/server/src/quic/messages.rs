@@ -43,7 +43,8 @@ impl MessageService {
                     let of_stream = name.clone();
                     let task = passing.spawn(async move {
                         tracing::debug!(stream = %name, %node, "another server gets messages");
-                        let running = downstream.run(request.accept());
+                        let (sender, receiver) = request.accept();
+                        let running = downstream.run(sender, receiver);
                         match supervisor.catch_task(Part::Quic, running).await {
                             Ok(why) => {
                                 tracing::debug!(stream = %name, %node, why, "another server gets no more messages");

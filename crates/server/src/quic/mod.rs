@@ -20,10 +20,12 @@ mod failures;
 pub(crate) mod fuzzing;
 mod grants;
 mod messages;
+mod metrics;
 mod newcomer_rates;
 mod nodes;
 mod places;
 mod renewal;
+mod service;
 mod shared;
 mod start_error;
 
@@ -60,6 +62,7 @@ use places::{Handshake, Places};
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 pub(crate) use nodes::NodeServices;
+pub(crate) use service::MoqService;
 pub(crate) use shared::Shared;
 pub use start_error::StartError;
 
@@ -145,10 +148,11 @@ impl Quic {
             supervisor: Arc::clone(supervisor),
             remote: services.cluster.as_ref().and_then(nodes::remote_streams),
         };
-        let offering = |what| Collection::start(what, hub, &of_egress, supervisor, stopped);
-        let (all, offering_all) = offering(("QUIC: all streams", |_| true));
-        let has = |name: &str| !rooms::is_voice(name);
-        let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
+        let offering =
+            |name, has| Collection::start(name, has, hub, &of_egress, supervisor, stopped);
+        let (all, offering_all) = offering("QUIC: all streams", |_| true);
+        let (without_rooms, offering_public) =
+            offering("QUIC: streams but rooms", |name| !rooms::is_voice(name));
         let fingerprint = watch::Sender::new(identity.fingerprint());
         let (nodes, offering_nodes) =
             Nodes::start(services.cluster, hub, supervisor, stopped).unzip();
@@ -398,7 +402,7 @@ async fn open(
         Ok(rights) => rights,
         Err(error) => {
             context.counters.refuse(Reason::Unauthorized);
-            context.note_refusal(peer, (request.path(), request.role()), &error);
+            context.note_refusal(peer, request.path(), request.role(), &error);
             request.refuse(Refusal::Unauthorized);
             return None;
         }

@@ -20,10 +20,8 @@ use tokio::sync::watch;
 use super::{Error, LogFilter};
 use crate::addresses::Known;
 use crate::app::App;
-use crate::config::{Config, DataAccess, Limits};
+use crate::config::{Config, Limits};
 use crate::hooks::Hook;
-use crate::messages::DataPolicy;
-use crate::sessions::{Bounds, SessionDefaults};
 use crate::settings::{AllowedConnections, Settings};
 use crate::transcoding::{self, TranscodingThreads};
 
@@ -186,23 +184,18 @@ impl Parts {
     fn swap(&self, config: Config, ready: Ready) -> bool {
         let app = &self.app;
         let has_other_users = app.users.apply(ready.auth);
-        if let Some(rtsp) = &app.rtsp {
-            rtsp.renew_logins();
-            rtsp.set_delays(config.rtsp.lag(), config.rtsp.stall());
-        }
         config.apply_to(&app.sites);
-        app.sessions.set_defaults(session_defaults(&config));
-        app.sessions
-            .shared()
-            .registry
-            .set_bounds(bounds(&config.limits));
+        let allowed = self.allowed.again(&config);
+        for service in app.services.iter() {
+            service.heed(&config, &allowed);
+        }
         app.sessions.shared().addresses.replace(ready.addresses);
         app.rooms.set_bounds(room_bounds(&config.limits));
         app.hub.set_limits(config.limits.hub());
         let settings = config.transcoding.settings();
         app.transcoders.set(transcoded(&config), settings);
         app.stored.sources.set_limits(&config.admin.sources);
-        self.set_connections(&config);
+        self.set_connections(&config, &allowed);
         for (store, certificate) in ready.certificates {
             store.replace(certificate);
         }
@@ -219,8 +212,7 @@ impl Parts {
         has_other_users
     }
 
-    fn set_connections(&self, config: &Config) {
-        let allowed = self.allowed.again(config);
+    fn set_connections(&self, config: &Config, allowed: &AllowedConnections) {
         let http = &config.http;
         let places = &self.app.http.places;
         places.set(
@@ -229,43 +221,12 @@ impl Parts {
             &http.trusted_proxies,
         );
         self.media_tcp.set(allowed.media, allowed.media.div_ceil(4));
-        if let Some(rtsp) = &self.app.rtsp {
-            rtsp.set_connections(allowed.rtsp, config.rtsp.clients_per_address());
-        }
-        if let Some(quic) = &self.app.quic {
-            quic.set_sessions(config.quic.clients, config.quic.clients_per_address());
-            quic.set_congestion(config.quic.congestion);
-        }
     }
 }
 
 impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
-    }
-}
-
-/// Returns the settings of sessions.
-pub(crate) fn session_defaults(config: &Config) -> SessionDefaults {
-    let data = &config.webrtc.data;
-    SessionDefaults {
-        handshake: config.limits.handshake(),
-        pacing: config.webrtc.pacing.control(),
-        lag: config.webrtc.lag(),
-        data: data.bounds().map(|bounds| DataPolicy {
-            bounds,
-            viewers_send: data.viewers == DataAccess::Write,
-        }),
-    }
-}
-
-/// Returns the limits on sessions.
-pub(crate) fn bounds(limits: &Limits) -> Bounds {
-    Bounds {
-        viewers: limits.viewers,
-        half_open: limits.half_open,
-        half_open_per_address: limits.half_open_per_address,
-        handshake: limits.handshake(),
     }
 }
 

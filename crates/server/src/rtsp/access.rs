@@ -41,12 +41,19 @@ pub(super) fn concluded(users: &Users, login: Login, answer: Answer) -> Answer {
     }
 }
 
+/// The right that a client wants: to read or to publish the stream at `path`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Right<'a> {
+    pub(super) access: Access,
+    pub(super) path: &'a str,
+}
+
 /// Checks the credentials of a client against users and tokens. A token is taken from the URL's
 /// `?token=` or `?jwt=`, or as the password of any user of Basic.
 pub(super) fn authorize(
     users: &Users,
     login: &mut Login,
-    (access, path): (Access, &str),
+    Right { access, path }: Right<'_>,
     query: Option<&str>,
     shown: Option<ClientCredentials>,
 ) -> Decision {
@@ -219,7 +226,14 @@ mod tests {
 
     fn ask(auth: &Auth, peer: [u8; 4], access: Access, query: Option<&str>) -> Decision {
         let by = from(peer);
-        decide(&Users::new(auth), by, (access, "cam"), query, None)
+        decide(&Users::new(auth), by, want(access), query, None)
+    }
+
+    const fn want(access: Access) -> Right<'static> {
+        Right {
+            access,
+            path: "cam",
+        }
     }
 
     fn from(peer: [u8; 4]) -> Requester {
@@ -229,7 +243,7 @@ mod tests {
     fn decide(
         users: &Users,
         by: Requester,
-        wanted: (Access, &str),
+        wanted: Right<'_>,
         query: Option<&str>,
         shown: Option<ClientCredentials>,
     ) -> Decision {
@@ -281,7 +295,7 @@ mod tests {
         let users = Users::new(&auth);
         let answer = |access| {
             let basic = Some(basic.clone());
-            decide(&users, from(AWAY), (access, "cam"), None, basic)
+            decide(&users, from(AWAY), want(access), None, basic)
         };
         let ann = Answer::Authorized {
             user: Some("ann".to_owned()),
@@ -309,20 +323,14 @@ mod tests {
                     password: password.to_owned(),
                 })
             });
-            decide(
-                &users,
-                from(AWAY),
-                (Access::Read, "cam"),
-                Some(query),
-                shown,
-            )
+            decide(&users, from(AWAY), want(Access::Read), Some(query), shown)
         };
         let token = || Decision::Later(SlowCheck::Token("eyJ.eyJ.c2ln".to_owned()));
         assert_eq!(ask("jwt=eyJ.eyJ.c2ln", None), token());
         assert_eq!(ask("", Some("eyJ.eyJ.c2ln")), token());
         assert_eq!(ask("token=look-1234567", None), open());
         assert_eq!(ask("", None), refused(Refusal::Unauthorized));
-        let publish = decide(&users, from(HERE), (Access::Publish, "cam"), None, None);
+        let publish = decide(&users, from(HERE), want(Access::Publish), None, None);
         assert_eq!(publish, refused(Refusal::Unauthorized), "nothing is open");
     }
 
@@ -330,7 +338,7 @@ mod tests {
     fn a_client_behind_a_proxy_of_this_machine_is_not_local() {
         let users = Users::new(&Auth::default());
         let by = from(HERE).forwarded(true);
-        let answer = decide(&users, by, (Access::Publish, "cam"), None, None);
+        let answer = decide(&users, by, want(Access::Publish), None, None);
         assert_eq!(answer, refused(Refusal::Forbidden));
     }
 
@@ -341,13 +349,33 @@ mod tests {
             ..Auth::default()
         };
         let users = Users::new(&auth);
-        let ask = |path, query| decide(&users, from(HERE), (Access::Read, path), query, None);
+        let ask = |path, query| {
+            decide(
+                &users,
+                from(HERE),
+                Right {
+                    access: Access::Read,
+                    path,
+                },
+                query,
+                None,
+            )
+        };
         let voice = "call~team~0123456789ab";
         assert_eq!(ask("cam", None), open());
         assert_eq!(ask(voice, None), refused(Refusal::Unauthorized));
         assert_eq!(ask(voice, Some("token=show-1234567")), open());
         let nobody = Users::new(&Auth::default());
-        let away = decide(&nobody, from(AWAY), (Access::Read, voice), None, None);
+        let away = decide(
+            &nobody,
+            from(AWAY),
+            Right {
+                access: Access::Read,
+                path: voice,
+            },
+            None,
+            None,
+        );
         assert_eq!(away, refused(Refusal::Forbidden));
     }
 
@@ -356,7 +384,10 @@ mod tests {
         for case in crate::login_cases::all().await {
             for access in [Access::Read, Access::Publish] {
                 for stream in crate::login_cases::STREAMS {
-                    let wanted = (access, stream);
+                    let wanted = Right {
+                        access,
+                        path: stream,
+                    };
                     let ask = async |users: &Arc<Users>, credential: Credential| {
                         let (query, shown) = match credential {
                             Credential::Nothing => (None, None),
@@ -384,7 +415,8 @@ mod tests {
                             _ => 401,
                         }
                     };
-                    case.walk(Listener::Rtsp, &format!("{wanted:?}"), ask).await;
+                    case.walk(Listener::Rtsp, &format!("{:?}", (access, stream)), ask)
+                        .await;
                 }
             }
         }
@@ -399,13 +431,7 @@ mod tests {
         let users = Users::new(&auth);
         let ask = |peer, token: &str| {
             let query = format!("token={token}");
-            decide(
-                &users,
-                from(peer),
-                (Access::Read, "cam"),
-                Some(&query),
-                None,
-            )
+            decide(&users, from(peer), want(Access::Read), Some(&query), None)
         };
         for guess in 0..20 {
             let answer = ask(AWAY, &guess.to_string());

@@ -247,8 +247,8 @@ impl Client {
         end: &ConnectionEnd<'_>,
         now: Instant,
     ) -> Option<ConnectionFailure> {
-        if let (Some(explained), Some(served)) = (interrupted(end), self.served()) {
-            return Some(failures::failure(served, explained, self.peer.ip()));
+        if let (Some(explained), Some((name, role))) = (interrupted(end), self.served()) {
+            return Some(failures::failure(name, role, explained, self.peer.ip()));
         }
         let unfinished = Unfinished {
             handshake: self.wire.is_within_handshake(),

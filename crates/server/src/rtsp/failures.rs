@@ -237,7 +237,7 @@ impl RequestedStream {
             (false, true) => ClientRole::Publisher,
             (false, false) => ClientRole::Viewer,
         };
-        failure((&self.path, role), explained, from)
+        failure(&self.path, role, explained, from)
     }
 }
 
@@ -269,7 +269,8 @@ pub(super) fn interrupted(end: &ConnectionEnd<'_>) -> Option<Explained> {
 
 /// Returns a failure of a client at `from` that wanted to have a role in a stream.
 pub(super) fn failure(
-    (stream, role): (&str, ClientRole),
+    stream: &str,
+    role: ClientRole,
     (stage, reason, remedy): Explained,
     from: IpAddr,
 ) -> ConnectionFailure {
@@ -303,11 +304,7 @@ pub(super) fn unpublished(stream: &str, why: &Ended, from: IpAddr) -> Connection
         Ended::Create(_) => (Stage::Server, Some("raise limits.streams")),
     };
     let reason = format!("RECORD was granted, but nothing was published: {why}");
-    failure(
-        (stream, ClientRole::Publisher),
-        (stage, reason, remedy),
-        from,
-    )
+    failure(stream, ClientRole::Publisher, (stage, reason, remedy), from)
 }
 
 /// What to change if a client does not accept the certificate.

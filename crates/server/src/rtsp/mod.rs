@@ -29,6 +29,7 @@ mod failures;
 mod file_playback;
 mod listener;
 mod media_folder;
+mod metrics;
 mod pending_request;
 mod play_session;
 mod publish_session;
@@ -37,6 +38,7 @@ mod reception;
 mod recovery;
 mod redirect;
 mod requests;
+mod service;
 mod setup;
 mod shared;
 mod streams;
@@ -70,11 +72,11 @@ pub use counters::{Counters, Gauge};
 pub use glassline_egress::rtsp::{GroupRange, SendCounters};
 pub use glassline_ingest::rtsp::RecordCounters;
 pub use listener::Listener;
+pub(crate) use service::RtspService;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
 use crate::failures::Failures;
-use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;
 use shared::{LAG_KEPT, Multicast};
@@ -267,20 +269,6 @@ impl Rtsp {
     /// Returns the state that the threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    /// Takes no new clients and ends all sessions.
-    pub fn stop(&self) {
-        if let Some(multicast) = &self.shared.multicast {
-            multicast.groups.stop();
-        }
-        for thread in self.shared.threads() {
-            if thread.send(Command::Stop).is_err() {
-                tracing::warn!(
-                    "an RTSP thread does not take the command to stop: its inbox is full; its clients get no goodbye"
-                );
-            }
-        }
     }
 
     /// Waits until every thread has ended.

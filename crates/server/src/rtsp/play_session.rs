@@ -260,10 +260,7 @@ impl PlaySession {
             state: self.stream.state(),
         };
         let explained = self.reception.explain(&seen, now)?;
-        Some(failures::failure(
-            (self.name(), ClientRole::Viewer),
-            explained,
-            from,
-        ))
+        let role = ClientRole::Viewer;
+        Some(failures::failure(self.name(), role, explained, from))
     }
 }

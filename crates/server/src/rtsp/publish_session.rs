@@ -39,16 +39,22 @@ pub(super) fn announced_name(path: &str) -> Result<StreamName, Refusal> {
     })
 }
 
+/// The name of a stream to be published.
+pub(super) struct ClaimedName {
+    pub(super) name: StreamName,
+    /// The client's claim among several servers, if there are any.
+    pub(super) claim: Option<Box<dyn NameClaim>>,
+}
+
 impl PublishSession {
-    /// Prepares to publish the announced tracks as the stream `name`, to which the client may have a
-    /// claim among several servers.
+    /// Prepares to publish the announced tracks under a name.
     ///
     /// # Errors
     /// Returns the refusal to answer with.
     pub(super) fn announce(
         hub: &Arc<Hub>,
         keys: &NumberKeys,
-        (name, claim): (StreamName, Option<Box<dyn NameClaim>>),
+        ClaimedName { name, claim }: ClaimedName,
         description: &Description,
         now: Instant,
     ) -> Result<Self, Refusal> {

@@ -43,7 +43,8 @@ impl Placing {
     pub(super) fn new(
         shared: &Shared,
         scope: &ClientScope<'_>,
-        (path, query): (&str, Option<&str>),
+        path: &str,
+        query: Option<&str>,
         cipher: Option<Cipher>,
     ) -> Option<Self> {
         let member = member(shared)?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use glassline_egress::rtsp::TrackTransport;
 use glassline_hub::{Stream, StreamName};
-use glassline_ingest::NameClaim;
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
@@ -16,14 +15,14 @@ use glassline_rtsp::server::{
 };
 use glassline_runtime::may_come;
 
-use super::access::{self, Decision};
+use super::access::{self, Decision, Right};
 use super::client::Role;
 use super::client_scope::ClientScope;
 use super::command::ClaimOutcome;
 use super::file_playback::{FilePlayback, PlayRequest};
 use super::media_folder;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
-use super::publish_session::{PublishSession, announced_name};
+use super::publish_session::{ClaimedName, PublishSession, announced_name};
 use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
@@ -94,7 +93,7 @@ impl Requests {
             } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
             Event::Describe { id, path, query } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
-                let placing = Placing::new(&self.shared, scope, (&path, query.as_deref()), cipher);
+                let placing = Placing::new(&self.shared, scope, &path, query.as_deref(), cipher);
                 Some(match placing {
                     Some(placing) => Effect::ChooseServer(id, Box::new(placing)),
                     None => self.describe(scope, id, path, cipher),
@@ -173,7 +172,10 @@ impl Requests {
         }
         let (users, by) = (&self.shared.users, scope.client.requester());
         let mut login = access::login_of(by, query, credentials.as_ref());
-        let wanted = (access, &*path);
+        let wanted = Right {
+            access,
+            path: &path,
+        };
         match access::authorize(users, &mut login, wanted, query, credentials) {
             Decision::Now(answer) => Effect::Answer(id, access::concluded(users, login, answer)),
             Decision::Later(check) => {
@@ -361,7 +363,10 @@ impl Requests {
                 description,
             };
         }
-        Effect::Answer(id, self.announce_now(scope, (name, None), &description))
+        Effect::Answer(
+            id,
+            self.announce_now(scope, ClaimedName { name, claim: None }, &description),
+        )
     }
 
     /// Answers ANNOUNCE once it is known whether the client has the name among several servers.
@@ -371,7 +376,10 @@ impl Requests {
         claimed: ClaimOutcome,
     ) -> Answer {
         match claimed.claim {
-            Ok(claim) => self.announce_now(scope, (claimed.name, claim), &claimed.description),
+            Ok(claim) => {
+                let name = claimed.name;
+                self.announce_now(scope, ClaimedName { name, claim }, &claimed.description)
+            }
             Err(refusal) => Answer::Refused(refusal),
         }
     }
@@ -381,7 +389,7 @@ impl Requests {
     fn announce_now(
         &self,
         scope: &mut ClientScope<'_>,
-        named: (StreamName, Option<Box<dyn NameClaim>>),
+        named: ClaimedName,
         description: &Description,
     ) -> Answer {
         if scope.client.player().is_some() {

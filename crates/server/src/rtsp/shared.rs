@@ -66,6 +66,20 @@ impl Multicast {
 }
 
 impl Shared {
+    /// Takes no new clients and ends all sessions.
+    pub(crate) fn stop(&self) {
+        if let Some(multicast) = &self.multicast {
+            multicast.groups.stop();
+        }
+        for thread in self.threads() {
+            if thread.send(Command::Stop).is_err() {
+                tracing::warn!(
+                    "an RTSP thread does not take the command to stop: its inbox is full; its clients get no goodbye"
+                );
+            }
+        }
+    }
+
     /// Sends a command to thread `thread`. If the thread's inbox is full, the command is lost and
     /// the waiting request times out.
     pub(super) fn send(&self, thread: usize, command: Command) {

@@ -3,16 +3,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::departures::{Viewer, send_group, viewers};
+use super::departures::{departing, may_move, send_group};
 use crate::app::App;
 use crate::cluster::{Crowding, Member};
 use crate::config::{Config, Rebalance};
-use crate::sessions::EndReason;
+use crate::service::{Departing, Sent};
 
 /// Fewest viewers of a stream that are worth a pull by another server, which costs as much as some
 /// twenty of them.
@@ -59,9 +60,10 @@ async fn share(app: App, spread: Spread, mut stopped: watch::Receiver<bool>) {
         }
         let named = *crowding.borrow_and_update();
         if let Some(Crowding { count, came_before }) = named {
-            let mut movable = viewers(&app).await;
-            movable.retain(|it| it.may_move(which) && it.came().is_some_and(|at| at < came_before));
-            let sent = send_group(&app, best_first(&member, movable), count, EndReason::Moved);
+            let mut movable = departing(&app).await;
+            let came_before = |at: Instant| at < came_before;
+            movable.retain(|it| may_move(it, which) && it.came.is_some_and(came_before));
+            let sent = send_group(&app, best_first(&member, movable), count, Sent::Moved);
             let sent = sent.await.sent;
             if sent > 0 {
                 tracing::info!(
@@ -76,14 +78,17 @@ async fn share(app: App, spread: Spread, mut stopped: watch::Receiver<bool>) {
 
 /// Returns those viewers whose move costs no pull, or one for many of them: first those of the streams
 /// with the most viewers.
-fn best_first(member: &Member, viewers: Vec<Viewer>) -> Vec<Viewer> {
+fn best_first(member: &Member, viewers: Vec<Departing>) -> Vec<Departing> {
     let mut audience: HashMap<String, usize> = HashMap::new();
-    for stream in viewers.iter().filter_map(Viewer::stream) {
+    for stream in viewers.iter().filter_map(|it| it.stream.as_deref()) {
         *audience.entry(stream.to_owned()).or_default() += 1;
     }
     audience.retain(|stream, count| *count >= WORTH_A_PULL || member.is_shared(stream));
-    let count = |it: &Viewer| it.stream().and_then(|stream| audience.get(stream)).copied();
-    let mut worth: Vec<(usize, Viewer)> = viewers
+    let count = |it: &Departing| {
+        let stream = it.stream.as_deref();
+        stream.and_then(|stream| audience.get(stream)).copied()
+    };
+    let mut worth: Vec<(usize, Departing)> = viewers
         .into_iter()
         .filter_map(|viewer| Some((count(&viewer)?, viewer)))
         .collect();

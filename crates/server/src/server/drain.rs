@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Server;
-use super::departures::{send_group, viewers};
+use super::departures::{departing, send_group};
 use crate::app::App;
 use crate::cluster::{Draining, Member};
 use crate::config::Config;
-use crate::sessions::EndReason;
+use crate::service::Sent;
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn
 /// of the drain, and sources arrive at their new servers. At most a fifth of the drain.
@@ -82,8 +82,8 @@ impl Server {
     fn is_left(&self, member: &Member) -> bool {
         let streams = self.hub.streams();
         let viewers: usize = streams.iter().map(|stream| stream.viewers()).sum();
-        let readers = self.quic.as_ref().map(|quic| quic.shared().readers());
-        viewers == 0 && member.publishers() == 0 && readers.is_none_or(|it| it.is_empty())
+        let has_readers = self.protocols.iter().any(|it| it.has_idle_readers());
+        viewers == 0 && member.publishers() == 0 && !has_readers
     }
 }
 
@@ -131,7 +131,7 @@ async fn send_viewers_away(
 async fn send_away(app: &App, Draining { since, until }: Draining) {
     let whole = until - since;
     tokio::time::sleep_until((since + notice(whole)).into()).await;
-    let mut left = viewers(app).await;
+    let mut left = departing(app).await;
     tracing::info!(viewers = left.len(), "viewers are sent to other servers");
     let gone = since + whole / 2;
     while !left.is_empty() {
@@ -141,7 +141,7 @@ async fn send_away(app: &App, Draining { since, until }: Draining) {
         }
         let steps = gone.saturating_duration_since(now).as_millis() / STEP.as_millis();
         let group = left.len() / usize::try_from(steps).unwrap_or(usize::MAX).max(1);
-        left = send_group(app, left, group.max(1), EndReason::Draining)
+        left = send_group(app, left, group.max(1), Sent::Draining)
             .await
             .left;
         tokio::time::sleep(STEP).await;

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::certificates::Certificates;
+use super::services::viewer_routes;
 use crate::app::{App, HttpPorts};
 use crate::config::Config;
 use crate::http::{self, server};
@@ -111,7 +112,10 @@ impl HttpListeners {
     pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
         let viewers = app.http.places.clone();
         let operators = app.http.operators.clone();
-        let (public, admin) = (http::public(app.clone()), http::admin(app.clone()));
+        let (public, admin) = (
+            http::public(app.clone(), viewer_routes()),
+            http::admin(app.clone()),
+        );
         answer_other_servers(app);
         let counters = &app.http.counters;
         let plain = [
@@ -164,7 +168,7 @@ fn answer_other_servers(app: &App) {
     let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
         return;
     };
-    let routes = http::of_servers(app);
+    let routes = http::of_servers(app, viewer_routes());
     let answer = move |stream, local| {
         let answering = http::distant_session::answer(stream, local, routes.clone());
         Box::pin(answering) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>

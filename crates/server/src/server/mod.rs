@@ -40,7 +40,8 @@ use crate::config::Config;
 use crate::quic::Quic;
 use crate::reload::Reloading;
 use crate::rtsp::Rtsp;
-use crate::sessions::{Command, Shards, Shared};
+use crate::service;
+use crate::sessions::Shards;
 use crate::settings::{Cause, Settings};
 use crate::transcoding::TranscodingThreads;
 use access::Access;
@@ -52,6 +53,8 @@ use streams::Streams;
 use tasks::Running;
 
 pub use certificates::check_certificates;
+#[cfg(test)]
+pub(crate) use services::viewer_routes;
 pub use start_error::StartError;
 pub use trial::{
     Fault, Tried, advertised_ips, try_advertised, try_authority, try_certificates, try_config,
@@ -63,7 +66,6 @@ pub use trial::{
 pub struct Server {
     listeners: Vec<(&'static str, SocketAddr)>,
     hub: Arc<Hub>,
-    shared: Arc<Shared>,
     shards: Shards,
     rtsp: Option<Rtsp>,
     quic: Option<Quic>,
@@ -71,6 +73,7 @@ pub struct Server {
     lan: Option<Arc<LanSource>>,
     stop: watch::Sender<bool>,
     settings: Arc<Settings>,
+    protocols: service::Services,
     sources: Arc<ingest::Sources>,
     supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
@@ -119,7 +122,6 @@ impl Server {
         Ok(Self {
             listeners,
             hub: foundation.hub,
-            shared: media.shared,
             shards: media.shards,
             rtsp: services.rtsp,
             quic: services.quic,
@@ -127,6 +129,7 @@ impl Server {
             lan: access.certificates.lan,
             stop: foundation.stop,
             settings: app.settings,
+            protocols: app.services,
             sources: streams.sources,
             supervisor: foundation.supervisor,
             tasks,
@@ -185,15 +188,8 @@ impl Server {
     pub async fn shutdown(self, grace: Duration) {
         // An error means that no task is left to be stopped.
         let _ = self.stop.send(true);
-        for shard in self.shared.shards() {
-            if shard.send(Command::Stop).is_err() {
-                tracing::warn!(
-                    "a shard does not take the command to stop: its inbox is full; its viewers get no goodbye"
-                );
-            }
-        }
-        if let Some(rtsp) = &self.rtsp {
-            rtsp.stop();
+        for protocol in self.protocols.iter() {
+            protocol.stop();
         }
         self.transcoding.stop();
         let farewell = async {

@@ -16,9 +16,8 @@ use super::StartError;
 use crate::app::App;
 use crate::config::Config;
 use crate::hooks::{self, Hook};
-use crate::reload;
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::sessions::Settings;
+use crate::sessions::{SessionDefaults, Settings};
 use crate::settings::AllowedConnections;
 
 /// Runs the hooks, whose list may change.
@@ -36,7 +35,8 @@ pub(super) fn run_hooks(
             list.clone(),
             Arc::clone(&sources),
             Arc::clone(&hub),
-            (Arc::clone(&counters), Arc::clone(&supervisor)),
+            Arc::clone(&counters),
+            Arc::clone(&supervisor),
             until.clone(),
         )
     };
@@ -70,7 +70,7 @@ pub(super) fn of_sessions(
         media,
         media_tcp: config.media.tcp,
         clock,
-        defaults: Current::new(reload::session_defaults(config)),
+        defaults: Current::new(SessionDefaults::of(config)),
     })
 }
 

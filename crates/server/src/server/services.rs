@@ -1,4 +1,5 @@
-//! Starts the parts that serve clients: shards of WebRTC, RTSP, QUIC, transcoding.
+//! The list of all protocols, and the start of the parts that serve clients: shards of WebRTC, RTSP, QUIC,
+//! transcoding.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -16,13 +17,57 @@ use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints};
 use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
+use crate::http::{self, ViewerRoutes};
 use crate::messages::MessageLinks;
-use crate::quic::{self, Quic};
+use crate::quic::{self, MoqService, Quic};
 use crate::reload;
-use crate::rtsp::{self, Rtsp};
-use crate::sessions::{Negotiator, Registry, Shards, Shared};
+use crate::rtsp::{self, Rtsp, RtspService};
+use crate::service::{self, Service};
+use crate::sessions::{Bounds, Negotiator, Registry, SessionDefaults, Shards, Shared};
 use crate::settings::{AllowedConnections, Settings};
 use crate::transcoding::{Transcoders, TranscodingThreads};
+
+/// A protocol by which viewers get streams.
+pub(crate) struct Protocol {
+    /// Returns its routes over HTTP.
+    pub(crate) routes: fn() -> ViewerRoutes,
+    /// Makes its part of the server's services, of what has started.
+    service: fn(&Services, &App) -> Arc<dyn Service>,
+}
+
+/// All protocols. Another one is a folder, and an entry here.
+pub(crate) const PROTOCOLS: &[Protocol] = &[
+    Protocol {
+        routes: http::webrtc_routes,
+        service: |_, app| Arc::clone(&app.sessions) as _,
+    },
+    Protocol {
+        routes: ViewerRoutes::default,
+        service: |started, _| {
+            let shared = started.rtsp.as_ref().map(|it| Arc::clone(it.shared()));
+            Arc::new(RtspService(shared))
+        },
+    },
+    Protocol {
+        routes: ViewerRoutes::default,
+        service: |started, _| {
+            let shared = started.quic.as_ref().map(|it| Arc::clone(it.shared()));
+            Arc::new(MoqService(shared))
+        },
+    },
+    // The example of docs/guides/add-an-egress.md.
+    #[cfg(test)]
+    Protocol {
+        routes: crate::raw_h264::routes,
+        service: |_, app| Arc::new(crate::raw_h264::RawH264::new(&app.config())),
+    },
+];
+
+/// Returns everything that viewers may ask for by HTTP.
+pub(crate) fn viewer_routes() -> ViewerRoutes {
+    let protocols = PROTOCOLS.iter().map(|it| (it.routes)());
+    protocols.fold(http::page_routes(), ViewerRoutes::merge)
+}
 
 /// The threads that own peers of WebRTC, and what they share with the rest of the server.
 #[derive(Debug)]
@@ -42,10 +87,10 @@ impl Media {
         config: &Config,
         foundation: &Foundation,
     ) -> Result<Self, StartError> {
-        let registry = Arc::new(Registry::new(reload::bounds(&config.limits)));
+        let registry = Arc::new(Registry::new(Bounds::of(&config.limits)));
         let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
         addresses.start().await;
-        let messages = MessageLinks::new(reload::session_defaults(config).data);
+        let messages = MessageLinks::new(SessionDefaults::of(config).data);
         let shared = Arc::new(Shared::new(
             registry,
             Arc::clone(&foundation.latencies),
@@ -163,7 +208,7 @@ impl Services {
         streams: &Streams,
         http: &HttpListeners,
     ) -> App {
-        App {
+        let mut app = App {
             rooms: Arc::new(Rooms::new(reload::room_bounds(&config.limits))),
             http: self.http_endpoints(&config, foundation, http),
             settings: Arc::new(Settings::new(config)),
@@ -178,13 +223,15 @@ impl Services {
             snapshots: Arc::default(),
             stored: streams.stored.clone(),
             supervisor: Arc::clone(&foundation.supervisor),
-            rtsp: self.rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
-            quic: self.quic.as_ref().map(|quic| Arc::clone(quic.shared())),
             latencies: Arc::clone(&foundation.latencies),
             codes: foundation.codes.clone(),
             clock: foundation.clock,
             tls: access.tls_parts(),
-        }
+            services: service::Services::default(),
+        };
+        let services = PROTOCOLS.iter().map(|it| (it.service)(self, &app));
+        app.services = service::Services::new(services.collect());
+        app
     }
 
     fn http_endpoints(

@@ -252,7 +252,7 @@ impl Negotiator {
     }
 
     /// Returns the sessions of viewers, without those of files.
-    pub(crate) fn viewers(&self) -> Vec<Arc<SessionRecord>> {
+    pub(crate) fn viewers_of_streams(&self) -> Vec<Arc<SessionRecord>> {
         let mut records = self.shared.registry.all();
         records.retain(|it| it.watches_stream());
         records

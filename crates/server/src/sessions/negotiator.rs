@@ -333,7 +333,7 @@ impl Negotiator {
         let demand = stream.demand();
         let role = |session: &Session, _: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, (demand, layout), leases, lag, now)),
+            None => Role::Viewer(Viewer::new(session, demand, layout, leases, lag, now)),
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

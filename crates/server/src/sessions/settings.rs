@@ -7,6 +7,8 @@ use std::time::Duration;
 use glassline_runtime::{Clock, Current};
 use glassline_webrtc::{Certificate, ControlPlan};
 
+use super::admission::Bounds;
+use crate::config::{Config, DataAccess, Limits};
 use crate::messages::DataPolicy;
 
 /// Settings for the answers to offers.
@@ -36,4 +38,32 @@ pub(crate) struct SessionDefaults {
     pub(crate) lag: Option<Duration>,
     /// Rules for data channels next to streams; `None` where they are turned off.
     pub(crate) data: Option<DataPolicy>,
+}
+
+impl SessionDefaults {
+    /// Returns what `config` says of sessions.
+    pub(crate) fn of(config: &Config) -> Self {
+        let data = &config.webrtc.data;
+        Self {
+            handshake: config.limits.handshake(),
+            pacing: config.webrtc.pacing.control(),
+            lag: config.webrtc.lag(),
+            data: data.bounds().map(|bounds| DataPolicy {
+                bounds,
+                viewers_send: data.viewers == DataAccess::Write,
+            }),
+        }
+    }
+}
+
+impl Bounds {
+    /// Returns what `limits` says of sessions.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            viewers: limits.viewers,
+            half_open: limits.half_open,
+            half_open_per_address: limits.half_open_per_address,
+            handshake: limits.handshake(),
+        }
+    }
 }

@@ -88,9 +88,7 @@ impl StoredSources {
         let before = self.configured().clone();
         let mut differences = Differences::between(&before, &wanted);
         differences.leave_out(|name| {
-            let is_fetched = wanted
-                .get(name)
-                .is_some_and(|it| !matches!(it, Input::Publisher(_)));
+            let is_fetched = wanted.get(name).is_some_and(|it| !it.is_published());
             is_fetched && self.running.is_taken(name)
         });
         let prepared = self.make_ready(&differences, &wanted).await?;

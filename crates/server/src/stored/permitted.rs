@@ -55,7 +55,7 @@ impl Permitted {
     /// Returns [`NotPermitted`] with what is named and must not be.
     pub(super) async fn check(&self, input: Input) -> Result<Input, NotPermitted> {
         let input = self.limit(input).await?;
-        if let Input::Rtsp(camera) = &input {
+        if let Some(camera) = input.camera() {
             let (host, port) = camera.host_and_port();
             let resolving = camera.reach.resolve(host, port);
             // A camera that is switched off, or a name that is not known yet, is no mistake.
@@ -73,7 +73,7 @@ impl Permitted {
     /// # Errors
     /// Returns [`NotPermitted`] with a file that must not be named.
     pub(super) async fn limit(&self, mut input: Input) -> Result<Input, NotPermitted> {
-        if let Input::Rtsp(camera) = &mut input {
+        if let Some(camera) = input.camera_mut() {
             camera.reach = Reach::Within(self.addresses);
         }
         let folders = self.folders.clone();

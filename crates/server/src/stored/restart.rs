@@ -21,7 +21,7 @@ impl StoredSources {
         // Held for the time of the change, as for every other one.
         let _file = self.file.lock().await;
         let input = self.running_input(name).await?;
-        if matches!(input, Input::Publisher(_)) {
+        if input.is_published() {
             return Err(StoredError::NotFetched(name.clone()));
         }
         let name = name.clone();

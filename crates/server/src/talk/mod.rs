@@ -94,9 +94,9 @@ struct Turn {
 impl Loudspeakers {
     /// Creates the loudspeakers of the cameras among the sources.
     pub(crate) fn new(sources: &[SourceSpec]) -> Self {
-        let cameras = sources.iter().filter_map(|source| match &source.input {
-            Input::Rtsp(camera) => Some((source.name.clone(), camera.clone())),
-            _ => None,
+        let cameras = sources.iter().filter_map(|source| {
+            let camera = source.input.camera()?;
+            Some((source.name.clone(), camera.clone()))
         });
         Self {
             cameras: Mutex::new(cameras.collect()),
@@ -107,9 +107,9 @@ impl Loudspeakers {
     /// Notes that the source of a stream is another one now; `None` if it has none any more.
     pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
         let mut cameras = self.cameras();
-        match source {
-            Some(Input::Rtsp(camera)) => drop(cameras.insert(stream.clone(), camera.clone())),
-            _ => drop(cameras.remove(stream)),
+        match source.and_then(Input::camera) {
+            Some(camera) => drop(cameras.insert(stream.clone(), camera.clone())),
+            None => drop(cameras.remove(stream)),
         }
     }
 

@@ -113,7 +113,7 @@ impl Exporter {
             if !batch.is_empty() && (is_due || batch.len() >= BATCH_MAX) {
                 let joins = batch.len();
                 let body = self.traces_body(std::mem::take(&mut batch));
-                let sending = self.send_body(&collector, (body.clone(), joins), &mut outage);
+                let sending = self.send_body(&collector, body.clone(), joins, &mut outage);
                 tokio::select! {
                     () = sending => {}
                     _ = stopped.wait_for(|stop| *stop) => {
@@ -150,11 +150,12 @@ impl Exporter {
         batch.extend(wanted.map(|join| spans::spans(join, wall)));
     }
 
-    /// Sends a request with this number of joins, with repetitions if the collector may take it later.
+    /// Sends a request with this number of `joins`, with repetitions if the collector may take it later.
     async fn send_body(
         &self,
         collector: &Collector,
-        (body, joins): (Bytes, usize),
+        body: Bytes,
+        joins: usize,
         outage: &mut Outage,
     ) {
         let begun = Instant::now();

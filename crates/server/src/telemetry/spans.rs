@@ -51,16 +51,22 @@ pub(super) fn spans(join: &Join, wall: WallClock) -> Vec<Value> {
     let failed = failure(join);
     let root = SpanId::draw();
     let mut spans = vec![writer.span(
-        (root, request.context.parent),
+        Place {
+            id: root,
+            parent: request.context.parent,
+        },
         &format!("join {}", request.role),
-        (request.started, ended),
+        Period {
+            from: request.started,
+            to: ended,
+        },
         failed.as_ref(),
     )];
     spans[0]["kind"] = SERVER.into();
     spans[0]["attributes"] = attributes(join, failed.as_ref()).into();
     writer.push_request(request, root, &mut spans);
     if let Some(peer) = peer {
-        writer.push_steps((request, peer), root, &mut spans);
+        writer.push_steps(request.ended, peer, root, &mut spans);
     }
     spans
 }
@@ -131,6 +137,30 @@ fn attributes(join: &Join, failed: Option<&Failure>) -> Vec<Value> {
     attributes
 }
 
+/// The place of a span in its trace.
+#[derive(Clone, Copy)]
+struct Place {
+    id: SpanId,
+    parent: Option<SpanId>,
+}
+
+impl Place {
+    /// Draws a place below `parent`.
+    fn below(parent: SpanId) -> Self {
+        Self {
+            id: SpanId::draw(),
+            parent: Some(parent),
+        }
+    }
+}
+
+/// The time that a span takes.
+#[derive(Clone, Copy)]
+struct Period {
+    from: Instant,
+    to: Instant,
+}
+
 /// Writes the spans of one trace.
 struct Writer {
     trace: TraceId,
@@ -139,22 +169,16 @@ struct Writer {
 
 impl Writer {
     /// Returns a span that failed if `failed` is set.
-    fn span(
-        &self,
-        (id, parent): (SpanId, Option<SpanId>),
-        name: &str,
-        (from, to): (Instant, Instant),
-        failed: Option<&Failure>,
-    ) -> Value {
+    fn span(&self, place: Place, name: &str, period: Period, failed: Option<&Failure>) -> Value {
         let mut span = json!({
             "traceId": self.trace.to_string(),
-            "spanId": id.to_string(),
+            "spanId": place.id.to_string(),
             "name": name,
             "kind": INTERNAL,
-            "startTimeUnixNano": self.nanos(from),
-            "endTimeUnixNano": self.nanos(to.max(from)),
+            "startTimeUnixNano": self.nanos(period.from),
+            "endTimeUnixNano": self.nanos(period.to.max(period.from)),
         });
-        if let Some(parent) = parent {
+        if let Some(parent) = place.parent {
             span["parentSpanId"] = parent.to_string().into();
         }
         if let Some(failed) = failed {
@@ -171,27 +195,23 @@ impl Writer {
             reason: reason.clone(),
             remedy: None,
         });
-        let (id, failed) = (SpanId::draw(), failed.as_ref());
-        spans.push(self.span((id, Some(root)), "request", (started, ended), failed));
-        let mut part = |name: &str, times, failed| {
-            spans.push(self.span((SpanId::draw(), Some(id)), name, times, failed));
+        let (place, failed) = (Place::below(root), failed.as_ref());
+        let mut part = |place, name: &str, from, to, failed| {
+            spans.push(self.span(place, name, Period { from, to }, failed));
         };
+        part(place, "request", started, ended, failed);
+        let below = || Place::below(place.id);
         match request.admitted {
-            None => part("rights", (started, ended), failed),
+            None => part(below(), "rights", started, ended, failed),
             Some(admitted) => {
-                part("rights", (started, admitted), None);
-                part("negotiation", (admitted, ended), failed);
+                part(below(), "rights", started, admitted, None);
+                part(below(), "negotiation", admitted, ended, failed);
             }
         }
     }
 
-    /// Adds the steps of the connection.
-    fn push_steps(
-        &self,
-        (request, peer): (&RequestPart, &PeerPart),
-        root: SpanId,
-        spans: &mut Vec<Value>,
-    ) {
+    /// Adds the steps of the connection, which follow the answer at `answered`.
+    fn push_steps(&self, answered: Instant, peer: &PeerPart, root: SpanId, spans: &mut Vec<Value>) {
         let steps = &peer.steps;
         let mut media = [
             ("first keyframe", steps.keyframe),
@@ -199,7 +219,7 @@ impl Writer {
         ];
         media.sort_by_key(|(_, at)| (at.is_none(), *at));
         let connecting = [("ice", steps.path), ("dtls", steps.connected)];
-        let mut from = request.ended;
+        let mut from = answered;
         for (name, at) in connecting.into_iter().chain(media) {
             let Some(at) = at else {
                 // Of the steps that are missing, the first is the one that failed.
@@ -209,12 +229,13 @@ impl Writer {
                         reason: reason.clone(),
                         remedy: None,
                     };
-                    let place = (SpanId::draw(), Some(root));
-                    spans.push(self.span(place, name, (from, peer.ended), Some(&failed)));
+                    let to = peer.ended;
+                    let period = Period { from, to };
+                    spans.push(self.span(Place::below(root), name, period, Some(&failed)));
                 }
                 return;
             };
-            let mut span = self.span((SpanId::draw(), Some(root)), name, (from, at), None);
+            let mut span = self.span(Place::below(root), name, Period { from, to: at }, None);
             if let ("ice", Some(heard)) = (name, steps.heard) {
                 let at = self.nanos(heard.max(from));
                 span["events"] = json!([{"timeUnixNano": at, "name": "first check"}]);

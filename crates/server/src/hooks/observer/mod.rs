@@ -91,8 +91,11 @@ impl Observed {
 impl Reported {
     fn look(&mut self, stream: &Observed, events: &mut Vec<Event>) {
         let mut tell = |kind, reason: Option<String>| {
-            let seen = (reason, stream.viewers);
-            events.push(Event::new(kind, &stream.name, seen, calendar::now()));
+            events.push(Event {
+                reason,
+                viewers: stream.viewers,
+                ..Event::new(kind, &stream.name, calendar::now())
+            });
         };
         if stream.is_source {
             // A source that is fetched on demand rests in between, which is no failure.

@@ -38,9 +38,11 @@ use super::extract::{Path, Query};
 use super::openapi::{Operation, Routes};
 use super::paging::{Extent, Page};
 use super::problem::Problem;
+use super::rules::Right;
+use super::viewer_routes::ViewerRoutes;
 use super::{body, resource};
 use crate::app::App;
-use crate::quic::Sender;
+use crate::quic::{MoqService, Sender};
 use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;
 use media_ports::MediaPorts;
@@ -48,21 +50,24 @@ use publishing::SourceView;
 use track_view::TrackView;
 
 /// Returns the routes of the API that both listeners have.
-pub(super) fn routes() -> Routes {
+pub(super) fn routes() -> ViewerRoutes {
     let no_stream = "There is no stream of this name";
-    Routes::default()
+    ViewerRoutes::default()
         .get(
             "/api/v1/streams",
+            Right::Read,
             Operation::new("listStreams", "Lists the streams that the asker may read"),
             streams,
         )
         .get(
             "/api/v1/streams/{name}",
+            Right::Read,
             Operation::new("getStream", "Returns one stream").problem(404, no_stream),
             stream,
         )
         .get(
             "/api/v1/streams/{name}/latency",
+            Right::Read,
             Operation::new(
                 "getLatency",
                 "Returns the delay of each stage of a stream, and a page of its viewers",
@@ -72,6 +77,7 @@ pub(super) fn routes() -> Routes {
         )
         .get(
             "/api/v1/streams/{name}/frame-code",
+            Right::Read,
             Operation::new(
                 "getFrameCode",
                 "Tells how to read the number drawn into frames",
@@ -81,21 +87,25 @@ pub(super) fn routes() -> Routes {
         )
         .get(
             "/api/v1/streams/{name}/publishing",
+            Right::ReadOrPublish,
             Operation::new("getPublishing", "Measures what is published as a stream"),
             publishing::publishing,
         )
         .get(
             "/api/v1/files",
+            Right::Read,
             Operation::new("listFiles", "Lists the files of the media folder"),
             files::files,
         )
         .get(
             "/api/v1/clock",
+            Right::Read,
             Operation::new("getClock", "Returns two times of the server's clock"),
             clock,
         )
         .get(
             "/api/v1/server",
+            Right::Read,
             Operation::new("getServer", "Returns the state of the server"),
             server,
         )
@@ -351,7 +361,8 @@ async fn stream_latency(
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
     let now = Instant::now();
-    let sessions = app.quic.iter().flat_map(|quic| quic.sessions(now));
+    let moq = app.services.get::<MoqService>();
+    let sessions = moq.into_iter().flat_map(|moq| moq.sessions(now));
     let mut publishers = sessions.filter(|it| it.publishes.contains(&name));
     let publisher = publishers.next().map(|session| Publisher {
         goodput_bps: session.goodput_bps,

@@ -11,7 +11,7 @@ use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::quic::SessionView;
+use crate::quic::{MoqService, SessionView};
 
 /// A page of the list of QUIC sessions.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -31,8 +31,8 @@ pub(in crate::http) async fn sessions(
     page: Page,
 ) -> Json<Sessions> {
     let now = Instant::now();
-    let quic = app.quic.as_ref();
-    let mut sessions = quic.map_or_else(Vec::new, |quic| quic.sessions(now));
+    let moq = app.services.get::<MoqService>();
+    let mut sessions = moq.map_or_else(Vec::new, |moq| moq.sessions(now));
     sessions.retain(|it| {
         filter
             .stream
@@ -42,7 +42,7 @@ pub(in crate::http) async fn sessions(
     sessions.sort_by_key(|it| it.id);
     let (sessions, extent) = page.of(sessions);
     Json(Sessions {
-        certificate_sha256: quic.map(|quic| quic.fingerprint().to_string()),
+        certificate_sha256: moq.and_then(MoqService::fingerprint),
         sessions,
         extent,
     })

@@ -11,7 +11,7 @@ use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::rtsp::ClientView;
+use crate::rtsp::{ClientView, RtspService};
 
 /// A page of the list of clients that have a session.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -28,7 +28,10 @@ pub(in crate::http) async fn clients(
     Query(filter): Query<OfStream>,
     page: Page,
 ) -> Json<Clients> {
-    let mut clients = all(&app).await;
+    let mut clients = match app.services.get::<RtspService>() {
+        Some(rtsp) => rtsp.clients().await,
+        None => Vec::new(),
+    };
     clients.retain(|it| filter.wants(&it.stream));
     clients.sort_by_key(|it| it.address);
     let (clients, extent) = page.of(clients);
@@ -51,7 +54,8 @@ struct Answered {
 
 /// Lists the counts of RTSP requests: `GET /api/v1/rtsp/requests`.
 pub(crate) async fn requests(State(app): State<App>) -> Json<Requests> {
-    let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
+    let rtsp = app.services.get::<RtspService>();
+    let threads = rtsp.into_iter().flat_map(RtspService::threads);
     let counted = threads.flat_map(|thread| thread.counters().requests.iter());
     let mut sums = BTreeMap::<_, u64>::new();
     for (method, status, count) in counted {
@@ -65,13 +69,4 @@ pub(crate) async fn requests(State(app): State<App>) -> Json<Requests> {
     Json(Requests {
         requests: requests.collect(),
     })
-}
-
-/// Returns the clients of all threads that have a session.
-pub(in crate::http) async fn all(app: &App) -> Vec<ClientView> {
-    let mut clients = Vec::new();
-    for thread in app.rtsp.iter().flat_map(|rtsp| rtsp.threads()) {
-        clients.extend(thread.clients().await.unwrap_or_default());
-    }
-    clients
 }

@@ -1,7 +1,5 @@
 //! What an operator does to streams and viewers from the dashboard.
 
-use std::net::SocketAddr;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
@@ -12,6 +10,7 @@ use crate::http::api::StreamPath;
 use crate::http::created::NoContent;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
+use crate::service::{self, NotEnded};
 use crate::sessions::ChangeError;
 
 /// The viewer that a path names.
@@ -52,62 +51,36 @@ pub(super) async fn disconnect(
     Path(NamedViewer { protocol, name }): Path<NamedViewer>,
     Query(Watching { stream }): Query<Watching>,
 ) -> Result<NoContent, Problem> {
-    match protocol.as_str() {
-        "webrtc" => disconnect_webrtc(&app, &stream.unwrap_or_default(), &name).await?,
-        "rtsp" => disconnect_rtsp(&app, &name).await?,
-        "moq" => {
-            let id = name.parse().map_err(|_| no_viewer(&name))?;
-            let quic = app.quic.as_ref();
-            if !quic.is_some_and(|quic| quic.dismiss(id)) {
-                return Err(no_viewer(&name));
-            }
-        }
-        _ => {
-            let detail = format!("'{protocol}' is none of webrtc, rtsp and moq");
-            return Err(Problem::new(
-                StatusCode::NOT_FOUND,
-                "No such protocol",
-                detail,
-            ));
-        }
-    }
+    let Some(service) = app.services.named(&protocol) else {
+        let names: Vec<&str> = app.services.iter().map(|it| it.name()).collect();
+        let (last, others) = names.split_last().unwrap_or((&"", &[]));
+        let detail = format!("'{protocol}' is none of {} and {last}", others.join(", "));
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "No such protocol",
+            detail,
+        ));
+    };
+    let viewer = service::NamedViewer { name, stream };
+    let ended = service.disconnect(&viewer).await;
+    ended.map_err(|error| not_ended(&viewer, &error))?;
     Ok(NoContent)
 }
 
-async fn disconnect_webrtc(app: &App, stream: &str, viewer: &str) -> Result<(), Problem> {
-    if stream.is_empty() || viewer.is_empty() {
-        let detail = "a WebRTC viewer is named by its letters and ?stream=NAME";
-        return Err(Problem::bad_request(detail));
-    }
-    let found = app.sessions.beginning_with(stream, viewer);
-    let [record] = found.as_slice() else {
-        return Err(match found.len() {
-            0 => no_viewer(viewer),
-            several => Problem::new(
-                StatusCode::CONFLICT,
-                "Several viewers",
-                format!("{several} viewers of '{stream}' have names that begin with '{viewer}'"),
-            ),
-        });
-    };
-    match app.sessions.dismiss(record).await {
-        // The viewer left in the meantime.
-        Ok(()) | Err(ChangeError::Ended) => Ok(()),
-        Err(busy) => Err(busy.into()),
-    }
-}
-
-async fn disconnect_rtsp(app: &App, viewer: &str) -> Result<(), Problem> {
-    let address: SocketAddr = viewer.parse().map_err(|_| no_viewer(viewer))?;
-    for thread in app.rtsp.iter().flat_map(|rtsp| rtsp.threads()) {
-        if thread.dismiss(address).await == Some(true) {
-            return Ok(());
+fn not_ended(viewer: &service::NamedViewer, error: &NotEnded) -> Problem {
+    let name = &viewer.name;
+    match error {
+        NotEnded::Misnamed(rule) => Problem::bad_request(*rule),
+        NotEnded::Unknown => {
+            let detail = format!("no viewer is called '{name}'; it may have left");
+            Problem::new(StatusCode::NOT_FOUND, "No such viewer", detail)
         }
+        NotEnded::Several(several) => {
+            let stream = viewer.stream.as_deref().unwrap_or_default();
+            let detail =
+                format!("{several} viewers of '{stream}' have names that begin with '{name}'");
+            Problem::new(StatusCode::CONFLICT, "Several viewers", detail)
+        }
+        NotEnded::Busy => ChangeError::Busy.into(),
     }
-    Err(no_viewer(viewer))
-}
-
-fn no_viewer(viewer: &str) -> Problem {
-    let detail = format!("no viewer is called '{viewer}'; it may have left");
-    Problem::new(StatusCode::NOT_FOUND, "No such viewer", detail)
 }

@@ -158,7 +158,7 @@ pub(super) async fn of(app: &App, usage: Usage, before: Option<Usage>) -> Overvi
         streams: streams
             .map(|it| (it.name().to_string(), stream(app, it, now)))
             .collect(),
-        viewers: viewers::of(app, now).await,
+        viewers: viewers::of(&app.services, now).await,
         rooms: rooms::of(app, now),
         certificates: certificates(app),
         events: events.map(|it| (it.id.clone(), it)).collect(),

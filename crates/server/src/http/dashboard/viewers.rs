@@ -4,16 +4,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use glassline_latency::{PathView, WatchedPath};
-use glassline_rooms::is_voice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rounding::{milliseconds, significant, thousandths};
-use crate::app::App;
-use crate::http::api;
-use crate::quic::SessionView;
-use crate::rtsp::ClientView;
+use crate::service::{Services, ViewerFigures};
 
 /// Most viewers that are listed one by one: a person reads the first few, and each costs bytes every
 /// second.
@@ -84,99 +79,39 @@ impl ViewerRow {
         [self.protocol, &self.stream, &self.viewer]
     }
 
-    fn of_webrtc(path: WatchedPath) -> Self {
-        let WatchedPath {
-            stream,
-            viewer,
-            selected,
-            congestion,
-        } = path;
-        let queue = congestion.as_ref().and_then(queue);
+    fn of(protocol: &'static str, figures: ViewerFigures) -> Self {
         Self {
-            protocol: "webrtc",
-            stream: stream.to_string(),
-            viewer,
-            transport: selected.remote.protocol,
-            relayed: selected.relayed,
-            address: selected.remote.address,
-            rtt_ms: selected.rtt_ms.map(milliseconds),
-            loss: selected.loss.map(thousandths),
-            queue_ms: queue.map(milliseconds),
-            queue_bytes: congestion.map(|it| significant(it.in_flight_bytes)),
-            skips: 0,
+            protocol,
+            stream: figures.stream,
+            viewer: figures.viewer,
+            address: figures.address,
+            transport: figures.transport,
+            relayed: figures.relayed,
+            rtt_ms: figures.rtt_ms.map(milliseconds),
+            loss: figures.loss.map(thousandths),
+            queue_ms: figures.queue_ms.map(milliseconds),
+            queue_bytes: figures.queue_bytes.map(significant),
+            skips: figures.skips,
             trouble: 0.0,
         }
         .judge()
     }
-
-    fn of_rtsp(client: ClientView) -> Self {
-        let address = client.address.to_string();
-        #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
-        let lag = client.lag_ms as f64;
-        Self {
-            protocol: "rtsp",
-            stream: client.stream,
-            viewer: address.clone(),
-            address,
-            transport: client.transport,
-            relayed: false,
-            rtt_ms: None,
-            loss: None,
-            queue_ms: Some(milliseconds(lag)),
-            queue_bytes: None,
-            skips: client.skips.into(),
-            trouble: 0.0,
-        }
-        .judge()
-    }
-
-    fn of_moq(session: &SessionView) -> Self {
-        let sender = &session.sender;
-        Self {
-            protocol: "moq",
-            // A session may read any number of streams.
-            stream: String::new(),
-            viewer: session.id.to_string(),
-            address: session.peer.clone(),
-            transport: "quic",
-            relayed: false,
-            rtt_ms: sender.transport_rtt_ms.map(milliseconds),
-            // Known only over the whole session.
-            loss: None,
-            queue_ms: None,
-            queue_bytes: sender.backlog_bytes.map(significant),
-            skips: sender.late_groups.unwrap_or_default(),
-            trouble: 0.0,
-        }
-        .judge()
-    }
-}
-
-/// Returns the delay of the queue that the path keeps now, in ms.
-fn queue(path: &PathView) -> Option<f64> {
-    Some((path.rtt_ms? - path.rtt_min_ms?).max(0.0))
 }
 
 /// Returns the viewers at `now`.
-pub(super) async fn of(app: &App, now: Instant) -> ViewersNow {
-    let watched = app.latencies.watched(now).into_iter();
-    let watched = watched.filter(|it| !is_voice(it.stream.as_str()));
-    let mut rows: Vec<ViewerRow> = watched.map(ViewerRow::of_webrtc).collect();
-    let clients = api::rtsp::all(app).await.into_iter();
-    let players = clients.filter(|it| it.state == "playing");
-    rows.extend(players.map(ViewerRow::of_rtsp));
-    let sessions = app.quic.iter().flat_map(|quic| quic.sessions(now));
-    let readers = sessions.filter(|it| it.publishes.is_empty());
-    rows.extend(readers.map(|it| ViewerRow::of_moq(&it)));
-    listed(rows)
+pub(super) async fn of(services: &Services, now: Instant) -> ViewersNow {
+    let mut rows = Vec::new();
+    let mut count = BTreeMap::new();
+    for service in services.iter() {
+        let (name, viewers) = (service.name(), service.viewers(now).await);
+        count.insert(name, viewers.len());
+        rows.extend(viewers.into_iter().map(|it| ViewerRow::of(name, it)));
+    }
+    listed(count, rows)
 }
 
-/// Counts the viewers, and keeps the ones whose trouble is greatest.
-fn listed(mut rows: Vec<ViewerRow>) -> ViewersNow {
-    let mut count = BTreeMap::from(["webrtc", "rtsp", "moq"].map(|it| (it, 0)));
-    for row in &rows {
-        *count.entry(row.protocol).or_default() += 1;
-    }
+/// Keeps the viewers whose trouble is greatest.
+fn listed(count: BTreeMap<&'static str, usize>, mut rows: Vec<ViewerRow>) -> ViewersNow {
     let troubled = rows.iter().filter(|it| it.is_troubled()).count();
     let relayed = rows.iter().filter(|it| it.relayed).count();
     // Viewers without trouble keep their order, so that the list does not jump.

@@ -8,16 +8,11 @@ mod cluster;
 mod connections;
 mod failures;
 mod hooks;
-mod media_tcp;
-mod quic;
 mod reloads;
-mod rtsp;
-mod shards;
 mod telemetry;
 mod transcoding;
 mod webhook;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use axum::extract::State;
@@ -27,6 +22,7 @@ use glassline_runtime::FaultPoint;
 
 use crate::app::App;
 use crate::metrics;
+use crate::service::{Audience, Services};
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let text = text(&app).await;
@@ -36,20 +32,19 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
 /// Writes all metrics of the server.
 pub(crate) async fn text(app: &App) -> String {
     let mut text = String::with_capacity(8 << 10);
-    let rtsp_viewers = rtsp::viewers(app).await;
+    let audiences = audiences(&app.services).await;
     let streams = app.hub.streams();
     metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
-    viewers(app, rtsp_viewers, &mut text);
+    viewers(app, audiences, &mut text);
     metrics::rooms(app.rooms.counts(), &mut text);
     app.supervisor.fault_point(FaultPoint::Metrics);
-    shards::metrics(app, &mut text);
-    rtsp::metrics(app, &mut text);
-    quic::metrics(app, &mut text);
+    for service in app.services.iter() {
+        service.metrics(&mut text);
+    }
     cluster::metrics(app, &mut text);
     connections::metrics(app, &mut text);
     certificates::metrics(app, &mut text);
     failures::failures(app, &mut text);
-    media_tcp::metrics(app, &mut text);
     transcoding::metrics(app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {
@@ -74,19 +69,35 @@ pub(crate) async fn text(app: &App) -> String {
     text
 }
 
+/// Returns the viewers of those protocols whose viewers are told from others.
+async fn audiences(services: &Services) -> Vec<(&'static str, Audience)> {
+    let mut audiences = Vec::new();
+    for service in services.iter() {
+        let audience = service.audience().await;
+        audiences.extend(audience.map(|it| (service.name(), it)));
+    }
+    audiences
+}
+
 /// Writes the number of viewers of each stream by protocol, and of each file that is played without
 /// a stream in the hub.
-fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
+fn viewers(app: &App, mut audiences: Vec<(&'static str, Audience)>, text: &mut String) {
     let mut rows = Vec::new();
     for stream in app.hub.streams() {
         let name = stream.name().to_string();
-        let rtsp = by_rtsp.remove(&name).unwrap_or_default();
-        // The two counts are read one after the other: a viewer may have left in between.
-        let whep = stream.viewers().saturating_sub(rtsp.shared);
-        rows.push((name.clone(), "whep", whep));
-        rows.push((name, "rtsp", rtsp.shared + rtsp.private));
+        let mut others = stream.viewers();
+        let first = rows.len();
+        for (protocol, audience) in &mut audiences {
+            let count = audience.remove(&name).unwrap_or_default();
+            // The counts are read one after the other: a viewer may have left in between.
+            others = others.saturating_sub(count.shared);
+            rows.push((name.clone(), *protocol, count.shared + count.private));
+        }
+        rows.insert(first, (name, "whep", others));
     }
-    let files = by_rtsp.into_iter();
-    rows.extend(files.map(|(name, rtsp)| (name, "rtsp", rtsp.shared + rtsp.private)));
+    for (protocol, audience) in audiences {
+        let files = audience.into_iter();
+        rows.extend(files.map(|(name, count)| (name, protocol, count.shared + count.private)));
+    }
     metrics::viewers(&rows, text);
 }

@@ -8,10 +8,10 @@ use glassline_quic::moq::{MessageReceiver, MessageRefusal, MessageSender, Messag
 use glassline_runtime::{TaskWaker, TokenBucket};
 
 use super::incoming::{self, Incoming, IncomingContent, IncomingError};
-use super::outgoing::send_all;
+use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
-use crate::messages::{Bounds, Inbox, MessageBroker, PostedContent, Side};
+use crate::messages::{Bounds, Inbox, MessageBroker, Order, PostedContent, Side};
 
 /// Number of viewers that may send as often as a viewer may, at one server at the same time.
 const VIEWERS_AT_FULL_RATE: u32 = 20;
@@ -70,11 +70,16 @@ impl Downstream {
     /// something invalid is told so.
     pub(crate) async fn run(
         self,
-        (mut sender, mut receiver): (MessageSender, MessageReceiver),
+        mut sender: MessageSender,
+        mut receiver: MessageReceiver,
     ) -> String {
-        let outgoing = (&*self.inbox, &*self.arrival);
+        let outgoing = Outgoing {
+            inbox: &self.inbox,
+            arrival: &self.arrival,
+            links: &self.links,
+        };
         let ended = tokio::select! {
-            ended = send_all(outgoing, &mut sender, &self.links, || true) => ended.into(),
+            ended = outgoing.send_all(&mut sender, || true) => ended.into(),
             ended = self.receive_all(&mut receiver) => ended,
         };
         match &ended {
@@ -122,7 +127,10 @@ impl Downstream {
             return counters.dropped_too_fast.add(1);
         }
         // Messages of all viewers get numbers here: the publisher's server is the one that orders them.
-        let order = (None, std::mem::take(missed));
+        let order = Order {
+            first: None,
+            missed: std::mem::take(missed),
+        };
         if !self
             .broker
             .pass_on(Side::Publisher, order, content, incoming.at)

@@ -10,26 +10,35 @@ use glassline_sctp::Reliability;
 use super::{MessageLinks, record};
 use crate::messages::{Inbox, Posted, PostedContent};
 
-/// Sends what `inbox` gets, whenever `arrival` is woken, until the other server ends the stream. What
-/// does not `pass` is left out.
-pub(super) async fn send_all(
-    (inbox, arrival): (&Inbox, &TaskWaker),
-    to: &mut MessageSender,
-    links: &MessageLinks,
-    passes: impl Fn() -> bool,
-) -> MessageStreamError {
-    loop {
-        let (posted, dropped) = inbox.take_one();
-        links.counters.dropped_slow.add(dropped);
-        let Some(posted) = posted else {
-            arrival.woken().await;
-            continue;
-        };
-        let Some(mut pieces) = pieces(&posted, links, passes()) else {
-            return MessageRefusal::Off.into();
-        };
-        if let Err(error) = to.write(&mut pieces).await {
-            return error;
+/// The messages that go to another server.
+pub(super) struct Outgoing<'a> {
+    pub(super) inbox: &'a Inbox,
+    /// Woken when the inbox gets something.
+    pub(super) arrival: &'a TaskWaker,
+    pub(super) links: &'a MessageLinks,
+}
+
+impl Outgoing<'_> {
+    /// Sends the messages until the other server ends the stream. A message is left out if nothing
+    /// `passes`.
+    pub(super) async fn send_all(
+        &self,
+        to: &mut MessageSender,
+        passes: impl Fn() -> bool,
+    ) -> MessageStreamError {
+        loop {
+            let (posted, dropped) = self.inbox.take_one();
+            self.links.counters.dropped_slow.add(dropped);
+            let Some(posted) = posted else {
+                self.arrival.woken().await;
+                continue;
+            };
+            let Some(mut pieces) = pieces(&posted, self.links, passes()) else {
+                return MessageRefusal::Off.into();
+            };
+            if let Err(error) = to.write(&mut pieces).await {
+                return error;
+            }
         }
     }
 }

@@ -8,10 +8,10 @@ use glassline_quic::moq::{MessageReceiver, MessageRefusal, MessageSender, Messag
 use glassline_runtime::{SessionId, TaskWaker};
 
 use super::incoming::{self, Incoming, IncomingContent, IncomingError};
-use super::outgoing::send_all;
+use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
-use crate::messages::{Inbox, MessageBroker, Publication, Side, lock};
+use crate::messages::{Inbox, MessageBroker, Order, Publication, Side, lock};
 
 /// The place of a broker's publisher, for the publisher of a stream that is pulled.
 #[derive(Debug)]
@@ -113,13 +113,19 @@ impl Upstream {
     /// stream cannot be used again.
     pub(crate) async fn run(
         &mut self,
-        (mut sender, mut receiver): (MessageSender, MessageReceiver),
+        mut sender: MessageSender,
+        mut receiver: MessageReceiver,
     ) -> MessageStreamError {
         let (inbox, arrival) = (self.inbox(), Arc::clone(&self.arrival));
         let (publisher, links) = (Arc::clone(&self.publisher), Arc::clone(&self.links));
         let is_current = || publisher.is_current(Instant::now());
+        let outgoing = Outgoing {
+            inbox: &inbox,
+            arrival: &arrival,
+            links: &links,
+        };
         let ended = tokio::select! {
-            ended = send_all((&inbox, &arrival), &mut sender, &links, is_current) => ended.into(),
+            ended = outgoing.send_all(&mut sender, is_current) => ended.into(),
             ended = self.receive_all(&mut receiver) => ended,
         };
         match ended {
@@ -164,7 +170,10 @@ impl Upstream {
         if !self.publisher.is_current(now) {
             return counters.dropped_not_allowed.add(1);
         }
-        let order = (Some(incoming.first), std::mem::take(&mut self.missed));
+        let order = Order {
+            first: Some(incoming.first),
+            missed: std::mem::take(&mut self.missed),
+        };
         let broker = &self.publisher.broker;
         broker.pass_on(Side::Viewers, order, content, incoming.at);
     }

@@ -17,6 +17,7 @@ mod data_publisher;
 mod ending;
 mod failure;
 mod joining;
+mod packet_place;
 mod participant;
 mod publisher;
 mod reach;
@@ -34,7 +35,7 @@ use glassline_latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use glassline_media::{MediaUnit, StageTable, TrackLayer};
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
-use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
+use glassline_webrtc::{CloseReason, Event, Session};
 
 use super::counters::Counters;
 use super::endings::EndReason;
@@ -45,6 +46,7 @@ pub(super) use connecting::{Connecting, Dismissal};
 pub(super) use context::{Leaving, Served, ShardContext};
 pub(crate) use data_publisher::DataPublisher;
 use joining::Joining;
+pub(super) use packet_place::PacketPlace;
 pub(crate) use participant::Participant;
 pub(crate) use publisher::Publisher;
 pub(crate) use role::Role;
@@ -173,10 +175,10 @@ impl Peer {
         }
     }
 
-    /// Takes a media packet of a receiver and a layer, with its extended sequence number.
+    /// Takes a media packet.
     pub(super) fn on_packet(
         &mut self,
-        (receiver, layer, sequence): (ReceiverIndex, LayerIndex, u64),
+        place: PacketPlace,
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,
@@ -184,14 +186,13 @@ impl Peer {
         let session = &self.session;
         match &mut self.role {
             Role::Participant(participant) => {
-                let place = (receiver, sequence);
                 participant.on_packet(session, place, packet, now, &counters.voice);
             }
             Role::Publisher(publisher) => {
-                publisher.on_packet(session, (receiver, layer), packet, now, &counters.whip);
+                publisher.on_packet(session, place, packet, now, &counters.whip);
             }
             Role::Talker(talker) => {
-                talker.on_packet(session, (receiver, sequence), packet, &counters.talk);
+                talker.on_packet(session, place, packet, &counters.talk);
             }
             Role::Viewer(_) | Role::DataPublisher(_) => {}
         }

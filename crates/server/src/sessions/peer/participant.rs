@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use glassline_rtp::Packet;
-use glassline_webrtc::{ReceiverIndex, Session};
-
 use glassline_ingest::{Voice, VoiceCounters};
+use glassline_rtp::Packet;
+use glassline_webrtc::Session;
+
+use super::packet_place::PacketPlace;
 
 /// The state that only a participant of a room needs: its voice. A participant hears the others in
 /// separate sessions, each with a viewer's role.
@@ -22,18 +23,18 @@ impl Participant {
         }
     }
 
-    /// Publishes an audio packet of receiver number `receiver`, with its extended sequence number.
+    /// Publishes an audio packet.
     pub(super) fn on_packet(
         &mut self,
         session: &Session,
-        (receiver, sequence): (ReceiverIndex, u64),
+        place: PacketPlace,
         packet: &Packet<'_>,
         now: Instant,
         counters: &VoiceCounters,
     ) {
-        let receiver = session.receivers().get(receiver.0);
+        let receiver = session.receivers().get(place.receiver.0);
         let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
-        match self.voice.take(sequence, packet, is_red, now) {
+        match self.voice.take(place.sequence, packet, is_red, now) {
             Some(recovered) => {
                 counters.packets.add(1);
                 counters.recovered.add(recovered);

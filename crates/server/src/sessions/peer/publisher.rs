@@ -6,8 +6,9 @@ use glassline_hub::PublishError;
 use glassline_ingest::whip::{Arrivals, Contribution, Shortfall};
 use glassline_ingest::{Ended, WhipCounters};
 use glassline_rtp::Packet;
-use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
+use glassline_webrtc::Session;
 
+use super::packet_place::PacketPlace;
 use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
 
@@ -42,13 +43,14 @@ impl Publisher {
     pub(super) fn on_packet(
         &mut self,
         session: &Session,
-        place: (ReceiverIndex, LayerIndex),
+        place: PacketPlace,
         packet: &Packet<'_>,
         now: Instant,
         counters: &WhipCounters,
     ) {
+        let source = (place.receiver, place.layer);
         self.contribution
-            .take(session, place, packet, now, counters);
+            .take(session, source, packet, now, counters);
     }
 
     /// Publishes what is complete. Returns the reason to disconnect the publisher, if there is one.

@@ -3,8 +3,9 @@
 use glassline_media::{Codec, PAYLOAD_BYTES_MAX};
 use glassline_rtp::Packet;
 use glassline_runtime::Counter;
-use glassline_webrtc::{ReceiverIndex, Session};
+use glassline_webrtc::Session;
 
+use super::packet_place::PacketPlace;
 use crate::talk::{VoicePacket, VoiceSender};
 
 /// Counts of the packets from the talkers of one shard since the server started.
@@ -30,20 +31,20 @@ impl Talker {
         Self { codec, voice }
     }
 
-    /// Hands on an audio packet of receiver number `receiver`, with its extended sequence number.
+    /// Hands on an audio packet.
     pub(super) fn on_packet(
         &self,
         session: &Session,
-        (receiver, sequence): (ReceiverIndex, u64),
+        place: PacketPlace,
         packet: &Packet<'_>,
         counters: &TalkCounters,
     ) {
-        let receiver = session.receivers().get(receiver.0);
+        let receiver = session.receivers().get(place.receiver.0);
         let is_voice = receiver.is_some_and(|it| it.codec() == self.codec)
             && (1..=PAYLOAD_BYTES_MAX).contains(&packet.payload.len());
         let sent = is_voice.then(|| {
             self.voice.send(VoicePacket {
-                sequence,
+                sequence: place.sequence,
                 timestamp: packet.header.timestamp,
                 payload: packet.payload.into(),
             })

@@ -38,7 +38,8 @@ impl Viewer {
     /// the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
-        (demand, layout): (Demand, TrackLayout),
+        demand: Demand,
+        layout: TrackLayout,
         mut transcodings: Vec<TranscodingLease>,
         lag: Option<Duration>,
         now: Instant,

@@ -12,6 +12,7 @@ use glassline_webrtc::{
 
 use super::Worker;
 use super::sightings::Passed;
+use crate::sessions::peer::PacketPlace;
 use crate::sessions::record::SessionLocation;
 
 /// Batches of datagrams that are read before media is served again.
@@ -179,7 +180,12 @@ impl Worker {
             ..
         } = received
         {
-            peer.on_packet((receiver, layer, sequence), &packet, now, &self.counters);
+            let place = PacketPlace {
+                receiver,
+                layer,
+                sequence,
+            };
+            peer.on_packet(place, &packet, now, &self.counters);
         }
         if peer.broker().is_some() && self.with_new_data.last() != Some(&key) {
             self.with_new_data.push(key);

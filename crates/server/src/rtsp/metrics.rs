@@ -1,37 +1,9 @@
 //! Metrics of the RTSP threads and their clients.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::app::App;
-use crate::http::api;
+use super::{Counters, Shared};
 use crate::metrics::{Family, head};
-use crate::rtsp::Counters;
-
-/// Numbers of clients that are sent media.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Viewers {
-    /// Clients of the stream that all viewers share.
-    pub(super) shared: usize,
-    /// Clients with a private reading of a file.
-    pub(super) private: usize,
-}
-
-/// Counts the clients that are sent media, by stream or file.
-pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
-    let mut viewers = BTreeMap::<_, Viewers>::new();
-    for client in api::rtsp::all(app).await {
-        if client.state == "playing" {
-            let viewers = viewers.entry(client.stream).or_default();
-            if client.private {
-                viewers.private += 1;
-            } else {
-                viewers.shared += 1;
-            }
-        }
-    }
-    viewers
-}
 
 /// The metrics of the RTSP threads.
 const FAMILIES: &[Family<Counters>] = &[
@@ -122,8 +94,7 @@ const FAMILIES: &[Family<Counters>] = &[
 ];
 
 /// Writes the counters of the RTSP threads.
-pub(super) fn metrics(app: &App, text: &mut String) {
-    let Some(rtsp) = &app.rtsp else { return };
+pub(super) fn write(rtsp: &Shared, text: &mut String) {
     let threads = rtsp.threads().iter().enumerate();
     let mut counting: Vec<(String, &Counters)> = threads
         .map(|(index, thread)| (index.to_string(), thread.counters()))

@@ -3,17 +3,15 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use crate::app::App;
+use super::{Reason, SessionView, Shared};
 use crate::metrics::head;
-use crate::quic::{Reason, SessionView};
 
 /// Reads one figure of a publisher for a metric.
 type Read = fn(&SessionView) -> Option<f64>;
 
 /// Writes the counters, and the figures of each stream's publisher.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
-pub(super) fn metrics(app: &App, text: &mut String) {
-    let Some(quic) = &app.quic else { return };
+pub(super) fn write(quic: &Shared, text: &mut String) {
     let plain = [
         (
             "quic_sessions",

@@ -1,8 +1,9 @@
-//! Counters of the shards, which own WebRTC sessions.
+//! Counters of the shards, which own WebRTC sessions, and of the port that takes media over TCP.
 
-use crate::app::App;
-use crate::metrics::Family;
-use crate::sessions::Counters;
+use std::fmt::Write;
+
+use super::{Counters, Shared};
+use crate::metrics::{Family, head};
 
 /// The metrics of the shards.
 const FAMILIES: &[Family<Counters>] = &[
@@ -180,13 +181,37 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
 ];
 
-/// Writes the counters of the shards.
-pub(super) fn metrics(app: &App, text: &mut String) {
-    let shards = app.sessions.shared().shards().iter().enumerate();
+/// Writes the counters of the shards, and of the connections for media over TCP.
+pub(super) fn write(shared: &Shared, text: &mut String) {
+    let shards = shared.shards().iter().enumerate();
     let counting: Vec<(String, &Counters)> = shards
         .map(|(index, shard)| (index.to_string(), shard.counters()))
         .collect();
     for family in FAMILIES {
         family.write("shard", &counting, text);
+    }
+    write_connections(shared, text);
+}
+
+/// Writes what became of the connections.
+fn write_connections(shared: &Shared, text: &mut String) {
+    let counters = &shared.tcp;
+    let outcomes = [
+        ("refused", &counters.refused),
+        ("stranger", &counters.strangers),
+        ("peer", &counters.handed_over),
+    ];
+    head(
+        text,
+        "media_tcp_connections_total",
+        "counter",
+        "Connections for media over TCP: refused at a limit, closed without an authentic check, or those of a peer.",
+    );
+    for (outcome, counter) in outcomes {
+        let _ = writeln!(
+            text,
+            "glassline_media_tcp_connections_total{{outcome=\"{outcome}\"}} {}",
+            counter.get()
+        );
     }
 }

@@ -1,0 +1,189 @@
+//! The right that each route for viewers needs, and what its requests lead to.
+//!
+//! A route states its rules where it is declared ([`ViewerRoutes`](super::viewer_routes)), and the layers
+//! in front of the handlers look at nothing else: no layer compares paths.
+
+use std::collections::HashMap;
+
+use axum::http::Method;
+
+use crate::failures::ClientRole;
+
+/// The right that a request needs, and who checks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// None, not even that the request asks by a name of this server or comes from a known site:
+    /// balancers and authorities ask by names of their own.
+    Nothing,
+    /// None: files of pages are equal for everybody.
+    Open,
+    /// To read the stream in the path or in the query; any stream if none is named.
+    Read,
+    /// To publish the stream in the path.
+    Publish,
+    /// To read the stream in the path, or to publish it: publishers need not be allowed to watch.
+    ReadOrPublish,
+    /// To speak in the room in the path, which the handler checks: it draws the voice's name.
+    Room,
+    /// The session's unguessable name in the path, which the handler looks up.
+    Session,
+    /// The stream key of a POST, which the handler checks; later requests need the session's name.
+    Key,
+}
+
+/// What a client can go on with at another server when this one is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// To watch the stream in the path.
+    Watch,
+    /// To publish, with the publisher's own credentials.
+    Publish,
+    /// To be in the room in the path.
+    Join,
+}
+
+/// The part that a route has in a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// No connection depends on its requests.
+    Aside,
+    /// A POST has the offer of such a client.
+    Offer(ClientRole),
+    /// A PATCH changes the ICE of such a client's session.
+    Session(ClientRole),
+}
+
+/// What a request wants that leads to a connection, or keeps one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// An offer is to be answered: a POST.
+    Connection,
+    /// ICE candidates or an ICE restart of a session: a PATCH.
+    IceChange,
+}
+
+/// All that a route says of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// The path as it is declared; empty for requests without a route.
+    pub(super) path: &'static str,
+    /// The name of the protocol that a webhook is told.
+    pub(super) protocol: &'static str,
+    right: Right,
+    /// The right that a page needs, which GET returns here.
+    page: Option<Right>,
+    step: Step,
+    errand: Option<Errand>,
+}
+
+/// The rules of all routes by their paths.
+pub(super) type RulesByPath = HashMap<&'static str, Rules>;
+
+impl From<Right> for Rules {
+    fn from(right: Right) -> Self {
+        Self {
+            path: "",
+            protocol: "http",
+            right,
+            page: None,
+            step: Step::Aside,
+            errand: None,
+        }
+    }
+}
+
+impl Right {
+    /// Returns the rules of a route that takes offers of such clients.
+    pub(crate) fn offers_of(self, role: ClientRole) -> Rules {
+        Rules {
+            step: Step::Offer(role),
+            ..self.into()
+        }
+    }
+
+    /// Returns the rules of a route of the sessions that such clients have.
+    pub(crate) fn sessions_of(self, role: ClientRole) -> Rules {
+        Rules {
+            step: Step::Session(role),
+            ..self.into()
+        }
+    }
+}
+
+impl Rules {
+    /// Lets answers name the servers where the client can go on with `errand`: answers to a POST, or
+    /// to a GET of a session.
+    pub(crate) const fn going_on_with(mut self, errand: Errand) -> Self {
+        self.errand = Some(errand);
+        self
+    }
+
+    /// Returns these rules as those of `path`, where a page needs the right `page`.
+    pub(super) const fn declared(
+        self,
+        path: &'static str,
+        protocol: &'static str,
+        page: Option<Right>,
+    ) -> Self {
+        Self {
+            path,
+            protocol,
+            page,
+            ..self
+        }
+    }
+
+    /// Returns the right that the page of the route needs, if there is one.
+    pub(super) const fn page(&self) -> Option<Right> {
+        self.page
+    }
+
+    /// Returns the right that a request of `method` needs.
+    pub(super) fn right(&self, method: &Method) -> Right {
+        let page = self.page.filter(|_| is_get(method));
+        page.unwrap_or(self.right)
+    }
+
+    /// Returns whether a request of `method` asks for a page.
+    pub(super) fn is_page(&self, method: &Method) -> bool {
+        self.page.is_some() && is_get(method)
+    }
+
+    /// Returns who a request of `method` comes from, and what it wants; `None` for requests that no
+    /// connection depends on.
+    pub(super) fn client(&self, method: &Method) -> Option<(ClientRole, Wanted)> {
+        match (self.step, method) {
+            (Step::Offer(role), &Method::POST) => Some((role, Wanted::Connection)),
+            (Step::Session(role), &Method::PATCH) => Some((role, Wanted::IceChange)),
+            _ => None,
+        }
+    }
+
+    /// Returns what the client of a request of `method` can go on with at another server.
+    pub(super) fn errand(&self, method: &Method) -> Option<Errand> {
+        let is_told = match self.step {
+            Step::Session(_) => is_get(method),
+            Step::Offer(_) | Step::Aside => method == Method::POST,
+        };
+        self.errand.filter(|_| is_told)
+    }
+
+    /// Returns what an offer here can be sent to another server for, with a ticket. A publisher goes
+    /// by itself.
+    pub(super) fn transferable(&self) -> Option<Errand> {
+        let takes_offers = matches!(self.step, Step::Offer(_));
+        self.errand
+            .filter(|errand| takes_offers && *errand != Errand::Publish)
+    }
+
+    /// Returns whether a request of `method` may be answered when something changes: that for the
+    /// participants of a room.
+    pub(super) fn waits_for_changes(&self, method: &Method) -> bool {
+        let is_of_participant = matches!(self.step, Step::Session(ClientRole::Participant));
+        is_of_participant && method == Method::GET
+    }
+}
+
+fn is_get(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}

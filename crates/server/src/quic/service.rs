@@ -1,0 +1,113 @@
+//! MoQ over QUIC as one of the server's protocols.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+
+use super::{SessionView, Shared, metrics};
+use crate::config::Config;
+use crate::service::{Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures};
+use crate::settings::AllowedConnections;
+
+/// MoQ as one of the server's protocols; without state if QUIC is turned off.
+#[derive(Debug)]
+pub(crate) struct MoqService(pub(crate) Option<Arc<Shared>>);
+
+impl MoqService {
+    /// Returns all sessions at `now`.
+    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
+        let shared = self.0.as_ref();
+        shared.map_or_else(Vec::new, |shared| shared.sessions(now))
+    }
+
+    /// Returns the SHA-256 of the certificate; `None` if QUIC is turned off.
+    pub(crate) fn fingerprint(&self) -> Option<String> {
+        let shared = self.0.as_ref();
+        shared.map(|shared| shared.fingerprint().to_string())
+    }
+}
+
+impl Service for MoqService {
+    fn name(&self) -> &'static str {
+        "moq"
+    }
+
+    fn metrics(&self, text: &mut String) {
+        if let Some(shared) = &self.0 {
+            metrics::write(shared, text);
+        }
+    }
+
+    fn heed(&self, config: &Config, _: &AllowedConnections) {
+        if let Some(shared) = &self.0 {
+            shared.set_sessions(config.quic.clients, config.quic.clients_per_address());
+            shared.set_congestion(config.quic.congestion);
+        }
+    }
+
+    fn viewers(&self, now: Instant) -> BoxFuture<'_, Vec<ViewerFigures>> {
+        let sessions = self.sessions(now).into_iter();
+        let readers = sessions.filter(|it| it.publishes.is_empty());
+        std::future::ready(readers.map(|it| figures(&it)).collect()).boxed()
+    }
+
+    fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>> {
+        let id = viewer.name.parse().ok();
+        let shared = self.0.as_ref();
+        let is_ended = shared
+            .zip(id)
+            .is_some_and(|(shared, id)| shared.dismiss(id));
+        std::future::ready(if is_ended {
+            Ok(())
+        } else {
+            Err(NotEnded::Unknown)
+        })
+        .boxed()
+    }
+
+    fn departing(self: Arc<Self>) -> BoxFuture<'static, Vec<Departing>> {
+        let of = |shared: &Arc<Shared>| {
+            let readers = shared.readers().into_iter();
+            let departing = readers.map(|id| of_reader(Arc::clone(shared), id));
+            departing.collect()
+        };
+        std::future::ready(self.0.as_ref().map(of).unwrap_or_default()).boxed()
+    }
+
+    /// A session over QUIC may read nothing yet.
+    fn has_idle_readers(&self) -> bool {
+        let shared = self.0.as_ref();
+        shared.is_some_and(|shared| !shared.readers().is_empty())
+    }
+}
+
+fn of_reader(shared: Arc<Shared>, id: u64) -> Departing {
+    Departing {
+        stream: None,
+        came: None,
+        is_page: false,
+        send_away: Box::new(move |_| {
+            let departure = match shared.send_elsewhere(id) {
+                true => Departure::Sent,
+                false => Departure::Gone,
+            };
+            std::future::ready(departure).boxed()
+        }),
+    }
+}
+
+fn figures(session: &SessionView) -> ViewerFigures {
+    let sender = &session.sender;
+    ViewerFigures {
+        viewer: session.id.to_string(),
+        address: session.peer.clone(),
+        transport: "quic",
+        rtt_ms: sender.transport_rtt_ms,
+        // Losses are known only over the whole session.
+        queue_bytes: sender.backlog_bytes,
+        skips: sender.late_groups.unwrap_or_default(),
+        ..ViewerFigures::default()
+    }
+}

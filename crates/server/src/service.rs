@@ -1,0 +1,182 @@
+//! A protocol by which viewers get streams, as the rest of the server knows it.
+//!
+//! ```text
+//!  sessions, rtsp, quic, … ─ implement ─► Service ◄─ ask ─ metrics, dashboard, reload, drain, balance
+//!  server/services.rs: the list of all protocols, each with its routes
+//! ```
+//!
+//! Whatever asks goes through the list; nothing else knows which protocols there are.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::future::BoxFuture;
+
+use crate::config::Config;
+use crate::settings::AllowedConnections;
+
+/// A protocol by which viewers get streams.
+pub(crate) trait Service: Any + fmt::Debug + Send + Sync {
+    /// Returns the name for the API, the dashboard and labels of metrics.
+    fn name(&self) -> &'static str;
+
+    /// Writes the protocol's own counters as Prometheus text.
+    fn metrics(&self, text: &mut String);
+
+    /// Puts the protocol's part of a configuration in force, after its rights. Cannot fail and does not
+    /// wait.
+    fn heed(&self, config: &Config, allowed: &AllowedConnections) {
+        let _ = (config, allowed);
+    }
+
+    /// Returns how many viewers there are of each stream or file, for a protocol whose viewers metrics
+    /// tell from all others; `None` for the rest.
+    fn audience(&self) -> BoxFuture<'_, Option<Audience>> {
+        Box::pin(async { None })
+    }
+
+    /// Returns everybody who watches at `now`.
+    fn viewers(&self, now: Instant) -> BoxFuture<'_, Vec<ViewerFigures>>;
+
+    /// Ends the session of a viewer on behalf of an operator.
+    fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>>;
+
+    /// Returns the viewers of streams who can be sent to another server, without those of files.
+    fn departing(self: Arc<Self>) -> BoxFuture<'static, Vec<Departing>>;
+
+    /// Takes no new viewers and ends all sessions, because the server stops.
+    fn stop(&self) {}
+
+    /// Returns whether somebody is connected whom the hub's counts of viewers do not show.
+    fn has_idle_readers(&self) -> bool {
+        false
+    }
+}
+
+/// All protocols of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Services(Arc<[Arc<dyn Service>]>);
+
+impl Services {
+    pub(crate) fn new(services: Vec<Arc<dyn Service>>) -> Self {
+        Self(services.into())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Service>> {
+        self.0.iter()
+    }
+
+    /// Returns the protocol called `name`.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Service>> {
+        self.iter().find(|it| it.name() == name)
+    }
+
+    /// Returns the protocol of type `S`, for its own handlers.
+    pub(crate) fn get<S: Service>(&self) -> Option<&S> {
+        self.iter().find_map(|it| {
+            let it: &dyn Any = &**it;
+            it.downcast_ref()
+        })
+    }
+}
+
+/// Numbers of viewers by the stream or file that they watch.
+pub(crate) type Audience = BTreeMap<String, ViewerCount>;
+
+/// Number of viewers of a stream or file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ViewerCount {
+    /// Those who watch the stream that all viewers share, and whom the hub counts.
+    pub(crate) shared: usize,
+    /// Those with a private reading of a file.
+    pub(crate) private: usize,
+}
+
+/// A viewer with the figures that tell how well the stream reaches it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ViewerFigures {
+    /// Name of the stream; empty for a session that may read any number of streams.
+    pub(crate) stream: String,
+    /// The name that lists have for the viewer, by which an operator ends its session.
+    pub(crate) viewer: String,
+    pub(crate) address: String,
+    /// `udp`, `tcp`, `tls`, `http`, `multicast` or `quic`.
+    pub(crate) transport: &'static str,
+    /// Whether a TURN server relays the media.
+    pub(crate) relayed: bool,
+    pub(crate) rtt_ms: Option<f64>,
+    /// Part of the packets that were lost, of 1.
+    pub(crate) loss: Option<f64>,
+    /// Delay of the viewer behind the stream that its path causes, in ms.
+    pub(crate) queue_ms: Option<f64>,
+    /// Bytes of media that wait to be sent or acknowledged.
+    pub(crate) queue_bytes: Option<u64>,
+    /// Number of times that the viewer skipped because it was late.
+    pub(crate) skips: u64,
+}
+
+/// The viewer whose session an operator ends.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedViewer {
+    /// The name that lists have for the viewer.
+    pub(crate) name: String,
+    /// The stream that it watches, if the operator said so.
+    pub(crate) stream: Option<String>,
+}
+
+/// Reason why an operator could not end a viewer's session.
+#[derive(Clone, Debug)]
+pub(crate) enum NotEnded {
+    /// The viewer is not named as its protocol names viewers; the text says how.
+    Misnamed(&'static str),
+    /// Nobody is called that.
+    Unknown,
+    /// Several viewers of the stream have names that begin so.
+    Several(usize),
+    /// The thread that serves the viewer takes no command now.
+    Busy,
+}
+
+/// Reason why a viewer is sent to another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// This server drains.
+    Draining,
+    /// Another server has fewer viewers.
+    Moved,
+}
+
+/// State of a viewer who was to be sent away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    Sent,
+    /// The thread that serves the viewer takes no command now.
+    Later,
+    /// The viewer left before.
+    Gone,
+}
+
+/// Sends a viewer away for a reason.
+type SendAway = Box<dyn Fn(Sent) -> BoxFuture<'static, Departure> + Send + Sync>;
+
+/// A viewer who can be served by another server.
+pub(crate) struct Departing {
+    /// The stream that is watched; `None` if that is not known.
+    pub(crate) stream: Option<String>,
+    /// Time at which the viewer came; `None` if it is not led to another server while this one stays.
+    pub(crate) came: Option<Instant>,
+    /// Whether the viewer is a page of this server, which finds the way by itself.
+    pub(crate) is_page: bool,
+    pub(crate) send_away: SendAway,
+}
+
+impl fmt::Debug for Departing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Departing")
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
