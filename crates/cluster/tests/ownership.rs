@@ -6,6 +6,8 @@ use glassline_cluster::{Access, Policy};
 use glassline_cluster_sim::chaos::{self, room_name, source_name, stream_name};
 use glassline_cluster_sim::{Excuses, World};
 
+use crate::{seconds, start};
+
 /// Seeds of the random runs: `GLASSLINE_CLUSTER_SEEDS=10000` runs as many.
 fn seeds() -> std::ops::Range<u64> {
     let wanted = std::env::var("GLASSLINE_CLUSTER_SEEDS").ok();
@@ -17,14 +19,9 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 fn running(count: usize) -> World {
     let mut world = World::new(7, count, count);
-    world.start_all();
-    world.run_until(seconds(8));
+    start(&mut world);
     world
 }
 
@@ -301,8 +298,7 @@ fn of_five_viewers_each(
         config.viewers_per_stream = 5;
         change(config);
     });
-    world.start_all();
-    world.run_until(seconds(8));
+    start(&mut world);
     let name = stream_name(0);
     world.publish(0, &name, Policy::Refuse);
     world.run_until(seconds(9));
