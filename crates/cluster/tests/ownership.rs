@@ -163,6 +163,45 @@ fn a_room_of_a_node_that_died_before_another_came_is_opened_there() {
 }
 
 #[test]
+fn a_room_is_opened_elsewhere_when_its_participants_notice_the_loss_of_its_node() {
+    let mut opened_after = Vec::new();
+    for ms in (0..1_000).step_by(100) {
+        let mut world = running(3);
+        let name = room_name(0);
+        world.enter_room(0, &name);
+        world.run_until(seconds(10) + Duration::from_millis(ms));
+        assert_eq!(world.room_at(&name), [0]);
+        let killed = world.elapsed();
+        world.crash(0);
+        // Clients notice a silence of 2 s.
+        world.run_until(killed + seconds(2));
+        world.enter_room(1, &name);
+        while world.room_at(&name).is_empty() && world.elapsed() < killed + seconds(10) {
+            let next = world.elapsed() + Duration::from_millis(10);
+            world.run_until(next);
+        }
+        opened_after.push(world.elapsed() - killed);
+    }
+    let longest = opened_after.iter().max().copied();
+    assert!(longest < Some(seconds(3)), "{opened_after:?}");
+}
+
+#[test]
+fn a_room_stays_at_a_node_that_lives_and_whose_beats_are_missing() {
+    let mut world = running(3);
+    let name = room_name(0);
+    world.enter_room(0, &name);
+    world.run_until(seconds(10));
+    // It answers the other nodes, and is heard by nobody through the engine.
+    world.cut_from_engine(0, seconds(3));
+    world.run_until(seconds(12) + Duration::from_millis(500));
+    world.enter_room(1, &name);
+    world.run_until(seconds(20));
+    assert_eq!(world.room_at(&name), [0]);
+    assert_eq!(world.participants(0, &name), 2);
+}
+
+#[test]
 fn two_halves_of_a_room_that_began_without_the_engine_become_one() {
     let mut world = running(2);
     let name = room_name(0);
