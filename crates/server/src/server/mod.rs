@@ -126,7 +126,7 @@ impl Server {
             transcoding: services.transcoding,
             lan: access.certificates.lan,
             stop: foundation.stop,
-            settings: app.settings,
+            settings: Arc::clone(&app.settings),
             sources: streams.sources,
             supervisor: foundation.supervisor,
             tasks,

@@ -11,7 +11,7 @@ use super::listeners::{self, HttpListeners};
 use super::streams::Streams;
 use super::{StartError, in_cluster, parts};
 use crate::addresses::MediaAddresses;
-use crate::app::{App, HttpEndpoints};
+use crate::app::{App, AppParts, HttpEndpoints};
 use crate::audit::AuditLog;
 use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
@@ -163,7 +163,7 @@ impl Services {
         streams: &Streams,
         http: &HttpListeners,
     ) -> App {
-        App {
+        App::new(AppParts {
             rooms: Arc::new(Rooms::new(reload::room_bounds(&config.limits))),
             http: self.http_endpoints(&config, foundation, http),
             settings: Arc::new(Settings::new(config)),
@@ -184,7 +184,7 @@ impl Services {
             codes: foundation.codes.clone(),
             clock: foundation.clock,
             tls: access.tls_parts(),
-        }
+        })
     }
 
     fn http_endpoints(
