@@ -127,6 +127,7 @@ fn viewer_routes() -> Router<App> {
         .route("/whip/{session}/failure", post(whip::give_up))
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
+        .route("/-/reach.html", get(pages::reach))
         .route("/-/trust", get(trust::page))
         .route("/-/trust/root.crt", get(trust::certificate))
         .route("/-/trust/root.pem", get(trust::pem))
@@ -275,7 +276,7 @@ async fn readers(
     let is_page = request.method() == Method::GET
         && matches!(
             route,
-            "/" | "/{stream}" | "/{stream}/publish" | "/call" | "/call/{room}"
+            "/" | "/{stream}" | "/{stream}/publish" | "/call" | "/call/{room}" | "/-/reach.html"
         );
     // The right to join a room is checked in its handler, and later requests need the session's
     // name.
@@ -302,7 +303,8 @@ async fn readers(
     if let Some(grant) = grant {
         return redirect::end_with(&grant, next.run(request).await);
     }
-    let is_free = route.starts_with("/-/") || is_keyed || is_call || is_page && !app.users.any();
+    let is_file = route.starts_with("/-/") && !is_page;
+    let is_free = is_file || is_keyed || is_call || is_page && !app.users.any();
     if !is_free {
         // A name that is not UTF-8 is refused by the handler.
         let named = params.as_ref().ok().and_then(stream_in_path);

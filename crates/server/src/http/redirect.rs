@@ -122,7 +122,7 @@ impl RequestTarget {
     /// case.
     pub(super) fn access(&self, request: &Request) -> Option<Access> {
         let query = request.uri().query();
-        let must_stay = whep::has_word(query, STAY) || query.and_then(in_query).is_some();
+        let must_stay = stays(request.uri()) || query.and_then(in_query).is_some();
         let is_offer = request.method() == Method::POST && self.destination.is_some();
         let scheme = request.extensions().get::<Scheme>().copied();
         (is_offer && !must_stay).then(|| access(scheme, request.headers()))
@@ -174,6 +174,11 @@ impl RequestTarget {
         let asked = (uri.path(), uri.query());
         Some(member.invite(to, asked, named.destination(), &grant))
     }
+}
+
+/// Returns whether the client of a request asks not to be redirected.
+pub(super) fn stays(uri: &Uri) -> bool {
+    whep::has_word(uri.query(), STAY)
 }
 
 pub(super) fn member(app: &App) -> Option<&std::sync::Arc<Member>> {
