@@ -102,7 +102,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["auth", "cluster", "config", "egress", "failures", "ingest", "messages", "rooms", "runtime", "stream_names", "tls"]),
         ("rtsp", &["auth", "cluster", "egress", "failures", "ingest", "latency", "runtime", "stream_names"]),
         ("sessions", &["addresses", "cluster", "egress", "failures", "ingest", "latency", "messages", "rooms", "runtime", "talk", "telemetry", "transcoding"]),
-        ("http/server", &["failures", "runtime", "sessions", "tls"]),
+        ("http/server", &["cluster", "failures", "runtime", "sessions", "tls"]),
         ("app", &["audit", "auth", "config", "events", "failures", "hooks", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions", "settings", "snapshots", "stored", "tls", "transcoding"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
         ("http", &["app", "audit", "auth", "cluster", "config", "events", "failures", "hooks", "http/server", "ingest", "latency", "messages", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "settings", "snapshots", "stored", "stream_names", "talk", "telemetry", "tls", "transcoding"]),
