@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -38,6 +40,51 @@ proptest! {
         prop_assert_eq!(found.map(|it| it.data.to_vec()), Some(expected));
         prop_assert_eq!((queue.bytes(), queue.held(), queue.run_count()), (0, 0, 0));
     }
+
+    /// Whatever comes, and however long the messages before were, a peer pays for what it has others
+    /// hold: the buffers are counted, except what was reserved for one message.
+    #[test]
+    fn buffers_are_counted_but_for_one_reservation(
+        arrivals in prop::collection::vec(arrival(), 1..200)
+    ) {
+        let mut queue = ReassemblyQueue::<u64>::default();
+        let mut arrived = BTreeSet::new();
+        for Arrival { key, number, len, expected } in arrivals {
+            if !arrived.insert((key, number)) {
+                continue;
+            }
+            let payload = vec![7; len];
+            queue.insert(key, &fragment(number, 30, &payload), 1 << 20, expected);
+            let runs = queue.runs.values();
+            let capacity: usize = runs.flat_map(|run| &run.parts).map(Vec::capacity).sum();
+            let counted = queue.held() - queue.run_count() * RUN_BYTES;
+            prop_assert!(capacity <= counted + EXPECTED_MAX, "{capacity} of {counted}");
+            prop_assert!(queue.bytes() <= counted);
+        }
+    }
+}
+
+/// A fragment that arrives, and what the message before lets one expect.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    key: u64,
+    number: u64,
+    len: usize,
+    expected: usize,
+}
+
+/// Most fragments begin a message with a byte, as those of a peer that lets others hold as much as it
+/// can.
+fn arrival() -> impl Strategy<Value = Arrival> {
+    let number = prop_oneof![3 => Just(0), 1 => 0..31_u64];
+    let len = prop_oneof![3 => Just(1), 1 => 1..1_500_usize];
+    let any = (0..60_u64, number, len, 0..(1_usize << 20));
+    any.prop_map(|(key, number, len, expected)| Arrival {
+        key,
+        number,
+        len,
+        expected,
+    })
 }
 
 #[test]
