@@ -24,5 +24,5 @@ pub(super) async fn drains(drain: &mut Drain) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
