@@ -46,6 +46,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: the_page_of_a_server_goes_to_one_that_the_cluster_named,
     },
     Test {
+        name: "lost_servers::alone::a_page_goes_to_a_server_that_came_after_it",
+        needs: &[Peer::Nats, Peer::Chromium],
+        run: a_page_goes_to_a_server_that_came_after_it,
+    },
+    Test {
         name: "lost_servers::alone::a_publisher_goes_to_one_that_the_cluster_named",
         needs: &[Peer::Nats],
         run: a_publisher_goes_to_one_that_the_cluster_named,
@@ -380,6 +385,37 @@ fn the_page_of_a_server_goes_to_one_that_the_cluster_named() -> Result<(), Faile
         killed.elapsed()
     );
     Ok(())
+}
+
+fn a_page_goes_to_a_server_that_came_after_it() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let owner = node("owner", &nats, Public::No)?;
+    let first = node("first", &nats, Public::Yes)?;
+    wait_for_each_other(&[&owner, &first])?;
+    let _cam = publish(&owner, "/cam/whip")?;
+    owner.wait_for_state("cam", "live")?;
+    wait_for_owner(&first, "cam", "owner").map_err(|it| with_logs(&[&owner, &first], &it))?;
+    let browser = Browser::start()?;
+    browser.open(&first.url("/cam"))?;
+    let played = "return glassline.state === 'live' && glassline.reports >= 2";
+    browser.wait_until(browser::PATIENCE, played)?;
+    // The policy of the page does not have this one.
+    let second = node("second", &nats, Public::Yes)?;
+    let all = [&owner, &first, &second];
+    let failed = |error: String| with_logs(&all, &error);
+    wait_for_each_other(&all)?;
+    wait_for_owner(&second, "cam", "owner").map_err(failed)?;
+    // Each report names the servers that there are.
+    browser.run("window.known = glassline.reports")?;
+    let named = "return glassline.reports >= window.known + 3";
+    browser.wait_until(browser::PATIENCE, named)?;
+    let gap = kill_under(&browser, &[("first", &first)]).map_err(failed)?;
+    println!("the page played again {gap:?} after the kill");
+    let playing = browser.run(PLAYS_FROM)?;
+    match playing == "second" {
+        true => Ok(()),
+        false => Err(failed(format!("plays from {playing}")).into()),
+    }
 }
 
 fn a_publisher_goes_to_one_that_the_cluster_named() -> Result<(), Failed> {

@@ -39,6 +39,9 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
+/// Longest time without a frame when a server sends its viewers away, on a busy machine.
+const GAP_MAX_MS: f64 = 5_000.0;
+
 fn node(name: &str, nats: &Nats, more: &str) -> Result<Server, String> {
     let url = nats.url();
     let yaml = format!(
@@ -166,10 +169,13 @@ fn a_page_of_a_server_that_stops_plays_from_another() -> Result<(), Failed> {
     let to = to.map_err(|error| with_logs(&nodes.each_ref(), &error))?;
     stopping?;
     let gap_ms = browser.run("return window.gap")?;
-    println!("from {from} to {to} with a gap of {gap_ms} ms");
-    match from != to {
+    let seen = format!("from {from} to {to} with a gap of {gap_ms} ms");
+    println!("{seen}");
+    // A page that comes back to the server that drains stays there until its end.
+    let is_short = gap_ms.as_f64().is_some_and(|it| it < GAP_MAX_MS);
+    match from != to && is_short {
         true => Ok(()),
-        false => Err(format!("from {from} to {to}").into()),
+        false => Err(seen.into()),
     }
 }
 

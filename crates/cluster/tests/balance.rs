@@ -7,9 +7,7 @@ use glassline_cluster::{Policy, StreamName};
 use glassline_cluster_sim::World;
 use glassline_cluster_sim::chaos::stream_name;
 
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use crate::seconds;
 
 fn run_for(world: &mut World, time: Duration) {
     let end = world.elapsed() + time;

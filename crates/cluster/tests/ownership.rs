@@ -6,6 +6,8 @@ use glassline_cluster::{Access, Policy};
 use glassline_cluster_sim::chaos::{self, room_name, source_name, stream_name};
 use glassline_cluster_sim::{Excuses, World};
 
+use crate::{seconds, start};
+
 /// Seeds of the random runs: `GLASSLINE_CLUSTER_SEEDS=10000` runs as many.
 fn seeds() -> std::ops::Range<u64> {
     let wanted = std::env::var("GLASSLINE_CLUSTER_SEEDS").ok();
@@ -17,14 +19,9 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 fn running(count: usize) -> World {
     let mut world = World::new(7, count, count);
-    world.start_all();
-    world.run_until(seconds(8));
+    start(&mut world);
     world
 }
 
@@ -166,6 +163,45 @@ fn a_room_of_a_node_that_died_before_another_came_is_opened_there() {
 }
 
 #[test]
+fn a_room_is_opened_elsewhere_when_its_participants_notice_the_loss_of_its_node() {
+    let mut opened_after = Vec::new();
+    for ms in (0..1_000).step_by(100) {
+        let mut world = running(3);
+        let name = room_name(0);
+        world.enter_room(0, &name);
+        world.run_until(seconds(10) + Duration::from_millis(ms));
+        assert_eq!(world.room_at(&name), [0]);
+        let killed = world.elapsed();
+        world.crash(0);
+        // Clients notice a silence of 2 s.
+        world.run_until(killed + seconds(2));
+        world.enter_room(1, &name);
+        while world.room_at(&name).is_empty() && world.elapsed() < killed + seconds(10) {
+            let next = world.elapsed() + Duration::from_millis(10);
+            world.run_until(next);
+        }
+        opened_after.push(world.elapsed() - killed);
+    }
+    let longest = opened_after.iter().max().copied();
+    assert!(longest < Some(seconds(3)), "{opened_after:?}");
+}
+
+#[test]
+fn a_room_stays_at_a_node_that_lives_and_whose_beats_are_missing() {
+    let mut world = running(3);
+    let name = room_name(0);
+    world.enter_room(0, &name);
+    world.run_until(seconds(10));
+    // It answers the other nodes, and is heard by nobody through the engine.
+    world.cut_from_engine(0, seconds(3));
+    world.run_until(seconds(12) + Duration::from_millis(500));
+    world.enter_room(1, &name);
+    world.run_until(seconds(20));
+    assert_eq!(world.room_at(&name), [0]);
+    assert_eq!(world.participants(0, &name), 2);
+}
+
+#[test]
 fn two_halves_of_a_room_that_began_without_the_engine_become_one() {
     let mut world = running(2);
     let name = room_name(0);
@@ -301,8 +337,7 @@ fn of_five_viewers_each(
         config.viewers_per_stream = 5;
         change(config);
     });
-    world.start_all();
-    world.run_until(seconds(8));
+    start(&mut world);
     let name = stream_name(0);
     world.publish(0, &name, Policy::Refuse);
     world.run_until(seconds(9));

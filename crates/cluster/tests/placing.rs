@@ -7,9 +7,7 @@ use glassline_cluster_sim::World;
 use glassline_cluster_sim::chaos::{source_name, stream_name};
 use glassline_sim::Rng;
 
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use crate::{seconds, start};
 
 /// Six nodes with places for two children and many viewers; node 0 has the publisher.
 fn six(seed: u64) -> (World, StreamName) {
@@ -142,8 +140,7 @@ fn an_owner_that_stands_still_for_a_second_keeps_all_its_pulls() {
 fn three(seed: u64) -> (World, StreamName) {
     let mut world = World::new(seed, 3, 3);
     world.configure(|config| config.viewers_per_stream = 6);
-    world.start_all();
-    world.run_until(seconds(8));
+    start(&mut world);
     let name = stream_name(0);
     world.publish(0, &name, Policy::Refuse);
     world.run_until(seconds(9));

@@ -14,8 +14,6 @@
 
 mod address_validation;
 mod congestion;
-#[cfg(all(test, target_os = "linux"))]
-mod cost;
 mod dial_error;
 mod endpoint;
 mod identity;

@@ -1,6 +1,8 @@
 // The server's HTTP API as the pages use it: same origin, bearer token taken
 // from the page's own address, problems (RFC 9457) turned into one error type.
 
+import { reachAll } from './reach.js';
+
 /**
  * Path below which a proxy offers the server, without a slash at its end: this file is BASE/-/api.js.
  */
@@ -54,7 +56,7 @@ export class Problem extends Error {
 export async function request(url, { timeoutMs = 5000, headers = {}, ...options } = {}) {
   let response;
   try {
-    response = await fetch(url, {
+    response = await reachAll(url, {
       cache: 'no-store',
       signal: AbortSignal.timeout(timeoutMs),
       ...options,

@@ -17,6 +17,7 @@
 // An answer names its server, and those of other servers than the session's are dropped.
 
 import { authorization, base } from './api.js';
+import { reach } from './reach.js';
 
 const WINDOW_MS = 30_000;
 const BURST = 8;
@@ -94,7 +95,7 @@ export class ServerClock {
     const url = new URL(`${this.#at}?n=${this.exchanges}`, location.href).href;
     try {
       const before = performance.now();
-      const response = await fetch(url, {
+      const response = await reach(url, {
         cache: 'no-store',
         headers: this.#headers,
         signal: AbortSignal.timeout(TIMEOUT_MS),

@@ -9,6 +9,7 @@
 import { Problem, request } from './api.js';
 import { giveUp } from './failure.js';
 import { iceServersOf } from './ice_servers.js';
+import { reach } from './reach.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
@@ -132,7 +133,7 @@ export class Publication {
     this.lose('This page closed the connection');
     if (this.resource) {
       const options = { method: 'DELETE', headers: this.authorization, keepalive: true };
-      const left = fetch(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
+      const left = reach(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
       this.resource = null;
       return left;
     }

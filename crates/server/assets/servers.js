@@ -7,6 +7,7 @@
 // brings new ones.
 
 import { linksOf } from './links.js';
+import { expect } from './reach.js';
 
 /** How long a named address is used. Its ticket is valid for 30 s. */
 const NAMED_MS = 28_000;
@@ -31,6 +32,7 @@ export class Servers {
   note(response, nowMs = performance.now()) {
     const named = linksOf(response.headers.get('link'), 'alternate').map(({ url }) => url);
     if (named.length === 0) return;
+    expect(named);
     this.#named = named;
     this.#namedMs = nowMs;
   }

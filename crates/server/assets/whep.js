@@ -12,6 +12,7 @@ import { Problem, authorization, request } from './api.js';
 import { giveUp, reasonOf, whyEnded } from './failure.js';
 import { configuredIceServers } from './ice_servers.js';
 import { Lifeline, mediaMs, signsOf } from './lifeline.js';
+import { reach } from './reach.js';
 import { sleep } from './retry.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
@@ -177,7 +178,7 @@ export class Session {
     this.lose('This page closed the connection');
     if (this.resource) {
       const options = { method: 'DELETE', headers: authorization, keepalive: true };
-      fetch(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
+      reach(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
       this.resource = null;
     }
   }

@@ -78,6 +78,9 @@ pub enum Kind {
     ClusterTakenName,
     /// A reload adds a source whose stream the server pulls.
     ClusterReload,
+    /// The calendar of the server that has the publisher is an hour off; needs a server with debug
+    /// assertions.
+    ClusterStepClock,
     /// Every server of a cluster is stopped by SIGTERM and started again, one after the other.
     ClusterRestart,
     /// Bad clients all the time, and publishers that restart every 20 s.
@@ -85,7 +88,7 @@ pub enum Kind {
 }
 
 /// Names of the kinds, in the order of the tables.
-const NAMES: [(Kind, &str); 36] = [
+const NAMES: [(Kind, &str); 37] = [
     (Kind::FloodStun, "flood-stun"),
     (Kind::FloodDtls, "flood-dtls"),
     (Kind::FloodRtsp, "flood-rtsp"),
@@ -120,6 +123,7 @@ const NAMES: [(Kind, &str); 36] = [
     (Kind::ClusterWrongSecret, "cluster-wrong-secret"),
     (Kind::ClusterTakenName, "cluster-taken-name"),
     (Kind::ClusterReload, "cluster-reload"),
+    (Kind::ClusterStepClock, "cluster-step-clock"),
     (Kind::ClusterRestart, "cluster-restart"),
     (Kind::Soak, "soak"),
 ];

@@ -247,6 +247,11 @@ impl Member {
         program.is_none_or(|mut it| it.terminate(patience))
     }
 
+    /// The address of the server's admin port.
+    pub(super) const fn admin(&self) -> SocketAddr {
+        self.addresses.admin
+    }
+
     fn health(&self) -> Probe {
         Probe {
             name: "fleet",

@@ -46,7 +46,7 @@ const USUAL: [Kind; 22] = [
 
 /// Kinds that only a long run has: they restart the server, disturb it for long, or need a server
 /// with debug assertions, or NATS, and are skipped without them.
-const LONG: [Kind; 13] = [
+const LONG: [Kind; 14] = [
     Kind::FillDisk,
     Kind::FillDescriptors,
     Kind::Churn,
@@ -59,6 +59,7 @@ const LONG: [Kind; 13] = [
     Kind::ClusterWrongSecret,
     Kind::ClusterTakenName,
     Kind::ClusterReload,
+    Kind::ClusterStepClock,
     Kind::ClusterRestart,
 ];
 

@@ -144,7 +144,11 @@ async fn join(
             auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?
         }
     };
-    let access = redirect::access(scheme, headers);
+    // Whoever cannot follow a redirect meets the others by this server's help.
+    let access = match redirect::stays(uri) {
+        true => Access::Here,
+        false => redirect::access(scheme, headers),
+    };
     let share = match enter(&app, &room, (access, sent.is_some())).await {
         Ok(share) => share,
         Err(NotHere::At(to)) => return Ok(target.invite(&app, &to, uri, user.as_deref())),

@@ -80,6 +80,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "publish.css" => STYLE,
     "publish.js" => SCRIPT,
     "publishing.js" => SCRIPT,
+    "reach.js" => SCRIPT,
     "reload_card.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "rooms_list.js" => SCRIPT,
@@ -114,6 +115,7 @@ pub(super) fn routes() -> ViewerRoutes {
     ViewerRoutes::default()
         .page("/", Right::Read, get(index))
         .page("/-/wall", Right::Read, get(wall))
+        .page("/-/reach.html", Right::Read, get(reach))
         .page("/{stream}", Right::Read, get(player))
         .page("/{stream}/publish", Right::ReadOrPublish, get(publish))
         .route("/-/{name}", Right::Open, get(asset))
@@ -150,14 +152,22 @@ pub(super) async fn has_stream(app: &App, name: &str) -> bool {
 }
 
 /// Serves the page that publishes a stream: `GET /{stream}/publish`.
-async fn publish() -> Response {
-    page(StatusCode::OK, include_str!("../../assets/publish.html"))
+async fn publish(State(app): State<App>) -> Response {
+    let body = include_str!("../../assets/publish.html");
+    page_in_cluster(&app, StatusCode::OK, body, "")
 }
 
 /// `GET /call` and `GET /call/{room}`
 pub(super) async fn call(State(app): State<App>) -> Response {
-    let page = page(StatusCode::OK, include_str!("../../assets/call.html"));
-    with_other_servers(&app, page)
+    let body = include_str!("../../assets/call.html");
+    page_in_cluster(&app, StatusCode::OK, body, "")
+}
+
+/// Serves the empty page through which others reach servers that have come since they were made:
+/// `GET /-/reach.html`.
+async fn reach(State(app): State<App>) -> Response {
+    let body = include_str!("../../assets/reach.html");
+    page_in_cluster(&app, StatusCode::OK, body, "")
 }
 
 /// Serves the page that shows the description of the API: `GET /api` for operators.
@@ -211,26 +221,36 @@ pub(super) fn made(body: String) -> Response {
 /// Returns a page that asks for ICE servers before it sends an offer if there are any. The question
 /// takes a round trip, which a page without them does not pay.
 fn page_with_ice_servers(app: &App, status: StatusCode, body: &'static str) -> Response {
-    if app.config().webrtc.ice_servers.is_empty() {
-        return with_other_servers(app, page(status, body));
-    }
-    let body = body.replacen("<html", "<html data-ice-servers", 1);
-    with_other_servers(app, (status, headers(HTML), body).into_response())
+    let attribute = match app.config().webrtc.ice_servers.is_empty() {
+        true => "",
+        false => " data-ice-servers",
+    };
+    page_in_cluster(app, status, body, attribute)
 }
 
-/// Lets a page connect to the other servers of the cluster, which its media may come from.
-fn with_other_servers(app: &App, mut response: Response) -> Response {
+/// Returns a page that may connect to the servers of the cluster, which its media may come from, and
+/// that knows which they are; `attributes`: others of its root element.
+fn page_in_cluster(
+    app: &App,
+    status: StatusCode,
+    body: &'static str,
+    attributes: &str,
+) -> Response {
     let member = app.sessions.directory().and_then(|it| it.member());
-    let origins = member.map_or_else(Vec::new, |member| member.other_origins());
-    if !origins.is_empty() {
-        let others = origins.join(" ");
-        let policy = format!("{CONTENT_SECURITY_POLICY}; connect-src 'self' {others}");
+    let servers = member.map(|member| member.origins().join(" "));
+    let mut tag = format!("<html{attributes}");
+    if let Some(servers) = &servers {
+        tag += &format!(" data-servers=\"{servers}\"");
+    }
+    let mut page = (status, headers(HTML), body.replacen("<html", &tag, 1)).into_response();
+    if let Some(servers) = servers.filter(|it| !it.is_empty()) {
+        let policy = format!("{CONTENT_SECURITY_POLICY}; connect-src 'self' {servers}");
         if let Ok(policy) = HeaderValue::try_from(policy) {
-            let headers = response.headers_mut();
+            let headers = page.headers_mut();
             headers.insert(header::CONTENT_SECURITY_POLICY, policy);
         }
     }
-    response
+    page
 }
 
 fn page(status: StatusCode, body: &'static str) -> Response {
@@ -275,6 +295,7 @@ mod tests {
             include_str!("../../assets/call.html"),
             include_str!("../../assets/dashboard.html"),
             include_str!("../../assets/sign_in.html"),
+            include_str!("../../assets/reach.html"),
             include_str!("../../assets/trust.html"),
             include_str!("../../assets/wall.html"),
         ];

@@ -145,7 +145,7 @@ impl RequestTarget {
     /// case.
     pub(super) fn access(&self, request: &Request) -> Option<Access> {
         let query = request.uri().query();
-        let must_stay = has_word(query, STAY) || query.and_then(in_query).is_some();
+        let must_stay = stays(request.uri()) || query.and_then(in_query).is_some();
         let is_offer = request.method() == Method::POST && self.transferable().is_some();
         let scheme = request.extensions().get::<Scheme>().copied();
         (is_offer && !must_stay).then(|| access(scheme, request.headers()))
@@ -198,6 +198,11 @@ impl RequestTarget {
         let asked = (uri.path(), uri.query());
         Some(member.invite(to, asked, destination, &grant))
     }
+}
+
+/// Returns whether the client of a request asks not to be redirected.
+pub(super) fn stays(uri: &Uri) -> bool {
+    has_word(uri.query(), STAY)
 }
 
 pub(super) fn member(app: &App) -> Option<&Arc<Member>> {

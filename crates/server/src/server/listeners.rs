@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -110,57 +111,56 @@ impl HttpListeners {
 
     /// Starts to serve all ports.
     pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-        let viewers = app.http.places.clone();
-        let operators = app.http.operators.clone();
-        let (public, admin) = (
-            http::public(app.clone(), viewer_routes()),
-            http::admin(app.clone()),
-        );
         answer_other_servers(app);
+        let member = app.sessions.directory().and_then(|it| it.member());
+        let viewers = Clients {
+            places: app.http.places.clone(),
+            router: http::public(app.clone(), viewer_routes()),
+            drain: member.map(|it| it.draining()),
+        };
+        let operators = Clients {
+            places: app.http.operators.clone(),
+            router: http::admin(app.clone()),
+            drain: None,
+        };
         let counters = &app.http.counters;
-        let plain = [
-            (
-                "http",
-                Some(self.plain),
-                &viewers,
-                &public,
-                &counters.public,
-            ),
-            ("https", self.tls, &viewers, &public, &counters.public_tls),
-            (
-                "admin",
-                Some(self.admin),
+        let start = |clients: &Clients, name, listener: Option<_>, counters: &Arc<_>| {
+            let options = server::Options {
+                name,
+                places: clients.places.clone(),
+                failures: Arc::clone(&app.failures),
+                drain: clients.drain.clone(),
+            };
+            let serving = server::serve(
+                listener?,
+                clients.router.clone(),
+                options,
+                Arc::clone(counters),
+                Arc::clone(&app.supervisor),
+                stopped.clone(),
+            );
+            Some(tokio::spawn(serving))
+        };
+        let started = [
+            start(&viewers, "http", Some(self.plain), &counters.public),
+            start(&viewers, "https", self.tls, &counters.public_tls),
+            start(&operators, "admin", Some(self.admin), &counters.admin),
+            start(
                 &operators,
-                &admin,
-                &counters.admin,
-            ),
-            (
                 "admin-https",
                 self.admin_tls,
-                &operators,
-                &admin,
                 &counters.admin_tls,
             ),
         ];
-        let open = plain
-            .into_iter()
-            .filter_map(|(name, listener, places, router, counters)| {
-                let serving = server::serve(
-                    listener?,
-                    router.clone(),
-                    server::Options {
-                        name,
-                        places: places.clone(),
-                        failures: Arc::clone(&app.failures),
-                    },
-                    Arc::clone(counters),
-                    Arc::clone(&app.supervisor),
-                    stopped.clone(),
-                );
-                Some(tokio::spawn(serving))
-            });
-        open.collect()
+        started.into_iter().flatten().collect()
     }
+}
+
+/// What the ports for the same clients share.
+struct Clients {
+    places: server::Places,
+    router: Router,
+    drain: server::Drain,
 }
 
 /// Answers requests that other servers of the cluster hand on.

@@ -14,7 +14,7 @@ use super::listeners::{self, HttpListeners};
 use super::streams::Streams;
 use super::{StartError, in_cluster, parts};
 use crate::addresses::MediaAddresses;
-use crate::app::{App, HttpEndpoints};
+use crate::app::{App, AppParts, HttpEndpoints};
 use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
@@ -32,7 +32,7 @@ pub(crate) struct Protocol {
     /// Returns its routes over HTTP.
     pub(crate) routes: fn() -> ViewerRoutes,
     /// Makes its part of the server's services, of what has started.
-    service: fn(&Services, &App) -> Arc<dyn Service>,
+    service: fn(&Services, &AppParts) -> Arc<dyn Service>,
 }
 
 /// All protocols. Another one is a folder, and an entry here.
@@ -208,7 +208,7 @@ impl Services {
         streams: &Streams,
         http: &HttpListeners,
     ) -> App {
-        let mut app = App {
+        let mut parts = AppParts {
             rooms: Arc::new(Rooms::new(reload::room_bounds(&config.limits))),
             http: self.http_endpoints(&config, foundation, http),
             settings: Arc::new(Settings::new(config)),
@@ -229,9 +229,9 @@ impl Services {
             tls: access.tls_parts(),
             services: service::Services::default(),
         };
-        let services = PROTOCOLS.iter().map(|it| (it.service)(self, &app));
-        app.services = service::Services::new(services.collect());
-        app
+        let services = PROTOCOLS.iter().map(|it| (it.service)(self, &parts));
+        parts.services = service::Services::new(services.collect());
+        App::new(parts)
     }
 
     fn http_endpoints(

@@ -95,8 +95,7 @@ impl Node {
         let found = Some(version);
         match holding.kind {
             Kind::Pushed => self.ask_owner(name, record, found),
-            // An owner that sends no beats may have died before this node came.
-            Kind::Room if self.is_unheard(&record.node) => self.ask_owner(name, record, found),
+            Kind::Room if self.may_be_lost(&record.node) => self.ask_owner(name, record, found),
             Kind::Room => self.room_is_elsewhere(name, &record),
             Kind::Source => self.source_is_elsewhere(name, record, version),
         }

@@ -38,7 +38,7 @@ impl Node {
             && self.presence.is_connected
             && record.node != self.config.node
             && !self.peers.is_dead(&record.node, record.inc)
-            && !self.is_unheard(&record.node)
+            && !self.may_be_lost(&record.node)
             && self.fresh(name).is_some()
         {
             let decision = self.redirect_to(&record.node);
@@ -59,6 +59,13 @@ impl Node {
         } else {
             self.decide_without_engine(name);
         }
+    }
+
+    /// Whether `node`, which is not known to be dead, may be so: it was never heard, or its beats are
+    /// missing. Participants who notice the loss of their server are quicker than its death is certain,
+    /// and wait for an answer of the others.
+    pub(super) fn may_be_lost(&self, node: &NodeId) -> bool {
+        self.is_unheard(node) || self.peers.is_overdue(node, self.now.at)
     }
 
     /// The last participant of a room on this node left.

@@ -136,16 +136,37 @@ struct World {
     seconds: u32,
 }
 
+/// A step of the property test.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Index of the name that the step is about.
+    of: usize,
+    /// Number of the change that is made to the stream of that name.
+    kind: u8,
+    /// Whether the reader of events looks afterwards.
+    is_polled: bool,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = (0..2_usize, 0..13_u8, 0..4_u8).prop_map(|(of, kind, polls)| Step {
+        of,
+        kind,
+        is_polled: polls == 0,
+    });
+    prop::collection::vec(one, 0..120)
+}
+
 impl World {
-    fn step(&mut self, hub: &Arc<Hub>, start: Instant, (of, step): (usize, u8)) {
+    fn step(&mut self, hub: &Arc<Hub>, start: Instant, step: Step) {
+        let of = step.of;
         let now = start + Duration::from_secs(1) * self.seconds;
-        let codec = [Codec::Opus, Codec::Pcmu][usize::from(step % 2)];
+        let codec = [Codec::Opus, Codec::Pcmu][usize::from(step.kind % 2)];
         let name = name(["one", "two"][of]);
         let Some(stream) = self.streams[of].clone() else {
             self.streams[of] = Some(hub.admit(name).expect("room"));
             return;
         };
-        match step {
+        match step.kind {
             0 | 1 => {
                 let begun = stream.take_over(SourceNote::default(), tracks(codec), now);
                 self.publishers[of] = begun.ok();
@@ -179,7 +200,7 @@ impl World {
 proptest! {
     #[test]
     fn the_present_streams_and_the_changes_after_them_give_the_state(
-        steps in prop::collection::vec((0..2_usize, 0..13_u8, 0..4_u8), 0..120),
+        steps in steps(),
         bound in 1..12_usize,
     ) {
         let (hub, start) = (hub(), Instant::now());
@@ -188,9 +209,9 @@ proptest! {
         let mut reader = StreamEvents::new(&hub, None, wake, bound);
         let (mut world, mut known) = (World::default(), Known::default());
         let mut out = Vec::new();
-        for (of, step, polls) in steps {
-            world.step(&hub, start, (of, step));
-            if polls == 0 {
+        for step in steps {
+            world.step(&hub, start, step);
+            if step.is_polled {
                 reader.poll(&mut out);
                 out.drain(..).for_each(|it| known.apply(&it));
                 known.assert_equals(&hub);

@@ -65,6 +65,17 @@ impl Folder {
         let library = Library::new(self.0.clone(), Arc::clone(&hub), limits, &supervisor);
         (library.expect("threads"), hub)
     }
+
+    /// A library of one thread, and what makes its faults.
+    fn faulty_library(&self) -> (Library, Arc<Supervisor>) {
+        let limits = Limits {
+            threads: 1,
+            ..Limits::default()
+        };
+        let supervisor = Supervisor::start().expect("a thread");
+        let library = Library::new(self.0.clone(), Arc::default(), limits, &supervisor);
+        (library.expect("a thread"), supervisor)
+    }
 }
 
 impl Drop for Folder {

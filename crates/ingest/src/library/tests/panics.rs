@@ -2,19 +2,19 @@
 
 use super::*;
 
+/// Waits until a thread that plays for others has sent something of `reading`.
+async fn plays(reading: &PrivateReading, deadline: Instant) {
+    while reading.stream().totals().packets == 0 {
+        assert!(Instant::now() < deadline, "no newcomer is served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_reading_that_panics_is_down_and_the_others_play_on() {
     let folder = Folder::new();
-    let hub = Arc::new(Hub::default());
-    let supervisor = Supervisor::start().expect("a thread");
-    let limits = Limits {
-        threads: 1,
-        ..Limits::default()
-    };
-    let library = Library::new(folder.0.clone(), Arc::clone(&hub), limits, &supervisor);
-    let library = library.expect("a thread");
-    let file = library.find("clip.h264").await.expect("a good file");
-    let file = file.expect("it is there");
+    let (library, supervisor) = folder.faulty_library();
+    let file = found(&library, "clip.h264").await;
     let readings: Vec<_> = (0..2).map(|_| file.fork(None).expect("a place")).collect();
     assert!(supervisor.inject("library-0", Fault::PanicServing));
     readings.iter().for_each(|reading| reading.play(LOOPED));
@@ -32,31 +32,18 @@ async fn a_reading_that_panics_is_down_and_the_others_play_on() {
     }
     assert_eq!(supervisor.failure(), None);
     let again = file.fork(Some(LOOPED)).expect("a place");
-    while again.stream().totals().packets == 0 {
-        assert!(Instant::now() < deadline, "no newcomer is served");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    plays(&again, deadline).await;
 }
 
 #[tokio::test]
 async fn a_thread_that_panics_ends_its_readings_and_plays_new_ones() {
     let folder = Folder::new();
-    let supervisor = Supervisor::start().expect("a thread");
-    let limits = Limits {
-        threads: 1,
-        ..Limits::default()
-    };
-    let library = Library::new(folder.0.clone(), Arc::default(), limits, &supervisor);
-    let library = library.expect("a thread");
-    let file = library.find("clip.h264").await.expect("a good file");
-    let file = file.expect("it is there");
+    let (library, supervisor) = folder.faulty_library();
+    let file = found(&library, "clip.h264").await;
     for _ in 0..2 {
         let reading = file.fork(Some(LOOPED)).expect("a place");
         let deadline = Instant::now() + 4 * SOON;
-        while reading.stream().totals().packets == 0 {
-            assert!(Instant::now() < deadline, "no newcomer is served");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        plays(&reading, deadline).await;
         assert!(supervisor.inject("library-0", Fault::Panic));
         while !matches!(reading.stream().state(), State::Down { .. }) {
             assert!(Instant::now() < deadline, "its client is not told");
@@ -69,14 +56,7 @@ async fn a_thread_that_panics_ends_its_readings_and_plays_new_ones() {
 #[tokio::test]
 async fn a_file_whose_opening_panics_is_like_a_broken_one_and_others_are_opened() {
     let folder = Folder::new();
-    let supervisor = Supervisor::start().expect("a thread");
-    let library = Library::new(
-        folder.0.clone(),
-        Arc::default(),
-        Limits::default(),
-        &supervisor,
-    );
-    let library = library.expect("threads");
+    let (library, supervisor) = folder.faulty_library();
     let copy = folder.0.join("other.h264");
     fs::copy(folder.0.join("clip.h264"), copy).expect("written");
     supervisor.inject_at(FaultPoint::OpenFile, Fault::Panic);

@@ -163,14 +163,7 @@ async fn a_request_that_is_dropped_leaves_no_entry_behind() {
 #[tokio::test]
 async fn a_file_that_nobody_waits_for_any_more_is_opened_once_and_kept() {
     let folder = Folder::new();
-    let supervisor = Supervisor::start().expect("a thread");
-    let library = Library::new(
-        folder.0.clone(),
-        Arc::default(),
-        Limits::default(),
-        &supervisor,
-    );
-    let library = library.expect("threads");
+    let (library, supervisor) = folder.faulty_library();
     supervisor.inject_at(FaultPoint::OpenFile, Fault::Hang(SOON / 20));
     let mut asked = Box::pin(library.find("clip.h264"));
     while library.counts().opened == 0 {

@@ -23,6 +23,9 @@ const ENDED_MAX: Duration = Duration::from_secs(15);
 /// Time in which servers find a store that is empty, and write their claims again.
 const WRITTEN_BACK: Duration = Duration::from_secs(12);
 
+/// Step of a calendar, many times what servers allow for.
+const HOUR_MS: i64 = 3_600_000;
+
 /// Longest time that is waited for video, so that one fault does not hide those of later actions.
 const BACK_MAX: Duration = Duration::from_secs(40);
 
@@ -49,6 +52,7 @@ impl Attack<'_> {
             }
             Kind::ClusterTakenName => self.stranger_ends(&fleet, "n0", SECRET),
             Kind::ClusterReload => self.reload_with_pulled_source(&fleet),
+            Kind::ClusterStepClock => self.step_clock_of_owner(&fleet),
             _ => self.restart_in_turn(&mut fleet),
         };
         if fleet.wait_for_video(BACK_MAX).is_none() {
@@ -109,18 +113,7 @@ impl Attack<'_> {
     fn empty_store(&mut self, fleet: &mut Fleet) -> Result<(), Error> {
         let owner = fleet.owner();
         fleet.empty_store()?;
-        let (begun, from_ms) = (Instant::now(), unix_ms());
-        let mut seen_ms = from_ms;
-        while begun.elapsed() < WRITTEN_BACK {
-            self.wait(Duration::from_millis(200))?;
-            if fleet.has_video(seen_ms) {
-                seen_ms = unix_ms();
-            }
-        }
-        let gap = Duration::from_millis(unix_ms().saturating_sub(seen_ms));
-        if gap > self.deployment.plan.patience(STOPPED_MAX) {
-            self.late(format!("no video for {gap:?} after the store was emptied"));
-        }
+        self.keeps_video(fleet, WRITTEN_BACK, "after the store was emptied")?;
         if fleet.owner() != owner {
             self.miss("the stream has another owner since the store was emptied".to_owned());
         }
@@ -166,6 +159,63 @@ impl Attack<'_> {
         }
         fleet.reload(other, "")?;
         self.wait(Duration::from_secs(1))
+    }
+
+    /// The calendar of the owner goes an hour ahead, two hours back, and is right again. What runs goes on,
+    /// and the others tell how wrong the clock is.
+    fn step_clock_of_owner(&mut self, fleet: &Fleet) -> Result<(), Error> {
+        let (Some(owner), Some(before)) = (fleet.owner(), fleet.pulls()) else {
+            return self.nobody_has_it();
+        };
+        let other = (owner + 1) % NODES;
+        for (step_ms, told_as) in [
+            (HOUR_MS, Some("3")),
+            (-2 * HOUR_MS, Some("-3")),
+            (HOUR_MS, None),
+        ] {
+            let admin = fleet.nodes[owner].admin();
+            if !self.inject(admin, &format!("kind=calendar&step_ms={step_ms}")) {
+                return Ok(());
+            }
+            self.keeps_video(
+                fleet,
+                self.action.time,
+                "while the owner's calendar is wrong",
+            )?;
+            let told = fleet.nodes[other].told("/api/v1/cluster");
+            let wanted = told_as.map(|it| format!("\"clock_ahead_s\":{it}"));
+            if wanted.is_some_and(|it| !told.contains(&it)) {
+                self.miss(format!("nobody tells that a clock is wrong: {told}"));
+            }
+        }
+        let moved = fleet.pulls().unwrap_or(before) - before;
+        if moved > 0.0 {
+            self.miss(format!(
+                "{moved} pulls moved while the owner's calendar was wrong"
+            ));
+        }
+        if fleet.owner() != Some(owner) {
+            self.miss("the stream has another owner since the calendar was wrong".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Looks for `time` whether all viewers have video; `when` follows in what is said of a lack.
+    fn keeps_video(&mut self, fleet: &Fleet, time: Duration, when: &str) -> Result<(), Error> {
+        let begun = Instant::now();
+        let (mut seen_ms, mut longest_ms) = (unix_ms(), 0);
+        while begun.elapsed() < time {
+            self.wait(Duration::from_millis(200))?;
+            longest_ms = longest_ms.max(unix_ms().saturating_sub(seen_ms));
+            if fleet.has_video(seen_ms) {
+                seen_ms = unix_ms();
+            }
+        }
+        let gap = Duration::from_millis(longest_ms);
+        if gap > self.deployment.plan.patience(STOPPED_MAX) {
+            self.late(format!("no video for {gap:?} {when}"));
+        }
+        Ok(())
     }
 
     fn restart_in_turn(&mut self, fleet: &mut Fleet) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Faults that only a server with debug assertions can be told to make.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Attack, Concerns};
@@ -24,7 +25,8 @@ impl Attack<'_> {
     /// One of two shards panics.
     pub(super) fn panic_in_a_shard(&mut self) -> Result<(), Error> {
         let from = unix_ms();
-        if !self.inject("thread=shard-0&kind=panic") {
+        let admin = self.deployment.configuration.admin;
+        if !self.inject(admin, "thread=shard-0&kind=panic") {
             return Ok(());
         }
         self.interrupted(from, Concerns::Everybody);
@@ -45,8 +47,9 @@ impl Attack<'_> {
     /// The calendar of the server's process jumps to and fro, and ends where it was.
     pub(super) fn step_clock(&mut self) -> Result<(), Error> {
         let pause = self.action.time / 6;
+        let admin = self.deployment.configuration.admin;
         for step in STEPS_MS {
-            if !self.inject(&format!("kind=calendar&step_ms={step}")) {
+            if !self.inject(admin, &format!("kind=calendar&step_ms={step}")) {
                 return Ok(());
             }
             self.wait(pause)?;
@@ -54,11 +57,11 @@ impl Attack<'_> {
         Ok(())
     }
 
-    /// Asks for a fault; returns false if the server cannot make faults.
-    fn inject(&mut self, fault: &str) -> bool {
+    /// Asks the admin port of a server for a fault; returns false if the server cannot make faults.
+    pub(super) fn inject(&mut self, admin: SocketAddr, fault: &str) -> bool {
         let Answer { failure, .. } = Probe {
             name: "fault",
-            address: self.deployment.configuration.admin,
+            address: admin,
             request: format!(
                 "POST /api/v1/faults?{fault} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: \
                  0\r\nConnection: close\r\n\r\n"

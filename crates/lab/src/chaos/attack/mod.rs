@@ -160,6 +160,7 @@ impl Attack<'_> {
             | Kind::ClusterWrongSecret
             | Kind::ClusterTakenName
             | Kind::ClusterReload
+            | Kind::ClusterStepClock
             | Kind::ClusterRestart => self.disturb_the_cluster(),
         }
     }

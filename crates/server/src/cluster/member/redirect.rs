@@ -159,13 +159,17 @@ impl Member {
         found.and_then(|(_, record)| record.http.clone())
     }
 
-    /// Returns the origins (RFC 6454) of the addresses over HTTP that other servers have.
-    pub(crate) fn other_origins(&self) -> Vec<String> {
+    /// Returns the origins (RFC 6454) of the addresses over HTTP that servers have: this one, too, to which
+    /// a page has another way if it comes through a balancer.
+    pub(crate) fn origins(&self) -> Vec<String> {
         let core = self.lock();
         let nodes = core.node.known_nodes();
-        let others = nodes.filter(|(name, _)| *name != core.node.id());
-        let urls = others.filter_map(|(_, record)| url::Url::parse(record.http.as_deref()?).ok());
+        let urls = nodes.filter_map(|(_, record)| url::Url::parse(record.http.as_deref()?).ok());
         let mut origins: Vec<_> = urls.map(|url| url.origin().ascii_serialization()).collect();
+        drop(core);
+        // A host of a URL may have characters that end a word of a policy, or an attribute.
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "-.:/[]_".contains(it);
+        origins.retain(|it| it.chars().all(is_plain));
         origins.sort();
         origins.dedup();
         origins

@@ -22,6 +22,7 @@ use super::arrivals::Arrivals;
 use super::connection::{self, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
+use super::ending::{Drain, Ending};
 use super::{handshake, waits};
 use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use crate::sessions::ConnectionAddresses;
@@ -109,6 +110,8 @@ pub(crate) struct Options {
     pub(crate) places: ConnectionTable,
     /// Where connections that found no place are noted.
     pub(crate) failures: Arc<Failures>,
+    /// The drain after which clients are to connect to another server.
+    pub(crate) drain: Drain,
 }
 
 /// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
@@ -188,7 +191,7 @@ struct Acceptor {
     name: &'static str,
     counters: Arc<Counters>,
     supervisor: Arc<Supervisor>,
-    stopped: watch::Receiver<bool>,
+    ending: Ending,
     table: ConnectionTable,
     failures: Arc<Failures>,
     rates: SourceRates,
@@ -211,11 +214,6 @@ impl Acceptor {
         supervisor: &Arc<Supervisor>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        let Options {
-            name,
-            places,
-            failures,
-        } = options;
         let rates = match tls {
             None => SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
             Some(_) => SourceRates::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE),
@@ -223,18 +221,21 @@ impl Acceptor {
         Self {
             router,
             tls,
-            name,
+            name: options.name,
             counters,
             supervisor: Arc::clone(supervisor),
-            stopped,
-            table: places,
-            failures,
+            ending: Ending {
+                stopped,
+                drain: options.drain,
+            },
+            table: options.places,
+            failures: options.failures,
             rates,
             arrivals: Arrivals::default(),
             accepts_from: Instant::now(),
             connections: JoinSet::new(),
             spare: SpareDescriptor::new(),
-            outage: AcceptOutage::new(name),
+            outage: AcceptOutage::new(options.name),
             has_outage: false,
         }
     }
@@ -242,7 +243,7 @@ impl Acceptor {
     /// Accepts connections until the server is stopped.
     async fn run(&mut self, socket: &TcpListener, heartbeat: &Heartbeat) {
         let mut ticks = tokio::time::interval(TICK);
-        let mut stopped = self.stopped.clone();
+        let mut stopped = self.ending.stopped.clone();
         loop {
             let accepts_from = self.accepts_from.into();
             let accepting = async {
@@ -364,7 +365,7 @@ impl Acceptor {
             peer,
             local: stream.local_addr()?,
         };
-        let (router, mut stopped) = (self.router.clone(), self.stopped.clone());
+        let (router, mut ending) = (self.router.clone(), self.ending.clone());
         let tls = self.tls.clone();
         let mut open = OpenConnection::new(Arc::clone(&self.counters));
         let supervisor = Arc::clone(&self.supervisor);
@@ -374,18 +375,18 @@ impl Acceptor {
             open.closed = match tls {
                 None => {
                     let reached = (Version::Http1, addresses, Scheme::Http);
-                    connection::serve(stream, router, reached, activity, deadlines, stopped).await
+                    connection::serve(stream, router, reached, activity, deadlines, ending).await
                 }
                 Some(tls) => {
                     let accepting =
-                        handshake::accept(stream, tls, &activity, deadlines, &mut stopped);
+                        handshake::accept(stream, tls, &activity, deadlines, &mut ending.stopped);
                     match accepting.await {
                         Err(closed) => closed,
                         Ok(stream) => {
                             let version = handshake::version(&stream);
                             let reached = (version, addresses, Scheme::Https);
                             let serving = connection::serve(
-                                stream, router, reached, activity, deadlines, stopped,
+                                stream, router, reached, activity, deadlines, ending,
                             );
                             // Most of its memory is the TLS session's.
                             Box::pin(serving).await
@@ -477,6 +478,7 @@ mod tests {
             name: "test",
             places: ConnectionTable::new(1_000, 1_000),
             failures: Arc::default(),
+            drain: None,
         };
         let (_stop, stopped) = watch::channel(false);
         let supervisor = Supervisor::start().expect("a thread");

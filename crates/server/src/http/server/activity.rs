@@ -240,6 +240,11 @@ impl Activity {
         state.requests.is_empty() && state.has_partial_header
     }
 
+    /// Returns whether a request has ever begun.
+    pub(super) fn has_asked(&self) -> bool {
+        self.lock().next_request > 0
+    }
+
     /// Returns whether the server works on a request.
     pub(super) fn has_request(&self) -> bool {
         !self.lock().requests.is_empty()

@@ -25,6 +25,7 @@ mod arrivals;
 mod connection;
 mod connection_table;
 mod counters;
+mod ending;
 mod handshake;
 mod observed_stream;
 mod waits;
@@ -32,6 +33,7 @@ mod waits;
 pub(crate) use accept::{Listener, Options, serve};
 pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
+pub(crate) use ending::Drain;
 pub(in crate::http) use waits::{WaitRefusal, Waiter};
 
 /// How a request arrived here.

@@ -13,9 +13,9 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 
 use super::super::activity::{Activity, Closed, Deadlines};
+use super::super::ending::{Ending, drains};
 use super::super::observed_stream::ObservedStream;
 use super::{BUFFER_BYTES_MAX, HEADER_BYTES_MAX, Requests, poll_deadline};
 
@@ -37,7 +37,7 @@ pub(super) async fn serve<S>(
     requests: Requests,
     activity: &Activity,
     deadlines: Deadlines,
-    mut stopped: watch::Receiver<bool>,
+    ending: Ending,
 ) -> Closed
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -56,11 +56,23 @@ where
     let mut connection = pin!(connection);
     let mut running = FuturesUnordered::new();
     let mut sleep = pin!(tokio::time::sleep(deadlines.header));
-    let mut is_stopping = false;
+    let Ending {
+        mut stopped,
+        mut drain,
+    } = ending;
+    let (mut is_stopping, mut is_draining, mut is_told) = (false, false, false);
     let closed = loop {
         let step = poll_fn(|context| {
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Closed::Ended);
+            loop {
+                if connection.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Closed::Ended);
+                }
+                // Whoever comes during a drain is answered once.
+                if is_told || !is_draining || !activity.has_asked() {
+                    break;
+                }
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
             }
             tasks.poll(&mut running, context);
             // The requests may have moved the connection's deadline.
@@ -77,6 +89,7 @@ where
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
+            () = drains(&mut drain), if !is_draining => is_draining = true,
         }
     };
     if closed == Closed::Idle {

@@ -21,11 +21,11 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::Scheme;
 use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
+use super::ending::{Ending, drains};
 use super::observed_stream::ObservedStream;
 use crate::sessions::ConnectionAddresses;
 
@@ -52,15 +52,15 @@ pub(super) enum Version {
 }
 
 /// Serves requests of `stream` with `router` until the client leaves, a deadline passes, another
-/// connection takes this one's place, or the server is `stopped`. A request that is being worked
-/// on is still answered after that.
+/// connection takes this one's place, or the server ends it. A request that is being worked on is still
+/// answered after that.
 pub(super) async fn serve<S>(
     stream: S,
     router: Router,
     (version, addresses, scheme): (Version, ConnectionAddresses, Scheme),
     activity: Arc<Activity>,
     deadlines: Deadlines,
-    mut stopped: watch::Receiver<bool>,
+    ending: Ending,
 ) -> Closed
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -73,7 +73,7 @@ where
     };
     let stream = ObservedStream::new(stream, Arc::clone(&activity));
     if version == Version::Http2 {
-        return http2::serve(stream, requests, &activity, deadlines, stopped).await;
+        return http2::serve(stream, requests, &activity, deadlines, ending).await;
     }
     let mut connection = http1::Builder::new()
         // The deadline of this module counts from the accepted connection, and tells an unfinished
@@ -83,11 +83,23 @@ where
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), requests);
     let mut sleep = pin!(tokio::time::sleep(deadlines.header));
-    let mut is_stopping = false;
+    let Ending {
+        mut stopped,
+        mut drain,
+    } = ending;
+    let (mut is_stopping, mut is_draining, mut is_told) = (false, false, false);
     let closed = loop {
         let step = poll_fn(|context| {
-            if connection.poll_without_shutdown(context).is_ready() {
-                return Poll::Ready(Closed::Ended);
+            loop {
+                if connection.poll_without_shutdown(context).is_ready() {
+                    return Poll::Ready(Closed::Ended);
+                }
+                // Whoever comes during a drain is answered once.
+                if is_told || !is_draining || !activity.has_asked() {
+                    break;
+                }
+                is_told = true;
+                Pin::new(&mut connection).graceful_shutdown();
             }
             // The connection may have moved its deadline.
             poll_deadline(&activity, &deadlines, sleep.as_mut(), context)
@@ -103,6 +115,7 @@ where
                 is_stopping = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }
+            () = drains(&mut drain), if !is_draining => is_draining = true,
         }
     };
     let has_partial_header = activity.has_partial_header();

@@ -213,3 +213,18 @@ async fn a_header_of_any_size_is_not_kept() {
     while served.frame().is_some() {}
     assert!(!served.activity.has_request(), "it was answered");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_of_http2_ends_when_the_server_drains() {
+    let mut between_two = Served::http2(NO_DEADLINES, &[]);
+    between_two.send_frame(&request(1, END_STREAM, "/"));
+    between_two.frame_of(HEADERS).expect("an answer");
+    between_two.drain();
+    let mut newcomer = Served::http2(NO_DEADLINES, &[]);
+    newcomer.drain();
+    newcomer.send_frame(&request(1, END_STREAM, "/late"));
+    for served in [&mut between_two, &mut newcomer] {
+        served.frame_of(GOAWAY).expect("a farewell");
+    }
+    newcomer.frame_of(HEADERS).expect("an answer");
+}

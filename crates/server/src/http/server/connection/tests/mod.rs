@@ -5,9 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use axum::response::IntoResponse;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::cluster::Draining;
 
 /// Long, for a busy machine; nothing waits for it that works.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,6 +33,7 @@ struct Served {
     client: UnixStream,
     activity: Arc<Activity>,
     stop: watch::Sender<bool>,
+    drain: watch::Sender<Option<Draining>>,
     task: JoinHandle<Closed>,
 }
 
@@ -73,6 +76,11 @@ fn serve_version(version: Version, deadlines: Deadlines, text: &[u8]) -> Served 
     let server = tokio::net::UnixStream::from_std(server).expect("a runtime");
     let activity = Arc::new(Activity::new(Instant::now()));
     let (stop, stopped) = watch::channel(false);
+    let (drain, drains) = watch::channel(None);
+    let ending = Ending {
+        stopped,
+        drain: Some(drains),
+    };
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let addresses = ConnectionAddresses {
         peer: nowhere,
@@ -84,17 +92,25 @@ fn serve_version(version: Version, deadlines: Deadlines, text: &[u8]) -> Served 
         (version, addresses, Scheme::Http),
         Arc::clone(&activity),
         deadlines,
-        stopped,
+        ending,
     );
     Served {
         client,
         activity,
         stop,
+        drain,
         task: tokio::spawn(serving),
     }
 }
 
 impl Served {
+    /// Lets the server drain.
+    fn drain(&self) {
+        let now = Instant::now();
+        let (since, until) = (now, now + NEVER);
+        self.drain.send_replace(Some(Draining { since, until }));
+    }
+
     fn send(&mut self, text: &str) {
         self.client.write_all(text.as_bytes()).expect("it takes it");
     }
@@ -316,4 +332,30 @@ async fn a_header_of_any_size_is_not_kept() {
     // The server may end the connection before all of it is sent.
     let _ = served.client.write_all(&vec![b'a'; HEADER_BYTES_MAX]);
     assert!(served.response().starts_with("http/1.1 431 "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_not_kept_while_the_server_drains() {
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut between_two = serve_with(NO_DEADLINES);
+    between_two.send(get);
+    assert!(between_two.response().starts_with("http/1.1 200 "));
+    between_two.drain();
+    assert_eq!(between_two.rest(), "");
+    // Whoever comes now is answered, and told to connect again.
+    let newcomer = serve_with(NO_DEADLINES);
+    newcomer.drain();
+    let busy = serve_sent(NO_DEADLINES, "GET /late HTTP/1.1\r\nHost: a\r\n\r\n");
+    while !busy.activity.has_request() {
+        tokio::task::yield_now().await;
+    }
+    busy.drain();
+    for (mut served, request) in [(newcomer, get), (busy, "")] {
+        served.send(request);
+        let head = served.response();
+        assert!(head.starts_with("http/1.1 200 "), "{head}");
+        assert_eq!(served.rest(), "");
+        drop(served.client);
+        assert_eq!(served.task.await.expect("no panic"), Closed::Ended);
+    }
 }
