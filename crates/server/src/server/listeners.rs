@@ -8,10 +8,9 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::certificates::Certificates;
-use super::services::viewer_routes;
 use crate::app::{App, HttpPorts};
 use crate::config::Config;
-use crate::http::{self, server};
+use crate::http::{self, ViewerRoutes, server};
 use crate::rtsp;
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
@@ -108,15 +107,20 @@ impl HttpListeners {
         ]
     }
 
-    /// Starts to serve all ports.
-    pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    /// Starts to serve all ports, those for viewers with `routes`.
+    pub(super) fn serve(
+        self,
+        app: &App,
+        routes: fn() -> ViewerRoutes,
+        stopped: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
         let viewers = app.http.places.clone();
         let operators = app.http.operators.clone();
         let (public, admin) = (
-            http::public(app.clone(), viewer_routes()),
+            http::public(app.clone(), routes()),
             http::admin(app.clone()),
         );
-        answer_other_servers(app);
+        answer_other_servers(app, routes());
         let counters = &app.http.counters;
         let plain = [
             (
@@ -164,11 +168,11 @@ impl HttpListeners {
 }
 
 /// Answers requests that other servers of the cluster hand on.
-fn answer_other_servers(app: &App) {
+fn answer_other_servers(app: &App, routes: ViewerRoutes) {
     let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
         return;
     };
-    let routes = http::of_servers(app, viewer_routes());
+    let routes = http::of_servers(app, routes);
     let answer = move |stream, local| {
         let answering = http::distant_session::answer(stream, local, routes.clone());
         Box::pin(answering) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>
