@@ -5,6 +5,8 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+
 /// Time without a failure after which an outage is over.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -96,9 +98,26 @@ impl SpareDescriptor {
         refused
     }
 
+    /// Closes a connection that waits at `socket`, as [`refuse_one`](Self::refuse_one) does.
+    pub fn refuse_waiting(&mut self, socket: &tokio::net::TcpListener) -> bool {
+        self.refuse_one(|| {
+            let waiting = socket.accept().now_or_never();
+            let (stream, _) = waiting.unwrap_or(Err(io::ErrorKind::WouldBlock.into()))?;
+            stream.into_std()
+        })
+    }
+
     fn open(&mut self) {
         // Another thread may have taken the descriptor meanwhile; the next call tries again.
         self.0 = File::open("/dev/null").ok();
+    }
+}
+
+/// Closes a connection of tokio at the least cost.
+pub fn refuse_connection(stream: tokio::net::TcpStream) {
+    // A stream that cannot leave the runtime is closed in the ordinary way.
+    if let Ok(stream) = stream.into_std() {
+        glassline_net::refuse(stream);
     }
 }
 

@@ -39,7 +39,7 @@ mod timers;
 mod token_bucket;
 mod waker;
 
-pub use accept_outage::{AcceptOutage, SpareDescriptor};
+pub use accept_outage::{AcceptOutage, SpareDescriptor, refuse_connection};
 pub use awaited_tracks::{await_tracks, may_come};
 pub use blocking_pool::{BlockingPlace, BlockingPool, resolve};
 pub use clock::Clock;

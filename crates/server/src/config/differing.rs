@@ -115,9 +115,11 @@ pub fn reason_for_restart(key: &str) -> &'static str {
 
 const PORT: &str = "the port is opened when the server starts";
 
+/// Returns why a key of a section is heeded after a restart only.
+type Reason = fn(&str) -> Option<&'static str>;
+
 /// Sections that know why some of their keys are heeded after a restart only.
-const SECTIONS: &[(&str, fn(&str) -> Option<&'static str>)] =
-    &[("rtsp", super::rtsp::reason_for_restart)];
+const SECTIONS: &[(&str, Reason)] = &[("rtsp", super::rtsp::reason_for_restart)];
 
 /// Keys of sections that name the files of a certificate.
 const CERTIFICATES: &[(&str, [&str; 2])] = &[

@@ -17,8 +17,11 @@ use crate::app::App;
 /// Returns the route of challenges. An authority has no credentials, and asks by names that may not be
 /// configured elsewhere.
 pub(super) fn routes() -> ViewerRoutes {
-    let path = "/.well-known/acme-challenge/{token}";
-    ViewerRoutes::default().route(path, Right::Nothing, get(answer))
+    ViewerRoutes::default().route(
+        "/.well-known/acme-challenge/{token}",
+        Right::Nothing,
+        get(answer),
+    )
 }
 
 /// `GET /.well-known/acme-challenge/{token}`

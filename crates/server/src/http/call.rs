@@ -149,7 +149,7 @@ async fn join(
         true => Access::Here,
         false => redirect::access(scheme, headers),
     };
-    let share = match enter(&app, &room, (access, sent.is_some())).await {
+    let share = match enter(&app, &room, access, sent.is_some()).await {
         Ok(share) => share,
         Err(NotHere::At(to)) => return Ok(target.invite(&app, &to, uri, user.as_deref())),
         // A participant that came through a balancer meets the others there all the same.
@@ -181,7 +181,8 @@ async fn join(
 async fn enter(
     app: &App,
     room: &RoomName,
-    (access, is_sent): (Access, bool),
+    access: Access,
+    is_sent: bool,
 ) -> Result<Option<Box<dyn RoomShare>>, NotHere> {
     let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
         return Ok(None);

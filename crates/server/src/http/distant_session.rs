@@ -305,7 +305,7 @@ mod tests {
             let response = not_handed_on("node-2", why).into_response();
             let refusal = response
                 .extensions()
-                .get::<super::super::refusals::Refusal>();
+                .get::<super::super::problem::Refusal>();
             let refusal = refusal.expect("a problem");
             let remedy = refusal.remedy.clone().unwrap_or_default();
             (

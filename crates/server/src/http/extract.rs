@@ -68,6 +68,12 @@ fn without_text(mut told: String) -> String {
     told
 }
 
+/// Returns whether a query has `word` as a key, with whatever value.
+pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
+    let mut keys = query.unwrap_or_default().split('&');
+    keys.any(|pair| pair.split('=').next() == Some(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,10 +88,4 @@ mod tests {
             "{told}"
         );
     }
-}
-
-/// Returns whether a query has `word` as a key, with whatever value.
-pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
-    let mut keys = query.unwrap_or_default().split('&');
-    keys.any(|pair| pair.split('=').next() == Some(word))
 }

@@ -77,7 +77,7 @@ pub(super) async fn alive(
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
 ) -> Response {
-    answer(&app, (&visitor, &headers), "ok", fault(&app))
+    answer(&app, &visitor, &headers, "ok", fault(&app))
 }
 
 /// `GET /readyz`: 200 while every thread makes progress, and a source is live, waits for
@@ -92,7 +92,7 @@ pub(super) async fn ready(
         true => "ready",
         false => "ready, while NATS is away: streams of other servers cannot be found",
     };
-    answer(&app, (&visitor, &headers), well, unready(&app))
+    answer(&app, &visitor, &headers, well, unready(&app))
 }
 
 /// Returns why new clients had better go to another server.
@@ -134,7 +134,8 @@ fn fault(app: &App) -> Option<String> {
 
 fn answer(
     app: &App,
-    (visitor, headers): (&Visitor, &HeaderMap),
+    visitor: &Visitor,
+    headers: &HeaderMap,
     well: &str,
     detail: Option<String>,
 ) -> Response {

@@ -13,8 +13,8 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::problem::Refusal;
 use super::redirect::RequestTarget;
-use super::refusals::Refusal;
 use super::rules::Wanted;
 use crate::app::App;
 use crate::failures::Stage;

@@ -4,7 +4,6 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-use super::refusals::Refusal;
 use super::server::WaitRefusal;
 
 /// An error response with a status, a detail for people and members for programs.
@@ -15,6 +14,16 @@ pub(crate) struct Problem {
     detail: String,
     members: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Title, detail and remedy of an error response, left with the response for those who note
+/// it.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) title: &'static str,
+    pub(super) detail: String,
+    /// What to change, if the response says so apart from its detail.
+    pub(super) remedy: Option<String>,
 }
 
 impl Problem {

@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::problem::Refusal;
 use super::redirect::RequestTarget;
 use super::rules::Wanted;
 use crate::app::App;
@@ -16,15 +17,6 @@ use crate::sessions::ConnectionAddresses;
 
 /// Title of the answer to an address that may not try a login now.
 pub(super) const TOO_MANY_WRONG_LOGINS: &str = "Too many wrong logins";
-
-/// Title, detail and remedy of an error response, left with the response for this module.
-#[derive(Clone, Debug)]
-pub(super) struct Refusal {
-    pub(super) title: &'static str,
-    pub(super) detail: String,
-    /// What to change, if the response says so apart from its detail.
-    pub(super) remedy: Option<String>,
-}
 
 /// Notes the refusal of an offer or of a change of ICE, whichever layer refuses it.
 pub(super) async fn note(

@@ -12,18 +12,18 @@ use crate::failures::ClientRole;
 /// The right that a request needs, and who checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// None, not even that the request asks by a name of this server or comes from a known site:
-    /// balancers and authorities ask by names of their own.
+    /// No right is needed, and the name and the site of the request do not count: balancers and
+    /// authorities ask by names of their own.
     Nothing,
-    /// None: files of pages are equal for everybody.
+    /// No right is needed: files of pages are equal for everybody.
     Open,
-    /// To read the stream in the path or in the query; any stream if none is named.
+    /// The right to read the stream in the path or in the query; any stream if none is named.
     Read,
-    /// To publish the stream in the path.
+    /// The right to publish the stream in the path.
     Publish,
-    /// To read the stream in the path, or to publish it: publishers need not be allowed to watch.
+    /// The right to read the stream in the path, or to publish it: publishers need not be allowed to watch.
     ReadOrPublish,
-    /// To speak in the room in the path, which the handler checks: it draws the voice's name.
+    /// The right to speak in the room in the path, which the handler checks: it draws the voice's name.
     Room,
     /// The session's unguessable name in the path, which the handler looks up.
     Session,

@@ -56,7 +56,7 @@ async fn latest(
         true => Some(waiter.during(Snapshots::wake(&stream)).await?),
         false => None,
     };
-    answer(&app, &stream, limit, (&headers, &waiter)).await
+    answer(&app, &stream, limit, &headers, &waiter).await
 }
 
 /// Answers with the newest keyframe of `stream` within `limit`.
@@ -64,7 +64,8 @@ pub(super) async fn answer(
     app: &App,
     stream: &Arc<Stream>,
     limit: SizeLimit,
-    (headers, waiter): (&HeaderMap, &Waiter),
+    headers: &HeaderMap,
+    waiter: &Waiter,
 ) -> Result<Response, Problem> {
     let making = app.snapshots.of(stream, limit, waiter.source());
     let snapshot = waiter.during(making).await??;

@@ -38,7 +38,7 @@ const SHORT: &str = "/trust";
 /// Returns the routes of the page and its files.
 pub(super) fn routes() -> ViewerRoutes {
     ViewerRoutes::default()
-        .route(PAGE, Right::Open, get(page))
+        .route("/-/trust", Right::Open, get(page))
         .route("/-/trust/root.crt", Right::Open, get(certificate))
         .route("/-/trust/root.pem", Right::Open, get(pem))
 }

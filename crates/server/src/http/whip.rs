@@ -89,6 +89,14 @@ impl OfferQuery {
     }
 }
 
+/// The request of a publisher that has an offer.
+struct Request {
+    connection: ConnectionAddresses,
+    query: OfferQuery,
+    headers: HeaderMap,
+    body: Body,
+}
+
 /// Answers a publisher's offer: `POST /{stream}/whip`.
 async fn offer(
     State(app): State<App>,
@@ -99,7 +107,13 @@ async fn offer(
     body: Body,
 ) -> Result<Response, Problem> {
     let location = format!("/{}/whip", resource::path_segment(&name));
-    answer(&app, &name, (connection, query, headers, body), &location).await
+    let request = Request {
+        connection,
+        query,
+        headers,
+        body,
+    };
+    answer(&app, &name, request, &location).await
 }
 
 /// Answers the offer of a publisher that names the stream by its key: `POST /whip`.
@@ -113,7 +127,13 @@ async fn offer_by_key(
 ) -> Result<Response, Problem> {
     let shown = Shown::new(connection, &headers, &uri).by(PROTOCOL);
     let (name, user) = auth::stream_of_key(&app.users, &app.sites, &shown).await?;
-    let answered = answer(&app, &name, (connection, query, headers, body), "/whip").await?;
+    let request = Request {
+        connection,
+        query,
+        headers,
+        body,
+    };
+    let answered = answer(&app, &name, request, "/whip").await?;
     Ok(resource::end_with(&app.users, user.as_deref(), answered))
 }
 
@@ -122,18 +142,20 @@ async fn offer_by_key(
 async fn answer(
     app: &App,
     name: &str,
-    (connection, query, headers, body): (ConnectionAddresses, OfferQuery, HeaderMap, Body),
+    request: Request,
     location: &str,
 ) -> Result<Response, Problem> {
-    resource::expect_type(&headers, resource::SDP)?;
-    let body = body::read(body).await?;
+    resource::expect_type(&request.headers, resource::SDP)?;
+    let body = body::read(request.body).await?;
     let sdp = resource::text(&body)?;
-    let offer = Offer::new(sdp, connection);
+    let offer = Offer::new(sdp, request.connection);
     let media = offer.media().map_err(|error| resource::malformed(&error))?;
     let name =
         stream_names::parse(name).map_err(|error| Problem::bad_request(error.to_string()))?;
     let answered = if media.is_some() {
-        let published = app.sessions.publish_media(name, offer, query.takes_over());
+        let published = app
+            .sessions
+            .publish_media(name, offer, request.query.takes_over());
         published.await.map_err(refused)?
     } else {
         publish_messages(app, name, offer)?

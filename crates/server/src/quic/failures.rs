@@ -123,7 +123,7 @@ impl SessionContext {
                 Some("look at the source, and set the encoder's keyframe interval to 2 s or less"),
             ),
         };
-        let asked = Asked {
+        let asked = SessionRequest {
             path: &opened.folder,
             role: Role::Subscriber,
         };
@@ -137,11 +137,11 @@ impl SessionContext {
         };
         let (reason, remedy) = DISMISSED;
         let asked = match stream.is_empty() {
-            true => Asked {
+            true => SessionRequest {
                 path: &opened.folder,
                 role: Role::Subscriber,
             },
-            false => Asked {
+            false => SessionRequest {
                 path: stream.as_str(),
                 role: Role::Publisher,
             },
@@ -172,7 +172,7 @@ impl SessionContext {
             }
         };
         if let Some(why) = &fault.why {
-            let asked = Asked {
+            let asked = SessionRequest {
                 path: &fault.stream,
                 role: Role::Publisher,
             };
@@ -186,7 +186,7 @@ impl SessionContext {
 
     /// Notes that a client, which asked for `path` in `role`, was refused.
     pub(super) fn note_refusal(&self, peer: SocketAddr, path: &str, role: Role, why: &Denied) {
-        let asked = Asked { path, role };
+        let asked = SessionRequest { path, role };
         let remedy = match why {
             Denied::Page(_) => None,
             Denied::NoRight | Denied::Login(_) => Some(TOKEN),
@@ -196,7 +196,12 @@ impl SessionContext {
     }
 
     /// Notes why a client's session failed, which had `asked` for something, or not yet.
-    fn note_failure(&self, client: Client, asked: Option<Asked<'_>>, explained: Explained<'_>) {
+    fn note_failure(
+        &self,
+        client: Client,
+        asked: Option<SessionRequest<'_>>,
+        explained: Explained<'_>,
+    ) {
         let failure = failure(client.peer, asked, explained);
         match client.is_proven {
             true => self.failures.note(failure, Instant::now()),
@@ -207,7 +212,7 @@ impl SessionContext {
 
 /// The request of a client.
 #[derive(Clone, Copy, Debug)]
-struct Asked<'a> {
+struct SessionRequest<'a> {
     path: &'a str,
     role: Role,
 }
@@ -235,7 +240,7 @@ type Explained<'a> = (Stage, String, Option<&'a str>);
 /// Returns a failure of a client at `peer`, which had `asked` for something, or not yet.
 fn failure(
     peer: SocketAddr,
-    asked: Option<Asked<'_>>,
+    asked: Option<SessionRequest<'_>>,
     (stage, reason, remedy): Explained<'_>,
 ) -> ConnectionFailure {
     let (path, role) = asked.map(|it| (it.path, it.role)).unzip();

@@ -1,8 +1,8 @@
 //! `GET /{stream}/raw.h264`: the coded H.264 of a stream, from the next keyframe on.
 //!
 //! ```text
-//!  GET ─► guard: right to read ─► play ─► Seat: one of the readers ─► body: units of the hub
-//!  metrics, dashboard, drain, stop ─► RawH264 ─ leave ─► Seat ─► the body ends
+//!  GET ─► guard: right to read ─► play ─► Reader ─► body: units of the hub
+//!  metrics, dashboard, drain, stop ─► RawH264 ─ leave ─► Reader ─► the body ends
 //! ```
 //!
 //! An example of a whole protocol for docs/guides/add-an-egress.md. Tests alone compile it.
@@ -56,12 +56,12 @@ struct Readers {
     next: u64,
     /// Most who may read at the same time.
     max: usize,
-    seated: BTreeMap<u64, Arc<Seat>>,
+    present: BTreeMap<u64, Arc<Reader>>,
 }
 
 /// One who reads.
 #[derive(Debug)]
-struct Seat {
+struct Reader {
     number: u64,
     stream: String,
     address: String,
@@ -86,7 +86,7 @@ async fn play(
     })?;
     let arrival = Arc::<TaskWaker>::default();
     let reading = Reading {
-        seat: Seated::take(app, &name, connection)?,
+        entry: ReaderEntry::take(app, &name, connection)?,
         subscription: stream.subscribe(Arc::clone(&arrival) as _),
         _viewer: stream.add_viewer(),
         stream,
@@ -107,39 +107,39 @@ async fn play(
     Ok((kind, Body::from_stream(body)).into_response())
 }
 
-/// A seat that is free again when the body is dropped.
-struct Seated {
+/// A place among the readers that is free again when the body is dropped.
+struct ReaderEntry {
     app: App,
-    seat: Arc<Seat>,
+    reader: Arc<Reader>,
 }
 
-impl Seated {
+impl ReaderEntry {
     fn take(app: App, stream: &str, connection: ConnectionAddresses) -> Result<Self, Problem> {
-        let seat = {
+        let reader = {
             let mut readers = service(&app).readers();
-            if readers.seated.len() >= readers.max {
+            if readers.present.len() >= readers.max {
                 let detail = "as many clients as allowed read already: raise limits.viewers";
                 return Err(Problem::try_later("Server full", detail));
             }
             readers.next += 1;
-            let seat = Arc::new(Seat {
+            let reader = Arc::new(Reader {
                 number: readers.next,
                 stream: stream.to_owned(),
                 address: connection.peer.to_string(),
                 came: Instant::now(),
                 leave: TaskWaker::default(),
             });
-            readers.seated.insert(seat.number, Arc::clone(&seat));
-            seat
+            readers.present.insert(reader.number, Arc::clone(&reader));
+            reader
         };
-        Ok(Self { app, seat })
+        Ok(Self { app, reader })
     }
 }
 
-impl Drop for Seated {
+impl Drop for ReaderEntry {
     fn drop(&mut self) {
         let mut readers = service(&self.app).readers();
-        readers.seated.remove(&self.seat.number);
+        readers.present.remove(&self.reader.number);
     }
 }
 
@@ -149,7 +149,7 @@ fn service(app: &App) -> &RawH264 {
 
 /// The body of an answer.
 struct Reading {
-    seat: Seated,
+    entry: ReaderEntry,
     subscription: Subscription,
     _viewer: ViewerToken,
     stream: Arc<Stream>,
@@ -167,7 +167,7 @@ impl Reading {
         loop {
             tokio::select! {
                 () = self.arrival.woken() => {}
-                () = self.seat.seat.leave.woken() => return None,
+                () = self.entry.reader.leave.woken() => return None,
             }
             self.subscription.poll(&mut self.units);
             let missed = self.subscription.missed();
@@ -186,7 +186,7 @@ impl Reading {
                 }
             }
             if !bytes.is_empty() {
-                let service = service(&self.seat.app);
+                let service = service(&self.entry.app);
                 service.bytes.add(bytes.len() as u64);
                 return Some(bytes.into());
             }
@@ -199,7 +199,7 @@ impl RawH264 {
         let readers = Readers {
             next: 0,
             max: config.limits.viewers,
-            seated: BTreeMap::new(),
+            present: BTreeMap::new(),
         };
         Self {
             readers: Mutex::new(readers),
@@ -211,8 +211,8 @@ impl RawH264 {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seats(&self) -> Vec<Arc<Seat>> {
-        self.readers().seated.values().cloned().collect()
+    fn readers_now(&self) -> Vec<Arc<Reader>> {
+        self.readers().present.values().cloned().collect()
     }
 }
 
@@ -233,18 +233,18 @@ impl Service for RawH264 {
 
     fn audience(&self) -> BoxFuture<'_, Option<Audience>> {
         let mut audience = Audience::new();
-        for seat in self.seats() {
-            audience.entry(seat.stream.clone()).or_default().shared += 1;
+        for reader in self.readers_now() {
+            audience.entry(reader.stream.clone()).or_default().shared += 1;
         }
         std::future::ready(Some(audience)).boxed()
     }
 
     fn viewers(&self, _: Instant) -> BoxFuture<'_, Vec<ViewerFigures>> {
-        let seats = self.seats().into_iter();
-        let figures = seats.map(|seat| ViewerFigures {
-            stream: seat.stream.clone(),
-            viewer: seat.number.to_string(),
-            address: seat.address.clone(),
+        let readers = self.readers_now().into_iter();
+        let figures = readers.map(|reader| ViewerFigures {
+            stream: reader.stream.clone(),
+            viewer: reader.number.to_string(),
+            address: reader.address.clone(),
             transport: "http",
             ..ViewerFigures::default()
         });
@@ -252,20 +252,20 @@ impl Service for RawH264 {
     }
 
     fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>> {
-        let mut seats = self.seats().into_iter();
-        let seat = seats.find(|it| it.number.to_string() == viewer.name);
-        let ended = seat.map(|it| it.leave()).ok_or(NotEnded::Unknown);
+        let mut readers = self.readers_now().into_iter();
+        let reader = readers.find(|it| it.number.to_string() == viewer.name);
+        let ended = reader.map(|it| it.leave()).ok_or(NotEnded::Unknown);
         std::future::ready(ended).boxed()
     }
 
     fn departing(self: Arc<Self>) -> BoxFuture<'static, Vec<Departing>> {
-        let seats = self.seats().into_iter();
-        let departing = seats.map(|seat| Departing {
-            stream: Some(seat.stream.clone()),
-            came: Some(seat.came),
+        let readers = self.readers_now().into_iter();
+        let departing = readers.map(|reader| Departing {
+            stream: Some(reader.stream.clone()),
+            came: Some(reader.came),
             is_page: false,
             send_away: Box::new(move |_| {
-                seat.leave();
+                reader.leave();
                 std::future::ready(Departure::Sent).boxed()
             }),
         });
@@ -273,13 +273,13 @@ impl Service for RawH264 {
     }
 
     fn stop(&self) {
-        for seat in self.seats() {
-            seat.leave();
+        for reader in self.readers_now() {
+            reader.leave();
         }
     }
 }
 
-impl Seat {
+impl Reader {
     fn leave(&self) {
         glassline_hub::Wake::wake(&self.leave);
     }

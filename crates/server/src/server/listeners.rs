@@ -9,10 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::certificates::Certificates;
-use super::services::viewer_routes;
 use crate::app::{App, HttpPorts};
 use crate::config::Config;
-use crate::http::{self, server};
+use crate::http::{self, ViewerRoutes, server};
 use crate::rtsp;
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
@@ -109,13 +108,18 @@ impl HttpListeners {
         ]
     }
 
-    /// Starts to serve all ports.
-    pub(super) fn serve(self, app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-        answer_other_servers(app);
+    /// Starts to serve all ports, those for viewers with `routes`.
+    pub(super) fn serve(
+        self,
+        app: &App,
+        routes: fn() -> ViewerRoutes,
+        stopped: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        answer_other_servers(app, routes());
         let member = app.sessions.directory().and_then(|it| it.member());
         let viewers = Clients {
             places: app.http.places.clone(),
-            router: http::public(app.clone(), viewer_routes()),
+            router: http::public(app.clone(), routes()),
             drain: member.map(|it| it.draining()),
         };
         let operators = Clients {
@@ -164,11 +168,11 @@ struct Clients {
 }
 
 /// Answers requests that other servers of the cluster hand on.
-fn answer_other_servers(app: &App) {
+fn answer_other_servers(app: &App, routes: ViewerRoutes) {
     let Some(member) = app.sessions.directory().and_then(|it| it.member()) else {
         return;
     };
-    let routes = http::of_servers(app, viewer_routes());
+    let routes = http::of_servers(app, routes);
     let answer = move |stream, local| {
         let answering = http::distant_session::answer(stream, local, routes.clone());
         Box::pin(answering) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>

@@ -191,6 +191,7 @@ impl Server {
         for protocol in self.protocols.iter() {
             protocol.stop();
         }
+        drop(self.protocols);
         self.transcoding.stop();
         let farewell = async {
             let shards = tokio::task::spawn_blocking(|| {

@@ -28,15 +28,15 @@ use crate::settings::{AllowedConnections, Settings};
 use crate::transcoding::{Transcoders, TranscodingThreads};
 
 /// A protocol by which viewers get streams.
-pub(crate) struct Protocol {
+struct Protocol {
     /// Returns its routes over HTTP.
-    pub(crate) routes: fn() -> ViewerRoutes,
+    routes: fn() -> ViewerRoutes,
     /// Makes its part of the server's services, of what has started.
     service: fn(&Services, &AppParts) -> Arc<dyn Service>,
 }
 
 /// All protocols. Another one is a folder, and an entry here.
-pub(crate) const PROTOCOLS: &[Protocol] = &[
+const PROTOCOLS: &[Protocol] = &[
     Protocol {
         routes: http::webrtc_routes,
         service: |_, app| Arc::clone(&app.sessions) as _,
@@ -55,18 +55,26 @@ pub(crate) const PROTOCOLS: &[Protocol] = &[
             Arc::new(MoqService(shared))
         },
     },
-    // The example of docs/guides/add-an-egress.md.
-    #[cfg(test)]
-    Protocol {
-        routes: crate::raw_h264::routes,
-        service: |_, app| Arc::new(crate::raw_h264::RawH264::new(&app.config())),
-    },
 ];
+
+#[cfg(not(test))]
+const EXAMPLES: &[Protocol] = &[];
+
+/// The protocol that docs/guides/add-an-egress.md adds.
+#[cfg(test)]
+const EXAMPLES: &[Protocol] = &[Protocol {
+    routes: crate::raw_h264::routes,
+    service: |_, app| Arc::new(crate::raw_h264::RawH264::new(&app.config())),
+}];
+
+fn protocols() -> impl Iterator<Item = &'static Protocol> {
+    PROTOCOLS.iter().chain(EXAMPLES)
+}
 
 /// Returns everything that viewers may ask for by HTTP.
 pub(crate) fn viewer_routes() -> ViewerRoutes {
-    let protocols = PROTOCOLS.iter().map(|it| (it.routes)());
-    protocols.fold(http::page_routes(), ViewerRoutes::merge)
+    let routes = protocols().map(|it| (it.routes)());
+    routes.fold(http::page_routes(), ViewerRoutes::merge)
 }
 
 /// The threads that own peers of WebRTC, and what they share with the rest of the server.
@@ -229,7 +237,7 @@ impl Services {
             tls: access.tls_parts(),
             services: service::Services::default(),
         };
-        let services = PROTOCOLS.iter().map(|it| (it.service)(self, &parts));
+        let services = protocols().map(|it| (it.service)(self, &parts));
         parts.services = service::Services::new(services.collect());
         App::new(parts)
     }

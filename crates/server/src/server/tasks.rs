@@ -11,7 +11,7 @@ use super::access::Access;
 use super::foundation::Foundation;
 use super::listeners::HttpListeners;
 use super::parts::{keep_keys, run_hooks};
-use super::services::{Media, Services};
+use super::services::{Media, Services, viewer_routes};
 use super::streams::Streams;
 use super::{StartError, balance, drain, observing, telemetry};
 use crate::app::App;
@@ -50,7 +50,7 @@ impl Running<'_> {
         let hooks = watch::Sender::new(Arc::from(app.config().hooks.clone()));
         let mut tasks = self.look_after(&hooks);
         tasks.extend(telemetry::start(app, stopped)?);
-        tasks.extend(http.serve(app, stopped));
+        tasks.extend(http.serve(app, viewer_routes, stopped));
         let allowed = self.services.allowed.media;
         let media_connections = ConnectionLimit::new(allowed, allowed.div_ceil(4));
         let reload = self.reload(hooks, &media_connections, specs, reloading);

@@ -51,7 +51,7 @@ pub(super) fn spans(join: &Join, wall: WallClock) -> Vec<Value> {
     let failed = failure(join);
     let root = SpanId::draw();
     let mut spans = vec![writer.span(
-        Place {
+        SpanPlace {
             id: root,
             parent: request.context.parent,
         },
@@ -139,12 +139,12 @@ fn attributes(join: &Join, failed: Option<&Failure>) -> Vec<Value> {
 
 /// The place of a span in its trace.
 #[derive(Clone, Copy)]
-struct Place {
+struct SpanPlace {
     id: SpanId,
     parent: Option<SpanId>,
 }
 
-impl Place {
+impl SpanPlace {
     /// Draws a place below `parent`.
     fn below(parent: SpanId) -> Self {
         Self {
@@ -169,7 +169,13 @@ struct Writer {
 
 impl Writer {
     /// Returns a span that failed if `failed` is set.
-    fn span(&self, place: Place, name: &str, period: Period, failed: Option<&Failure>) -> Value {
+    fn span(
+        &self,
+        place: SpanPlace,
+        name: &str,
+        period: Period,
+        failed: Option<&Failure>,
+    ) -> Value {
         let mut span = json!({
             "traceId": self.trace.to_string(),
             "spanId": place.id.to_string(),
@@ -195,12 +201,12 @@ impl Writer {
             reason: reason.clone(),
             remedy: None,
         });
-        let (place, failed) = (Place::below(root), failed.as_ref());
+        let (place, failed) = (SpanPlace::below(root), failed.as_ref());
         let mut part = |place, name: &str, from, to, failed| {
             spans.push(self.span(place, name, Period { from, to }, failed));
         };
         part(place, "request", started, ended, failed);
-        let below = || Place::below(place.id);
+        let below = || SpanPlace::below(place.id);
         match request.admitted {
             None => part(below(), "rights", started, ended, failed),
             Some(admitted) => {
@@ -231,11 +237,11 @@ impl Writer {
                     };
                     let to = peer.ended;
                     let period = Period { from, to };
-                    spans.push(self.span(Place::below(root), name, period, Some(&failed)));
+                    spans.push(self.span(SpanPlace::below(root), name, period, Some(&failed)));
                 }
                 return;
             };
-            let mut span = self.span(Place::below(root), name, Period { from, to: at }, None);
+            let mut span = self.span(SpanPlace::below(root), name, Period { from, to: at }, None);
             if let ("ice", Some(heard)) = (name, steps.heard) {
                 let at = self.nanos(heard.max(from));
                 span["events"] = json!([{"timeUnixNano": at, "name": "first check"}]);

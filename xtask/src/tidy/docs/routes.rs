@@ -23,10 +23,10 @@ pub(super) fn problems(
     missing.chain(stale).collect()
 }
 
-/// The paths of routes: the text behind each `.route(` and `.get(`, and behind the method that
+/// The paths of routes: the text behind each `.route(`, `.page(` and `.get(`, and behind the method that
 /// `.on(` begins with.
 fn declared(source: &str) -> impl Iterator<Item = &str> {
-    let by_path = [".route(", ".get("].into_iter();
+    let by_path = [".route(", ".page(", ".get("].into_iter();
     let by_path = by_path.flat_map(|call| source.split(call).skip(1));
     let by_method = source.split(".on(").skip(1);
     let by_method = by_method.filter_map(|rest| rest.split_once(',').map(|(_, rest)| rest));

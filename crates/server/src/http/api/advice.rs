@@ -83,7 +83,9 @@ fn without_b_frames(codec: Codec) -> Advice {
             "This {codec} video has B-frames. Browsers show them in the wrong order, so they are \
              refused; RTSP and MoQ players are not."
         ),
-        settings: settings.map(setting).into(),
+        settings: settings
+            .map(|(program, setting)| Setting { program, setting })
+            .into(),
     }
 }
 
@@ -117,7 +119,9 @@ fn with_keyframes(interval: LongInterval, frame_rate: f64) -> Advice {
              New viewers start at the last one that is kept, and lost frames stay visible until the \
              next one."
         ),
-        settings: settings.map(setting).into(),
+        settings: settings
+            .map(|(program, setting)| Setting { program, setting })
+            .into(),
     }
 }
 
@@ -138,13 +142,12 @@ fn with_smaller_frames(dropped: u64) -> Advice {
              next keyframe."
         ),
         settings: settings
-            .map(|(program, text)| setting((program, text.to_owned())))
+            .map(|(program, text)| Setting {
+                program,
+                setting: text.to_owned(),
+            })
             .into(),
     }
-}
-
-fn setting((program, setting): (&'static str, String)) -> Setting {
-    Setting { program, setting }
 }
 
 /// An interval between keyframes that is too long.

@@ -73,7 +73,7 @@ async fn reader_of(
             Err(error) => refuse_later(error)?,
         }
     }
-    let user = log_in(users, login, shown, (Action::Read, stream)).await?;
+    let user = log_in(users, login, shown, Action::Read, stream).await?;
     let reader = of(Readable::OfUser(user));
     match stream.filter(|stream| !reader.sees(stream)) {
         Some(stream) => Err(missing("read", stream)),
@@ -152,7 +152,7 @@ async fn publisher_of(
              allow others",
         ));
     }
-    let user = log_in(users, login, shown, (Action::Publish, Some(stream))).await?;
+    let user = log_in(users, login, shown, Action::Publish, Some(stream)).await?;
     match users.may(&user, Access::Publish, stream) {
         true => Ok(Some(user)),
         false => Err(missing("publish", stream)),
@@ -201,7 +201,7 @@ async fn reader_or_publisher_of(
         let user = publisher_of(users, sites, login, shown, stream).await;
         return user.map(drop);
     }
-    let user = log_in(users, login, shown, (Action::Publish, Some(stream))).await?;
+    let user = log_in(users, login, shown, Action::Publish, Some(stream)).await?;
     match accesses
         .iter()
         .any(|access| users.may(&user, *access, stream))
@@ -262,8 +262,8 @@ async fn participant_of(
         ));
     }
     let voice = rooms::claimed_room(stream).and_then(|it| it.split_once('~'));
-    let wanted = (Action::Call, voice.map(|(room, _)| room));
-    let user = log_in(users, login, shown, wanted).await?;
+    let room = voice.map(|(room, _)| room);
+    let user = log_in(users, login, shown, Action::Call, room).await?;
     match missing_right(users, &user, stream) {
         Some(list) => Err(forbidden(format!(
             "this user may not {list} '{stream}': the `{list}` list of the user, or of its token, \
@@ -313,7 +313,8 @@ async fn log_in(
     users: &Users,
     login: &mut Login,
     shown: &Shown<'_>,
-    (action, name): (Action, Option<&str>),
+    action: Action,
+    name: Option<&str>,
 ) -> Result<String, Problem> {
     let token = shown.token().filter(|token| users.is_signed(token));
     let user = shown.user().filter(|user| users.checks_here(&user.name));

@@ -37,7 +37,7 @@ pub(in crate::http) async fn stream_of_key(
         None if secret.is_empty() => login.with_token(Some(&key)),
         None => login.with_token(Some(secret)),
     };
-    let user = publisher_by_key(users, sites, &mut login, shown, (stream, secret)).await;
+    let user = publisher_by_key(users, sites, &mut login, shown, stream, secret).await;
     let user = concluded(users, login, user)?;
     Ok((stream.to_owned(), user))
 }
@@ -48,7 +48,8 @@ async fn publisher_by_key(
     sites: &Sites,
     login: &mut Login,
     shown: &Shown<'_>,
-    (stream, secret): (&str, &str),
+    stream: &str,
+    secret: &str,
 ) -> Result<Option<String>, Problem> {
     if users.is_open(Access::Publish, login.by()) {
         let own = sites.check_own(&shown.page());

@@ -97,13 +97,17 @@ impl Description {
     /// Adds an answer in JSON.
     pub(in super::super) fn answer<T: JsonSchema>(&mut self, status: u16, what: &str) {
         let schema = self.outputs.subschema_for::<T>();
-        self.answer_as(status, "application/json", (what, schema.to_value()));
+        self.answer_as(status, "application/json", what, &schema.to_value());
     }
 
-    /// Adds an answer, or another form of an answer. `what` is its meaning, and the schema of its
-    /// content.
-    pub(super) fn answer_as(&mut self, status: u16, media_type: &str, what: (&str, Value)) {
-        let (meaning, schema) = what;
+    /// Adds an answer, or another form of an answer, with its `meaning` and the schema of its content.
+    pub(super) fn answer_as(
+        &mut self,
+        status: u16,
+        media_type: &str,
+        meaning: &str,
+        schema: &Value,
+    ) {
         let answer = self
             .answers
             .entry(status)

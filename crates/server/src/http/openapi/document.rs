@@ -46,7 +46,7 @@ impl Registered {
         (self.describe)(description);
         for (status, media_type, what) in &self.operation.plain {
             let schema = json!({ "type": "string" });
-            description.answer_as(*status, media_type, (what, schema));
+            description.answer_as(*status, media_type, what, &schema);
         }
         for answer in &self.operation.json {
             (answer.describe)(description, answer.status);

@@ -31,8 +31,7 @@ use glassline_runtime::{SourcePrefix, calendar};
 
 use super::auth::refuse_later;
 use super::openapi::{Requirement, Requirements, Routes};
-use super::problem::Problem;
-use super::refusals::Refusal;
+use super::problem::{Problem, Refusal};
 use super::server::Scheme;
 use super::shown::Shown;
 use crate::app::App;

@@ -9,7 +9,7 @@ use axum::Router;
 use futures_util::FutureExt;
 use glassline_runtime::{
     AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourcePrefix, SourceRates,
-    SpareDescriptor, Supervisor, keep_running,
+    SpareDescriptor, Supervisor, keep_running, refuse_connection,
 };
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::Scheme;
 use super::activity::{Activity, Deadlines};
 use super::arrivals::Arrivals;
-use super::connection::{self, Version};
+use super::connection::{self, Reached, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::ending::{Drain, Ending};
@@ -153,14 +153,6 @@ struct Arrival {
     peer: SocketAddr,
     slot: ConnectionSlot,
     activity: Arc<Activity>,
-}
-
-/// Closes a connection at the least cost.
-fn refuse(stream: TcpStream) {
-    // A stream that cannot leave the runtime is closed in the ordinary way.
-    if let Ok(stream) = stream.into_std() {
-        glassline_net::refuse(stream);
-    }
 }
 
 /// Returns the failure of a connection for which there is no place. Its client learns nothing but that
@@ -315,7 +307,7 @@ impl Acceptor {
         self.counters.accepted.add(1);
         if !self.table.is_proxy(peer.ip()) && !self.rates.take(peer.ip(), now) {
             self.counters.refused_rate.add(1);
-            refuse(stream);
+            refuse_connection(stream);
             return;
         }
         let activity = Arc::new(Activity::new(now));
@@ -325,7 +317,7 @@ impl Acceptor {
                 tracing::debug!(listener = self.name, %peer, %refusal, "HTTP connection refused");
                 self.counters.note_refused(refusal);
                 self.failures.note(refused(peer, refusal), now);
-                refuse(stream);
+                refuse_connection(stream);
                 return;
             }
         };
@@ -374,7 +366,7 @@ impl Acceptor {
             let deadlines = Deadlines::default();
             open.closed = match tls {
                 None => {
-                    let reached = (Version::Http1, addresses, Scheme::Http);
+                    let reached = Reached::new(Version::Http1, addresses, Scheme::Http);
                     connection::serve(stream, router, reached, activity, deadlines, ending).await
                 }
                 Some(tls) => {
@@ -384,7 +376,7 @@ impl Acceptor {
                         Err(closed) => closed,
                         Ok(stream) => {
                             let version = handshake::version(&stream);
-                            let reached = (version, addresses, Scheme::Https);
+                            let reached = Reached::new(version, addresses, Scheme::Https);
                             let serving = connection::serve(
                                 stream, router, reached, activity, deadlines, ending,
                             );
@@ -414,12 +406,7 @@ impl Acceptor {
             return;
         }
         for _ in 0..SHED_PER_TURN {
-            let accept = || {
-                let waiting = socket.accept().now_or_never();
-                let (stream, _) = waiting.unwrap_or(Err(io::ErrorKind::WouldBlock.into()))?;
-                stream.into_std()
-            };
-            if !self.spare.refuse_one(accept) {
+            if !self.spare.refuse_waiting(socket) {
                 break;
             }
             self.counters.refused_descriptors.add(1);

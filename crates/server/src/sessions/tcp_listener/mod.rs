@@ -20,7 +20,7 @@ use glassline_egress::webrtc::TcpConnection;
 use glassline_runtime::{
     AcceptOutage, Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, FaultPoint,
     Heartbeat, Newcomers, Part, SourcePrefix, SourceRates, SpareDescriptor, Supervisor,
-    keep_running,
+    keep_running, refuse_connection,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
@@ -141,7 +141,7 @@ impl Acceptor {
         let Some(permit) = self.admit(peer.ip()).filter(|_| is_slow_enough) else {
             self.shared.tcp.refused.add(1);
             tracing::debug!(%peer, "TCP connection for media refused");
-            return refuse(stream);
+            return refuse_connection(stream);
         };
         let shared = Arc::clone(&self.shared);
         let supervisor = Arc::clone(&self.supervisor);
@@ -228,22 +228,8 @@ impl Acceptor {
             self.shared.tcp.strangers.add(1);
             return;
         }
-        let accept = || {
-            use futures_util::FutureExt;
-            let waiting = socket.accept().now_or_never();
-            let (stream, _) = waiting.unwrap_or(Err(io::ErrorKind::WouldBlock.into()))?;
-            stream.into_std()
-        };
-        if self.spare.refuse_one(accept) {
+        if self.spare.refuse_waiting(socket) {
             self.shared.tcp.refused.add(1);
         }
-    }
-}
-
-/// Closes a connection at the least cost.
-fn refuse(stream: TcpStream) {
-    // A stream that cannot leave the runtime is closed in the ordinary way.
-    if let Ok(stream) = stream.into_std() {
-        glassline_net::refuse(stream);
     }
 }

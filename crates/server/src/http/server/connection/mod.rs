@@ -51,13 +51,35 @@ pub(super) enum Version {
     Http2,
 }
 
+/// The way by which a client has reached the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reached {
+    pub(super) version: Version,
+    pub(super) addresses: ConnectionAddresses,
+    pub(super) scheme: Scheme,
+}
+
+impl Reached {
+    pub(super) const fn new(
+        version: Version,
+        addresses: ConnectionAddresses,
+        scheme: Scheme,
+    ) -> Self {
+        Self {
+            version,
+            addresses,
+            scheme,
+        }
+    }
+}
+
 /// Serves requests of `stream` with `router` until the client leaves, a deadline passes, another
 /// connection takes this one's place, or the server ends it. A request that is being worked on is still
 /// answered after that.
 pub(super) async fn serve<S>(
     stream: S,
     router: Router,
-    (version, addresses, scheme): (Version, ConnectionAddresses, Scheme),
+    reached: Reached,
     activity: Arc<Activity>,
     deadlines: Deadlines,
     ending: Ending,
@@ -67,12 +89,12 @@ where
 {
     let requests = Requests {
         router: TowerToHyperService::new(router),
-        addresses,
-        scheme,
+        addresses: reached.addresses,
+        scheme: reached.scheme,
         activity: Arc::clone(&activity),
     };
     let stream = ObservedStream::new(stream, Arc::clone(&activity));
-    if version == Version::Http2 {
+    if reached.version == Version::Http2 {
         return http2::serve(stream, requests, &activity, deadlines, ending).await;
     }
     let mut connection = http1::Builder::new()
