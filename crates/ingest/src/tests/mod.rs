@@ -1,8 +1,10 @@
+mod added_source;
 mod camera;
 mod decode_times;
 mod pipe;
 mod refusing_camera;
 mod scripted_camera;
+mod udp;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -361,7 +361,8 @@ mod tests {
             let older = parse_unit(&object, arrived).expect("a unit");
             let sent = unit.unite().expect("a unit");
             assert!(older.payloads().eq(sent.payloads()));
-            let frame = |unit: &MediaUnit| unit.coded_frame().map(|it| it.to_vec());
+            let frame =
+                |unit: &MediaUnit| unit.coded_frame().map(glassline_media::CodedFrame::to_vec);
             assert_eq!(frame(&older), frame(&sent));
             assert_eq!(older.decode_time(), older.time);
             object[1] |= LEAD;
