@@ -51,6 +51,7 @@ mod decode;
 mod encode;
 mod g711;
 mod output;
+mod picture_size;
 mod placeholder;
 mod resample;
 mod source;
@@ -62,6 +63,7 @@ mod voice;
 pub use aac::{AAC_FRAME_SAMPLES, AacEncoder, AacSettings, AacSettingsError};
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
+pub use picture_size::PictureSize;
 pub use placeholder::{PLACEHOLDER_FPS, Placeholder, PlaceholderFrame};
 pub use source::{AudioSource, Untranscodable};
 pub use still::{
@@ -69,7 +71,8 @@ pub use still::{
 };
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
-    PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,
+    AccessUnit, PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource,
+    VideoTranscoder,
 };
 pub use voice::{VoiceError, VoiceFrame, VoiceTarget, VoiceTranscoder};
 
