@@ -100,9 +100,17 @@ fn connect(server: &Runtime, clients: &Runtime, count: usize) -> Vec<noq::SendSt
     for _ in 0..count {
         clients.spawn(async move {
             let endpoint = ClientEndpoint::new().expect("a socket");
-            let control = (congestion(), Limits::Node);
             let protocols = vec![b"test".to_vec()];
-            let dial = endpoint.dial(address, "localhost", &Trust::Anyone, protocols, control);
+            let trust = Trust::Anyone;
+            let limits = Limits::Node;
+            let dial = endpoint.dial(
+                address,
+                "localhost",
+                &trust,
+                protocols,
+                congestion(),
+                limits,
+            );
             let connection = dial.await.expect("it listens");
             let mut stream = connection.accept_uni().await.expect("a stream");
             let mut buffer = vec![0; 64 << 10];

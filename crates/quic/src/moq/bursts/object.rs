@@ -14,7 +14,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use glassline_media::{
-    Forwarded, LayerIndex, MediaTime, PartsContent, PartsError, Stamps, TrackIndex, UnitParts,
+    Forwarded, MediaTime, PartsContent, PartsError, Stamps, TrackLayer, UnitParts,
 };
 
 use crate::moq::frame::BYTES_MAX;
@@ -131,7 +131,7 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
     out.freeze()
 }
 
-/// Reads an object of `track` and `layer`, which arrived with the stamps `arrived`.
+/// Reads an object of the layer `of`, which arrived with the stamps `arrived`.
 ///
 /// The unit's bytes are copied: a unit stays in the hub for seconds, and must not keep a buffer of
 /// the connection that is many times as large.
@@ -140,7 +140,7 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
 /// [`ObjectError`] if the object is no unit.
 pub(super) fn parse(
     object: &[u8],
-    (track, layer): (TrackIndex, LayerIndex),
+    of: TrackLayer,
     arrived: Stamps,
 ) -> Result<ReceivedUnit, ObjectError> {
     let mut rest = object;
@@ -169,8 +169,8 @@ pub(super) fn parse(
         None => PartsContent::Frame(ranges(&mut rest)?),
     };
     let parts = UnitParts {
-        track,
-        layer,
+        track: of.track,
+        layer: of.layer,
         time: MediaTime::from_nanos(time),
         keyframe: flags & KEYFRAME != 0,
         first: flags & FIRST != 0,
@@ -244,10 +244,11 @@ pub fn parse_unit(
     object: &[u8],
     arrived: Stamps,
 ) -> Result<glassline_media::MediaUnit, ObjectError> {
-    let received = parse(object, (TrackIndex(0), LayerIndex::BASE), arrived)?;
+    let of = TrackLayer::from(glassline_media::TrackIndex(0));
+    let received = parse(object, of, arrived)?;
     let header = header(&received.parts, received.sent);
     let again = [&header[..], &received.parts.data].concat();
-    let read = parse(&again, (TrackIndex(0), LayerIndex::BASE), arrived)?;
+    let read = parse(&again, of, arrived)?;
     assert_eq!(read, received, "what is written is read again");
     Ok(received.parts.unite()?)
 }
@@ -256,7 +257,7 @@ pub fn parse_unit(
 mod tests {
     use std::time::Instant;
 
-    use glassline_media::{MediaUnit, UnitBuilder};
+    use glassline_media::{MediaUnit, TrackIndex, UnitBuilder};
     use proptest::prelude::*;
 
     use super::*;
@@ -276,7 +277,11 @@ mod tests {
 
     fn there_and_back(parts: &UnitParts, sent: SentStamps) -> Result<ReceivedUnit, ObjectError> {
         let object = [&header(parts, sent)[..], &parts.data].concat();
-        parse(&object, (parts.track, parts.layer), parts.stamps)
+        let of = TrackLayer {
+            track: parts.track,
+            layer: parts.layer,
+        };
+        parse(&object, of, parts.stamps)
     }
 
     #[test]
