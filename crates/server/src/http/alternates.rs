@@ -129,11 +129,11 @@ fn urls(
             Wanted::Publish => Member::url_at(to, path),
             Wanted::Watch(stream) => {
                 let path = format!("/{}/whep", path_segment(stream));
-                member.invite(to, (&path, None), Destination::Stream(stream), &grant())
+                member.invite(to, &path, None, Destination::Stream(stream), &grant())
             }
             Wanted::Join(room) => {
                 let path = format!("/call/{}", path_segment(room));
-                member.invite(to, (&path, None), Destination::Room(room), &grant())
+                member.invite(to, &path, None, Destination::Room(room), &grant())
             }
         }
     };

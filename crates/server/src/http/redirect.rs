@@ -171,8 +171,7 @@ impl RequestTarget {
             user: user.map(str::to_owned),
             until: until.map(by_calendar),
         };
-        let asked = (uri.path(), uri.query());
-        Some(member.invite(to, asked, named.destination(), &grant))
+        Some(member.invite(to, uri.path(), uri.query(), named.destination(), &grant))
     }
 }
 

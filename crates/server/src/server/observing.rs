@@ -51,7 +51,7 @@ async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool
             _ = stopped.wait_for(|stop| *stop) => return,
         };
         for event in events {
-            log.note(event, (Instant::now(), calendar::now()));
+            log.note(event, Instant::now(), calendar::now());
         }
     }
 }

@@ -242,7 +242,8 @@ impl Member {
         let driver = Driver::new(
             Arc::clone(self),
             inputs,
-            (reachable, fingerprint),
+            reachable,
+            fingerprint,
             stopped.clone(),
         );
         let supervisor = Arc::clone(&self.supervisor);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Wake};
-use glassline_quic::moq::{MESSAGES_VERSION, MessageOpener, MessageStreamError};
+use glassline_quic::moq::{
+    MESSAGES_VERSION, MessageOpener, MessageReceiver, MessageSender, MessageStreamError,
+};
 use glassline_runtime::{Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -176,10 +178,10 @@ impl Bringing {
         self.publisher.follow(source.claim, Instant::now());
         self.upstream.begin();
         let ended = match opener.open().await {
-            Ok(opened) => {
+            Ok((sender, receiver)) => {
                 let (stream, host) = (self.stream.name(), &source.host);
                 tracing::debug!(%stream, host, "messages of the pulled stream pass");
-                self.pass(source, opened).await?
+                self.pass(source, sender, receiver).await?
             }
             Err(error) => error,
         };
@@ -198,14 +200,12 @@ impl Bringing {
     async fn pass(
         &mut self,
         source: &MessageSource,
-        opened: (
-            glassline_quic::moq::MessageSender,
-            glassline_quic::moq::MessageReceiver,
-        ),
+        sender: MessageSender,
+        receiver: MessageReceiver,
     ) -> Option<MessageStreamError> {
         let mut ticks = tokio::time::interval(NEED_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut running = std::pin::pin!(self.upstream.run(opened));
+        let mut running = std::pin::pin!(self.upstream.run((sender, receiver)));
         loop {
             tokio::select! {
                 ended = &mut running => return Some(ended),

@@ -40,7 +40,7 @@ pub(crate) async fn text(app: &App) -> String {
     let streams = app.hub.streams();
     metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
     viewers(app, rtsp_viewers, &mut text);
-    metrics::rooms(app.rooms.counts(), &mut text);
+    metrics::rooms(&app.rooms, &mut text);
     app.supervisor.fault_point(FaultPoint::Metrics);
     shards::metrics(app, &mut text);
     rtsp::metrics(app, &mut text);
@@ -65,7 +65,8 @@ pub(crate) async fn text(app: &App) -> String {
         webhook::metrics(&counters, is_held_back, &mut text);
     }
     let registry = &app.sessions.shared().registry;
-    metrics::sessions(registry.counts(), registry.evicted(), &mut text);
+    let (sessions, half_open) = registry.counts();
+    metrics::sessions(sessions, half_open, registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
     reloads::metrics(app, &mut text);
