@@ -280,18 +280,20 @@ fn one(page: IpAddr, address: SocketAddr, port: &Port, has_udp: bool) -> Finding
                 Some(format!("{protocol}: {reason}"))
             });
             let reasons = reasons.collect::<Vec<_>>().join(", ");
-            unreached((ip, page), subject, &reasons, (address, has_udp))
+            unreached(page, subject, &reasons, address, has_udp)
         }
     }
 }
 
 /// A finding about an address that answers neither over UDP nor over TCP.
 fn unreached(
-    (ip, page): (IpAddr, IpAddr),
+    page: IpAddr,
     subject: String,
     reasons: &str,
-    (address, has_udp): (SocketAddr, bool),
+    address: SocketAddr,
+    has_udp: bool,
 ) -> Finding {
+    let ip = address.ip().to_canonical();
     if page.is_loopback() && !ip.is_loopback() {
         return Finding::warning(
             MEDIA,
