@@ -232,7 +232,6 @@ pub(super) fn of_answers(page: IpAddr, answers: &[Answered], names: &[String]) -
 }
 
 fn one(page: IpAddr, address: SocketAddr, port: &Port, has_udp: bool) -> Finding {
-    let ip = address.ip().to_canonical();
     let subject = address.to_string();
     let milliseconds = |span: &Duration| format!("{:.0} ms", span.as_secs_f64() * 1e3);
     match (&port.udp, &port.tcp) {

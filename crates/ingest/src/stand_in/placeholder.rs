@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use glassline_hub::PartingKeyframe;
 use glassline_media::{Codec, CodedFrame, MediaTime, Track, TrackIndex};
 use glassline_runtime::calendar;
-use glassline_transcode::{NoStill, PLACEHOLDER_FPS, PictureSize, Placeholder};
+use glassline_transcode::{FrameSize, NoStill, PLACEHOLDER_FPS, Placeholder};
 
 use super::track_map::without_layers;
 use super::{Over, StandIn};
@@ -166,10 +166,10 @@ impl StandIn<'_> {
 }
 
 /// Returns the size of a track's frames, if it is known.
-fn frame_size(track: &Track) -> Option<PictureSize> {
+fn frame_size(track: &Track) -> Option<FrameSize> {
     let [width, height] =
         [track.video.width, track.video.height].map(|it| usize::try_from(it).ok());
-    let size = PictureSize::new(width?, height?);
+    let size = FrameSize::new(width?, height?);
     (size.pixels() > 0).then_some(size)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, TrackLayout};
-use glassline_transcode::{DecodedKeyframe, NoStill, PictureSize, SizeLimit};
+use glassline_transcode::{DecodedKeyframe, FrameSize, NoStill, SizeLimit};
 
 use super::Snapshot;
 
@@ -59,7 +59,7 @@ struct Entry {
     /// When the keyframe was last known to be the newest.
     newest_at: Instant,
     frame: Frame,
-    images: BTreeMap<PictureSize, Arc<Snapshot>>,
+    images: BTreeMap<FrameSize, Arc<Snapshot>>,
 }
 
 /// What is kept of a keyframe.
@@ -68,7 +68,7 @@ enum Frame {
     Image(Arc<Snapshot>),
     /// The frame in its size, for as long as further images of it are likely.
     Decoded {
-        size: PictureSize,
+        size: FrameSize,
         samples: Option<Arc<DecodedKeyframe>>,
     },
     Broken(NoStill),
@@ -143,7 +143,7 @@ impl Cache {
         &mut self,
         stream: &StreamName,
         of: KeyframeId,
-        size: PictureSize,
+        size: FrameSize,
         image: Arc<Snapshot>,
     ) {
         let entry = self.streams.get_mut(stream).filter(|it| it.of == of);
@@ -247,7 +247,7 @@ impl Entry {
 
 /// Returns the size of the image that a frame of `size` becomes within `limit`: one of few, so that
 /// nobody makes the server encode a frame in thousands of sizes.
-pub(super) fn size_within(size: PictureSize, limit: SizeLimit) -> PictureSize {
+pub(super) fn size_within(size: FrameSize, limit: SizeLimit) -> FrameSize {
     let fitted = limit.fit(size);
     let length = fitted.width.max(fitted.height);
     let is_smaller = |it: &&usize| **it <= length;
@@ -319,7 +319,7 @@ mod tests {
         let start = Instant::now();
         let small = within(640, None);
         cache.insert(&cam, of(7), &decoded(), start);
-        cache.insert_image(&cam, of(7), PictureSize::new(640, 360), snapshot(10));
+        cache.insert_image(&cam, of(7), FrameSize::new(640, 360), snapshot(10));
         let half = start + RECENT / 2;
         assert!(is_image(cache.recent(&cam, small, half)));
         assert!(is_image(cache.recent(&cam, within(700, None), half)));
@@ -330,7 +330,7 @@ mod tests {
         assert!(cache.of_keyframe(&cam, of(8), small, later).is_none());
         assert!(is_image(cache.of_keyframe(&cam, of(7), small, later)));
         assert!(is_image(cache.recent(&cam, small, later + RECENT / 2)));
-        cache.insert_image(&cam, of(8), PictureSize::new(320, 180), snapshot(10));
+        cache.insert_image(&cam, of(8), FrameSize::new(320, 180), snapshot(10));
         assert!(
             is_frame(cache.recent(&cam, within(320, None), later)),
             "of another keyframe"
@@ -342,7 +342,7 @@ mod tests {
         let (mut cache, cam) = (Cache::default(), stream(1));
         let start = Instant::now();
         cache.insert(&cam, of(7), &decoded(), start);
-        cache.insert_image(&cam, of(7), PictureSize::new(640, 360), snapshot(10));
+        cache.insert_image(&cam, of(7), FrameSize::new(640, 360), snapshot(10));
         assert!(cache.begin_to_release() && !cache.begin_to_release());
         assert!(cache.release(start + RECENT / 2));
         assert!(is_frame(cache.recent(&cam, within(320, None), start)));
@@ -412,7 +412,7 @@ mod tests {
             (40, 30),
             (8, 4000),
         ] {
-            let size = PictureSize::new(width, height);
+            let size = FrameSize::new(width, height);
             let mut sizes = std::collections::BTreeSet::new();
             for side in 16..=4096 {
                 for limit in [within(side, None), within(None, side), within(side, 100)] {
@@ -437,7 +437,7 @@ mod tests {
             ((1080, 1920), within(640, None), (607, 1080)),
             ((704, 576), within(4096, None), (704, 576)),
         ] {
-            let [size, made] = [size, made].map(|(width, height)| PictureSize::new(width, height));
+            let [size, made] = [size, made].map(|(width, height)| FrameSize::new(width, height));
             assert_eq!(size_within(size, limit), made);
         }
     }

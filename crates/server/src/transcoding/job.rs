@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
 use glassline_runtime::Counter;
-use glassline_transcode::{Counts, PictureSize};
+use glassline_transcode::{Counts, FrameSize};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ pub(super) struct JobState {
     /// Sample rate in Hz and channels of the decoded audio.
     pub(super) decoded: Option<(u32, usize)>,
     /// Width and height of the decoded video in pixels.
-    pub(super) size: Option<PictureSize>,
+    pub(super) size: Option<FrameSize>,
     pub(super) trouble: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use glassline_hub::RenditionPublisher;
 use glassline_media::{MediaTime, MediaUnit, Stamps, UnitBuilder};
 use glassline_rtp::payload::Packetizer;
 use glassline_transcode::{
-    AccessUnit, Counts, PictureSize, VideoFrame, VideoSource, VideoTranscoder,
+    AccessUnit, Counts, FrameSize, VideoFrame, VideoSource, VideoTranscoder,
 };
 
 use super::job::Job;
@@ -65,7 +65,7 @@ impl VideoWork {
         self.transcoder.counts()
     }
 
-    pub(super) fn size(&self) -> Option<PictureSize> {
+    pub(super) fn size(&self) -> Option<FrameSize> {
         self.transcoder.size()
     }
 

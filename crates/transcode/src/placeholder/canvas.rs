@@ -3,7 +3,7 @@
 use openh264::formats::YUVSource;
 
 use super::font;
-use crate::PictureSize;
+use crate::FrameSize;
 use crate::still::Plane;
 
 /// Luminance of black and of white in video (ITU-R BT.709, 8 bits).
@@ -24,7 +24,7 @@ const MARGIN: usize = 2;
 pub(super) struct Canvas {
     luminance: Vec<u8>,
     chrominance: [Vec<u8>; 2],
-    size: PictureSize,
+    size: FrameSize,
 }
 
 /// A place in a frame, in samples from the upper left corner.
@@ -36,7 +36,7 @@ struct Corner {
 
 impl Canvas {
     /// Creates a black frame. Odd sizes lose a row or a column.
-    pub(super) fn black(size: PictureSize) -> Self {
+    pub(super) fn black(size: FrameSize) -> Self {
         let size = size.even();
         Self {
             luminance: vec![BLACK; size.pixels()],
@@ -48,7 +48,7 @@ impl Canvas {
     /// Copies a picture in grey, and darker.
     pub(super) fn grey_of(decoded: &impl YUVSource) -> Self {
         let (width, height) = decoded.dimensions();
-        let mut canvas = Self::black(PictureSize::new(width, height));
+        let mut canvas = Self::black(FrameSize::new(width, height));
         let (stride, ..) = decoded.strides();
         let rows = canvas.luminance.chunks_mut(canvas.size.width);
         for (row, from) in rows.zip(decoded.y().chunks(stride)) {
@@ -61,14 +61,14 @@ impl Canvas {
 
     /// Draws the red, green and blue points of an image of the size `own` in the middle, as large as
     /// fits, in its proportions.
-    pub(super) fn draw_image(&mut self, points: &[u8], own: PictureSize) {
-        let PictureSize { width, height } = own;
+    pub(super) fn draw_image(&mut self, points: &[u8], own: FrameSize) {
+        let FrameSize { width, height } = own;
         let (columns, rows) = if width * self.size.height <= height * self.size.width {
             (width * self.size.height / height, self.size.height)
         } else {
             (self.size.width, height * self.size.width / width)
         };
-        let size = PictureSize::new(columns.max(2), rows.max(2)).even();
+        let size = FrameSize::new(columns.max(2), rows.max(2)).even();
         let (left, top) = (
             (self.size.width - size.width) / 4 * 2,
             (self.size.height - size.height) / 4 * 2,
@@ -93,7 +93,7 @@ impl Canvas {
         }
     }
 
-    pub(super) const fn size(&self) -> PictureSize {
+    pub(super) const fn size(&self) -> FrameSize {
         self.size
     }
 
@@ -109,7 +109,7 @@ impl Canvas {
             self.size.width.saturating_sub(columns * point) / 2,
             (self.size.height * 4 / 5).min(self.size.height.saturating_sub(rows * point)),
         );
-        let size = PictureSize::new(columns * point, rows * point);
+        let size = FrameSize::new(columns * point, rows * point);
         self.fill(Corner { left, top }, size, BLACK);
         for (number, character) in text.chars().enumerate() {
             let column = MARGIN + number * ADVANCE;
@@ -119,14 +119,14 @@ impl Canvas {
                         left: left + (column + bit) * point,
                         top: top + (MARGIN + row) * point,
                     };
-                    self.fill(at, PictureSize::new(point, point), WHITE);
+                    self.fill(at, FrameSize::new(point, point), WHITE);
                 }
             }
         }
     }
 
     /// Fills a rectangle as far as it is in the picture.
-    fn fill(&mut self, at: Corner, size: PictureSize, sample: u8) {
+    fn fill(&mut self, at: Corner, size: FrameSize, sample: u8) {
         let Corner { left, top } = at;
         let right = (left + size.width).min(self.size.width);
         let rows = self.luminance.chunks_mut(self.size.width);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// A canvas whose samples of luminance are all 99.
-    fn plain(size: PictureSize) -> Canvas {
+    fn plain(size: FrameSize) -> Canvas {
         let mut canvas = Canvas::black(size);
         canvas.luminance.fill(99);
         canvas
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_black_canvas_has_even_sides() {
-        let canvas = Canvas::black(PictureSize::new(7, 5));
-        assert_eq!(canvas.size(), PictureSize::new(6, 4));
+        let canvas = Canvas::black(FrameSize::new(7, 5));
+        assert_eq!(canvas.size(), FrameSize::new(6, 4));
         assert_eq!(canvas.dimensions(), (6, 4));
         assert_eq!(canvas.strides(), (6, 3, 3));
         assert_eq!(canvas.y(), [16; 24]);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_frame_becomes_grey_and_darker_row_by_row() {
         let canvas = Canvas::grey_of(&Padded);
-        assert_eq!(canvas.size(), PictureSize::new(4, 2));
+        assert_eq!(canvas.size(), FrameSize::new(4, 2));
         // 16 + (sample − 16) × 150 ÷ 256.
         assert_eq!(canvas.y(), [16, 16, 16, 17, 156, 65, 35, 18]);
         assert_eq!((canvas.u(), canvas.v()), (&[128; 2][..], &[128; 2][..]));
@@ -306,8 +306,8 @@ mod tests {
     fn an_image_is_drawn_in_the_middle_in_both_directions() {
         // Red and green above blue and white.
         let points = [255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255];
-        let mut wide = Canvas::black(PictureSize::new(8, 4));
-        wide.draw_image(&points, PictureSize::new(2, 2));
+        let mut wide = Canvas::black(FrameSize::new(8, 4));
+        wide.draw_image(&points, FrameSize::new(2, 2));
         let above = [16, 16, 81, 81, 145, 145, 16, 16];
         let below = [16, 16, 41, 41, 235, 235, 16, 16];
         assert_eq!(rows(wide.y(), 8), [above, above, below, below]);
@@ -320,8 +320,8 @@ mod tests {
             [[128, 240, 34, 128], [128, 110, 128, 128]]
         );
 
-        let mut tall = Canvas::black(PictureSize::new(4, 10));
-        tall.draw_image(&points, PictureSize::new(2, 2));
+        let mut tall = Canvas::black(FrameSize::new(4, 10));
+        tall.draw_image(&points, FrameSize::new(2, 2));
         let (above, below, none) = ([81, 81, 145, 145], [41, 41, 235, 235], [16; 4]);
         let expected = [
             none, none, above, above, below, below, none, none, none, none,
@@ -346,8 +346,7 @@ mod tests {
             ((8, 16), (12, 8), 4..8, 0..8),
             ((5, 7), (20, 14), 4..14, 0..14),
         ] {
-            let [image, size] =
-                [image, size].map(|(width, height)| PictureSize::new(width, height));
+            let [image, size] = [image, size].map(|(width, height)| FrameSize::new(width, height));
             let mut canvas = Canvas::black(size);
             canvas.draw_image(&[128; 3].repeat(image.pixels()), image);
             for (at, sample) in canvas.y().iter().enumerate() {
@@ -363,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_large_image_has_the_colors_of_high_definition() {
-        let mut canvas = Canvas::black(PictureSize::new(16, 720));
-        canvas.draw_image(&[255, 0, 0].repeat(16 * 16), PictureSize::new(16, 16));
+        let mut canvas = Canvas::black(FrameSize::new(16, 720));
+        canvas.draw_image(&[255, 0, 0].repeat(16 * 16), FrameSize::new(16, 16));
         let at = 352 * 16;
         assert_eq!(canvas.y()[at - 1..=at], [16, 63]);
         assert_eq!(canvas.y()[at + 255..=at + 256], [63, 16]);
@@ -375,8 +374,8 @@ mod tests {
     #[test]
     fn rectangles_are_clipped_at_the_edges() {
         let filled = |(left, top), (width, height)| {
-            let mut canvas = plain(PictureSize::new(6, 4));
-            canvas.fill(Corner { left, top }, PictureSize::new(width, height), 1);
+            let mut canvas = plain(FrameSize::new(6, 4));
+            canvas.fill(Corner { left, top }, FrameSize::new(width, height), 1);
             canvas.luminance
         };
         let row = |columns: std::ops::Range<usize>| {
@@ -426,7 +425,7 @@ mod tests {
         ] {
             let columns = (6 * text.len() - 1 + 4) * point;
             let rows = 11 * point;
-            let size = PictureSize::new(size.0, size.1);
+            let size = FrameSize::new(size.0, size.1);
             let mut canvas = plain(size);
             canvas.draw(text);
             for (at, sample) in canvas.y().iter().enumerate() {

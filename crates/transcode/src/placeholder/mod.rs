@@ -17,7 +17,7 @@ use std::fmt;
 
 use glassline_media::MediaTime;
 
-use crate::PictureSize;
+use crate::FrameSize;
 use crate::still::{NoStill, decode_keyframe, fits};
 use crate::video::encoder::Encoder;
 use canvas::Canvas;
@@ -39,7 +39,7 @@ const SIDE_MIN: usize = 16;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Placeholder {
     frames: Vec<PlaceholderFrame>,
-    size: PictureSize,
+    size: FrameSize,
 }
 
 /// One frame of a placeholder.
@@ -69,7 +69,7 @@ impl Placeholder {
     ///
     /// # Errors
     /// Returns [`NoStill`] if the image cannot be read or is too large.
-    pub fn of_jpeg(jpeg: &[u8], size: Option<PictureSize>) -> Result<Self, NoStill> {
+    pub fn of_jpeg(jpeg: &[u8], size: Option<FrameSize>) -> Result<Self, NoStill> {
         let refused = |reason: String| NoStill::Jpeg { reason };
         let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(jpeg), options);
@@ -77,7 +77,7 @@ impl Placeholder {
         decoder.decode_headers().map_err(read)?;
         let dimensions = decoder.dimensions();
         let (width, height) = dimensions.ok_or_else(|| refused("it has no size".to_owned()))?;
-        let own = PictureSize::new(width, height);
+        let own = FrameSize::new(width, height);
         fits(own)?;
         let points = decoder.decode().map_err(read)?;
         let size = size.unwrap_or(own);
@@ -113,7 +113,7 @@ impl Placeholder {
     }
 
     /// Returns the size of the frames.
-    pub fn size(&self) -> PictureSize {
+    pub fn size(&self) -> FrameSize {
         self.size
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         let still = Still::of_h264(&keyframe, SizeLimit::default()).expect("decoded");
         let made = Placeholder::of_h264(&keyframe, "OFFLINE SINCE 14:05 UTC");
         let made = made.expect("decoded and encoded");
-        let size = PictureSize::new(usize::from(still.width), usize::from(still.height));
+        let size = FrameSize::new(usize::from(still.width), usize::from(still.height));
         assert_eq!(made.size(), size);
         let kinds: Vec<_> = made.frames().iter().map(|frame| frame.keyframe).collect();
         let group = [true, false, false, false, false];
@@ -209,9 +209,9 @@ mod tests {
             .expect("an image");
         assert_eq!(
             Placeholder::of_jpeg(&jpeg, None).expect("read").size(),
-            PictureSize::new(64, 64)
+            FrameSize::new(64, 64)
         );
-        let wanted = PictureSize::new(320, 180);
+        let wanted = FrameSize::new(320, 180);
         let made = Placeholder::of_jpeg(&jpeg, Some(wanted)).expect("read");
         assert_eq!(made.size(), wanted);
         let shown = decode_keyframe(&made.frames()[0].data, |decoded| {
@@ -257,14 +257,14 @@ mod tests {
             ((16, 16), Some((16, 15)), false),
             ((15, 15), None, false),
         ] {
-            let size = size.map(|(width, height)| PictureSize::new(width, height));
+            let size = size.map(|(width, height)| FrameSize::new(width, height));
             let made = Placeholder::of_jpeg(&grey(image.0, image.1), size);
             assert_eq!(made.is_ok(), is_made, "{image:?} {size:?}");
             if let Ok(made) = made {
-                assert_eq!(made.size(), PictureSize::new(16, 16));
+                assert_eq!(made.size(), FrameSize::new(16, 16));
             }
         }
-        let huge = Placeholder::of_jpeg(&grey(16, 16), Some(PictureSize::new(4097, 2304)));
+        let huge = Placeholder::of_jpeg(&grey(16, 16), Some(FrameSize::new(4097, 2304)));
         assert!(matches!(huge, Err(NoStill::Size { width: 4097, .. })));
     }
 

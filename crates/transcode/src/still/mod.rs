@@ -14,7 +14,7 @@ use std::fmt;
 use glassline_media::{Codec, Track};
 use thiserror::Error;
 
-use crate::PictureSize;
+use crate::FrameSize;
 use crate::video::decoder::{Decoded, Decoder};
 pub(crate) use planes::Plane;
 use planes::Planes;
@@ -45,7 +45,7 @@ pub struct SizeLimit {
 
 impl SizeLimit {
     /// Returns the largest size within the limit and not above `size`, in the proportions of `size`.
-    pub fn fit(self, size: PictureSize) -> PictureSize {
+    pub fn fit(self, size: FrameSize) -> FrameSize {
         planes::fitted(size, self)
     }
 }
@@ -126,7 +126,7 @@ pub fn still_of(track: &Track) -> Result<(), NoStill> {
     if codec != Codec::H264 {
         return Err(NoStill::Codec { codec });
     }
-    fits(PictureSize::new(
+    fits(FrameSize::new(
         track.video.width as usize,
         track.video.height as usize,
     ))
@@ -159,7 +159,7 @@ impl DecodedKeyframe {
             fits(decoded.size)?;
             if frames.len().saturating_mul(decoded.size.pixels()) > RECOVERY_PIXELS_MAX {
                 let frames = frames.len();
-                let PictureSize { width, height } = decoded.size;
+                let FrameSize { width, height } = decoded.size;
                 return Err(NoStill::Recovery {
                     frames,
                     width,
@@ -175,7 +175,7 @@ impl DecodedKeyframe {
     }
 
     /// Returns the size of the frame.
-    pub fn size(&self) -> PictureSize {
+    pub fn size(&self) -> FrameSize {
         self.planes.size()
     }
 
@@ -188,14 +188,14 @@ impl DecodedKeyframe {
     ///
     /// # Errors
     /// Returns [`NoStill`] if the encoder refuses the frame.
-    pub fn still(&self, size: PictureSize) -> Result<Still, NoStill> {
+    pub fn still(&self, size: FrameSize) -> Result<Still, NoStill> {
         jpeg::encode(&self.planes.scaled(size))
     }
 }
 
 impl fmt::Debug for DecodedKeyframe {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PictureSize { width, height } = self.size();
+        let FrameSize { width, height } = self.size();
         formatter
             .debug_struct("DecodedKeyframe")
             .field("width", &width)
@@ -252,8 +252,8 @@ impl fmt::Debug for Still {
     }
 }
 
-pub(crate) fn fits(size: PictureSize) -> Result<(), NoStill> {
-    let PictureSize { width, height } = size;
+pub(crate) fn fits(size: FrameSize) -> Result<(), NoStill> {
+    let FrameSize { width, height } = size;
     match size.pixels() <= STILL_PIXELS_MAX {
         true => Ok(()),
         false => Err(NoStill::Size { width, height }),

@@ -65,7 +65,7 @@ fn a_keyframe_becomes_an_image_within_the_limit_in_its_proportions() {
 fn a_keyframe_is_decoded_once_for_images_of_all_sizes() {
     let keyframe = &keyframes("assets/demo.h264")[0];
     let decoded = DecodedKeyframe::of_h264(keyframe).expect("decoded");
-    assert_eq!(decoded.size(), PictureSize::new(1280, 720));
+    assert_eq!(decoded.size(), FrameSize::new(1280, 720));
     assert!((1280 * 720 * 3 / 2..2 * 1280 * 720).contains(&decoded.bytes()));
     for limit in [SizeLimit::default(), limit(320, None), limit(None, 90)] {
         let still = decoded.still(limit.fit(decoded.size())).expect("encoded");
@@ -125,7 +125,7 @@ fn smaller_planes_are_means() {
         ((1080, 1920), limit(100, 100), (56, 100)),
         ((4000, 16), limit(16, None), (16, 1)),
     ] {
-        let [size, fitted] = [size, fitted].map(|(width, height)| PictureSize::new(width, height));
+        let [size, fitted] = [size, fitted].map(|(width, height)| FrameSize::new(width, height));
         assert_eq!(limit.fit(size), fitted);
     }
     struct Gray;
@@ -168,7 +168,7 @@ fn the_limit_of_pixels_is_exact() {
         let expected = is_taken
             .then_some(())
             .ok_or(NoStill::Size { width, height });
-        assert_eq!(fits(PictureSize::new(width, height)), expected);
+        assert_eq!(fits(FrameSize::new(width, height)), expected);
     }
     assert_eq!(STILL_PIXELS_MAX, 9_437_184);
 }

@@ -25,7 +25,7 @@ use glassline_media::{Bitrate, Codec, MediaTime};
 use glassline_rtp::payload::{Recovery, recovery};
 use thiserror::Error;
 
-use crate::PictureSize;
+use crate::FrameSize;
 use crate::transcoder::Counts;
 use decoder::{Decoded, Decoder};
 use encoder::Encoder;
@@ -262,7 +262,7 @@ impl VideoTranscoder {
             return Ok(());
         }
         if decoded.size.pixels() > PIXELS_MAX {
-            let PictureSize { width, height } = decoded.size;
+            let FrameSize { width, height } = decoded.size;
             return Err(VideoError::Size { width, height });
         }
         let was_wrong = self
@@ -326,7 +326,7 @@ impl VideoTranscoder {
     }
 
     /// Returns the size of the pictures; `None` before the first.
-    pub fn size(&self) -> Option<PictureSize> {
+    pub fn size(&self) -> Option<FrameSize> {
         self.encoder.as_ref().map(Encoder::size)
     }
 

@@ -88,7 +88,7 @@ fn frames_come_out_in_order_with_their_own_times() {
     assert_eq!(track.video.profile_level_id().map(|it| it[0]), Some(66));
     assert_eq!(
         transcoder.size(),
-        Some(PictureSize::new(
+        Some(FrameSize::new(
             track.video.width as usize,
             track.video.height as usize
         ))
@@ -237,7 +237,7 @@ fn decoded(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
         let decoded = decoder.decode(&frame.data, number);
         let decoded = decoded.unwrap_or_else(|state| panic!("frame {number}: {state:#x}"));
         let Some(decoded) = decoded else { continue };
-        let PictureSize { width, height } = decoded.size;
+        let FrameSize { width, height } = decoded.size;
         let rows = decoded.y().chunks(decoded.strides().0);
         let rows = rows.take(height).flat_map(|row| &row[..width]);
         frames.push(rows.copied().collect());
@@ -287,8 +287,8 @@ fn damaged_frames_never_panic_and_are_trouble() {
 }
 
 /// Frames of one grey picture each, without B-frames, of a size.
-fn still_frames(size: PictureSize, count: usize) -> Vec<(Vec<u8>, bool)> {
-    struct Grey(PictureSize, Vec<u8>);
+fn still_frames(size: FrameSize, count: usize) -> Vec<(Vec<u8>, bool)> {
+    struct Grey(FrameSize, Vec<u8>);
     impl YUVSource for Grey {
         fn dimensions(&self) -> (usize, usize) {
             (self.0.width, self.0.height)
@@ -340,7 +340,7 @@ fn frames_whose_time_has_passed_are_left_out() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
     let times = [0, 100, 50, 100, 101, 300];
-    for ((data, keyframe), ms) in still_frames(PictureSize::new(64, 32), 6)
+    for ((data, keyframe), ms) in still_frames(FrameSize::new(64, 32), 6)
         .into_iter()
         .zip(times)
     {
@@ -358,7 +358,7 @@ fn frames_whose_time_has_passed_are_left_out() {
         ..Counts::default()
     };
     assert_eq!(counts, expected);
-    assert_eq!(transcoder.size(), Some(PictureSize::new(64, 32)));
+    assert_eq!(transcoder.size(), Some(FrameSize::new(64, 32)));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn another_size_has_an_encoder_of_its_own() {
     let mut out = Vec::new();
     let mut ms = 0;
     for (width, height) in [(64, 32), (32, 64), (64, 64)] {
-        let size = PictureSize::new(width, height);
+        let size = FrameSize::new(width, height);
         for (data, keyframe) in still_frames(size, 3) {
             ms += 40;
             let pushed = transcoder.push(unit(&data, at_ms(ms), keyframe), true, &mut out);
@@ -385,7 +385,7 @@ fn another_size_has_an_encoder_of_its_own() {
 fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
-    for (number, (data, keyframe)) in (0..).zip(still_frames(PictureSize::new(64, 32), 8)) {
+    for (number, (data, keyframe)) in (0..).zip(still_frames(FrameSize::new(64, 32), 8)) {
         if number == 3 {
             transcoder.request_keyframe();
         }
@@ -429,7 +429,7 @@ fn failures_are_trouble_from_ten_in_a_row_on() {
             .push(unit(data, at_ms(ms), keyframe), true, &mut out)
             .is_ok()
     };
-    let frames = still_frames(PictureSize::new(64, 32), 40);
+    let frames = still_frames(FrameSize::new(64, 32), 40);
     let damaged = b"\0\0\0\x01\x65 no slice at all";
     assert!(!push(&mut transcoder, damaged, true));
     for number in 1..50 {
@@ -467,7 +467,7 @@ fn frames_of_more_pixels_than_the_limit_are_named() {
     for (width, height, is_made) in [(1920, 1088, true), (1936, 1088, false)] {
         let mut transcoder = VideoTranscoder::new(Bitrate::default());
         let mut out = Vec::new();
-        let frames = still_frames(PictureSize::new(width, height), 1);
+        let frames = still_frames(FrameSize::new(width, height), 1);
         let pushed = transcoder.push(unit(&frames[0].0, at_ms(0), true), true, &mut out);
         let expected = is_made
             .then_some(())

@@ -213,17 +213,12 @@ impl Replay {
                 fit.improve(&mut best, rate * finer, depth * deeper);
             }
         }
-        let Bucket {
-            likelihood,
-            rate,
-            depth,
-        } = best;
-        (rate > 0.0 && likelihood > chance).then_some(Explanation {
-            rate,
+        (best.rate > 0.0 && best.likelihood > chance).then_some(Explanation {
+            rate: best.rate,
             arrived: base,
             span,
-            burst: depth * rate,
-            evidence: likelihood - chance,
+            burst: best.depth * best.rate,
+            evidence: best.likelihood - chance,
         })
     }
 }
@@ -252,11 +247,8 @@ impl Fit<'_> {
     /// Replaces the best bucket if the one of `rate` and `depth` explains more.
     fn improve(&self, best: &mut Bucket, rate: f64, depth: f64) {
         if let Some(likelihood) = self.likelihood(rate, depth * rate, best.likelihood) {
-            *best = Bucket {
-                likelihood,
-                rate,
-                depth,
-            };
+            best.likelihood = likelihood;
+            (best.rate, best.depth) = (rate, depth);
         }
     }
 

@@ -1,15 +1,15 @@
-//! The size of a picture in pixels.
+//! The size of a frame in pixels.
 
-/// Width and height of a picture, in pixels.
+/// Width and height of a frame, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PictureSize {
+pub struct FrameSize {
     /// Pixels of a row.
     pub width: usize,
-    /// Rows of the picture.
+    /// Rows of the frame.
     pub height: usize,
 }
 
-impl PictureSize {
+impl FrameSize {
     /// Creates a size of `width` by `height` pixels.
     pub const fn new(width: usize, height: usize) -> Self {
         Self { width, height }
