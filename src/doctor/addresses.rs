@@ -232,7 +232,6 @@ pub(super) fn of_answers(page: IpAddr, answers: &[Answered], names: &[String]) -
 }
 
 fn one(page: IpAddr, address: SocketAddr, port: &Port, has_udp: bool) -> Finding {
-    let ip = address.ip().to_canonical();
     let subject = address.to_string();
     let milliseconds = |span: &Duration| format!("{:.0} ms", span.as_secs_f64() * 1e3);
     match (&port.udp, &port.tcp) {
@@ -280,18 +279,20 @@ fn one(page: IpAddr, address: SocketAddr, port: &Port, has_udp: bool) -> Finding
                 Some(format!("{protocol}: {reason}"))
             });
             let reasons = reasons.collect::<Vec<_>>().join(", ");
-            unreached((ip, page), subject, &reasons, (address, has_udp))
+            unreached(page, subject, &reasons, address, has_udp)
         }
     }
 }
 
 /// A finding about an address that answers neither over UDP nor over TCP.
 fn unreached(
-    (ip, page): (IpAddr, IpAddr),
+    page: IpAddr,
     subject: String,
     reasons: &str,
-    (address, has_udp): (SocketAddr, bool),
+    address: SocketAddr,
+    has_udp: bool,
 ) -> Finding {
+    let ip = address.ip().to_canonical();
     if page.is_loopback() && !ip.is_loopback() {
         return Finding::warning(
             MEDIA,

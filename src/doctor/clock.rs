@@ -34,7 +34,8 @@ pub(super) fn check(ntp: Option<&str>) -> Vec<Finding> {
         Ok(offset) => compared(
             CHECK,
             format!("{server} by NTP"),
-            (offset.ahead_s, offset.ahead_s),
+            offset.ahead_s,
+            offset.ahead_s,
         ),
         Err(error) => Finding::warning(CHECK, server, format!("no time by NTP: {error}"))
             .why("the clock could not be compared")
@@ -74,8 +75,8 @@ fn discipline(clock: ClockDiscipline) -> Finding {
 /// Compares the Date of an answer with this machine's clock; `None` if there is no Date.
 pub(super) fn of_exchange(subject: impl Into<String>, exchange: &Exchange) -> Option<Finding> {
     let date = http_date(exchange.header("date")?)?;
-    let range = ahead(date, exchange.asked, exchange.answered);
-    Some(compared(CHECK, subject.into(), range))
+    let (least, most) = ahead(date, exchange.asked, exchange.answered);
+    Some(compared(CHECK, subject.into(), least, most))
 }
 
 /// Least and most seconds that a server's clock is ahead, if it wrote `date`, in whole seconds, between
@@ -99,7 +100,7 @@ pub(super) fn of_sender_report(subject: &str, seen: &SenderClock) -> Finding {
             .why("delays cannot be measured, and recordings of several cameras not be aligned")
             .change("let the camera set its clock by NTP");
     }
-    let finding = compared(CHECK, subject, (seen.ahead_s, seen.ahead_s + round_trip));
+    let finding = compared(CHECK, subject, seen.ahead_s, seen.ahead_s + round_trip);
     if finding.severity != Severity::Ok {
         return finding;
     }
@@ -115,7 +116,8 @@ pub(super) fn of_sender_report(subject: &str, seen: &SenderClock) -> Finding {
     }
 }
 
-fn compared(check: &'static str, subject: String, (least, most): (f64, f64)) -> Finding {
+/// Judges a clock that is `least` to `most` seconds ahead.
+fn compared(check: &'static str, subject: String, least: f64, most: f64) -> Finding {
     let is_right = least <= DIFFERENCE_S_MAX && most >= -DIFFERENCE_S_MAX;
     if is_right {
         return Finding::ok(check, subject, "the clocks agree within a second");
@@ -179,8 +181,8 @@ mod tests {
     #[test]
     fn a_clock_five_seconds_off_is_a_failure_and_the_grain_of_a_date_is_none() {
         let judge = |date: f64, asked: f64, answered: f64| {
-            let range = ahead(at(date), at(asked), at(answered));
-            compared(CHECK, String::new(), range)
+            let (least, most) = ahead(at(date), at(asked), at(answered));
+            compared(CHECK, String::new(), least, most)
         };
         // The server's clock is right; its date lacks the fraction, and the answer took a second.
         assert_eq!(judge(1000.0, 1000.9, 1001.9).severity, Severity::Ok);

@@ -27,7 +27,8 @@ pub(super) fn check(
     url: &Url,
     token: Option<&str>,
     trust: Trust,
-    (page, others): (IpAddr, &[IpAddr]),
+    page: IpAddr,
+    others: &[IpAddr],
 ) -> Vec<Finding> {
     let Ok(mut session) = negotiate(url, token, trust, PATIENCE) else {
         // The viewer that plays tells it.
@@ -53,7 +54,7 @@ pub(super) fn check(
         let turn: Vec<_> = session
             .turn
             .iter()
-            .map(|server| scope.spawn(move || turn(server, page)))
+            .map(|(server, credentials)| scope.spawn(move || turn(server, credentials, page)))
             .collect();
         let answers: Vec<Answered> = answers
             .into_iter()
@@ -83,7 +84,7 @@ fn answered(session: &Negotiated, address: TransportAddress) -> Answered {
 }
 
 /// Asks a TURN server of the `Link` headers for a relay.
-fn turn((server, credentials): &(relay::Server, relay::Credentials), page: IpAddr) -> Finding {
+fn turn(server: &relay::Server, credentials: &relay::Credentials, page: IpAddr) -> Finding {
     let local = wildcard(SocketAddr::new(page, 0));
     let socket = glassline_net::UdpSocket::bind(local, &glassline_net::Options::default());
     let outcome = match &socket {

@@ -33,7 +33,7 @@ pub(super) fn check(config: &Config, is_running: bool) -> (Vec<Finding>, BTreeSe
     let findings = tried.iter().map(|tried| {
         let holder = match &tried.outcome {
             Ok(_) => None,
-            Err(_) => address(config, &tried.key).and_then(holder),
+            Err(_) => address(config, &tried.key).and_then(|(protocol, it)| holder(protocol, it)),
         };
         let finding = judge(tried, holder.as_ref(), is_running);
         if tried.outcome.is_err() {
@@ -79,7 +79,7 @@ fn address(config: &Config, key: &str) -> Option<(Protocol, SocketAddr)> {
 }
 
 /// Returns the program that holds a port, where the system tells that.
-fn holder((protocol, address): (Protocol, SocketAddr)) -> Option<Holder> {
+fn holder(protocol: Protocol, address: SocketAddr) -> Option<Holder> {
     let (tables, state) = match protocol {
         Protocol::Tcp => (["tcp", "tcp6"], LISTENING),
         Protocol::Udp => (["udp", "udp6"], BOUND),

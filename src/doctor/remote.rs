@@ -141,7 +141,7 @@ pub(super) async fn examine(
     let name = target.stream.clone().or(live);
     let mut group = Group::new(progress);
     match &name {
-        Some(name) => add_stream(&mut group, &target, name, (trust, page)),
+        Some(name) => add_stream(&mut group, &target, name, trust, page),
         None => findings.push(
             Finding::notice("whep", target.base.as_str(), "no live stream to play")
                 .why("without a stream, doctor cannot see whether media flows")
@@ -150,11 +150,12 @@ pub(super) async fn examine(
     }
     if let Some(token) = target.publish_token.clone() {
         let target = Arc::clone(&target);
-        group.add("publish", async move {
-            published(&target, &token, (trust, page)).await
-        });
+        group.add(
+            "publish",
+            async move { published(&target, &token, trust).await },
+        );
     }
-    add_listeners(&mut group, &target, name.as_deref(), (page, told.as_ref()));
+    add_listeners(&mut group, &target, name.as_deref(), page, told.as_ref());
     if let (true, Some(name)) = (with_stream, name) {
         let target = Arc::clone(&target);
         group.add_blocking("stream", move || {
@@ -321,15 +322,14 @@ fn page(subject: &str, answer: &Exchange) -> Finding {
 }
 
 /// Adds the checks of a stream: its candidates, and its first picture.
-fn add_stream(group: &mut Group, target: &Arc<Target>, name: &str, way: (Trust, IpAddr)) {
+fn add_stream(group: &mut Group, target: &Arc<Target>, name: &str, trust: Trust, page: IpAddr) {
     let Some(url) = target.url(&format!("{name}/whep")) else {
         return;
     };
-    let (trust, page) = way;
     let token = target.token.clone().filter(|_| trust == Trust::System);
     let (at, of_token) = (url.clone(), token.clone());
     group.add_blocking("candidates", move || {
-        offer::check(&at, of_token.as_deref(), trust, (page, &[]))
+        offer::check(&at, of_token.as_deref(), trust, page, &[])
     });
     let (at, of_token, site) = (url.clone(), token.clone(), target.site.clone());
     group.add_blocking("cors", move || {
@@ -369,7 +369,8 @@ fn add_listeners(
     group: &mut Group,
     target: &Target,
     name: Option<&str>,
-    (page, told): (IpAddr, Option<&Value>),
+    page: IpAddr,
+    told: Option<&Value>,
 ) {
     let host = target.host().to_owned();
     let port = TriedPort::of_rtsp(target.ports, told);
@@ -386,12 +387,11 @@ fn add_listeners(
 }
 
 /// Publishes the built-in clip, and plays it.
-async fn published(target: &Target, token: &str, way: (Trust, IpAddr)) -> Vec<Finding> {
+async fn published(target: &Target, token: &str, trust: Trust) -> Vec<Finding> {
     let name = format!("doctor-{:x}", std::process::id());
     let Some(mut url) = target.url(&format!("{name}/whip")) else {
         return Vec::new();
     };
-    let (trust, _) = way;
     url.query_pairs_mut().append_pair("token", token);
     let mut publication = Publication::start(url.to_string());
     let Some(whep) = target.url(&format!("{name}/whep")) else {

@@ -190,12 +190,12 @@ async fn publish_and_play(listeners: &Listeners) -> Vec<Finding> {
         let (name, listeners) = (name.clone(), listeners.clone());
         let asked = blocking(move || {
             let url = Url::parse(&format!("http://{}/{name}/whep", listeners.http)).ok()?;
-            let page = (listeners.http.ip(), listeners.advertised.as_slice());
             Some(offer::check(
                 &url,
                 listeners.read_token.as_deref(),
                 Trust::System,
-                page,
+                listeners.http.ip(),
+                &listeners.advertised,
             ))
         });
         findings.extend(asked.await.flatten().unwrap_or_default());

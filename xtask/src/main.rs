@@ -54,14 +54,16 @@ usage: cargo xtask RECIPE
   peers                            install the peers of the tests
   check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
-  count                            figures of the code and of its documentation, without what
+  count [--list]                   figures of the code and of its documentation, without what
                                    only tests compile: lines of the function that starts a
                                    server, with its head; matches, comparisons and `if let` in
                                    `server` by variants of Input or by a literal name of a
                                    protocol (whep, rtsp, moq, …); functions with a parameter
                                    that is a tuple or a reference to one; lines that are
                                    neither blank nor comments; circles as `check` has them;
-                                   words between spaces in the pages of the root and of docs/
+                                   words between spaces in the pages of the root and of docs/;
+                                   --list prints file, line and name of each function that
+                                   takes a tuple instead
   reference                        write the generated parts of docs/reference anew
   package [--only deb,rpm,tar,contents] [--revision 1] [--out FOLDER]
           [--static] [--binary PATH] [--uncompressed]
@@ -123,12 +125,14 @@ fn main() -> ExitCode {
         "repeat" => test::repeat(rest),
         "soak" => test::soak(rest),
         "check" => check::run(rest),
-        "count" => match rest {
-            [] => tidy::figures()
-                .map(|figures| print!("{figures}"))
-                .map_err(Failure::from),
-            [unknown, ..] => Err(Failure::usage(format!("count takes no `{unknown}`"))),
-        },
+        "count" => {
+            let counted = match rest {
+                [] => tidy::figures().map_err(Failure::from),
+                [list] if list == "--list" => tidy::tuple_functions().map_err(Failure::from),
+                [unknown, ..] => Err(Failure::usage(format!("count takes no `{unknown}`"))),
+            };
+            counted.map(|lines| print!("{lines}"))
+        }
         "peers" => install::peers().map_err(Failure::from),
         "reference" => reference::run(rest),
         "package" => package::run(rest),

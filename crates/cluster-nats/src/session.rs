@@ -315,14 +315,14 @@ impl Session {
                 watched.names.clear();
                 let link = Arc::clone(&self.link);
                 let watch = Task(tokio::spawn(stream_watch::run(link, pledge)));
-                let nodes = self.subscribe((format!("{CHANGED}n.>"), change_of), None);
-                let beats = ("glassline.beat.all.>".to_owned(), far_beat_of as Reader);
-                watched.all = vec![watch, nodes, self.subscribe(beats, None)];
+                let nodes = self.subscribe(format!("{CHANGED}n.>"), change_of, None);
+                let beats = self.subscribe("glassline.beat.all.>".to_owned(), far_beat_of, None);
+                watched.all = vec![watch, nodes, beats];
             }
             Scope::Region(region) => {
                 watched.names.clear();
                 let subject = format!("{CHANGED}n.{}.*", encode(region.as_str()));
-                watched.all = vec![self.subscribe((subject, change_of), Some(pledge))];
+                watched.all = vec![self.subscribe(subject, change_of, Some(pledge))];
             }
             Scope::Stream(name) => {
                 let is_room = watched.names.len() < NAMES_MAX || watched.names.contains_key(&name);
@@ -331,7 +331,7 @@ impl Session {
                     return pledge.answer(Err(CallError::Refused(reason)));
                 }
                 let subject = format!("{CHANGED}{}", Key::Stream(name.clone()));
-                let task = self.subscribe((subject, change_of), Some(pledge));
+                let task = self.subscribe(subject, change_of, Some(pledge));
                 watched.names.insert(name, task);
             }
             Scope::Forget(name) => {
@@ -343,11 +343,7 @@ impl Session {
     }
 
     /// Hears changes that the leaders of the buckets republish, or beats of all regions.
-    fn subscribe(
-        self: &Arc<Self>,
-        (subject, read): (String, Reader),
-        pledge: Option<Pledge>,
-    ) -> Task {
+    fn subscribe(self: &Arc<Self>, subject: String, read: Reader, pledge: Option<Pledge>) -> Task {
         let weak = Arc::downgrade(self);
         let client = self.link.connection.client.clone();
         Task(tokio::spawn(async move {

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::container::ogg::page;
+use crate::legacy::theora;
 
 /// Returns the parameters of AAC access units with 13-bit sizes (RFC 3640 §3.3.6, mode
 /// `AAC-hbr`).
@@ -100,15 +101,15 @@ pub(crate) fn vorbis(identification: &[u8], setup: &[u8]) -> Option<String> {
     Some(format!("configuration={}", base64(&packed)))
 }
 
-/// Returns the parameters of Theora (draft-barbato-avt-rtp-theora-01 §6) with its headers and
-/// the frame size in pixels; `None` if the headers are too long. `sampling`: such as
-/// `YCbCr-4:2:0`.
-pub(crate) fn theora(
-    identification: &[u8],
-    setup: &[u8],
-    (width, height): (u32, u32),
-    sampling: &str,
-) -> Option<String> {
+/// Returns the parameters of Theora (draft-barbato-avt-rtp-theora-01 §6) with its headers, of which
+/// `head` has the fields of the identification header; `None` if the headers are too long.
+pub(crate) fn theora(head: &theora::Head, identification: &[u8], setup: &[u8]) -> Option<String> {
+    let theora::Head {
+        width,
+        height,
+        sampling,
+        ..
+    } = head;
     let packed = packed_headers(identification, b"\x81theora\0\0\0\0\0\0\0\0", setup)?;
     Some(format!(
         "sampling={sampling};width={width};height={height};delivery-method=inline;\
@@ -192,7 +193,15 @@ mod tests {
         assert_eq!(packed.len(), 21 + 300);
         assert!(packed_headers(b"i", b"c", &[7; 65_535]).is_none());
         assert!(packed_headers(&[7; 128], b"c", b"s").is_none());
-        let text = theora(b"i", b"s", (320, 240), "YCbCr-4:2:0").expect("they fit");
+        let head = theora::Head {
+            width: 320,
+            height: 240,
+            rate: crate::FrameRate::new(25, 1).expect("a rate"),
+            sampling: "YCbCr-4:2:0",
+            shift: 6,
+            from_one: true,
+        };
+        let text = theora(&head, b"i", b"s").expect("they fit");
         assert!(text.starts_with("sampling=YCbCr-4:2:0;width=320;height=240;"));
         assert!(
             vorbis(b"i", b"s")

@@ -107,7 +107,8 @@ impl ClientEndpoint {
         name: &str,
         trust: &Trust,
         protocols: Vec<Vec<u8>>,
-        (congestion, limits): (CongestionControl, Limits),
+        congestion: CongestionControl,
+        limits: Limits,
     ) -> Result<noq::Connection, DialError> {
         let tls = trust.within_quic(protocols)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| DialError::Cipher)?;
@@ -417,7 +418,8 @@ mod tests {
                 "localhost",
                 &trust,
                 protocols,
-                (congestion(), Limits::Client),
+                congestion(),
+                Limits::Client,
             );
             dial.await.expect("it listens")
         });
@@ -454,7 +456,8 @@ mod tests {
                 "localhost",
                 &trust,
                 protocols,
-                (congestion(), Limits::Client),
+                congestion(),
+                Limits::Client,
             );
             let connection = dial.await.expect("it listens");
             let mut stream = connection.open_uni().await.expect("a stream");

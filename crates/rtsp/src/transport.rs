@@ -89,20 +89,22 @@ pub struct Group {
 const TRANSPORTS_MAX: usize = 16;
 
 impl Transport {
-    /// Returns the transport that a client asks for to get an interleaved track.
-    pub fn tcp(channels: (u8, u8)) -> Self {
+    /// Returns the transport that a client asks for to get an interleaved track, with RTP on the channel
+    /// `media` and RTCP on the channel `control`.
+    pub fn tcp(media: u8, control: u8) -> Self {
         Self {
             delivery: Some(Delivery::Unicast),
-            interleaved: Some(channels),
+            interleaved: Some((media, control)),
             ..Self::new(Lower::Tcp)
         }
     }
 
-    /// Returns the transport that a client asks for to get a track at two of its UDP ports.
-    pub fn udp(client_port: (u16, u16)) -> Self {
+    /// Returns the transport that a client asks for to get a track by UDP, with RTP at its port `media`
+    /// and RTCP at its port `control`.
+    pub fn udp(media: u16, control: u16) -> Self {
         Self {
             delivery: Some(Delivery::Unicast),
-            client_port: Some(client_port),
+            client_port: Some((media, control)),
             ..Self::new(Lower::Udp)
         }
     }

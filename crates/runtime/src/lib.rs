@@ -64,8 +64,8 @@ pub use subscription::StreamSubscription;
 pub use supervision::Fault;
 pub use supervision::Panicked;
 pub use supervision::{
-    FaultPoint, Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
-    ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
+    FaultPoint, Heartbeat, NamedTask, Part, PartCounters, PollingThread, ServedPeer, Serving,
+    Supervisor, ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
 };
 pub use task_waker::TaskWaker;
 pub use timers::Timers;

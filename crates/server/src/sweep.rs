@@ -39,7 +39,7 @@ pub(crate) fn keep_sweeping(
     let heartbeat = supervisor.register(Part::Background, "tokio");
     async move {
         let make = || sweep(&swept, &heartbeat, stopped.clone());
-        let task = (Part::Background, "sweep");
+        let task = Part::Background.task("sweep");
         keep_running(supervisor, task, stopped.clone(), make).await;
         swept.audit.settle(None);
     }

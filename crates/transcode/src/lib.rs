@@ -49,6 +49,7 @@ mod aac;
 mod clock;
 mod decode;
 mod encode;
+mod frame_size;
 mod g711;
 mod output;
 mod placeholder;
@@ -62,6 +63,7 @@ mod voice;
 pub use aac::{AAC_FRAME_SAMPLES, AacEncoder, AacSettings, AacSettingsError};
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
+pub use frame_size::FrameSize;
 pub use placeholder::{PLACEHOLDER_FPS, Placeholder, PlaceholderFrame};
 pub use source::{AudioSource, Untranscodable};
 pub use still::{
@@ -69,7 +71,8 @@ pub use still::{
 };
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
-    PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,
+    AccessUnit, PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource,
+    VideoTranscoder,
 };
 pub use voice::{VoiceError, VoiceFrame, VoiceTarget, VoiceTranscoder};
 

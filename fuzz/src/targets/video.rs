@@ -4,7 +4,7 @@
 //! The decoder is OpenH264's, in C++, which this target runs without a sanitizer.
 
 use glassline_media::{Bitrate, MediaTime};
-use glassline_transcode::VideoTranscoder;
+use glassline_transcode::{AccessUnit, VideoTranscoder};
 
 pub(crate) fn run(bytes: &[u8]) {
     let mut transcoder = VideoTranscoder::new(Bitrate::from_bps(500_000));
@@ -14,14 +14,19 @@ pub(crate) fn run(bytes: &[u8]) {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (unit, next) = behind.split_at(length.min(behind.len()));
         let time = MediaTime::from_nanos(i64::from(*time) * 20_000_000);
-        let how = (flags & 1 != 0, flags & 2 == 0);
+        let unit = AccessUnit {
+            data: unit,
+            time,
+            keyframe: flags & 1 != 0,
+        };
+        let encodes = flags & 2 == 0;
         if flags & 4 != 0 {
             transcoder.request_keyframe();
         }
         if flags & 8 != 0 {
             transcoder.leave_out();
         }
-        if let Err(error) = transcoder.push(unit, time, how, &mut frames) {
+        if let Err(error) = transcoder.push(unit, encodes, &mut frames) {
             assert!(!error.to_string().is_empty());
         }
         rest = next;

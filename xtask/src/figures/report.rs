@@ -55,8 +55,14 @@ pub(super) fn from_lines(text: &str, noise: Tolerance) -> Result<Vec<Measurement
             absolute: 0.0,
         });
         let beside = line.beside.map(|it| (it.name, it.value));
-        let named = (line.name, line.unit, line.better);
-        found.push(measurement(named, line.value, beside, tolerance)?);
+        let FigureLine {
+            name,
+            unit,
+            better,
+            value,
+            ..
+        } = line;
+        found.push(measurement(name, unit, better, value, beside, tolerance)?);
     }
     match found.is_empty() {
         true => Err(format!(
@@ -111,15 +117,17 @@ fn read(report: &Json, value: &Value) -> Result<Measurement, String> {
         },
         None => None,
     };
-    let named = (name.to_owned(), value.unit.to_owned(), value.better);
-    measurement(named, ours, beside, value.tolerance)
+    let (name, unit) = (name.to_owned(), value.unit.to_owned());
+    measurement(name, unit, value.better, ours, beside, value.tolerance)
 }
 
 /// A value of one turn.
 ///
 /// # Errors It is not finite, or what it is divided by is not above 0.
 fn measurement(
-    (name, unit, better): (String, String, Better),
+    name: String,
+    unit: String,
+    better: Better,
     value: f64,
     beside: Option<(String, f64)>,
     tolerance: Tolerance,

@@ -83,6 +83,13 @@ pub(crate) fn figures() -> Result<String, String> {
     count::figures(&Tree::read()?)
 }
 
+/// Functions that take a tuple, with file and line, a line each.
+///
+/// # Errors A source file cannot be read.
+pub(crate) fn tuple_functions() -> Result<String, String> {
+    count::tuple_functions(&Tree::read()?)
+}
+
 /// All sources of the checkout, read.
 struct Tree {
     /// Path from the root of the checkout, and text.

@@ -63,13 +63,13 @@ impl Users {
             return Ok(name);
         }
         if let Some(known) = table.tokens.get(&digest_of(token)) {
-            self.check(login, at, (&table, pair), || true)?;
+            self.check(login, at, &table, pair, || true)?;
             self.holders.insert(&name, Holder::of_known(known, now));
             return Ok(name);
         }
         let verifier = table.verifiers.jwt.as_ref();
         let Some(verifier) = verifier.filter(|_| jwt::has_form(token)) else {
-            let wrong = self.check(login, at, (&table, pair), || false);
+            let wrong = self.check(login, at, &table, pair, || false);
             return Err(wrong.err().unwrap_or(LoginError::Wrong));
         };
         // A player repeats the token that it has: that is no guess.
@@ -77,9 +77,9 @@ impl Users {
         if is_new {
             self.begin(login, at, now)?;
         }
-        let mut verified = verifier.verify(token, (now, calendar::now()));
+        let mut verified = verifier.verify(token, now, calendar::now());
         if verified == Err(TokenError::UnknownKey) && verifier.ring().renewed(now).await {
-            verified = verifier.verify(token, (Instant::now(), calendar::now()));
+            verified = verifier.verify(token, Instant::now(), calendar::now());
         }
         match verified {
             Ok(grant) => {

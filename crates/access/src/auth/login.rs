@@ -173,7 +173,8 @@ impl Users {
         &self,
         login: &mut Login,
         at: ShownIndex,
-        (table, pair): (&UserTable, Pair),
+        table: &UserTable,
+        pair: Pair,
         is_right: impl FnOnce() -> bool,
     ) -> Result<(), LoginError> {
         let now = Instant::now();

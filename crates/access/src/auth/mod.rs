@@ -268,7 +268,7 @@ impl Users {
             self.accept(login, at, now);
             return Ok(());
         }
-        self.check(login, at, (&table, pair), opens)
+        self.check(login, at, &table, pair, opens)
     }
 
     /// Returns whether `password` is a token that gives `access`, presented as the password of a
@@ -366,7 +366,7 @@ impl Users {
         let account = table.accounts.get(user);
         let is_likely = table.has_fast_hashes && self.has_fast_hash(account, user, password);
         if table.has_fast_hashes && !is_likely {
-            return self.check(login, at, (&table, pair), || false);
+            return self.check(login, at, &table, pair, || false);
         }
         if table.refused.has(&pair, now) {
             login.refuse(at, false);

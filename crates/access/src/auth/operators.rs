@@ -87,7 +87,7 @@ impl Users {
         if found.is_some() && table.verified.has(&pair, now) {
             self.accept(login, at, now);
         } else {
-            self.check(login, at, (&table, pair), || found.is_some())?;
+            self.check(login, at, &table, pair, || found.is_some())?;
         }
         let found = found.ok_or(LoginError::Wrong)?;
         Ok(Operator {

@@ -10,30 +10,32 @@ const AHEAD_MAX_NS: i128 = 20_000_000;
 /// Largest delay of live media, in ns.
 const BEHIND_MAX_NS: i128 = 60_000_000_000;
 
-/// Time from the capture of RTP `timestamp` until `now`.
-///
-/// `known` is a sender report's pair of calendar time and RTP timestamp (RFC 3550 §6.4.1).
-/// `None` if the calendar cannot be ours: the sender may count from its own start, or run on
-/// another host.
-pub(super) fn since(
-    known: (NtpTime, u32),
-    clock_rate: u32,
-    timestamp: u32,
-    wall: WallClock,
-    now: Instant,
-) -> Option<Duration> {
-    let (ntp, reference) = known;
-    if clock_rate == 0 {
-        return None;
+/// A sender's calendar and RTP time of one instant, from its report (RFC 3550 §6.4.1): together with
+/// the clock rate they give a packet's timestamp a calendar time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SenderClock {
+    pub(super) ntp: NtpTime,
+    pub(super) rtp_timestamp: u32,
+    /// RTP ticks a second.
+    pub(super) rate: u32,
+}
+
+impl SenderClock {
+    /// Returns the time from the capture of RTP `timestamp` until `now`; `None` if the calendar cannot
+    /// be ours: the sender may count from its own start, or run on another host.
+    pub(super) fn since(self, timestamp: u32, wall: WallClock, now: Instant) -> Option<Duration> {
+        if self.rate == 0 {
+            return None;
+        }
+        let ticks = i64::from(timestamp.wrapping_sub(self.rtp_timestamp) as i32);
+        let since_report = i128::from(ticks) * 1_000_000_000 / i128::from(self.rate);
+        let passed = wall.ntp(now).0.wrapping_sub(self.ntp.0) as i64;
+        let passed = (i128::from(passed) * 1_000_000_000) >> 32;
+        let delay = passed - since_report;
+        (-AHEAD_MAX_NS..BEHIND_MAX_NS)
+            .contains(&delay)
+            .then(|| Duration::from_nanos(delay.max(0) as u64))
     }
-    let ticks = i64::from(timestamp.wrapping_sub(reference) as i32);
-    let since_reference = i128::from(ticks) * 1_000_000_000 / i128::from(clock_rate);
-    let passed = wall.ntp(now).0.wrapping_sub(ntp.0) as i64;
-    let passed = (i128::from(passed) * 1_000_000_000) >> 32;
-    let delay = passed - since_reference;
-    (-AHEAD_MAX_NS..BEHIND_MAX_NS)
-        .contains(&delay)
-        .then(|| Duration::from_nanos(delay.max(0) as u64))
 }
 
 /// Monotonic and calendar clock, read together.

@@ -38,7 +38,9 @@ pub use glassline_webrtc::Kinds;
 pub use route::{bind_for, local_addresses, local_addresses_of_both_versions, wildcard};
 #[cfg(test)]
 pub(crate) use rtsp::test_server as rtsp_test_server;
-pub(crate) use rtsp::{ControlConnection, Ports, connect as connect_rtsp};
+pub(crate) use rtsp::{
+    Connection as RtspConnection, ControlConnection, Ports, connect as connect_rtsp,
+};
 
 use command::{Command, Mailbox};
 use glassline_trust::Trust;

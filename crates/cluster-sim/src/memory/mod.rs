@@ -328,7 +328,10 @@ impl Memory {
                 node: asked,
                 question,
                 within,
-            } => self.ask(now, (node, id), &asked, question, within),
+            } => {
+                let asker = self.asker(node, id);
+                self.ask(now, asker, &asked, question, within);
+            }
             call => {
                 let result = self.apply(now, call);
                 self.answer(now, &node, id, result);
@@ -447,27 +450,31 @@ impl Memory {
         }
     }
 
+    fn asker(&self, node: NodeId, request: RequestId) -> Asker {
+        let generation = self.clients.get(&node).map_or(0, |it| it.generation);
+        Asker {
+            node,
+            generation,
+            request,
+        }
+    }
+
     fn ask(
         &mut self,
         now: Instant,
-        (node, request): (NodeId, RequestId),
+        asker: Asker,
         asked: &NodeId,
         payload: Bytes,
         within: Duration,
     ) {
         let question = QuestionId(self.next_question);
         self.next_question += 1;
-        let generation = self.clients.get(&node).map_or(0, |it| it.generation);
-        let asker = Asker {
-            node: node.clone(),
-            generation,
-            request,
-        };
+        let from = asker.node.clone();
         self.questions.insert(question, asker);
         self.push(now + within, Step::AskOver(question));
         if self.is_connected(asked) {
             let incoming = Incoming::Question {
-                from: node,
+                from,
                 id: question,
                 payload,
             };

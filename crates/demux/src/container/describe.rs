@@ -172,9 +172,8 @@ pub(crate) fn theora_of(
 ) -> Result<Described, Reason> {
     let size = (head.width, head.height);
     let mut described = plain_frames(Codec::Theora, size);
-    described.track.format_parameters =
-        parameters::theora(identification, setup, size, head.sampling)
-            .ok_or(Reason::Damaged("the Theora headers are too long"))?;
+    described.track.format_parameters = parameters::theora(head, identification, setup)
+        .ok_or(Reason::Damaged("the Theora headers are too long"))?;
     Ok(described)
 }
 

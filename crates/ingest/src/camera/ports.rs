@@ -274,7 +274,7 @@ mod tests {
         const PACKETS: usize = 150;
         let mut ports = Ports::default();
         let (port, _) = ports.bind(TrackIndex(0), LOCAL, vec![7]).expect("a pair");
-        ports.expect(TrackIndex(0), LOCAL, &Transport::udp((0, 0)));
+        ports.expect(TrackIndex(0), LOCAL, &Transport::udp(0, 0));
         let (camera, _) = socket();
         let mut packet = [7; 1200];
         packet[0] = 0x80;
@@ -305,7 +305,7 @@ mod tests {
         let ((media, media_port), (control, control_port)) = (socket(), socket());
         let transport = Transport {
             server_port: Some((media_port, control_port)),
-            ..Transport::udp((0, 0))
+            ..Transport::udp(0, 0)
         };
         ports.expect(TrackIndex(3), LOCAL, &transport);
         for (track, numbers) in tracks.into_iter().zip(bound) {
@@ -327,7 +327,7 @@ mod tests {
         let (port, _) = ports.bind(track, LOCAL, vec![96]).expect("a pair");
         let transport = Transport {
             server_port: Some((0, 0)),
-            ..Transport::udp((7_000, 7_001))
+            ..Transport::udp(7_000, 7_001)
         };
         ports.expect(track, LOCAL, &transport);
         let misdirected = Stranger::Misdirected {
@@ -368,7 +368,7 @@ mod tests {
         early.expect("loopback takes it");
         let nothing = tokio::time::timeout(Duration::from_millis(50), ports.receive()).await;
         assert!(nothing.is_err(), "SETUP is not answered");
-        ports.expect(track, LOCAL, &Transport::udp((0, 0)));
+        ports.expect(track, LOCAL, &Transport::udp(0, 0));
         // Linux has all of 127.0.0.0/8 on loopback.
         if let Ok(stranger) = std::net::UdpSocket::bind(("127.0.0.2", 0)) {
             let _ = stranger.send_to(b"stranger", (LOCAL, media));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use glassline_hub::PartingKeyframe;
 use glassline_media::{Codec, CodedFrame, MediaTime, Track, TrackIndex};
 use glassline_runtime::calendar;
-use glassline_transcode::{NoStill, PLACEHOLDER_FPS, Placeholder};
+use glassline_transcode::{FrameSize, NoStill, PLACEHOLDER_FPS, Placeholder};
 
 use super::track_map::without_layers;
 use super::{Over, StandIn};
@@ -167,13 +167,12 @@ impl StandIn<'_> {
     }
 }
 
-/// Returns the size of a track's frames in pixels, if it is known.
-fn frame_size(track: &Track) -> Option<(usize, usize)> {
+/// Returns the size of a track's frames, if it is known.
+fn frame_size(track: &Track) -> Option<FrameSize> {
     let [width, height] =
         [track.video.width, track.video.height].map(|it| usize::try_from(it).ok());
-    width
-        .zip(height)
-        .filter(|(width, height)| width * height > 0)
+    let size = FrameSize::new(width?, height?);
+    (size.pixels() > 0).then_some(size)
 }
 
 /// Returns the text for a source whose last frame came at `ended`.

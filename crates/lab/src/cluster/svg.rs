@@ -1,7 +1,7 @@
 //! Charts of a report: messages and pulls of a node against the number of nodes.
 
 use super::{Report, Row, Spread};
-use crate::plot::{self, Axis, COLORS, Frame, Plot, page};
+use crate::plot::{self, Axis, COLORS, Frame, Plot, Point, page};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 400.0;
@@ -54,10 +54,10 @@ fn panel(report: &Report, words: &str, left: f64, figure: Figure) -> String {
             .collect();
         let color = COLORS[index];
         plot.line(&points, color, if index == 0 { 2.0 } else { 1.0 });
-        for point in points {
+        for (nodes, figure) in points {
             let style = format!(r#"fill="{color}""#);
-            let words = format!("{} nodes: {:.1}", point.0, point.1);
-            plot.dot(point, 3.0, &style, &words);
+            let words = format!("{nodes} nodes: {figure:.1}");
+            plot.dot(Point::new(nodes, figure), 3.0, &style, &words);
         }
     }
     plot.finish()

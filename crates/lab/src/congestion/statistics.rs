@@ -151,7 +151,7 @@ pub fn compare(
     base.percentiles(sample.weights(), shares, &mut theirs);
     let values = ours.into_iter().zip(theirs).zip(&drawn);
     values
-        .map(|(values, drawn)| Comparison::new(values, drawn))
+        .map(|((ours, theirs), drawn)| Comparison::new(ours, theirs, drawn))
         .collect()
 }
 
@@ -167,12 +167,12 @@ pub fn compare_means(arm: &[f64], base: &[f64], seed: u64) -> Comparison {
         drawn.push((arm.mean(&weights), base.mean(&weights)));
     }
     let whole = sample.weights();
-    Comparison::new((arm.mean(whole), base.mean(whole)), &drawn)
+    Comparison::new(arm.mean(whole), base.mean(whole), &drawn)
 }
 
 impl Comparison {
     /// Builds the comparison from the values themselves and those of each resample.
-    fn new((ours, theirs): (f64, f64), drawn: &[(f64, f64)]) -> Self {
+    fn new(ours: f64, theirs: f64, drawn: &[(f64, f64)]) -> Self {
         let ratios: Vec<f64> = drawn.iter().map(|(a, b)| ratio(*a, *b)).collect();
         let differences = drawn.iter().map(|(a, b)| a - b).collect();
         Self {

@@ -1,6 +1,7 @@
 //! A chart area with two axes, and the marks in it.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use super::scale::Scale;
 use super::{GRID, SOFT, text};
@@ -12,6 +13,19 @@ pub(crate) struct Frame {
     pub(crate) top: f64,
     pub(crate) width: f64,
     pub(crate) height: f64,
+}
+
+/// A pair of values, one on each axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+}
+
+impl Point {
+    pub(crate) const fn new(x: f64, y: f64) -> Self {
+        Self { x, y }
+    }
 }
 
 /// A chart area that is being drawn.
@@ -130,8 +144,8 @@ impl Plot {
     }
 
     /// Draws a dot of `radius`; `words` appear below the pointer.
-    pub(crate) fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, words: &str) {
-        let (x, y) = (self.x.place(at.0), self.y.place(at.1));
+    pub(crate) fn dot(&mut self, at: Point, radius: f64, style: &str, words: &str) {
+        let (x, y) = (self.x.place(at.x), self.y.place(at.y));
         let mark = if words.is_empty() {
             format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" {style}/>"#)
         } else {
@@ -144,9 +158,9 @@ impl Plot {
     }
 
     /// Draws a rectangle between two values of each axis.
-    pub(crate) fn block(&mut self, x: (f64, f64), y: (f64, f64), style: &str) {
-        let (left, right) = (self.x.place(x.0), self.x.place(x.1));
-        let (bottom, top) = (self.y.place(y.0), self.y.place(y.1));
+    pub(crate) fn block(&mut self, x: Range<f64>, y: Range<f64>, style: &str) {
+        let (left, right) = (self.x.place(x.start), self.x.place(x.end));
+        let (bottom, top) = (self.y.place(y.start), self.y.place(y.end));
         let (width, height) = (right - left, bottom - top);
         if height > 0.04 {
             self.put(&format!(
@@ -157,8 +171,8 @@ impl Plot {
     }
 
     /// Draws words beside a point.
-    pub(crate) fn label(&mut self, at: (f64, f64), words: &str, color: &str) {
-        let (x, y) = (self.x.place(at.0), self.y.place(at.1));
+    pub(crate) fn label(&mut self, at: Point, words: &str, color: &str) {
+        let (x, y) = (self.x.place(at.x), self.y.place(at.y));
         let style = format!(r#"font-size="11" fill="{color}""#);
         let mark = text(x + 8.0, y - 5.0, words, &style);
         self.put(&mark);
@@ -174,8 +188,8 @@ impl Plot {
     }
 
     /// Draws a dot that is moved down like its [`Self::whisker`].
-    pub(crate) fn dot_shifted(&mut self, at: (f64, f64), shift: f64, style: &str, words: &str) {
-        let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
+    pub(crate) fn dot_shifted(&mut self, at: Point, shift: f64, style: &str, words: &str) {
+        let (x, y) = (self.x.place(at.x), self.y.place(at.y) + shift);
         let words = super::escape(words);
         self.put(&format!(
             r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {style}><title>{words}</title></circle>"#
@@ -183,8 +197,8 @@ impl Plot {
     }
 
     /// Draws a diamond, which marks a result of another study.
-    pub(crate) fn diamond(&mut self, at: (f64, f64), shift: f64, color: &str, words: &str) {
-        let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
+    pub(crate) fn diamond(&mut self, at: Point, shift: f64, color: &str, words: &str) {
+        let (x, y) = (self.x.place(at.x), self.y.place(at.y) + shift);
         let words = super::escape(words);
         self.put(&format!(
             r##"<path d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{color}" stroke-width="1.6"><title>{words}</title></path>"##,

@@ -10,7 +10,7 @@
 mod axes;
 mod scale;
 
-pub(crate) use axes::{Axis, Frame, Plot};
+pub(crate) use axes::{Axis, Frame, Plot, Point};
 pub(crate) use scale::{Scale, number};
 
 /// Colors that color-blind readers can distinguish, dark enough on white.

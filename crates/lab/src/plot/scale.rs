@@ -26,20 +26,20 @@ impl Scale {
         } else {
             (0.0, 1.0)
         };
-        Self::even(min, max, step(max - min, TICKS), (from, to))
+        Self::even(min, max, step(max - min, TICKS), from, to)
     }
 
     /// A long linear axis from 0 to at least `max`, with more ticks.
     pub(crate) fn wide(max: f64, from: f64, to: f64) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
-        Self::even(0.0, max, step(max, TICKS_WIDE), (from, to))
+        Self::even(0.0, max, step(max, TICKS_WIDE), from, to)
     }
 
-    fn even(min: f64, max: f64, step: f64, places: (f64, f64)) -> Self {
+    fn even(min: f64, max: f64, step: f64, from: f64, to: f64) -> Self {
         Self {
             low: (min / step + 1e-9).floor() * step,
             high: (max / step - 1e-9).ceil() * step,
-            places,
+            places: (from, to),
             is_logarithmic: false,
             step,
         }

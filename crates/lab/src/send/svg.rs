@@ -9,13 +9,26 @@ const TOP: f64 = 110.0;
 const ROW: f64 = 26.0;
 /// Layout: where names end, and where the bars of costs and of gaps begin and end.
 const NAMES: f64 = 178.0;
-const COST: (f64, f64) = (188.0, 560.0);
-const GAPS: (f64, f64) = (640.0, 800.0);
+const COST: Column = Column {
+    begin: 188.0,
+    end: 560.0,
+};
+const GAPS: Column = Column {
+    begin: 640.0,
+    end: 800.0,
+};
 const BAR: f64 = 15.0;
 const COST_COLOR: &str = "#1d5fd1";
 const GAP_COLOR: &str = "#d9680b";
 /// Color of the bars of methods that did not deliver all frames.
 const BEHIND_COLOR: &str = "#c9252d";
+
+/// Places from left to right that bars stand between.
+#[derive(Clone, Copy)]
+struct Column {
+    begin: f64,
+    end: f64,
+}
 
 /// Draws `report`. Bars have a linear scale, so that lengths are proportional to costs.
 pub fn draw(report: &Report) -> String {
@@ -40,7 +53,7 @@ pub fn draw(report: &Report) -> String {
             let reason = figures.skipped.as_deref().unwrap_or_default();
             let style = format!(r#"font-size="12" fill="{SOFT}""#);
             put(text(
-                COST.0,
+                COST.begin,
                 middle,
                 &format!("not measured: {reason}"),
                 &style,
@@ -78,20 +91,20 @@ fn head(report: &Report) -> String {
     let bold = r#"font-weight="600""#;
     let mut out = plot::title("Ways to send the same frames to many TCP connections");
     out += &plot::subtitle(57.0, &about.join(" · "));
-    out += &text(COST.0, 92.0, "processor time, ns per packet", bold);
-    out += &text(GAPS.0, 92.0, "frames late at p99, ms", bold);
+    out += &text(COST.begin, 92.0, "processor time, ns per packet", bold);
+    out += &text(GAPS.begin, 92.0, "frames late at p99, ms", bold);
     out
 }
 
-/// A bar over `share` of its place, with its figure behind it.
-fn bar(place: (f64, f64), y: f64, share: f64, color: &str, label: &str) -> String {
-    let width = (place.1 - place.0) * share.clamp(0.0, 1.0);
+/// A bar over `share` of its column, with its figure behind it.
+fn bar(column: Column, y: f64, share: f64, color: &str, label: &str) -> String {
+    let width = (column.end - column.begin) * share.clamp(0.0, 1.0);
     format!(
         r#"<line x1="{0:.1}" x2="{0:.1}" y1="{1:.1}" y2="{2:.1}" stroke="{GRID}"/><rect x="{0:.1}" y="{y:.1}" width="{width:.1}" height="{BAR}" fill="{color}"/><text x="{3:.1}" y="{4:.1}" font-size="12">{5}</text>"#,
-        place.0,
+        column.begin,
         y - 5.0,
         y + BAR + 5.0,
-        place.0 + width + 6.0,
+        column.begin + width + 6.0,
         y + BAR - 3.0,
         escape(label)
     )

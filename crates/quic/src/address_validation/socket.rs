@@ -67,7 +67,10 @@ impl ValidatedSocket {
                     kept += end - begin;
                 }
                 Verdict::Retry(initial) => {
-                    let to = (meta.addr, meta.dst_ip);
+                    let to = ReturnPath {
+                        client: meta.addr,
+                        local: meta.dst_ip,
+                    };
                     self.answers.retry(&initial, to, now().system);
                 }
                 Verdict::Drop => self.answers.counters.count_dropped(1),
@@ -121,6 +124,14 @@ fn now() -> Now {
     }
 }
 
+/// The way back to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReturnPath {
+    client: SocketAddr,
+    /// Address of the server that the client's packet came to.
+    local: Option<IpAddr>,
+}
+
 /// Retry packets that wait for the end of a batch, or for another receiver.
 #[derive(Debug)]
 struct Answers {
@@ -129,25 +140,19 @@ struct Answers {
     /// Packets of `packet_bytes` each, back to back.
     waiting: Vec<u8>,
     packet_bytes: usize,
-    /// The client's address, and the address of the server that its packet came to.
-    to: Option<(SocketAddr, Option<IpAddr>)>,
+    to: Option<ReturnPath>,
     counters: Arc<AddressValidationCounters>,
 }
 
 impl Answers {
     /// Answers `initial` by a Retry packet, together with others to the same client.
-    fn retry(
-        &mut self,
-        initial: &InitialHeader<'_>,
-        to: (SocketAddr, Option<IpAddr>),
-        now: SystemTime,
-    ) {
+    fn retry(&mut self, initial: &InitialHeader<'_>, to: ReturnPath, now: SystemTime) {
         let is_full = self.packets() >= self.sender.max_transmit_segments().get();
         if self.to != Some(to) || is_full {
             self.send();
             self.to = Some(to);
         }
-        let Ok(packet) = self.writer.write(initial, to.0, now) else {
+        let Ok(packet) = self.writer.write(initial, to.client, now) else {
             return self.counters.count_dropped(1);
         };
         if packet.len() == self.packet_bytes || self.waiting.is_empty() {
@@ -171,7 +176,7 @@ impl Answers {
     /// Sends what waits. What the socket does not take at once is dropped: the client asks again.
     fn send(&mut self) {
         let packets = self.packets();
-        let (Some((client, local)), 1..) = (self.to, packets) else {
+        let (Some(ReturnPath { client, local }), 1..) = (self.to, packets) else {
             return;
         };
         let transmit = Transmit {

@@ -209,8 +209,8 @@ fn listen(address: IpAddr, unproven: u32) -> (SocketAddr, Arc<AddressValidationC
 async fn connect(server: SocketAddr) -> noq::Connection {
     let endpoint = ClientEndpoint::new().expect("a socket");
     let protocols = vec![b"test".to_vec()];
-    let control = (congestion(), Limits::Client);
-    let dialled = endpoint.dial(server, "localhost", &Trust::Anyone, protocols, control);
+    let (trust, limits) = (Trust::Anyone, Limits::Client);
+    let dialled = endpoint.dial(server, "localhost", &trust, protocols, congestion(), limits);
     dialled.await.expect("it accepts")
 }
 

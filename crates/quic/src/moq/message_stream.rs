@@ -121,14 +121,22 @@ impl StreamsBesideMoq {
         &self,
         send: noq::SendStream,
         mut receive: noq::RecvStream,
-    ) -> Option<(noq::SendStream, (noq::RecvStream, Option<u8>))> {
+    ) -> Option<AcceptedStream> {
         let Some(to) = self.0.get() else {
-            return Some((send, (receive, None)));
+            return Some(AcceptedStream {
+                send,
+                receive,
+                first: None,
+            });
         };
         let mut first = [0; 1];
         receive.read_exact(&mut first).await.ok()?;
         if first[0] != TYPE[0] {
-            return Some((send, (receive, Some(first[0]))));
+            return Some(AcceptedStream {
+                send,
+                receive,
+                first: Some(first[0]),
+            });
         }
         let to = to.clone();
         // The header may come later, and other streams must not wait for it.
@@ -137,6 +145,14 @@ impl StreamsBesideMoq {
         });
         None
     }
+}
+
+/// A bidirectional stream of MoQ that the peer opened.
+pub(super) struct AcceptedStream {
+    pub(super) send: noq::SendStream,
+    pub(super) receive: noq::RecvStream,
+    /// First byte of `receive`, if it was read.
+    pub(super) first: Option<u8>,
 }
 
 impl Takers {

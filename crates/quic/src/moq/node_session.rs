@@ -47,7 +47,7 @@ pub async fn connect_node(
     let opened = async {
         let trust = Trust::Pinned(node.sha256);
         let limits = Limits::Node;
-        let connection = dial_any(endpoint, &address, &trust, (&congestion, limits)).await?;
+        let connection = dial_any(endpoint, &address, &trust, &congestion, limits).await?;
         let protocol = negotiated(&connection).ok_or(ConnectError::NoVersion)?;
         let transport = transport::Session::new(connection, None, protocol, monitor);
         let client = moq_net::Client::new().with_versions(versions());

@@ -80,7 +80,7 @@ pub async fn connect(
     let monitor = options.congestion.monitor();
     let opened = async {
         let limits = Limits::Client;
-        let connection = dial_any(endpoint, address, &trust, (&options.congestion, limits)).await?;
+        let connection = dial_any(endpoint, address, &trust, &options.congestion, limits).await?;
         let alpns = alpns();
         let (web, protocol) = if address.is_web() {
             let offered = alpns.iter().map(|&word| word.to_owned());
@@ -107,7 +107,8 @@ pub(super) async fn dial_any(
     endpoint: &ClientEndpoint,
     address: &Address,
     trust: &Trust,
-    (congestion, limits): (&CongestionControl, Limits),
+    congestion: &CongestionControl,
+    limits: Limits,
 ) -> Result<noq::Connection, ConnectError> {
     let (host, port) = (address.host(), address.port());
     let found = tokio::net::lookup_host((host, port)).await;
@@ -130,7 +131,7 @@ pub(super) async fn dial_any(
     };
     for at in found {
         match endpoint
-            .dial(at, host, trust, alpns.clone(), (congestion.clone(), limits))
+            .dial(at, host, trust, alpns.clone(), congestion.clone(), limits)
             .await
         {
             Ok(connection) => return Ok(connection),

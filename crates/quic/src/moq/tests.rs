@@ -341,8 +341,8 @@ async fn refused(protocols: &[&[u8]], trust: Trust) -> RequestError {
     let endpoint = ClientEndpoint::new().expect("a socket");
     let protocols = protocols.iter().map(|it| it.to_vec()).collect();
     let congestion = || CongestionControl::new(Algorithm::Cubic);
-    let limits = (congestion(), Limits::Client);
-    let dialing = endpoint.dial(at, "localhost", &trust, protocols, limits);
+    let limits = Limits::Client;
+    let dialing = endpoint.dial(at, "localhost", &trust, protocols, congestion(), limits);
     let accepting = async {
         let incoming = server.accept(congestion, |_| false).await;
         incoming.expect("it listens").request().await.err()

@@ -18,21 +18,18 @@ use web_transport_trait::{Stats, poll};
 
 use super::control_datagrams::ControlDatagrams;
 use super::error::Error;
-use super::message_stream::StreamsBesideMoq;
+use super::message_stream::{AcceptedStream, StreamsBesideMoq};
 use super::stream::{RecvStream, SendStream};
 use super::web::Web;
 use crate::{CongestionMonitor, CongestionStats};
 
 type Wait<T> = Option<Pin<Box<dyn Future<Output = Result<T, Error>> + Send + Sync>>>;
 
-/// A bidirectional stream that the peer opened: both directions, and the first byte if that was read.
-type Accepted = (noq::SendStream, (noq::RecvStream, Option<u8>));
-
 /// The connection of one MoQ session.
 pub(super) struct Session {
     link: Arc<Link>,
     accept_uni: Wait<noq::RecvStream>,
-    accept_bi: Wait<Accepted>,
+    accept_bi: Wait<AcceptedStream>,
     open_uni: Wait<noq::SendStream>,
     open_bi: Wait<(noq::SendStream, noq::RecvStream)>,
     datagram: Wait<Bytes>,
@@ -121,8 +118,14 @@ impl Session {
         RecvStream::new(stream, self.link.web.is_some())
     }
 
-    fn request(&self, (stream, first): (noq::RecvStream, Option<u8>)) -> RecvStream {
-        RecvStream::begun(stream, self.link.web.is_some(), first)
+    fn accepted(&self, stream: AcceptedStream) -> (SendStream, RecvStream) {
+        let AcceptedStream {
+            send,
+            receive,
+            first,
+        } = stream;
+        let receive = RecvStream::begun(receive, self.link.web.is_some(), first);
+        (self.send(send), receive)
     }
 }
 
@@ -141,10 +144,14 @@ impl Link {
     }
 
     /// Returns the next stream of MoQ; others are handled elsewhere.
-    async fn accept_bi(&self) -> Result<Accepted, Error> {
+    async fn accept_bi(&self) -> Result<AcceptedStream, Error> {
         if let Some(web) = &self.web {
             let (send, receive) = web.accept_bi(&self.connection).await?;
-            return Ok((send, (receive, None)));
+            return Ok(AcceptedStream {
+                send,
+                receive,
+                first: None,
+            });
         }
         loop {
             let (send, receive) = self.connection.accept_bi().await?;
@@ -284,11 +291,11 @@ impl poll::Session for Session {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(SendStream, RecvStream), Error>> {
         let link = &self.link;
-        let (send, begun) = ready!(poll_wait(&mut self.accept_bi, cx, || {
+        let stream = ready!(poll_wait(&mut self.accept_bi, cx, || {
             let link = Arc::clone(link);
             async move { link.accept_bi().await }
         }))?;
-        Poll::Ready(Ok((self.send(send), self.request(begun))))
+        Poll::Ready(Ok(self.accepted(stream)))
     }
 
     fn poll_open_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream, Error>> {

@@ -34,10 +34,16 @@ pub struct Page {
     pub host: String,
 }
 
+/// Control streams, which must stay open as long as the HTTP/3 connection (RFC 9114 §6.2.1).
+struct ControlStreams {
+    _ours: noq::SendStream,
+    _theirs: noq::RecvStream,
+}
+
 /// A WebTransport session that the peer has requested, and that is not answered yet.
 pub(super) struct Request {
     connection: noq::Connection,
-    control: (noq::SendStream, noq::RecvStream),
+    control: ControlStreams,
     send: noq::SendStream,
     recv: noq::RecvStream,
     request: ConnectRequest,
@@ -130,9 +136,7 @@ pub(super) struct Web {
     /// The stream on which the session is closed; `None` once it was.
     send: Mutex<Option<noq::SendStream>>,
     close_reason: Arc<OnceLock<(u32, String)>>,
-    /// Control streams, which must stay open as long as the HTTP/3 connection (RFC 9114
-    /// §6.2.1).
-    _control: (noq::SendStream, noq::RecvStream),
+    _control: ControlStreams,
     tasks: [AbortHandle; 3],
 }
 
@@ -169,7 +173,7 @@ impl Web {
 
     fn start(
         connection: &noq::Connection,
-        control: (noq::SendStream, noq::RecvStream),
+        control: ControlStreams,
         send: noq::SendStream,
         recv: noq::RecvStream,
     ) -> Result<Self, HandshakeError> {
@@ -329,9 +333,7 @@ impl<T> Inbox<T> {
     }
 }
 
-async fn exchange_settings(
-    connection: &noq::Connection,
-) -> Result<(noq::SendStream, noq::RecvStream), HandshakeError> {
+async fn exchange_settings(connection: &noq::Connection) -> Result<ControlStreams, HandshakeError> {
     let mut ours = proto::Settings::default();
     ours.enable_webtransport(1);
     let mut send = connection.open_uni().await?;
@@ -341,7 +343,10 @@ async fn exchange_settings(
     if theirs.supports_webtransport() == 0 {
         return Err(HandshakeError::NoWebTransport);
     }
-    Ok((send, recv))
+    Ok(ControlStreams {
+        _ours: send,
+        _theirs: recv,
+    })
 }
 
 /// Sorts the peer's unidirectional streams by their kind. The tasks that read the streams end with

@@ -30,11 +30,17 @@ pub(super) struct SourceClock {
     fixed: TrackIndex,
 }
 
+/// RTP ticks, and the nanoseconds on the source's timeline that they stand for.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    ticks: i64,
+    nanos: i64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct TrackState {
     rate: u32,
-    /// RTP ticks, and the nanoseconds on the source's timeline that they stand for.
-    anchor: Option<(i64, i64)>,
+    anchor: Option<Anchor>,
     /// RTP ticks and arrival of the latest packet.
     latest: Option<(i64, Instant)>,
     /// The latest sender report: calendar time in nanoseconds, and RTP ticks.
@@ -76,7 +82,11 @@ impl SourceClock {
         }
         state.latest = Some((ticks, received));
         let arrival_ns = nanos(received.saturating_duration_since(zero));
-        let anchor = *state.anchor.get_or_insert((ticks, arrival_ns));
+        let first = Anchor {
+            ticks,
+            nanos: arrival_ns,
+        };
+        let anchor = *state.anchor.get_or_insert(first);
         let mut time = MediaTime::from_nanos(state.nanos_at(anchor, ticks));
         if let Some(floor) = state.floor {
             if time > floor {
@@ -135,15 +145,18 @@ impl SourceClock {
             shift_ms = shift / 1_000_000,
             "track aligned by sender reports"
         );
-        state.anchor = Some((anchor.0, anchor.1 + shift));
+        state.anchor = Some(Anchor {
+            nanos: anchor.nanos + shift,
+            ..anchor
+        });
         state.floor = Some(state.out);
     }
 }
 
 impl TrackState {
-    fn nanos_at(&self, (ticks_0, nanos_0): (i64, i64), ticks: i64) -> i64 {
-        let since = MediaTime::from_ticks(ticks.saturating_sub(ticks_0), self.rate);
-        nanos_0.saturating_add(since.nanos())
+    fn nanos_at(&self, anchor: Anchor, ticks: i64) -> i64 {
+        let since = MediaTime::from_ticks(ticks.saturating_sub(anchor.ticks), self.rate);
+        anchor.nanos.saturating_add(since.nanos())
     }
 
     /// Returns whether the timestamps went back, or further ahead than the time that passed.

@@ -31,7 +31,7 @@ pub use fault_point::FaultPoint;
 pub use heartbeat::{Heartbeat, ThreadProgress};
 pub use panicked::Panicked;
 pub use panicked::catch;
-pub use part::{Part, PartCounters};
+pub use part::{NamedTask, Part, PartCounters};
 pub use polling::{PollingThread, Turn};
 pub use serving::{ServedPeer, Serving};
 pub use supervisor::Supervisor;

@@ -27,7 +27,21 @@ pub enum Part {
     Log,
 }
 
+/// A task of a part, with the name that the log and the reason of a failure have for it.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedTask {
+    /// Part that the task's panics count for.
+    pub part: Part,
+    /// Name of the task in English.
+    pub name: &'static str,
+}
+
 impl Part {
+    /// Returns the task of this part that is called `name`.
+    pub const fn task(self, name: &'static str) -> NamedTask {
+        NamedTask { part: self, name }
+    }
+
     /// Every part, in the order of the metrics.
     pub(super) const ALL: [Self; 10] = [
         Self::Shard,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::panicked::Panicked;
-use super::part::Part;
+use super::part::NamedTask;
 use super::restart_limit::RestartLimit;
 use super::supervisor::Supervisor;
 
@@ -18,12 +18,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// that, is made again; one that does so again and again makes the server fail.
 pub async fn keep_running<F>(
     supervisor: Arc<Supervisor>,
-    (part, name): (Part, &'static str),
+    task: NamedTask,
     stopped: watch::Receiver<bool>,
     mut make: impl FnMut() -> F,
 ) where
     F: Future<Output = ()>,
 {
+    let NamedTask { part, name } = task;
     let mut limit = RestartLimit::default();
     loop {
         let ended = supervisor.catch_task(part, make()).await;
@@ -47,14 +48,14 @@ pub async fn keep_running<F>(
 /// Starts [`keep_running`] as a task of its own.
 pub fn spawn_kept<F>(
     supervisor: &Arc<Supervisor>,
-    what: (Part, &'static str),
+    task: NamedTask,
     stopped: &watch::Receiver<bool>,
     make: impl FnMut() -> F + Send + 'static,
 ) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let running = keep_running(Arc::clone(supervisor), what, stopped.clone(), make);
+    let running = keep_running(Arc::clone(supervisor), task, stopped.clone(), make);
     tokio::spawn(running)
 }
 
@@ -62,11 +63,12 @@ where
 /// server fails.
 pub async fn run_once(
     supervisor: Arc<Supervisor>,
-    (part, name): (Part, &'static str),
+    task: NamedTask,
     stopped: watch::Receiver<bool>,
-    task: impl Future<Output = ()>,
+    run: impl Future<Output = ()>,
 ) {
-    let ended = supervisor.catch_task(part, task).await;
+    let NamedTask { part, name } = task;
+    let ended = supervisor.catch_task(part, run).await;
     if *stopped.borrow() || stopped.has_changed().is_err() {
         return;
     }

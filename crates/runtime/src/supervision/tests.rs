@@ -168,7 +168,7 @@ async fn a_task_that_panics_runs_again() {
     let runs = Arc::new(AtomicUsize::new(0));
     let task = keep_running(
         Arc::clone(&supervisor),
-        (Part::Background, "test task"),
+        Part::Background.task("test task"),
         stopped.clone(),
         || {
             let (runs, mut stopped) = (Arc::clone(&runs), stopped.clone());
@@ -191,7 +191,7 @@ async fn a_task_that_panics_runs_again() {
 async fn a_task_that_ends_again_and_again_ends_the_process() {
     let supervisor = Supervisor::start().expect("a thread");
     let (_stop, stopped) = watch::channel(false);
-    let what = (Part::Quic, "QUIC listener");
+    let what = Part::Quic.task("QUIC listener");
     keep_running(Arc::clone(&supervisor), what, stopped, || async {}).await;
     let reason = supervisor.failed().await;
     assert_eq!(reason, "QUIC listener ended five times within a minute");

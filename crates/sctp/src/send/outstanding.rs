@@ -71,6 +71,13 @@ pub(crate) struct Message {
     pub(crate) abandoned: bool,
 }
 
+/// A range of TSNs, both ends included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TsnRange {
+    first: u64,
+    last: u64,
+}
+
 /// The ring of chunks and the ring of messages.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
@@ -82,11 +89,10 @@ pub(crate) struct Outstanding {
     first_message: u64,
     /// Messages in the order in which their sending began; `None` for one that is done.
     messages: VecDeque<Option<Message>>,
-    /// Ranges of TSNs acknowledged by gap ack blocks: ascending, apart from each other,
-    /// both ends included.
-    acked_ranges: Vec<(u64, u64)>,
+    /// Ranges of TSNs acknowledged by gap ack blocks: ascending, apart from each other.
+    acked_ranges: Vec<TsnRange>,
     /// Second buffer for `acked_ranges`; kept for its allocation.
-    merged: Vec<(u64, u64)>,
+    merged: Vec<TsnRange>,
     /// Payload that is not acknowledged, in bytes.
     bytes: usize,
     /// Payload of the messages in `messages`, in bytes.
@@ -265,25 +271,28 @@ impl Outstanding {
                 continue;
             }
             reached = end + 1;
-            while let Some(before) = known.next_if(|it| it.1 < start) {
+            while let Some(before) = known.next_if(|it| it.last < start) {
                 extend(&mut merged, before);
             }
             // A block may begin before a known range, and join several.
-            let (mut low, mut high) = (start, end);
+            let mut joined = TsnRange {
+                first: start,
+                last: end,
+            };
             let mut from = start.max(covered);
-            while let Some(within) = known.next_if(|it| it.0 <= end) {
-                if within.0 > from {
-                    newly_acked.push(from..=within.0 - 1);
+            while let Some(within) = known.next_if(|it| it.first <= end) {
+                if within.first > from {
+                    newly_acked.push(from..=within.first - 1);
                 }
-                covered = within.1 + 1;
+                covered = within.last + 1;
                 from = from.max(covered);
-                low = low.min(within.0);
-                high = high.max(within.1);
+                joined.first = joined.first.min(within.first);
+                joined.last = joined.last.max(within.last);
             }
             if from <= end {
                 newly_acked.push(from..=end);
             }
-            extend(&mut merged, (low, high));
+            extend(&mut merged, joined);
         }
         known.for_each(|it| extend(&mut merged, it));
         self.merged = std::mem::replace(&mut self.acked_ranges, merged);
@@ -294,10 +303,10 @@ impl Outstanding {
         if self
             .acked_ranges
             .first()
-            .is_some_and(|it| it.0 < self.first)
+            .is_some_and(|it| it.first < self.first)
         {
             let first = self.first;
-            self.acked_ranges.retain(|it| it.1 >= first);
+            self.acked_ranges.retain(|it| it.last >= first);
         }
     }
 
@@ -323,16 +332,16 @@ impl Outstanding {
 
     /// Returns the ranges acknowledged by gap ack blocks.
     #[cfg(test)]
-    pub(crate) fn acked_ranges(&self) -> &[(u64, u64)] {
+    pub(crate) fn acked_ranges(&self) -> &[TsnRange] {
         &self.acked_ranges
     }
 }
 
 /// Appends a range that does not begin before the last one, and joins the two if they are
 /// adjacent.
-fn extend(ranges: &mut Vec<(u64, u64)>, next: (u64, u64)) {
+fn extend(ranges: &mut Vec<TsnRange>, next: TsnRange) {
     match ranges.last_mut() {
-        Some(last) if next.0 <= last.1 + 1 => last.1 = last.1.max(next.1),
+        Some(before) if next.first <= before.last + 1 => before.last = before.last.max(next.last),
         _ => ranges.push(next),
     }
 }
@@ -424,7 +433,7 @@ mod tests {
                 let found: Vec<u64> = newly_acked.into_iter().flatten().collect();
                 prop_assert_eq!(&found, &expected.iter().copied().collect::<Vec<_>>());
                 known.extend(expected);
-                let ranges: Vec<u64> = outstanding.acked_ranges().iter().flat_map(|it| it.0..=it.1).collect();
+                let ranges: Vec<u64> = outstanding.acked_ranges().iter().flat_map(|it| it.first..=it.last).collect();
                 prop_assert_eq!(ranges, known.iter().copied().collect::<Vec<_>>());
             }
         }

@@ -23,6 +23,7 @@ pub(crate) use member::{
     ClaimRefusal, Crowding, Draining, Elsewhere, Member, MemberSettings, MemberView, NodesView,
     NotHandedOn, NotHere, Reachable, by_calendar, without_credentials,
 };
-pub(crate) use origins::{Directory, Settings};
+pub(crate) use origins::Directory;
+pub(crate) use pull::Pulls;
 pub(crate) use ticket::{TicketError, verify};
 pub(crate) use viewer_ticket::{Destination, Grant, in_query};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wake};
+use glassline_hub::{Prospect, State, Stream, StreamLifetime, StreamName, Wake};
 use glassline_ingest::stream_names;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use glassline_rooms as rooms;
@@ -13,10 +13,8 @@ use glassline_runtime::{FaultPoint, Part, Supervisor, TaskWaker};
 use tokio::sync::mpsc;
 
 use super::asked::{AskedStreams, Asking};
-use super::identity::{Identity, Provenances};
 use super::member::{ClaimRefusal, HeldName, Member};
 use super::pull::{Pull, PullEvent, PullFailure, PullSource, Pulls};
-use crate::messages::MessageLinks;
 
 /// Longest time that viewers of a new stream wait for a server that has it.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -36,15 +34,6 @@ const ROUND_PAUSES: [Duration; 4] = [
     Duration::from_millis(2_000),
 ];
 
-/// How streams are found on other servers.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// Servers to ask, the first one first.
-    pub(crate) origins: Vec<NodeAddress>,
-    /// Time for which a stream is still pulled after its last viewer left.
-    pub(crate) linger: Duration,
-}
-
 /// Finds streams on other servers.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -59,31 +48,22 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Must be called within tokio.
+    /// Creates a directory of the servers `origins`, which are asked in this order, and of the cluster of
+    /// `member`. Must be called within tokio.
     pub(crate) fn new(
-        hub: &Arc<Hub>,
-        identity: &Identity,
-        provenances: &Arc<Provenances>,
+        origins: Vec<NodeAddress>,
+        member: Option<Arc<Member>>,
+        pulls: Pulls,
         supervisor: &Arc<Supervisor>,
-        messages: &Arc<MessageLinks>,
-        (settings, member): (Settings, Option<Arc<Member>>),
-    ) -> std::io::Result<Arc<Self>> {
-        let pulls = Pulls::new(
-            hub,
-            identity,
-            provenances,
-            supervisor,
-            messages,
-            settings.linger,
-        )?;
-        Ok(Arc::new(Self {
-            origins: settings.origins,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            origins,
             member,
             pulls,
             supervisor: Arc::clone(supervisor),
             runtime: tokio::runtime::Handle::current(),
             state: Mutex::default(),
-        }))
+        })
     }
 
     /// Returns this server as a member of a cluster that agrees through NATS, if it is one.

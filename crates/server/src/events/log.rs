@@ -98,9 +98,9 @@ struct Kept {
 }
 
 impl EventLog {
-    /// Notes an event that happens now. An event that equals the newest one of its subject and kind
+    /// Notes an event that happens at `at`, which is `at_calendar` by the calendar. An event that equals the newest one of its subject and kind
     /// is counted there, and becomes the newest of all.
-    pub(crate) fn note(&self, event: Event, (at, at_calendar): (Instant, SystemTime)) {
+    pub(crate) fn note(&self, event: Event, at: Instant, at_calendar: SystemTime) {
         let event = Event {
             subject: shown(&event.subject, SUBJECT_BYTES_MAX).into(),
             text: shown(&event.text, TEXT_BYTES_MAX).into(),
@@ -181,17 +181,17 @@ mod tests {
 
     #[test]
     fn a_stream_that_flaps_pushes_out_its_own_events_first() {
-        let log = EventLog::default();
+        let (log, (at, calendar)) = (EventLog::default(), now());
         for camera in 0..20 {
             let quiet = event(EventKind::Stream, &format!("cam{camera}"), "LIVE");
-            log.note(quiet, now());
+            log.note(quiet, at, calendar);
         }
         for turn in 0..1_000 {
             let text = ["LIVE", "UNREACHABLE"][turn % 2];
-            log.note(event(EventKind::Stream, "flaps", text), now());
+            log.note(event(EventKind::Stream, "flaps", text), at, calendar);
         }
         for _ in 0..1_000 {
-            log.note(event(EventKind::SignIn, "", "was refused"), now());
+            log.note(event(EventKind::SignIn, "", "was refused"), at, calendar);
         }
         let kept = log.newest(|kind| kind == EventKind::Stream);
         assert_eq!(kept.len(), EVENTS_OF_A_KIND_MAX);
@@ -209,7 +209,7 @@ mod tests {
             .enumerate()
         {
             let at = begin + Duration::from_secs(second as u64);
-            log.note(event(EventKind::Reload, subject, text), (at, calendar));
+            log.note(event(EventKind::Reload, subject, text), at, calendar);
         }
         let events = log.newest(|_| true);
         let told = events.iter().map(|it| {
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn texts_are_short_and_do_not_write_over_others() {
-        let log = EventLog::default();
+        let (log, (at, calendar)) = (EventLog::default(), now());
         let mut long = event(EventKind::SignIn, "a\u{1b}[2J", &"x".repeat(10_000));
         long.reason = Some("y".repeat(10_000));
-        log.note(long, now());
+        log.note(long, at, calendar);
         let Event {
             subject,
             text,

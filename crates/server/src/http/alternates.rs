@@ -105,6 +105,6 @@ impl Alternates<'_> {
             user: self.session.user().map(str::to_owned),
             until: self.session.until().map(by_calendar),
         };
-        Some(self.member.invite(to, (&path, None), destination, &grant))
+        Some(self.member.invite(to, &path, None, destination, &grant))
     }
 }

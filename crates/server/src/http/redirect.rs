@@ -195,8 +195,7 @@ impl RequestTarget {
             user: user.map(str::to_owned),
             until: until.map(by_calendar),
         };
-        let asked = (uri.path(), uri.query());
-        Some(member.invite(to, asked, destination, &grant))
+        Some(member.invite(to, uri.path(), uri.query(), destination, &grant))
     }
 }
 

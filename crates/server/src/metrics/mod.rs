@@ -202,7 +202,8 @@ pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
 }
 
 /// Appends the number of rooms of voice calls, and of the participants of all of them.
-pub(crate) fn rooms((rooms, participants): (usize, usize), text: &mut String) {
+pub(crate) fn rooms(of: &rooms::Rooms, text: &mut String) {
+    let (rooms, participants) = of.counts();
     head(text, "rooms", "gauge", "Rooms of voice calls in use.");
     let _ = writeln!(text, "glassline_rooms {rooms}");
     head(text, "room_participants", "gauge", "Participants of them.");
@@ -334,7 +335,7 @@ pub(crate) fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
 }
 
 /// Appends the number of sessions, how many of them are half-open, and how many were evicted.
-pub(crate) fn sessions((sessions, half_open): (usize, usize), evicted: u64, text: &mut String) {
+pub(crate) fn sessions(sessions: usize, half_open: usize, evicted: u64, text: &mut String) {
     head(
         text,
         "sessions",

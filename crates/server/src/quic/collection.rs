@@ -49,7 +49,7 @@ impl Collection {
             let driver = first.take();
             Arc::clone(&kept).offer(driver, Arc::clone(&hub), services.clone(), stop.clone())
         };
-        let task = spawn_kept(supervisor, (Part::Quic, name), stopped, make);
+        let task = spawn_kept(supervisor, Part::Quic.task(name), stopped, make);
         (collection, task)
     }
 

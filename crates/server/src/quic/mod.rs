@@ -192,7 +192,12 @@ impl Quic {
             offering_all,
             offering_public,
             tokio::spawn(accepting),
-            spawn_kept(of, (Part::Quic, "QUIC certificate"), until, looking_after),
+            spawn_kept(
+                of,
+                Part::Quic.task("QUIC certificate"),
+                until,
+                looking_after,
+            ),
         ];
         tasks.extend(offering_nodes);
         Ok(Some(Self {
@@ -239,7 +244,7 @@ async fn accept(
     // The lock is free whenever accepting begins anew.
     let acceptor = Mutex::new(acceptor);
     let accepting = || async { acceptor.lock().await.run(&heartbeat).await };
-    keep_running(supervisor, (Part::Quic, "quic"), stopped, accepting).await;
+    keep_running(supervisor, Part::Quic.task("quic"), stopped, accepting).await;
     // Each session closes by itself; those that do not are closed with the socket.
     let mut sessions = acceptor.into_inner().sessions;
     let leaving = async { while sessions.join_next().await.is_some() {} };

@@ -70,7 +70,7 @@ impl Nodes {
         };
         let (offering, until) = (origin.clone(), stopped.clone());
         let make = move || units::run(offering.clone(), offered.clone(), until.clone());
-        let part = (Part::Quic, "QUIC: streams for servers");
+        let part = Part::Quic.task("QUIC: streams for servers");
         let task = spawn_kept(supervisor, part, stopped, make);
         let messages = MessageService {
             links: messages,

@@ -204,7 +204,7 @@ fn look_at<T: Files>(
         watched.look(is_asked, what)
     });
     match looked {
-        Ok(Some(event)) => events.note(event, (Instant::now(), calendar::now())),
+        Ok(Some(event)) => events.note(event, Instant::now(), calendar::now()),
         Ok(None) => {}
         Err(error) => {
             tracing::error!(%error, "{what} not read again: the previous content stays in force");

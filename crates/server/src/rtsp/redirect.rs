@@ -94,8 +94,8 @@ impl Placing {
         };
         // Names of streams need no escape in a path.
         let path = format!("/{}", self.path);
-        let asked = (path.as_str(), self.query.as_deref());
-        Some(member.invite(&to, asked, Destination::Stream(&self.path), &grant))
+        let (query, destination) = (self.query.as_deref(), Destination::Stream(&self.path));
+        Some(member.invite(&to, &path, query, destination, &grant))
     }
 
     /// Returns the request to go on with once the stream has tracks here.

@@ -45,7 +45,7 @@ pub(super) fn spawn(
     let (app, spread, until) = (app.clone(), spread?.clone(), stopped.clone());
     let supervisor = Arc::clone(&app.supervisor);
     let run = move || share(app.clone(), spread.clone(), until.clone());
-    let task = (Part::Background, "balance");
+    let task = Part::Background.task("balance");
     Some(spawn_kept(&supervisor, task, stopped, run))
 }
 

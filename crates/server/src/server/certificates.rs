@@ -109,12 +109,12 @@ impl Certificates {
         let lan = self.lan.clone().map(|lan| {
             let until = stopped.clone();
             let keep = move || Arc::clone(&lan).keep(until.clone());
-            spawn_kept(supervisor, (part, "lan certificate"), stopped, keep)
+            spawn_kept(supervisor, part.task("lan certificate"), stopped, keep)
         });
         let acme = self.acme.clone().map(|acme| {
             let until = stopped.clone();
             let keep = move || Arc::clone(&acme).keep(until.clone());
-            spawn_kept(supervisor, (part, "acme certificate"), stopped, keep)
+            spawn_kept(supervisor, part.task("acme certificate"), stopped, keep)
         });
         lan.into_iter().chain(acme).collect()
     }

@@ -100,7 +100,7 @@ pub(super) fn spawn(
     let (app, member, until) = (app.clone(), Arc::clone(&leaving?.member), stopped.clone());
     let supervisor = Arc::clone(&app.supervisor);
     let run = move || send_viewers_away(app.clone(), member.draining(), until.clone());
-    let task = (Part::Background, "drain");
+    let task = Part::Background.task("drain");
     Some(spawn_kept(&supervisor, task, stopped, run))
 }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::foundation::Foundation;
-use crate::cluster::{self, Directory, Identity, Member, MemberSettings, Provenances, Reachable};
+use crate::cluster::{Directory, Identity, Member, MemberSettings, Provenances, Pulls, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
 use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
@@ -52,12 +52,9 @@ pub(super) fn services(
         Member::new(hub, &identity, &provenances, supervisor, messages, settings)
     });
     let member = member.transpose()?;
-    let settings = cluster::Settings {
-        origins: cluster.origins.iter().map(ClusterOrigin::address).collect(),
-        linger,
-    };
-    let found_by = (settings, member);
-    let directory = Directory::new(hub, &identity, &provenances, supervisor, messages, found_by)?;
+    let origins = cluster.origins.iter().map(ClusterOrigin::address).collect();
+    let pulls = Pulls::new(hub, &identity, &provenances, supervisor, messages, linger)?;
+    let directory = Directory::new(origins, member, pulls, supervisor);
     Ok(Some(NodeServices {
         identity,
         provenances,

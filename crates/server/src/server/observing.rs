@@ -30,7 +30,12 @@ pub(super) fn spawn(
     let (app, log, until) = (app.clone(), Arc::clone(log), stopped.clone());
     let supervisor = Arc::clone(&app.supervisor);
     let observe = move || observe(app.clone(), Arc::clone(&log), until.clone());
-    spawn_kept(&supervisor, (Part::Background, "events"), stopped, observe)
+    spawn_kept(
+        &supervisor,
+        Part::Background.task("events"),
+        stopped,
+        observe,
+    )
 }
 
 async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool>) {
@@ -51,7 +56,7 @@ async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool
             _ = stopped.wait_for(|stop| *stop) => return,
         };
         for event in events {
-            log.note(event, (Instant::now(), calendar::now()));
+            log.note(event, Instant::now(), calendar::now());
         }
     }
 }

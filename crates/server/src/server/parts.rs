@@ -40,7 +40,7 @@ pub(super) fn run_hooks(
             until.clone(),
         )
     };
-    let task = (Part::Background, "hooks");
+    let task = Part::Background.task("hooks");
     spawn_kept(&app.supervisor, task, stopped, run)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn keep_keys(
         let (users, until) = (Arc::clone(&users), until.clone());
         async move { users.keep_keys_fresh(until).await }
     };
-    let task = (Part::Background, "keys of tokens");
+    let task = Part::Background.task("keys of tokens");
     spawn_kept(supervisor, task, stopped, keep)
 }
 

@@ -67,10 +67,10 @@ impl Running<'_> {
         }
         let (addresses, until) = (Arc::clone(&media.addresses), stopped.clone());
         let asking = move || Arc::clone(&addresses).keep(until.clone());
-        let task = (Part::Background, "media addresses");
+        let task = Part::Background.task("media addresses");
         tasks.push(spawn_kept(supervisor, task, stopped, asking));
         let reload = reload.run(Arc::clone(&app.settings), stopped.clone());
-        let task = (Part::Background, "reload");
+        let task = Part::Background.task("reload");
         let reload = run_once(Arc::clone(supervisor), task, stopped.clone(), reload);
         tasks.push(tokio::spawn(reload));
         let swept = Swept {
@@ -89,7 +89,7 @@ impl Running<'_> {
         let (supervisor, stopped) = (&self.foundation.supervisor, &self.foundation.stopped);
         let (of_rooms, until) = (app.clone(), stopped.clone());
         let ending = move || end_lost_sessions(of_rooms.clone(), until.clone());
-        let task = (Part::Background, "participants");
+        let task = Part::Background.task("participants");
         let mut tasks = vec![spawn_kept(supervisor, task, stopped, ending)];
         tasks.extend(drain::spawn(app, streams.leaving.as_ref(), stopped));
         tasks.extend(balance::spawn(app, streams.spread.as_ref(), stopped));

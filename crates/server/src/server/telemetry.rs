@@ -45,7 +45,7 @@ pub(super) fn start(
     exporter.check()?;
     let (joins, parts) = queue(&counters);
     let mut tasks = Vec::new();
-    let kept = |name| (Part::Background, name);
+    let kept = |name| Part::Background.task(name);
     // The sender is kept in any case: it knows the counters.
     let _ = app.sessions.shared().joins.set(joins);
     if otlp.traces {

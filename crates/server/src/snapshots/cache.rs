@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, TrackLayout};
-use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
+use glassline_transcode::{DecodedKeyframe, FrameSize, NoStill, SizeLimit};
 
 use super::Snapshot;
 
@@ -59,8 +59,7 @@ struct Entry {
     /// When the keyframe was last known to be the newest.
     newest_at: Instant,
     frame: Frame,
-    /// Images by width and height.
-    images: BTreeMap<(usize, usize), Arc<Snapshot>>,
+    images: BTreeMap<FrameSize, Arc<Snapshot>>,
 }
 
 /// What is kept of a keyframe.
@@ -69,7 +68,7 @@ enum Frame {
     Image(Arc<Snapshot>),
     /// The frame in its size, for as long as further images of it are likely.
     Decoded {
-        size: (usize, usize),
+        size: FrameSize,
         samples: Option<Arc<DecodedKeyframe>>,
     },
     Broken(NoStill),
@@ -144,7 +143,7 @@ impl Cache {
         &mut self,
         stream: &StreamName,
         of: KeyframeId,
-        size: (usize, usize),
+        size: FrameSize,
         image: Arc<Snapshot>,
     ) {
         let entry = self.streams.get_mut(stream).filter(|it| it.of == of);
@@ -248,9 +247,9 @@ impl Entry {
 
 /// Returns the size of the image that a frame of `size` becomes within `limit`: one of few, so that
 /// nobody makes the server encode a frame in thousands of sizes.
-pub(super) fn size_within(size: (usize, usize), limit: SizeLimit) -> (usize, usize) {
+pub(super) fn size_within(size: FrameSize, limit: SizeLimit) -> FrameSize {
     let fitted = limit.fit(size);
-    let length = fitted.0.max(fitted.1);
+    let length = fitted.width.max(fitted.height);
     let is_smaller = |it: &&usize| **it <= length;
     let Some(length) = LENGTHS.iter().rev().find(is_smaller) else {
         return fitted;
@@ -320,7 +319,7 @@ mod tests {
         let start = Instant::now();
         let small = within(640, None);
         cache.insert(&cam, of(7), &decoded(), start);
-        cache.insert_image(&cam, of(7), (640, 360), snapshot(10));
+        cache.insert_image(&cam, of(7), FrameSize::new(640, 360), snapshot(10));
         let half = start + RECENT / 2;
         assert!(is_image(cache.recent(&cam, small, half)));
         assert!(is_image(cache.recent(&cam, within(700, None), half)));
@@ -331,7 +330,7 @@ mod tests {
         assert!(cache.of_keyframe(&cam, of(8), small, later).is_none());
         assert!(is_image(cache.of_keyframe(&cam, of(7), small, later)));
         assert!(is_image(cache.recent(&cam, small, later + RECENT / 2)));
-        cache.insert_image(&cam, of(8), (320, 180), snapshot(10));
+        cache.insert_image(&cam, of(8), FrameSize::new(320, 180), snapshot(10));
         assert!(
             is_frame(cache.recent(&cam, within(320, None), later)),
             "of another keyframe"
@@ -343,7 +342,7 @@ mod tests {
         let (mut cache, cam) = (Cache::default(), stream(1));
         let start = Instant::now();
         cache.insert(&cam, of(7), &decoded(), start);
-        cache.insert_image(&cam, of(7), (640, 360), snapshot(10));
+        cache.insert_image(&cam, of(7), FrameSize::new(640, 360), snapshot(10));
         assert!(cache.begin_to_release() && !cache.begin_to_release());
         assert!(cache.release(start + RECENT / 2));
         assert!(is_frame(cache.recent(&cam, within(320, None), start)));
@@ -406,34 +405,40 @@ mod tests {
 
     #[test]
     fn whatever_is_asked_a_frame_becomes_images_of_few_sizes_within_the_limit() {
-        for size in [
+        for (width, height) in [
             (4096, 2304),
             (1920, 1080),
             (1080, 1920),
             (40, 30),
             (8, 4000),
         ] {
+            let size = FrameSize::new(width, height);
             let mut sizes = std::collections::BTreeSet::new();
             for side in 16..=4096 {
                 for limit in [within(side, None), within(None, side), within(side, 100)] {
                     let (fitted, made) = (limit.fit(size), size_within(size, limit));
                     assert!(
-                        made.0 <= fitted.0 && made.1 <= fitted.1,
+                        made.width <= fitted.width && made.height <= fitted.height,
                         "{size:?} {limit:?}"
                     );
                     sizes.insert(made);
                 }
             }
             assert!(sizes.len() <= LENGTHS.len() + 1, "{size:?}: {sizes:?}");
-            let pixels = sizes.iter().map(|(width, height)| width * height);
+            let pixels = sizes.iter().map(|size| size.pixels());
             let pixels: usize = pixels.sum();
-            assert!(pixels < 4 * size.0 * size.1, "{size:?}: {pixels}");
+            assert!(pixels < 4 * size.pixels(), "{size:?}: {pixels}");
         }
-        assert_eq!(size_within((1920, 1080), within(640, None)), (640, 360));
-        assert_eq!(size_within((1920, 1080), within(192, 108)), (192, 108));
-        assert_eq!(size_within((1920, 1080), within(1_900, None)), (1600, 900));
-        assert_eq!(size_within((1920, 1080), within(None, 720)), (1280, 720));
-        assert_eq!(size_within((1080, 1920), within(640, None)), (607, 1080));
-        assert_eq!(size_within((704, 576), within(4096, None)), (704, 576));
+        for (size, limit, made) in [
+            ((1920, 1080), within(640, None), (640, 360)),
+            ((1920, 1080), within(192, 108), (192, 108)),
+            ((1920, 1080), within(1_900, None), (1600, 900)),
+            ((1920, 1080), within(None, 720), (1280, 720)),
+            ((1080, 1920), within(640, None), (607, 1080)),
+            ((704, 576), within(4096, None), (704, 576)),
+        ] {
+            let [size, made] = [size, made].map(|(width, height)| FrameSize::new(width, height));
+            assert_eq!(size_within(size, limit), made);
+        }
     }
 }

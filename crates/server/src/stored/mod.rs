@@ -77,8 +77,8 @@ impl Stored {
         let content = file.content().clone();
         let file = Arc::new(tokio::sync::Mutex::new(file));
         let logins = StoredLogins::load(Arc::clone(&file), &content, users);
-        let sources = (file, content.sources);
-        let sources = StoredSources::load(sources, limits, configured, services).await;
+        let kept = content.sources;
+        let sources = StoredSources::load(file, kept, limits, configured, services).await;
         Ok(Self {
             sources: Arc::new(sources),
             logins: Arc::new(logins),
@@ -215,7 +215,8 @@ impl StoredSources {
     /// Starts the sources of the file. A source that cannot be started is kept and shown with its
     /// problem.
     async fn load(
-        (file, kept): (SharedFile, BTreeMap<String, SourceKeys>),
+        file: SharedFile,
+        kept: BTreeMap<String, SourceKeys>,
         limits: &ApiSources,
         configured: &[SourceSpec],
         services: Services,

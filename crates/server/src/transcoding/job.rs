@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
 use glassline_runtime::Counter;
-use glassline_transcode::Counts;
+use glassline_transcode::{Counts, FrameSize};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ pub(super) struct JobState {
     /// Sample rate in Hz and channels of the decoded audio.
     pub(super) decoded: Option<(u32, usize)>,
     /// Width and height of the decoded video in pixels.
-    pub(super) size: Option<(usize, usize)>,
+    pub(super) size: Option<FrameSize>,
     pub(super) trouble: Option<String>,
 }
 
@@ -240,8 +240,8 @@ impl Job {
             to: self.source.transcoded().codec.encoding_name(),
             sample_rate: state.decoded.map(|(rate, _)| rate),
             channels: state.decoded.map(|(_, channels)| channels),
-            width: state.size.map(|(width, _)| width),
-            height: state.size.map(|(_, height)| height),
+            width: state.size.map(|it| it.width),
+            height: state.size.map(|it| it.height),
             viewers: self.leases.load(Ordering::Relaxed),
             frames_in: state.counts.frames_in,
             frames_out: state.counts.frames_out,

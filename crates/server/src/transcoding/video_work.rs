@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use glassline_hub::RenditionPublisher;
 use glassline_media::{MediaTime, MediaUnit, Stamps, UnitBuilder};
 use glassline_rtp::payload::Packetizer;
-use glassline_transcode::{Counts, VideoFrame, VideoSource, VideoTranscoder};
+use glassline_transcode::{
+    AccessUnit, Counts, FrameSize, VideoFrame, VideoSource, VideoTranscoder,
+};
 
 use super::job::Job;
 
@@ -63,8 +65,7 @@ impl VideoWork {
         self.transcoder.counts()
     }
 
-    /// Returns width and height of the pictures.
-    pub(super) fn size(&self) -> Option<(usize, usize)> {
+    pub(super) fn size(&self) -> Option<FrameSize> {
         self.transcoder.size()
     }
 
@@ -110,10 +111,12 @@ impl VideoWork {
         if publisher.keyframe_wanted() {
             self.transcoder.request_keyframe();
         }
-        let how = (unit.keyframe, encodes);
-        let pushed = self
-            .transcoder
-            .push(coded, unit.time, how, &mut self.frames);
+        let coded = AccessUnit {
+            data: coded,
+            time: unit.time,
+            keyframe: unit.keyframe,
+        };
+        let pushed = self.transcoder.push(coded, encodes, &mut self.frames);
         if pushed.is_err() {
             // The transcoder counts it; only a keyframe helps.
             job.stream.request_keyframe();

@@ -30,7 +30,8 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         index: usize,
-        (poll, waker): (Poll, Arc<Waker>),
+        poll: Poll,
+        waker: Arc<Waker>,
         transcoders: Arc<Transcoders>,
         heartbeat: &Heartbeat,
     ) -> Self {

@@ -3,6 +3,7 @@
 use openh264::formats::YUVSource;
 
 use super::font;
+use crate::FrameSize;
 use crate::still::Plane;
 
 /// Luminance of black and of white in video (ITU-R BT.709, 8 bits).
@@ -23,27 +24,33 @@ const MARGIN: usize = 2;
 pub(super) struct Canvas {
     luminance: Vec<u8>,
     chrominance: [Vec<u8>; 2],
-    width: usize,
-    height: usize,
+    size: FrameSize,
+}
+
+/// A place in a frame, in samples from the upper left corner.
+#[derive(Clone, Copy, Debug)]
+struct Corner {
+    left: usize,
+    top: usize,
 }
 
 impl Canvas {
     /// Creates a black frame. Odd sizes lose a row or a column.
-    pub(super) fn black((width, height): (usize, usize)) -> Self {
-        let (width, height) = (width & !1, height & !1);
+    pub(super) fn black(size: FrameSize) -> Self {
+        let size = size.even();
         Self {
-            luminance: vec![BLACK; width * height],
-            chrominance: [(); 2].map(|()| vec![GREY; width * height / 4]),
-            width,
-            height,
+            luminance: vec![BLACK; size.pixels()],
+            chrominance: [(); 2].map(|()| vec![GREY; size.pixels() / 4]),
+            size,
         }
     }
 
     /// Copies a picture in grey, and darker.
     pub(super) fn grey_of(decoded: &impl YUVSource) -> Self {
-        let mut canvas = Self::black(decoded.dimensions());
+        let (width, height) = decoded.dimensions();
+        let mut canvas = Self::black(FrameSize::new(width, height));
         let (stride, ..) = decoded.strides();
-        let rows = canvas.luminance.chunks_mut(canvas.width);
+        let rows = canvas.luminance.chunks_mut(canvas.size.width);
         for (row, from) in rows.zip(decoded.y().chunks(stride)) {
             for (sample, from) in row.iter_mut().zip(from) {
                 *sample = dimmed(*from);
@@ -52,41 +59,42 @@ impl Canvas {
         canvas
     }
 
-    /// Draws the red, green and blue points of an image of `width` and `height` in the middle, as large
-    /// as fits, in its proportions.
-    pub(super) fn draw_image(&mut self, points: &[u8], (width, height): (usize, usize)) {
-        let size = if width * self.height <= height * self.width {
-            (width * self.height / height, self.height)
+    /// Draws the red, green and blue points of an image of the size `own` in the middle, as large as
+    /// fits, in its proportions.
+    pub(super) fn draw_image(&mut self, points: &[u8], own: FrameSize) {
+        let FrameSize { width, height } = own;
+        let (columns, rows) = if width * self.size.height <= height * self.size.width {
+            (width * self.size.height / height, self.size.height)
         } else {
-            (self.width, height * self.width / width)
+            (self.size.width, height * self.size.width / width)
         };
-        let size = (size.0.max(2) & !1, size.1.max(2) & !1);
+        let size = FrameSize::new(columns.max(2), rows.max(2)).even();
         let (left, top) = (
-            (self.width - size.0) / 4 * 2,
-            (self.height - size.1) / 4 * 2,
+            (self.size.width - size.width) / 4 * 2,
+            (self.size.height - size.height) / 4 * 2,
         );
-        let colors = Colors::of_height(self.height);
+        let colors = Colors::of_height(self.size.height);
         let plane = |color: usize| {
             let samples = points.chunks_exact(3).map(|point| colors.of(point)[color]);
-            Plane::new(samples.collect(), (width, height))
+            Plane::new(samples.collect(), own)
         };
         let luminance = plane(0).averaged(size);
-        for row in 0..size.1 {
-            let at = (top + row) * self.width + left;
-            self.luminance[at..at + size.0].copy_from_slice(luminance.row(row));
+        for row in 0..size.height {
+            let at = (top + row) * self.size.width + left;
+            self.luminance[at..at + size.width].copy_from_slice(luminance.row(row));
         }
-        let half = (size.0 / 2, size.1 / 2);
+        let half = size.half();
         for (index, chrominance) in self.chrominance.iter_mut().enumerate() {
             let samples = plane(1 + index).averaged(half);
-            for row in 0..half.1 {
-                let at = (top / 2 + row) * self.width / 2 + left / 2;
-                chrominance[at..at + half.0].copy_from_slice(samples.row(row));
+            for row in 0..half.height {
+                let at = (top / 2 + row) * self.size.width / 2 + left / 2;
+                chrominance[at..at + half.width].copy_from_slice(samples.row(row));
             }
         }
     }
 
-    pub(super) const fn size(&self) -> (usize, usize) {
-        (self.width, self.height)
+    pub(super) const fn size(&self) -> FrameSize {
+        self.size
     }
 
     /// Draws one line of text on black, in the lower part of the picture.
@@ -94,29 +102,35 @@ impl Canvas {
         let columns = MARGIN + text.chars().count() * ADVANCE - 1 + MARGIN;
         let rows = MARGIN + font::HEIGHT + MARGIN;
         // Three fifths of the width, a twelfth of the height.
-        let point = (self.width * 3 / 5 / columns)
-            .min(self.height / 12 / rows)
+        let point = (self.size.width * 3 / 5 / columns)
+            .min(self.size.height / 12 / rows)
             .max(1);
         let (left, top) = (
-            self.width.saturating_sub(columns * point) / 2,
-            (self.height * 4 / 5).min(self.height.saturating_sub(rows * point)),
+            self.size.width.saturating_sub(columns * point) / 2,
+            (self.size.height * 4 / 5).min(self.size.height.saturating_sub(rows * point)),
         );
-        self.fill((left, top), (columns * point, rows * point), BLACK);
+        let size = FrameSize::new(columns * point, rows * point);
+        self.fill(Corner { left, top }, size, BLACK);
         for (number, character) in text.chars().enumerate() {
             let column = MARGIN + number * ADVANCE;
             for (row, points) in font::rows(character).into_iter().enumerate() {
                 for bit in (0..font::WIDTH).filter(|bit| points & (0x10 >> bit) != 0) {
-                    let at = (left + (column + bit) * point, top + (MARGIN + row) * point);
-                    self.fill(at, (point, point), WHITE);
+                    let at = Corner {
+                        left: left + (column + bit) * point,
+                        top: top + (MARGIN + row) * point,
+                    };
+                    self.fill(at, FrameSize::new(point, point), WHITE);
                 }
             }
         }
     }
 
     /// Fills a rectangle as far as it is in the picture.
-    fn fill(&mut self, (left, top): (usize, usize), (width, height): (usize, usize), sample: u8) {
-        let right = (left + width).min(self.width);
-        for row in self.luminance.chunks_mut(self.width).skip(top).take(height) {
+    fn fill(&mut self, at: Corner, size: FrameSize, sample: u8) {
+        let Corner { left, top } = at;
+        let right = (left + size.width).min(self.size.width);
+        let rows = self.luminance.chunks_mut(self.size.width);
+        for row in rows.skip(top).take(size.height) {
             if let Some(row) = row.get_mut(left..right) {
                 row.fill(sample);
             }
@@ -169,11 +183,11 @@ fn dimmed(sample: u8) -> u8 {
 
 impl YUVSource for Canvas {
     fn dimensions(&self) -> (usize, usize) {
-        self.size()
+        (self.size.width, self.size.height)
     }
 
     fn strides(&self) -> (usize, usize, usize) {
-        (self.width, self.width / 2, self.width / 2)
+        (self.size.width, self.size.width / 2, self.size.width / 2)
     }
 
     fn y(&self) -> &[u8] {
@@ -219,7 +233,7 @@ mod tests {
     }
 
     /// A canvas whose samples of luminance are all 99.
-    fn plain(size: (usize, usize)) -> Canvas {
+    fn plain(size: FrameSize) -> Canvas {
         let mut canvas = Canvas::black(size);
         canvas.luminance.fill(99);
         canvas
@@ -227,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_black_canvas_has_even_sides() {
-        let canvas = Canvas::black((7, 5));
-        assert_eq!(canvas.size(), (6, 4));
+        let canvas = Canvas::black(FrameSize::new(7, 5));
+        assert_eq!(canvas.size(), FrameSize::new(6, 4));
         assert_eq!(canvas.dimensions(), (6, 4));
         assert_eq!(canvas.strides(), (6, 3, 3));
         assert_eq!(canvas.y(), [16; 24]);
@@ -239,7 +253,7 @@ mod tests {
     #[test]
     fn a_frame_becomes_grey_and_darker_row_by_row() {
         let canvas = Canvas::grey_of(&Padded);
-        assert_eq!(canvas.size(), (4, 2));
+        assert_eq!(canvas.size(), FrameSize::new(4, 2));
         // 16 + (sample − 16) × 150 ÷ 256.
         assert_eq!(canvas.y(), [16, 16, 16, 17, 156, 65, 35, 18]);
         assert_eq!((canvas.u(), canvas.v()), (&[128; 2][..], &[128; 2][..]));
@@ -292,8 +306,8 @@ mod tests {
     fn an_image_is_drawn_in_the_middle_in_both_directions() {
         // Red and green above blue and white.
         let points = [255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255];
-        let mut wide = Canvas::black((8, 4));
-        wide.draw_image(&points, (2, 2));
+        let mut wide = Canvas::black(FrameSize::new(8, 4));
+        wide.draw_image(&points, FrameSize::new(2, 2));
         let above = [16, 16, 81, 81, 145, 145, 16, 16];
         let below = [16, 16, 41, 41, 235, 235, 16, 16];
         assert_eq!(rows(wide.y(), 8), [above, above, below, below]);
@@ -306,8 +320,8 @@ mod tests {
             [[128, 240, 34, 128], [128, 110, 128, 128]]
         );
 
-        let mut tall = Canvas::black((4, 10));
-        tall.draw_image(&points, (2, 2));
+        let mut tall = Canvas::black(FrameSize::new(4, 10));
+        tall.draw_image(&points, FrameSize::new(2, 2));
         let (above, below, none) = ([81, 81, 145, 145], [41, 41, 235, 235], [16; 4]);
         let expected = [
             none, none, above, above, below, below, none, none, none, none,
@@ -332,10 +346,11 @@ mod tests {
             ((8, 16), (12, 8), 4..8, 0..8),
             ((5, 7), (20, 14), 4..14, 0..14),
         ] {
+            let [image, size] = [image, size].map(|(width, height)| FrameSize::new(width, height));
             let mut canvas = Canvas::black(size);
-            canvas.draw_image(&[128; 3].repeat(image.0 * image.1), image);
+            canvas.draw_image(&[128; 3].repeat(image.pixels()), image);
             for (at, sample) in canvas.y().iter().enumerate() {
-                let (x, y) = (at % size.0, at / size.0);
+                let (x, y) = (at % size.width, at / size.width);
                 let expected = match columns.contains(&x) && rows.contains(&y) {
                     true => 126,
                     false => 16,
@@ -347,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_large_image_has_the_colors_of_high_definition() {
-        let mut canvas = Canvas::black((16, 720));
-        canvas.draw_image(&[255, 0, 0].repeat(16 * 16), (16, 16));
+        let mut canvas = Canvas::black(FrameSize::new(16, 720));
+        canvas.draw_image(&[255, 0, 0].repeat(16 * 16), FrameSize::new(16, 16));
         let at = 352 * 16;
         assert_eq!(canvas.y()[at - 1..=at], [16, 63]);
         assert_eq!(canvas.y()[at + 255..=at + 256], [63, 16]);
@@ -358,9 +373,9 @@ mod tests {
 
     #[test]
     fn rectangles_are_clipped_at_the_edges() {
-        let filled = |at, size| {
-            let mut canvas = plain((6, 4));
-            canvas.fill(at, size, 1);
+        let filled = |(left, top), (width, height)| {
+            let mut canvas = plain(FrameSize::new(6, 4));
+            canvas.fill(Corner { left, top }, FrameSize::new(width, height), 1);
             canvas.luminance
         };
         let row = |columns: std::ops::Range<usize>| {
@@ -410,10 +425,11 @@ mod tests {
         ] {
             let columns = (6 * text.len() - 1 + 4) * point;
             let rows = 11 * point;
+            let size = FrameSize::new(size.0, size.1);
             let mut canvas = plain(size);
             canvas.draw(text);
             for (at, sample) in canvas.y().iter().enumerate() {
-                let (x, y) = (at % size.0, at / size.0);
+                let (x, y) = (at % size.width, at / size.width);
                 let is_in_box =
                     (left..left + columns).contains(&x) && (top..top + rows).contains(&y);
                 let expected = match is_in_box {

@@ -17,6 +17,7 @@ use std::fmt;
 
 use glassline_media::MediaTime;
 
+use crate::FrameSize;
 use crate::still::{NoStill, decode_keyframe, fits};
 use crate::video::encoder::Encoder;
 use canvas::Canvas;
@@ -38,8 +39,7 @@ const SIDE_MIN: usize = 16;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Placeholder {
     frames: Vec<PlaceholderFrame>,
-    width: usize,
-    height: usize,
+    size: FrameSize,
 }
 
 /// One frame of a placeholder.
@@ -69,20 +69,21 @@ impl Placeholder {
     ///
     /// # Errors
     /// Returns [`NoStill`] if the image cannot be read or is too large.
-    pub fn of_jpeg(jpeg: &[u8], size: Option<(usize, usize)>) -> Result<Self, NoStill> {
+    pub fn of_jpeg(jpeg: &[u8], size: Option<FrameSize>) -> Result<Self, NoStill> {
         let refused = |reason: String| NoStill::Jpeg { reason };
         let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(jpeg), options);
         let read = |error: zune_jpeg::errors::DecodeErrors| refused(error.to_string());
         decoder.decode_headers().map_err(read)?;
         let dimensions = decoder.dimensions();
-        let own = dimensions.ok_or_else(|| refused("it has no size".to_owned()))?;
+        let (width, height) = dimensions.ok_or_else(|| refused("it has no size".to_owned()))?;
+        let own = FrameSize::new(width, height);
         fits(own)?;
         let points = decoder.decode().map_err(read)?;
         let size = size.unwrap_or(own);
         fits(size)?;
-        if own.0.min(own.1).min(size.0).min(size.1) < SIDE_MIN || points.len() != own.0 * own.1 * 3
-        {
+        let sides = [own.width, own.height, size.width, size.height];
+        if sides.into_iter().any(|side| side < SIDE_MIN) || points.len() != own.pixels() * 3 {
             return Err(refused(format!("it is smaller than {SIDE_MIN} pixels")));
         }
         let mut image = Canvas::black(size);
@@ -100,11 +101,9 @@ impl Placeholder {
             let coded = encoder.encode(image, time).map_err(refused)?;
             frames.extend(coded.map(|(data, keyframe)| PlaceholderFrame { data, keyframe }));
         }
-        let (width, height) = image.size();
         Ok(Self {
             frames,
-            width,
-            height,
+            size: image.size(),
         })
     }
 
@@ -113,9 +112,9 @@ impl Placeholder {
         &self.frames
     }
 
-    /// Returns width and height in pixels.
-    pub fn size(&self) -> (usize, usize) {
-        (self.width, self.height)
+    /// Returns the size of the frames.
+    pub fn size(&self) -> FrameSize {
+        self.size
     }
 }
 
@@ -126,8 +125,8 @@ impl fmt::Debug for Placeholder {
             .debug_struct("Placeholder")
             .field("frames", &self.frames.len())
             .field("bytes", &bytes)
-            .field("width", &self.width)
-            .field("height", &self.height)
+            .field("width", &self.size.width)
+            .field("height", &self.size.height)
             .finish()
     }
 }
@@ -171,7 +170,7 @@ mod tests {
         let still = Still::of_h264(&keyframe, SizeLimit::default()).expect("decoded");
         let made = Placeholder::of_h264(&keyframe, "OFFLINE SINCE 14:05 UTC");
         let made = made.expect("decoded and encoded");
-        let size = (usize::from(still.width), usize::from(still.height));
+        let size = FrameSize::new(usize::from(still.width), usize::from(still.height));
         assert_eq!(made.size(), size);
         let kinds: Vec<_> = made.frames().iter().map(|frame| frame.keyframe).collect();
         let group = [true, false, false, false, false];
@@ -210,10 +209,11 @@ mod tests {
             .expect("an image");
         assert_eq!(
             Placeholder::of_jpeg(&jpeg, None).expect("read").size(),
-            (64, 64)
+            FrameSize::new(64, 64)
         );
-        let made = Placeholder::of_jpeg(&jpeg, Some((320, 180))).expect("read");
-        assert_eq!(made.size(), (320, 180));
+        let wanted = FrameSize::new(320, 180);
+        let made = Placeholder::of_jpeg(&jpeg, Some(wanted)).expect("read");
+        assert_eq!(made.size(), wanted);
         let shown = decode_keyframe(&made.frames()[0].data, |decoded| {
             use openh264::formats::YUVSource as _;
             let (strides, size) = (decoded.strides(), decoded.size);
@@ -228,7 +228,7 @@ mod tests {
             (size, at(160, 90), at(20, 90))
         });
         let (size, middle, beside) = shown.expect("decodable");
-        assert_eq!(size, (320, 180));
+        assert_eq!(size, wanted);
         // Red in the colors of BT.601: 16 + 65 % of 219 × (0.299 × 200 + 0.701 × 20) ÷ 255 and so on.
         for (sample, wanted) in middle.into_iter().zip([79, 101, 206]) {
             assert!(sample.abs_diff(wanted) <= 4, "{middle:?}");
@@ -257,13 +257,14 @@ mod tests {
             ((16, 16), Some((16, 15)), false),
             ((15, 15), None, false),
         ] {
+            let size = size.map(|(width, height)| FrameSize::new(width, height));
             let made = Placeholder::of_jpeg(&grey(image.0, image.1), size);
             assert_eq!(made.is_ok(), is_made, "{image:?} {size:?}");
             if let Ok(made) = made {
-                assert_eq!(made.size(), (16, 16));
+                assert_eq!(made.size(), FrameSize::new(16, 16));
             }
         }
-        let huge = Placeholder::of_jpeg(&grey(16, 16), Some((4097, 2304)));
+        let huge = Placeholder::of_jpeg(&grey(16, 16), Some(FrameSize::new(4097, 2304)));
         assert!(matches!(huge, Err(NoStill::Size { width: 4097, .. })));
     }
 

@@ -7,6 +7,7 @@ use jpeg_encoder::{ChromaSubsamplingMethod, Encoder, ImageBuffer, JpegColorType,
 
 use super::planes::Planes;
 use super::{NoStill, Still};
+use crate::FrameSize;
 
 /// Quality of libjpeg's scale, 1 to 100.
 const QUALITY: u8 = 80;
@@ -37,7 +38,10 @@ struct Image<'a> {
 
 /// Encodes the picture of `planes` as a JPEG file.
 pub(super) fn encode(planes: &Planes<'_>) -> Result<Still, NoStill> {
-    let (columns, rows) = (planes.luminance.width, planes.luminance.height);
+    let FrameSize {
+        width: columns,
+        height: rows,
+    } = planes.size();
     let too_large = NoStill::Size {
         width: columns,
         height: rows,
@@ -116,11 +120,10 @@ mod tests {
     use super::super::planes::Plane;
     use super::*;
 
-    fn planes((width, height): (usize, usize), [y, u, v]: [&[u8]; 3]) -> Planes<'static> {
-        let half = (width / 2, height / 2);
+    fn planes(size: FrameSize, [y, u, v]: [&[u8]; 3]) -> Planes<'static> {
         Planes {
-            luminance: Plane::new(y.to_vec(), (width, height)),
-            chrominance: [u, v].map(|plane| Plane::new(plane.to_vec(), half)),
+            luminance: Plane::new(y.to_vec(), size),
+            chrominance: [u, v].map(|plane| Plane::new(plane.to_vec(), size.half())),
         }
     }
 
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn levels_of_video_become_all_levels() {
         let y = [0, 16, 17, 126, 235, 255, 18, 100, 50, 30];
-        let planes = planes((5, 2), [&y, &[16, 240], &[128, 100]]);
+        let planes = planes(FrameSize::new(5, 2), [&y, &[16, 240], &[128, 100]]);
         // (level − 16) × 255 ÷ 219, and 128 + (level − 128) × 255 ÷ 224.
         let [first, u, v] = row(&planes, OF_BT601, 0);
         assert_eq!(first, [0, 0, 1, 128, 255]);
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn each_row_of_chrominance_belongs_to_two_rows() {
-        let planes = planes((2, 5), [&[16; 10], &[100, 150], &[128, 140]]);
+        let planes = planes(FrameSize::new(2, 5), [&[16; 10], &[100, 150], &[128, 140]]);
         let u: Vec<_> = (0..5).map(|y| row(&planes, OF_BT601, y)[1][0]).collect();
         assert_eq!(u, [96, 96, 153, 153, 153]);
         let v: Vec<_> = (0..5).map(|y| row(&planes, OF_BT601, y)[2][1]).collect();
@@ -171,14 +174,14 @@ mod tests {
             ([16, 128, 128], [0, 128, 128]),
         ] {
             let [y, u, v] = video;
-            let planes = planes((2, 2), [&[y; 4], &[u], &[v]]);
+            let planes = planes(FrameSize::new(2, 2), [&[y; 4], &[u], &[v]]);
             let shown = row(&planes, OF_BT709, 1).map(|plane| plane[1]);
             for (shown, expected) in shown.into_iter().zip::<[u8; 3]>(jpeg) {
                 assert!(shown.abs_diff(expected) <= 1, "{shown} for {jpeg:?}");
             }
         }
         let image = |y: u8, u: u8, v: u8| {
-            let planes = planes((2, 2), [&[y; 4], &[u], &[v]]);
+            let planes = planes(FrameSize::new(2, 2), [&[y; 4], &[u], &[v]]);
             row(&planes, OF_BT709, 0).map(|plane| plane[0])
         };
         // Sums of the products, 16 bits behind the point, by hand.
@@ -189,7 +192,10 @@ mod tests {
     /// Red in the levels of BT.709, and how it is shown.
     fn shown(height: usize) -> [u8; 3] {
         let (y, half) = (vec![63; 2 * height], height / 2);
-        let planes = planes((2, height), [&y, &vec![102; half], &vec![240; half]]);
+        let planes = planes(
+            FrameSize::new(2, height),
+            [&y, &vec![102; half], &vec![240; half]],
+        );
         let still = encode(&planes).expect("an image");
         assert_eq!(usize::from(still.height), height);
         let cursor = zune_core::bytestream::ZCursor::new(&still.jpeg);
@@ -208,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_image_is_at_most_65535_wide() {
-        let wide = planes((65_536, 1), [&vec![16; 65_536], &[], &[]]);
+        let wide = planes(FrameSize::new(65_536, 1), [&vec![16; 65_536], &[], &[]]);
         let refused = NoStill::Size {
             width: 65_536,
             height: 1,

@@ -14,6 +14,7 @@ use std::fmt;
 use glassline_media::{Codec, Track};
 use thiserror::Error;
 
+use crate::FrameSize;
 use crate::video::decoder::{Decoded, Decoder};
 pub(crate) use planes::Plane;
 use planes::Planes;
@@ -44,7 +45,7 @@ pub struct SizeLimit {
 
 impl SizeLimit {
     /// Returns the largest size within the limit and not above `size`, in the proportions of `size`.
-    pub fn fit(self, size: (usize, usize)) -> (usize, usize) {
+    pub fn fit(self, size: FrameSize) -> FrameSize {
         planes::fitted(size, self)
     }
 }
@@ -125,7 +126,10 @@ pub fn still_of(track: &Track) -> Result<(), NoStill> {
     if codec != Codec::H264 {
         return Err(NoStill::Codec { codec });
     }
-    fits((track.video.width as usize, track.video.height as usize))
+    fits(FrameSize::new(
+        track.video.width as usize,
+        track.video.height as usize,
+    ))
 }
 
 impl DecodedKeyframe {
@@ -152,10 +156,10 @@ impl DecodedKeyframe {
             let decoded = decoder.decode(frame, number);
             let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
             let Some(decoded) = decoded else { continue };
-            let (width, height) = decoded.size;
             fits(decoded.size)?;
-            if frames.len().saturating_mul(width * height) > RECOVERY_PIXELS_MAX {
+            if frames.len().saturating_mul(decoded.size.pixels()) > RECOVERY_PIXELS_MAX {
                 let frames = frames.len();
+                let FrameSize { width, height } = decoded.size;
                 return Err(NoStill::Recovery {
                     frames,
                     width,
@@ -170,8 +174,8 @@ impl DecodedKeyframe {
         Err(refused("no picture became right".to_owned()))
     }
 
-    /// Returns the width and height of the frame in pixels.
-    pub fn size(&self) -> (usize, usize) {
+    /// Returns the size of the frame.
+    pub fn size(&self) -> FrameSize {
         self.planes.size()
     }
 
@@ -184,14 +188,14 @@ impl DecodedKeyframe {
     ///
     /// # Errors
     /// Returns [`NoStill`] if the encoder refuses the frame.
-    pub fn still(&self, size: (usize, usize)) -> Result<Still, NoStill> {
+    pub fn still(&self, size: FrameSize) -> Result<Still, NoStill> {
         jpeg::encode(&self.planes.scaled(size))
     }
 }
 
 impl fmt::Debug for DecodedKeyframe {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (width, height) = self.size();
+        let FrameSize { width, height } = self.size();
         formatter
             .debug_struct("DecodedKeyframe")
             .field("width", &width)
@@ -248,8 +252,9 @@ impl fmt::Debug for Still {
     }
 }
 
-pub(crate) fn fits((width, height): (usize, usize)) -> Result<(), NoStill> {
-    match width.saturating_mul(height) <= STILL_PIXELS_MAX {
+pub(crate) fn fits(size: FrameSize) -> Result<(), NoStill> {
+    let FrameSize { width, height } = size;
+    match size.pixels() <= STILL_PIXELS_MAX {
         true => Ok(()),
         false => Err(NoStill::Size { width, height }),
     }

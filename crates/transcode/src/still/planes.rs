@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use openh264::formats::YUVSource;
 
 use super::SizeLimit;
+use crate::FrameSize;
 
 /// Three planes: luminance, and two of chrominance with half as many columns and rows.
 pub(super) struct Planes<'a> {
@@ -17,46 +18,43 @@ pub(crate) struct Plane<'a> {
     samples: Cow<'a, [u8]>,
     /// Samples from the beginning of a row to that of the next.
     stride: usize,
-    pub(super) width: usize,
-    pub(super) height: usize,
+    pub(super) size: FrameSize,
 }
 
 impl<'a> Planes<'a> {
     /// Borrows a decoded picture.
     pub(super) fn of(source: &'a impl YUVSource) -> Self {
         let (width, height) = source.dimensions();
+        let size = FrameSize::new(width, height);
         let (stride, u_stride, v_stride) = source.strides();
         let half = |samples, stride| Plane {
             samples: Cow::Borrowed(samples),
             stride,
-            width: width / 2,
-            height: height / 2,
+            size: size.half(),
         };
         Self {
             luminance: Plane {
                 samples: Cow::Borrowed(source.y()),
                 stride,
-                width,
-                height,
+                size,
             },
             chrominance: [half(source.u(), u_stride), half(source.v(), v_stride)],
         }
     }
 
-    /// Returns the width and height of the picture.
-    pub(super) const fn size(&self) -> (usize, usize) {
-        (self.luminance.width, self.luminance.height)
+    pub(super) const fn size(&self) -> FrameSize {
+        self.luminance.size
     }
 
     /// Returns the picture in `size`, or borrows it if it has that.
-    pub(super) fn scaled(&self, size: (usize, usize)) -> Planes<'_> {
+    pub(super) fn scaled(&self, size: FrameSize) -> Planes<'_> {
         if size == self.size() {
             return Planes {
                 luminance: self.luminance.borrowed(),
                 chrominance: self.chrominance.each_ref().map(Plane::borrowed),
             };
         }
-        let half = (size.0.div_ceil(2), size.1.div_ceil(2));
+        let half = FrameSize::new(size.width.div_ceil(2), size.height.div_ceil(2));
         Planes {
             luminance: self.luminance.averaged(size),
             chrominance: self.chrominance.each_ref().map(|it| it.averaged(half)),
@@ -83,8 +81,7 @@ impl Plane<'_> {
         Plane {
             samples: Cow::Borrowed(&self.samples),
             stride: self.stride,
-            width: self.width,
-            height: self.height,
+            size: self.size,
         }
     }
 
@@ -92,35 +89,36 @@ impl Plane<'_> {
         Plane {
             samples: Cow::Owned(self.samples.into_owned()),
             stride: self.stride,
-            width: self.width,
-            height: self.height,
+            size: self.size,
         }
     }
 
     /// Creates a plane of `samples`, row after row.
-    pub(crate) fn new(samples: Vec<u8>, (width, height): (usize, usize)) -> Self {
+    pub(crate) fn new(samples: Vec<u8>, size: FrameSize) -> Self {
         Self {
             samples: Cow::Owned(samples),
-            stride: width,
-            width,
-            height,
+            stride: size.width,
+            size,
         }
     }
 
     /// Returns row `y`; a row behind the last is the last.
     pub(crate) fn row(&self, y: usize) -> &[u8] {
-        let start = y.min(self.height - 1) * self.stride;
-        &self.samples[start..start + self.width]
+        let start = y.min(self.size.height - 1) * self.stride;
+        &self.samples[start..start + self.size.width]
     }
 
     /// Returns a plane of another size. In a smaller one each sample is the mean of those that it stands
     /// for, in a larger one samples are repeated.
-    pub(crate) fn averaged<'b>(&self, (width, height): (usize, usize)) -> Plane<'b> {
+    pub(crate) fn averaged<'b>(&self, size: FrameSize) -> Plane<'b> {
+        let FrameSize { width, height } = size;
         let mut samples = Vec::with_capacity(width * height);
         let mut sums = vec![0_u32; width];
-        let columns: Vec<_> = (0..width).map(|x| spanned(x, width, self.width)).collect();
+        let columns: Vec<_> = (0..width)
+            .map(|x| spanned(x, width, self.size.width))
+            .collect();
         for y in 0..height {
-            let rows = spanned(y, height, self.height);
+            let rows = spanned(y, height, self.size.height);
             sums.fill(0);
             for row in rows.clone() {
                 let row = self.row(row);
@@ -141,8 +139,7 @@ impl Plane<'_> {
         Plane {
             samples: Cow::Owned(samples),
             stride: width,
-            width,
-            height,
+            size,
         }
     }
 }
@@ -154,13 +151,14 @@ fn spanned(at: usize, to: usize, from: usize) -> std::ops::Range<usize> {
 }
 
 /// Returns the largest size within `limit` and not above `size`, in the proportions of `size`.
-pub(super) fn fitted((width, height): (usize, usize), limit: SizeLimit) -> (usize, usize) {
+pub(super) fn fitted(size: FrameSize, limit: SizeLimit) -> FrameSize {
+    let FrameSize { width, height } = size;
     let most = |limit: Option<u16>, size: usize| limit.map_or(size, usize::from).clamp(1, size);
     let (width_max, height_max) = (most(limit.width, width), most(limit.height, height));
     if width * height_max <= height * width_max {
-        ((width * height_max / height).max(1), height_max)
+        FrameSize::new((width * height_max / height).max(1), height_max)
     } else {
-        (width_max, (height * width_max / width).max(1))
+        FrameSize::new(width_max, (height * width_max / width).max(1))
     }
 }
 
@@ -200,17 +198,18 @@ mod tests {
             ((1, 900), limit(None, Some(20)), (1, 20)),
             ((900, 1), limit(Some(20), None), (20, 1)),
         ] {
+            let [size, fits] = [size, fits].map(|(width, height)| FrameSize::new(width, height));
             assert_eq!(fitted(size, limit), fits, "{size:?} {limit:?}");
         }
     }
 
     fn plane(rows: &[&[u8]]) -> Plane<'static> {
-        Plane::new(rows.concat(), (rows[0].len(), rows.len()))
+        Plane::new(rows.concat(), FrameSize::new(rows[0].len(), rows.len()))
     }
 
     fn rows<'a>(plane: &'a Plane<'_>) -> Vec<&'a [u8]> {
-        assert_eq!(plane.samples.len(), plane.stride * plane.height);
-        (0..plane.height).map(|y| plane.row(y)).collect()
+        assert_eq!(plane.samples.len(), plane.stride * plane.size.height);
+        (0..plane.size.height).map(|y| plane.row(y)).collect()
     }
 
     #[test]
@@ -219,18 +218,18 @@ mod tests {
         assert_eq!(plane.row(0), [0, 10, 20, 31]);
         assert_eq!(plane.row(2), [80, 91, 100, 255]);
         assert_eq!(plane.row(3), plane.row(2), "behind the last is the last");
-        let same = plane.averaged((4, 3));
+        let same = plane.averaged(FrameSize::new(4, 3));
         assert_eq!(rows(&same), rows(&plane));
         // Halves are rounded up.
-        let narrow = plane.averaged((2, 3));
+        let narrow = plane.averaged(FrameSize::new(2, 3));
         assert_eq!(rows(&narrow), [[5, 26], [45, 66], [86, 178]]);
-        let flat = plane.averaged((4, 1));
+        let flat = plane.averaged(FrameSize::new(4, 1));
         assert_eq!(rows(&flat), [[40, 50, 60, 119]]);
-        let one = plane.averaged((1, 1));
+        let one = plane.averaged(FrameSize::new(1, 1));
         assert_eq!(rows(&one), [[67]]);
-        let small = plane.averaged((2, 2));
+        let small = plane.averaged(FrameSize::new(2, 2));
         assert_eq!(rows(&small), [[5, 26], [65, 122]]);
-        let large = plane.averaged((8, 4));
+        let large = plane.averaged(FrameSize::new(8, 4));
         let doubled = |row: [u8; 4]| row.map(|it| [it; 2]).concat();
         let (first, second) = (doubled([0, 10, 20, 31]), doubled([40, 50, 61, 70]));
         let last = doubled([80, 91, 100, 255]);
@@ -239,15 +238,15 @@ mod tests {
 
     #[test]
     fn white_stays_white_in_large_means() {
-        let white = Plane::new(vec![255; 600 * 300], (600, 300));
-        assert_eq!(rows(&white.averaged((2, 1))), [[255, 255]]);
+        let white = Plane::new(vec![255; 600 * 300], FrameSize::new(600, 300));
+        assert_eq!(rows(&white.averaged(FrameSize::new(2, 1))), [[255, 255]]);
     }
 
     #[test]
     fn chrominance_has_half_of_the_size_rounded_up() {
         let planes = || Planes {
-            luminance: Plane::new((0..48).collect(), (8, 6)),
-            chrominance: [1, 2].map(|level| Plane::new(vec![level; 12], (4, 3))),
+            luminance: Plane::new((0..48).collect(), FrameSize::new(8, 6)),
+            chrominance: [1, 2].map(|level| Plane::new(vec![level; 12], FrameSize::new(4, 3))),
         };
         let limit = |width| SizeLimit {
             width: Some(width),
@@ -260,7 +259,7 @@ mod tests {
         ] {
             let planes = planes();
             let smaller = planes.scaled(fitted(planes.size(), limit(width)));
-            let size = |plane: &Plane<'_>| (plane.width, plane.height);
+            let size = |plane: &Plane<'_>| (plane.size.width, plane.size.height);
             assert_eq!(size(&smaller.luminance), luminance);
             for (plane, level) in smaller.chrominance.iter().zip([1, 2]) {
                 assert_eq!(size(plane), chrominance);

@@ -65,7 +65,7 @@ fn a_keyframe_becomes_an_image_within_the_limit_in_its_proportions() {
 fn a_keyframe_is_decoded_once_for_images_of_all_sizes() {
     let keyframe = &keyframes("assets/demo.h264")[0];
     let decoded = DecodedKeyframe::of_h264(keyframe).expect("decoded");
-    assert_eq!(decoded.size(), (1280, 720));
+    assert_eq!(decoded.size(), FrameSize::new(1280, 720));
     assert!((1280 * 720 * 3 / 2..2 * 1280 * 720).contains(&decoded.bytes()));
     for limit in [SizeLimit::default(), limit(320, None), limit(None, 90)] {
         let still = decoded.still(limit.fit(decoded.size())).expect("encoded");
@@ -120,9 +120,14 @@ fn other_codecs_and_huge_frames_are_named() {
 
 #[test]
 fn smaller_planes_are_means() {
-    assert_eq!(planes::fitted((1920, 1080), limit(1920, 100)), (177, 100));
-    assert_eq!(planes::fitted((1080, 1920), limit(100, 100)), (56, 100));
-    assert_eq!(planes::fitted((4000, 16), limit(16, None)), (16, 1));
+    for (size, limit, fitted) in [
+        ((1920, 1080), limit(1920, 100), (177, 100)),
+        ((1080, 1920), limit(100, 100), (56, 100)),
+        ((4000, 16), limit(16, None), (16, 1)),
+    ] {
+        let [size, fitted] = [size, fitted].map(|(width, height)| FrameSize::new(width, height));
+        assert_eq!(limit.fit(size), fitted);
+    }
     struct Gray;
     impl openh264::formats::YUVSource for Gray {
         fn dimensions(&self) -> (usize, usize) {
@@ -163,7 +168,7 @@ fn the_limit_of_pixels_is_exact() {
         let expected = is_taken
             .then_some(())
             .ok_or(NoStill::Size { width, height });
-        assert_eq!(fits(size), expected);
+        assert_eq!(fits(FrameSize::new(width, height)), expected);
     }
     assert_eq!(STILL_PIXELS_MAX, 9_437_184);
 }
@@ -194,11 +199,11 @@ fn the_frames_behind_a_recovery_point_become_the_right_image() {
     };
     let difference = |to: usize| {
         let (cut, whole) = (image(start, to), image(0, to));
-        let rows = (0..whole.size().1).map(|y| {
+        let rows = (0..whole.size().height).map(|y| {
             let pairs = cut.luminance.row(y).iter().zip(whole.luminance.row(y));
             pairs.map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>()
         });
-        rows.sum::<f64>() / (whole.size().0 * whole.size().1) as f64
+        rows.sum::<f64>() / whole.size().pixels() as f64
     };
     assert!(difference(start) > 5.0, "grey: {}", difference(start));
     assert!(difference(start + right) < 1.0);

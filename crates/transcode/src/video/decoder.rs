@@ -11,6 +11,8 @@ use openh264_sys2::{
     SBufferInfo, dsDataErrorConcealed, dsRefLost,
 };
 
+use crate::FrameSize;
+
 /// A decoder of one stream. It has no threads of its own.
 pub(crate) struct Decoder {
     cisco: Cisco,
@@ -23,8 +25,7 @@ pub(crate) struct Decoded<'a> {
     planes: [&'a [u8]; 3],
     /// Bytes from row to row, of luminance and of chrominance.
     strides: [usize; 2],
-    /// Width and height in pixels.
-    pub(crate) size: (usize, usize),
+    pub(crate) size: FrameSize,
     /// Number of the frame that the picture was coded in.
     pub(crate) number: u64,
 }
@@ -125,7 +126,7 @@ impl Decoder {
                 plane(v, chroma_stride, width / 2, height / 2),
             ],
             strides: [stride, chroma_stride],
-            size: (width, height),
+            size: FrameSize::new(width, height),
             number: info.uiOutYuvTimeStamp.wrapping_sub(1),
         })
     }
@@ -133,7 +134,7 @@ impl Decoder {
 
 impl YUVSource for Decoded<'_> {
     fn dimensions(&self) -> (usize, usize) {
-        self.size
+        (self.size.width, self.size.height)
     }
 
     fn strides(&self) -> (usize, usize, usize) {
@@ -193,7 +194,7 @@ mod tests {
             assert_eq!(shown.u(), bytes(60, lengths[1]), "{size:?}");
             assert_eq!(shown.v(), bytes(120, lengths[1]), "{size:?}");
             let (width, height) = (size.0 as usize, size.1 as usize);
-            assert_eq!(shown.size, (width, height));
+            assert_eq!(shown.size, FrameSize::new(width, height));
             assert_eq!(shown.dimensions(), (width, height));
             let [luminance, chrominance] = strides.map(|it| it as usize);
             assert_eq!(shown.strides(), (luminance, chrominance, chrominance));

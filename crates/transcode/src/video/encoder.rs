@@ -8,6 +8,8 @@ use openh264::encoder::{
 use openh264::formats::YUVSource;
 use openh264::{OpenH264API, Timestamp};
 
+use crate::FrameSize;
+
 /// Seconds between keyframes without a request. A viewer that joins begins with the latest one.
 const KEYFRAME_S: f64 = 2.0;
 
@@ -17,7 +19,7 @@ const STILL_QP: u8 = 28;
 /// An encoder of pictures of one size.
 pub(crate) struct Encoder {
     cisco: Cisco,
-    size: (usize, usize),
+    size: FrameSize,
     is_begun: bool,
 }
 
@@ -28,7 +30,7 @@ impl Encoder {
         clippy::cast_sign_loss,
         reason = "1 to 240 frames, and bitrates of some Mbit/s"
     )]
-    pub(super) fn new(size: (usize, usize), fps: f64, bitrate: Bitrate) -> Result<Self, String> {
+    pub(super) fn new(size: FrameSize, fps: f64, bitrate: Bitrate) -> Result<Self, String> {
         let period = (fps * KEYFRAME_S).round() as u32;
         let settings = EncoderConfig::new()
             .usage_type(UsageType::CameraVideoRealTime)
@@ -46,7 +48,7 @@ impl Encoder {
 
     /// Starts an encoder of one picture that is repeated, with a keyframe in each `group` of frames;
     /// the error is OpenH264's text.
-    pub(crate) fn of_still(size: (usize, usize), group: usize) -> Result<Self, String> {
+    pub(crate) fn of_still(size: FrameSize, group: usize) -> Result<Self, String> {
         let period = u32::try_from(group).unwrap_or(1);
         let settings = EncoderConfig::new()
             .usage_type(UsageType::CameraVideoRealTime)
@@ -62,7 +64,7 @@ impl Encoder {
         Self::with(settings, size)
     }
 
-    fn with(settings: EncoderConfig, size: (usize, usize)) -> Result<Self, String> {
+    fn with(settings: EncoderConfig, size: FrameSize) -> Result<Self, String> {
         let cisco = Cisco::with_api_config(OpenH264API::from_source(), settings);
         Ok(Self {
             cisco: cisco.map_err(|error| error.to_string())?,
@@ -71,7 +73,7 @@ impl Encoder {
         })
     }
 
-    pub(super) const fn size(&self) -> (usize, usize) {
+    pub(super) const fn size(&self) -> FrameSize {
         self.size
     }
 
@@ -154,8 +156,8 @@ mod tests {
 
     #[test]
     fn a_still_frame_has_a_keyframe_in_each_group() {
-        let mut encoder = Encoder::of_still((32, 16), 3).expect("an encoder");
-        assert_eq!(encoder.size(), (32, 16));
+        let mut encoder = Encoder::of_still(FrameSize::new(32, 16), 3).expect("an encoder");
+        assert_eq!(encoder.size(), FrameSize::new(32, 16));
         let group = [true, false, false];
         assert_eq!(keyframes(&mut encoder, 6, &[]), [group, group].concat());
     }
@@ -163,11 +165,12 @@ mod tests {
     #[test]
     fn keyframes_come_every_two_seconds_and_on_request() {
         let bitrate = Bitrate::from_bps(1_000_000);
-        let mut encoder = Encoder::new((32, 16), 2.0, bitrate).expect("an encoder");
+        let size = FrameSize::new(32, 16);
+        let mut encoder = Encoder::new(size, 2.0, bitrate).expect("an encoder");
         let made = keyframes(&mut encoder, 9, &[]);
         let expected: Vec<_> = (0..9).map(|number| number % 4 == 0).collect();
         assert_eq!(made, expected);
-        let mut encoder = Encoder::new((32, 16), 30.0, bitrate).expect("an encoder");
+        let mut encoder = Encoder::new(size, 30.0, bitrate).expect("an encoder");
         let made = keyframes(&mut encoder, 6, &[0, 3]);
         assert_eq!(made, [true, false, false, true, false, false]);
     }

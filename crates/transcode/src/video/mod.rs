@@ -25,6 +25,7 @@ use glassline_media::{Bitrate, Codec, MediaTime};
 use glassline_rtp::payload::{Recovery, recovery};
 use thiserror::Error;
 
+use crate::FrameSize;
 use crate::transcoder::Counts;
 use decoder::{Decoded, Decoder};
 use encoder::Encoder;
@@ -86,6 +87,17 @@ pub enum VideoError {
     Encoder(String),
 }
 
+/// A coded frame of the source.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessUnit<'a> {
+    /// Bytes in Annex B form.
+    pub data: &'a [u8],
+    /// Media time at which the picture is shown.
+    pub time: MediaTime,
+    /// Whether a decoder can start here.
+    pub keyframe: bool,
+}
+
 /// A frame without reordering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoFrame {
@@ -145,7 +157,7 @@ impl VideoTranscoder {
         }
     }
 
-    /// Takes one access unit in the order of decoding, which is shown at `time`, and appends the
+    /// Takes one access unit in the order of decoding, and appends the
     /// frames that are complete to `frames`. With `encodes` unset, pictures are decoded only: later
     /// frames refer to them, but there is no time to encode them.
     ///
@@ -153,17 +165,16 @@ impl VideoTranscoder {
     /// Returns why the frame made no picture. The transcoder goes on with the next keyframe.
     pub fn push(
         &mut self,
-        unit: &[u8],
-        time: MediaTime,
-        (keyframe, encodes): (bool, bool),
+        unit: AccessUnit<'_>,
+        encodes: bool,
         frames: &mut Vec<VideoFrame>,
     ) -> Result<(), VideoError> {
         self.counts.frames_in += 1;
-        if self.is_broken && !keyframe {
+        if self.is_broken && !unit.keyframe {
             self.counts.undecodable += 1;
             return Ok(());
         }
-        let pushed = self.take(unit, time, (keyframe, encodes), frames);
+        let pushed = self.take(unit, encodes, frames);
         match &pushed {
             Ok(()) => self.failures = self.failures.saturating_sub(1),
             Err(error) => {
@@ -178,25 +189,24 @@ impl VideoTranscoder {
 
     fn take(
         &mut self,
-        unit: &[u8],
-        time: MediaTime,
-        (keyframe, encodes): (bool, bool),
+        unit: AccessUnit<'_>,
+        encodes: bool,
         frames: &mut Vec<VideoFrame>,
     ) -> Result<(), VideoError> {
         let mut decoder = match self.decoder.take() {
             Some(decoder) => decoder,
             None => Decoder::new().map_err(VideoError::Encoder)?,
         };
-        if keyframe {
-            self.begin_at(unit, &mut decoder);
+        if unit.keyframe {
+            self.begin_at(unit.data, &mut decoder);
         }
         if self.pending.len() == PENDING_MAX {
             self.pending.pop_front();
         }
         let number = self.next;
         self.next += 1;
-        self.pending.push_back((number, time));
-        let made = match decoder.decode(unit, number) {
+        self.pending.push_back((number, unit.time));
+        let made = match decoder.decode(unit.data, number) {
             Ok(Some(decoded)) => self.encode(&decoded, encodes, frames),
             Ok(None) => Ok(()),
             Err(state) => Err(VideoError::Undecodable { state }),
@@ -251,8 +261,8 @@ impl VideoTranscoder {
         if !encodes || !is_right {
             return Ok(());
         }
-        let (width, height) = decoded.size;
-        if width * height > PIXELS_MAX {
+        if decoded.size.pixels() > PIXELS_MAX {
+            let FrameSize { width, height } = decoded.size;
             return Err(VideoError::Size { width, height });
         }
         let was_wrong = self
@@ -315,8 +325,8 @@ impl VideoTranscoder {
         self.counts
     }
 
-    /// Returns width and height of the pictures in pixels; `None` before the first.
-    pub fn size(&self) -> Option<(usize, usize)> {
+    /// Returns the size of the pictures; `None` before the first.
+    pub fn size(&self) -> Option<FrameSize> {
         self.encoder.as_ref().map(Encoder::size)
     }
 

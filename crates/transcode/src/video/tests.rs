@@ -7,6 +7,19 @@ use openh264::formats::YUVSource;
 
 use super::*;
 
+/// A unit of the film as it is.
+fn unit_of(frame: &demux::Frame) -> AccessUnit<'_> {
+    unit(&frame.data, frame.time, frame.keyframe)
+}
+
+fn unit(data: &[u8], time: MediaTime, keyframe: bool) -> AccessUnit<'_> {
+    AccessUnit {
+        data,
+        time,
+        keyframe,
+    }
+}
+
 /// Twelve access units a second or more of x264's High profile, with B-frames; in decoding order.
 fn film() -> Vec<demux::Frame> {
     sample("b-frames.h264")
@@ -39,8 +52,7 @@ fn refreshed() -> (Vec<demux::Frame>, usize) {
 fn push_all(transcoder: &mut VideoTranscoder, film: &[demux::Frame]) -> Vec<VideoFrame> {
     let mut out = Vec::new();
     for frame in film {
-        let how = (frame.keyframe, true);
-        let pushed = transcoder.push(&frame.data, frame.time, how, &mut out);
+        let pushed = transcoder.push(unit_of(frame), true, &mut out);
         pushed.expect("decoded");
     }
     out
@@ -76,7 +88,10 @@ fn frames_come_out_in_order_with_their_own_times() {
     assert_eq!(track.video.profile_level_id().map(|it| it[0]), Some(66));
     assert_eq!(
         transcoder.size(),
-        Some((track.video.width as usize, track.video.height as usize))
+        Some(FrameSize::new(
+            track.video.width as usize,
+            track.video.height as usize
+        ))
     );
     let notes = splitter.notes();
     assert_eq!((notes.reordered, notes.damaged_slices), (0, 0));
@@ -91,7 +106,7 @@ fn frames_behind_a_gap_wait_for_a_keyframe() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
     let push = |transcoder: &mut VideoTranscoder, frame: &demux::Frame, out: &mut _| {
-        let _ = transcoder.push(&frame.data, frame.time, (frame.keyframe, true), out);
+        let _ = transcoder.push(unit_of(frame), true, out);
     };
     push(&mut transcoder, &film[1], &mut out);
     assert!(out.is_empty(), "no keyframe yet");
@@ -128,7 +143,7 @@ fn a_stream_without_idr_frames_is_shown_once_its_frames_are_right() {
     for (at, frame) in film.iter().enumerate() {
         // The hub calls the first unit a keyframe, and each later recovery point.
         let keyframe = at == 0 || annexb::nals(&frame.data).count() > 1;
-        let pushed = transcoder.push(&frame.data, frame.time, (keyframe, true), &mut out);
+        let pushed = transcoder.push(unit(&frame.data, frame.time, keyframe), true, &mut out);
         pushed.expect("decoded");
     }
     let times: Vec<_> = film[right..].iter().map(|frame| frame.time).collect();
@@ -154,8 +169,8 @@ fn a_stream_without_idr_frames_is_shown_once_its_frames_are_right() {
         .saturating_since(MediaTime::ZERO);
     let before = out.len();
     for frame in film.iter().skip(1) {
-        let how = (keyframe(frame), true);
-        let pushed = transcoder.push(&frame.data, frame.time + length, how, &mut out);
+        let unit = unit(&frame.data, frame.time + length, keyframe(frame));
+        let pushed = transcoder.push(unit, true, &mut out);
         pushed.expect("decoded");
     }
     let again = out.len() - before;
@@ -173,9 +188,9 @@ fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
     let mut out = Vec::new();
     for frame in &film {
         let nals = annexb::nals(&frame.data).filter(|nal| !is_message(nal));
-        let unit: Vec<u8> = nals.flat_map(|nal| [&[0, 0, 0, 1], nal].concat()).collect();
-        let how = (starts(frame), true);
-        let pushed = transcoder.push(&unit, frame.time, how, &mut out);
+        let data: Vec<u8> = nals.flat_map(|nal| [&[0, 0, 0, 1], nal].concat()).collect();
+        let unit = unit(&data, frame.time, starts(frame));
+        let pushed = transcoder.push(unit, true, &mut out);
         pushed.expect("decoded");
     }
     let second = film.iter().skip(1).find(|frame| starts(frame));
@@ -222,7 +237,7 @@ fn decoded(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
         let decoded = decoder.decode(&frame.data, number);
         let decoded = decoded.unwrap_or_else(|state| panic!("frame {number}: {state:#x}"));
         let Some(decoded) = decoded else { continue };
-        let (width, height) = decoded.size;
+        let FrameSize { width, height } = decoded.size;
         let rows = decoded.y().chunks(decoded.strides().0);
         let rows = rows.take(height).flat_map(|row| &row[..width]);
         frames.push(rows.copied().collect());
@@ -240,8 +255,7 @@ fn a_keyframe_is_made_when_it_is_requested_and_none_is_encoded_without_time() {
             transcoder.request_keyframe();
         }
         let encodes = number < 30;
-        let how = (frame.keyframe, encodes);
-        let pushed = transcoder.push(&frame.data, frame.time, how, &mut out);
+        let pushed = transcoder.push(unit_of(frame), encodes, &mut out);
         pushed.expect("decoded");
     }
     let keyframes = out.iter().filter(|frame| frame.keyframe).count();
@@ -265,7 +279,7 @@ fn damaged_frames_never_panic_and_are_trouble() {
             data[at] ^= (state >> 20) as u8;
         }
         let time = MediaTime::from_nanos(frame * 40_000_000);
-        let _ = transcoder.push(&data, time, (number.keyframe, true), &mut out);
+        let _ = transcoder.push(unit(&data, time, number.keyframe), true, &mut out);
     }
     let counts = transcoder.counts();
     assert!(counts.undecodable > 0, "{counts:?}");
@@ -273,14 +287,14 @@ fn damaged_frames_never_panic_and_are_trouble() {
 }
 
 /// Frames of one grey picture each, without B-frames, of a size.
-fn still_frames(size: (usize, usize), count: usize) -> Vec<(Vec<u8>, bool)> {
-    struct Grey((usize, usize), Vec<u8>);
+fn still_frames(size: FrameSize, count: usize) -> Vec<(Vec<u8>, bool)> {
+    struct Grey(FrameSize, Vec<u8>);
     impl YUVSource for Grey {
         fn dimensions(&self) -> (usize, usize) {
-            self.0
+            (self.0.width, self.0.height)
         }
         fn strides(&self) -> (usize, usize, usize) {
-            (self.0.0, self.0.0 / 2, self.0.0 / 2)
+            (self.0.width, self.0.width / 2, self.0.width / 2)
         }
         fn y(&self) -> &[u8] {
             &self.1
@@ -292,7 +306,7 @@ fn still_frames(size: (usize, usize), count: usize) -> Vec<(Vec<u8>, bool)> {
             self.u()
         }
     }
-    let image = Grey(size, vec![120; size.0 * size.1]);
+    let image = Grey(size, vec![120; size.pixels()]);
     let mut encoder = Encoder::of_still(size, 100).expect("an encoder");
     let frames = (0..count as i64).map(|number| {
         let time = MediaTime::from_nanos(number * 1_000_000_000);
@@ -326,8 +340,11 @@ fn frames_whose_time_has_passed_are_left_out() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
     let times = [0, 100, 50, 100, 101, 300];
-    for ((data, keyframe), ms) in still_frames((64, 32), 6).into_iter().zip(times) {
-        let pushed = transcoder.push(&data, at_ms(ms), (keyframe, true), &mut out);
+    for ((data, keyframe), ms) in still_frames(FrameSize::new(64, 32), 6)
+        .into_iter()
+        .zip(times)
+    {
+        let pushed = transcoder.push(unit(&data, at_ms(ms), keyframe), true, &mut out);
         pushed.expect("decoded");
     }
     let made: Vec<_> = out.iter().map(|frame| frame.time).collect();
@@ -341,7 +358,7 @@ fn frames_whose_time_has_passed_are_left_out() {
         ..Counts::default()
     };
     assert_eq!(counts, expected);
-    assert_eq!(transcoder.size(), Some((64, 32)));
+    assert_eq!(transcoder.size(), Some(FrameSize::new(64, 32)));
 }
 
 #[test]
@@ -350,10 +367,11 @@ fn another_size_has_an_encoder_of_its_own() {
     assert_eq!(transcoder.size(), None);
     let mut out = Vec::new();
     let mut ms = 0;
-    for size in [(64, 32), (32, 64), (64, 64)] {
+    for (width, height) in [(64, 32), (32, 64), (64, 64)] {
+        let size = FrameSize::new(width, height);
         for (data, keyframe) in still_frames(size, 3) {
             ms += 40;
-            let pushed = transcoder.push(&data, at_ms(ms), (keyframe, true), &mut out);
+            let pushed = transcoder.push(unit(&data, at_ms(ms), keyframe), true, &mut out);
             pushed.expect("decoded");
         }
         assert_eq!(transcoder.size(), Some(size));
@@ -367,13 +385,13 @@ fn another_size_has_an_encoder_of_its_own() {
 fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
-    for (number, (data, keyframe)) in (0..).zip(still_frames((64, 32), 8)) {
+    for (number, (data, keyframe)) in (0..).zip(still_frames(FrameSize::new(64, 32), 8)) {
         if number == 3 {
             transcoder.request_keyframe();
         }
         // The fourth is decoded only, so that the fifth becomes the keyframe.
-        let how = (keyframe, number != 3);
-        let pushed = transcoder.push(&data, at_ms(40 * number), how, &mut out);
+        let unit = unit(&data, at_ms(40 * number), keyframe);
+        let pushed = transcoder.push(unit, number != 3, &mut out);
         pushed.expect("decoded");
     }
     let keyframes: Vec<_> = out
@@ -408,10 +426,10 @@ fn failures_are_trouble_from_ten_in_a_row_on() {
     let mut push = |transcoder: &mut VideoTranscoder, data: &[u8], keyframe| {
         ms += 40;
         transcoder
-            .push(data, at_ms(ms), (keyframe, true), &mut out)
+            .push(unit(data, at_ms(ms), keyframe), true, &mut out)
             .is_ok()
     };
-    let frames = still_frames((64, 32), 40);
+    let frames = still_frames(FrameSize::new(64, 32), 40);
     let damaged = b"\0\0\0\x01\x65 no slice at all";
     assert!(!push(&mut transcoder, damaged, true));
     for number in 1..50 {
@@ -437,7 +455,7 @@ fn units_that_show_nothing_are_bounded() {
     // An access unit delimiter alone.
     let delimiter = [0, 0, 0, 1, 9, 0xf0];
     for number in 0..40 {
-        let _ = transcoder.push(&delimiter, at_ms(number), (number == 0, true), &mut out);
+        let _ = transcoder.push(unit(&delimiter, at_ms(number), number == 0), true, &mut out);
         let expected = (number + 1).min(PENDING_MAX as i64);
         assert_eq!(transcoder.pending.len() as i64, expected);
     }
@@ -446,12 +464,11 @@ fn units_that_show_nothing_are_bounded() {
 
 #[test]
 fn frames_of_more_pixels_than_the_limit_are_named() {
-    for (size, is_made) in [((1920, 1088), true), ((1936, 1088), false)] {
+    for (width, height, is_made) in [(1920, 1088, true), (1936, 1088, false)] {
         let mut transcoder = VideoTranscoder::new(Bitrate::default());
         let mut out = Vec::new();
-        let frames = still_frames(size, 1);
-        let pushed = transcoder.push(&frames[0].0, at_ms(0), (true, true), &mut out);
-        let (width, height) = size;
+        let frames = still_frames(FrameSize::new(width, height), 1);
+        let pushed = transcoder.push(unit(&frames[0].0, at_ms(0), true), true, &mut out);
         let expected = is_made
             .then_some(())
             .ok_or(VideoError::Size { width, height });

@@ -40,13 +40,7 @@ pub(super) fn write_request(
     remote: &IceCredentials,
     tie_breaker: u64,
 ) {
-    write(
-        out,
-        transaction,
-        local,
-        remote,
-        (ICE_CONTROLLED, tie_breaker),
-    );
+    write(out, transaction, local, remote, ICE_CONTROLLED, tie_breaker);
 }
 
 /// Returns a connectivity check that nominates nothing: a binding request of a controlling agent to
@@ -75,7 +69,8 @@ pub fn stun_check(
         transaction,
         local,
         remote,
-        (ICE_CONTROLLING, tie_breaker),
+        ICE_CONTROLLING,
+        tie_breaker,
     );
     out
 }
@@ -86,7 +81,8 @@ fn write(
     transaction: TransactionId,
     local: &IceCredentials,
     remote: &IceCredentials,
-    (role, tie_breaker): (u16, u64),
+    role: u16,
+    tie_breaker: u64,
 ) {
     out.clear();
     out.extend_from_slice(&BINDING_REQUEST.to_be_bytes());

@@ -54,7 +54,7 @@ impl Session {
                     packet,
                 })
             }
-            PayloadKind::Rtx(codec) => self.unwrap(now, (receiver, layer), codec, packet),
+            PayloadKind::Rtx(codec) => self.unwrap(now, receiver, layer, codec, packet),
         }
     }
 
@@ -62,7 +62,8 @@ impl Session {
     fn unwrap<'a>(
         &mut self,
         now: Instant,
-        (receiver, layer): (usize, LayerIndex),
+        receiver: usize,
+        layer: LayerIndex,
         codec: usize,
         packet: rtp::Packet<'a>,
     ) -> Result<Received<'a>, Dropped> {

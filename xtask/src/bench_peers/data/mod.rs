@@ -102,7 +102,10 @@ pub(super) fn run(
     }
     let rows = table(&outcomes);
     println!("\n{}", document::aligned(&rows));
-    let report: Vec<Value> = outcomes.iter().map(described).collect();
+    let report = outcomes
+        .iter()
+        .map(|(way, outcome)| described(*way, outcome));
+    let report: Vec<Value> = report.collect();
     write(
         &bench.folder.join("data.json"),
         &format!("{:#}\n", json!(report)),
@@ -311,7 +314,7 @@ impl PeerFigures {
     }
 }
 
-fn described((way, outcome): &(Pairing, Result<Goodput, String>)) -> Value {
+fn described(way: Pairing, outcome: &Result<Goodput, String>) -> Value {
     match outcome {
         Err(reason) => json!({"way": way.name(), "skipped": reason}),
         Ok(it) => json!({

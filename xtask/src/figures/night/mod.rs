@@ -140,7 +140,10 @@ impl Night {
         let tasks = std::mem::take(&mut self.tasks);
         let count = tasks.len();
         for (number, (recipe, index)) in tasks.iter().copied().enumerate() {
-            let left: f64 = tasks[number..].iter().map(|it| self.minutes(*it)).sum();
+            let left = tasks[number..].iter();
+            let left: f64 = left
+                .map(|(recipe, index)| self.minutes(recipe, *index))
+                .sum();
             let masked = if index == 1 { ", without wide AES" } else { "" };
             println!(
                 "[{}/{count}] {}{masked}: {} ({} UTC, about {left:.0} min left)",
@@ -175,7 +178,7 @@ impl Night {
     }
 
     /// Expected minutes of a task: those of the last time, or those that the recipe says.
-    fn minutes(&self, (recipe, index): (&'static Recipe, usize)) -> f64 {
+    fn minutes(&self, recipe: &'static Recipe, index: usize) -> f64 {
         let before = self.took.get(&(index, recipe.name)).copied();
         before.unwrap_or_else(|| recipe.expected_minutes(self.is_quick))
     }

@@ -118,7 +118,7 @@ fn the_time_left_is_that_of_the_last_time() {
         ..Request::default()
     };
     let night = Night::of(&request, &recipes, &runs, &wide(), &now(2));
-    assert_eq!(night.minutes((recipe("seal"), 0)), 1.0, "sixty seconds");
+    assert_eq!(night.minutes(recipe("seal"), 0), 1.0, "sixty seconds");
     let expected = recipe("join").expected_minutes(false);
-    assert_eq!(night.minutes((recipe("join"), 0)), expected);
+    assert_eq!(night.minutes(recipe("join"), 0), expected);
 }

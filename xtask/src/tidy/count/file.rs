@@ -23,8 +23,8 @@ const INPUT: &str = "Input";
 pub(super) struct FileCount {
     /// Lines that are neither blank nor comments.
     pub(super) code_lines: usize,
-    /// Functions with a parameter whose type is a tuple, or a reference to one.
-    pub(super) tuple_functions: usize,
+    /// Lines and names of functions with a parameter whose type is a tuple, or a reference to one.
+    pub(super) tuple_functions: Vec<(usize, String)>,
     /// `match`, `if let`, `matches!` and comparisons with a variant of [`INPUT`] or one of [`PROTOCOLS`].
     pub(super) matches: usize,
     /// Lines of each function, by its name.
@@ -51,7 +51,8 @@ impl FileCount {
 
     pub(super) fn add(&mut self, other: &Self) {
         self.code_lines += other.code_lines;
-        self.tuple_functions += other.tuple_functions;
+        self.tuple_functions
+            .extend(other.tuple_functions.iter().cloned());
         self.matches += other.matches;
     }
 
@@ -71,7 +72,11 @@ impl FileCount {
             FnArg::Typed(typed) => is_tuple(&typed.ty),
             FnArg::Receiver(_) => false,
         });
-        self.tuple_functions += usize::from(takes_tuple);
+        if takes_tuple {
+            let line = signature.ident.span().start().line;
+            let name = signature.ident.to_string();
+            self.tuple_functions.push((line, name));
+        }
     }
 }
 
@@ -212,15 +217,16 @@ mod tests {
         let text = "//! Head.\n\n/// Doc.\nfn a() {\n    // Why.\n    b();\n}\n\n\
                     #[cfg(test)]\nmod tests {\n    fn c(it: (u8, u8)) {}\n}\n";
         let count = count(text);
-        assert_eq!((count.code_lines, count.tuple_functions), (3, 0));
+        assert_eq!((count.code_lines, count.tuple_functions.len()), (3, 0));
         assert_eq!(count.functions["a"], 4);
     }
 
     #[test]
-    fn functions_that_take_tuples_are_counted_once() {
+    fn functions_that_take_tuples_are_noted_once() {
         let text = "struct S;\nimpl S { fn a(&self, (b, c): (u8, u8), d: &(u8, S)) {} }\n\
                     fn e(f: (), g: Option<(u8, u8)>) -> (u8, u8) { (1, 2) }\nfn h(i: &(u8,)) {}\n";
-        assert_eq!(count(text).tuple_functions, 2);
+        let expected = [(2, "a".to_owned()), (4, "h".to_owned())];
+        assert_eq!(count(text).tuple_functions, expected);
     }
 
     #[test]

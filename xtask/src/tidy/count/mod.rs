@@ -26,9 +26,7 @@ pub(super) fn figures(tree: &Tree) -> Result<String, String> {
     let mut start_lines = 0;
     for code in &tree.crates {
         for path in code.files.keys() {
-            let text = tree.sources.get(path).map_or("", String::as_str);
-            let count =
-                FileCount::of(text).map_err(|error| format!("{}: {error}", path.display()))?;
+            let count = count_of(tree, path)?;
             if path == Path::new(START.0) {
                 start_lines = count.functions.get(START.1).copied().unwrap_or(0);
             }
@@ -46,7 +44,7 @@ pub(super) fn figures(tree: &Tree) -> Result<String, String> {
             "places in `server` that match on Input or on the name of a protocol",
             server.matches,
         ),
-        ("functions that take a tuple", all.tuple_functions),
+        ("functions that take a tuple", all.tuple_functions.len()),
         ("lines of code in `server`", server.code_lines),
         ("lines of code in all crates", all.code_lines),
         (
@@ -60,6 +58,25 @@ pub(super) fn figures(tree: &Tree) -> Result<String, String> {
         .iter()
         .map(|(name, figure)| format!("{figure:>9}  {name}\n"))
         .collect())
+}
+
+/// Returns file, line and name of each function that takes a tuple, a line each.
+///
+/// # Errors
+/// A source is not Rust; the text names it.
+pub(super) fn tuple_functions(tree: &Tree) -> Result<String, String> {
+    let mut listed = String::new();
+    for path in tree.crates.iter().flat_map(|code| code.files.keys()) {
+        for (line, name) in count_of(tree, path)?.tuple_functions {
+            listed += &format!("{}:{line}: {name}\n", path.display());
+        }
+    }
+    Ok(listed)
+}
+
+fn count_of(tree: &Tree, path: &Path) -> Result<FileCount, String> {
+    let text = tree.sources.get(path).map_or("", String::as_str);
+    FileCount::of(text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Words of the changelog, and of all other pages together.

@@ -128,14 +128,15 @@ impl TokenVerifier {
         &self.ring
     }
 
-    /// Returns the rights of `token` at the time `now`.
+    /// Returns the rights of `token` at the time `now`, which is `calendar` by the calendar.
     ///
     /// # Errors
     /// Returns [`TokenError`]; with [`TokenError::UnknownKey`], newer keys may have the token's.
     pub(super) fn verify(
         &self,
         token: &str,
-        (now, calendar): (Instant, SystemTime),
+        now: Instant,
+        calendar: SystemTime,
     ) -> Result<Grant, TokenError> {
         let token = Compact::parse(token)?;
         if !self.rules.algorithms.contains(&token.algorithm) {

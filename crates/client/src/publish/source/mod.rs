@@ -274,7 +274,7 @@ fn begin(
         Input::Clip => (files::play(files::clip(spec)?, context, 0, carries)?, false),
         Input::Camera(_) => (camera.unwrap_or_default(), false),
         Input::Pattern { width, height, fps } => {
-            let track = raw::play_pattern((*width, *height), *fps, spec, context)?;
+            let track = raw::play_pattern(*width, *height, *fps, spec, context)?;
             (vec![track], true)
         }
         Input::Pipe { path } => {

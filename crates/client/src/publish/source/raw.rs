@@ -206,7 +206,8 @@ fn encode(
 
 /// Draws the test pattern and encodes it.
 pub(super) fn play_pattern(
-    (width, height): (u32, u32),
+    width: u32,
+    height: u32,
     fps: u32,
     spec: &Spec,
     context: &SourceContext,

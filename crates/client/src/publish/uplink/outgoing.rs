@@ -164,7 +164,8 @@ impl Outgoing {
     pub(super) fn send_again(
         &self,
         carrier: &mut impl PacketCarrier,
-        (sender, lost): (usize, &[u64]),
+        sender: usize,
+        lost: &[u64],
         now: Instant,
     ) {
         for sequence in lost {

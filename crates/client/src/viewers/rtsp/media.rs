@@ -8,7 +8,7 @@ use glassline_webrtc::{Received, ReceiverIndex};
 
 use super::Track;
 use crate::viewers::counts::Counts;
-use crate::viewers::{Kinds, Mode, capture};
+use crate::viewers::{Kinds, Mode};
 
 /// The tracks that a viewer plays, and the delivery of their packets to its counts.
 #[derive(Debug)]
@@ -157,10 +157,10 @@ enum Delay {
 
 /// Delay from the capture of a timestamp, by the server's calendar, to `now` by ours.
 fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Delay {
-    let Some((ntp, reference, clock_rate)) = track.clock() else {
+    let Some(clock) = track.clock() else {
         return Delay::Untold;
     };
-    let since = capture::since((ntp, reference), clock_rate, timestamp, wall, now);
+    let since = clock.since(timestamp, wall, now);
     since.map_or(Delay::OtherCalendar, Delay::Of)
 }
 

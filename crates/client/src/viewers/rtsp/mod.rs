@@ -34,8 +34,8 @@ mod ports;
 mod track;
 
 pub(crate) use control_connection::ControlConnection;
-pub(crate) use dial::connect;
-pub(super) use dial::{Connection, ControlTeardown};
+pub(super) use dial::ControlTeardown;
+pub(crate) use dial::{Connection, connect};
 pub(crate) use ports::Ports;
 
 use media::Media;

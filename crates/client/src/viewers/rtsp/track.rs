@@ -1,9 +1,11 @@
 use std::time::Instant;
 
-use glassline_media::{NtpTime, Ssrc};
+use glassline_media::Ssrc;
 use glassline_rtp::receive::ReceiveStatistics;
 use glassline_rtp::rtcp::{self, ReceiverReport, ReportBlock, SourceDescription};
 use glassline_rtp::{Header, SequenceExtender};
+
+use crate::viewers::capture::SenderClock;
 
 /// Reception state of one track.
 #[derive(Debug)]
@@ -20,8 +22,8 @@ struct RtpSource {
     ssrc: Ssrc,
     sequences: SequenceExtender,
     statistics: ReceiveStatistics,
-    /// Calendar and RTP time of its last sender report.
-    clock: Option<(NtpTime, u32)>,
+    /// Clock of its last sender report.
+    clock: Option<SenderClock>,
 }
 
 impl Track {
@@ -59,12 +61,17 @@ impl Track {
 
     /// Handles the server's RTCP. Malformed packets are skipped.
     pub(super) fn take_control(&mut self, now: Instant, bytes: &[u8]) {
+        let rate = self.clock_rate;
         for packet in rtcp::parse(bytes).flatten() {
             match packet {
                 rtcp::Packet::SenderReport(report) => {
                     if let Some(source) = self.source_of(report.ssrc) {
                         source.statistics.on_sender_report(report.ntp, now);
-                        source.clock = Some((report.ntp, report.rtp_timestamp));
+                        source.clock = Some(SenderClock {
+                            ntp: report.ntp,
+                            rtp_timestamp: report.rtp_timestamp,
+                            rate,
+                        });
                     }
                 }
                 rtcp::Packet::Bye(bye) => {
@@ -75,11 +82,8 @@ impl Track {
         }
     }
 
-    /// Calendar time and RTP time of one instant at the server, and the RTP clock rate:
-    /// together they give a packet's timestamp a calendar time.
-    pub(super) fn clock(&self) -> Option<(NtpTime, u32, u32)> {
-        let (ntp, timestamp) = self.source.as_ref()?.clock?;
-        Some((ntp, timestamp, self.clock_rate))
+    pub(super) fn clock(&self) -> Option<SenderClock> {
+        self.source.as_ref()?.clock
     }
 
     /// Report block about the source, for the next receiver report.

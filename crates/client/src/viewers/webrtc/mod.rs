@@ -15,7 +15,7 @@ pub(super) use connection::Connection;
 use socket::Arrival;
 pub(super) use socket::MediaSocket;
 
-use super::capture;
+use super::capture::SenderClock;
 use super::counts::Counts;
 use super::job::Answered;
 use super::misconduct::{self, Act, Misconduct};
@@ -237,7 +237,8 @@ fn take(session: &mut Session, wall: WallClock, arrival: &mut Arrival<'_>, count
             _ => continue,
         };
         if header.marker {
-            note_delay(session, wall, (receiver, header.timestamp), arrived, counts);
+            let timestamp = header.timestamp;
+            note_delay(session, wall, receiver, timestamp, arrived, counts);
         }
     }
 }
@@ -247,7 +248,8 @@ fn take(session: &mut Session, wall: WallClock, arrival: &mut Arrival<'_>, count
 fn note_delay(
     session: &Session,
     wall: WallClock,
-    (receiver, timestamp): (ReceiverIndex, u32),
+    receiver: ReceiverIndex,
+    timestamp: u32,
     arrived: Instant,
     counts: &mut Counts,
 ) {
@@ -255,9 +257,12 @@ fn note_delay(
         return;
     };
     if let (Kind::Video, Some(report)) = (receiver.kind, receiver.sender_time()) {
-        let known = (report.ntp, report.rtp_timestamp);
-        let rate = receiver.clock_rate();
-        match capture::since(known, rate, timestamp, wall, arrived) {
+        let clock = SenderClock {
+            ntp: report.ntp,
+            rtp_timestamp: report.rtp_timestamp,
+            rate: receiver.clock_rate(),
+        };
+        match clock.since(timestamp, wall, arrived) {
             Some(delay) => counts.record_delay(delay),
             None => {
                 let other = counts.dropped.entry("delay on another calendar");

@@ -196,28 +196,41 @@ impl Replay {
             chances: chances(),
             mtu,
         };
-        let mut best = (chance - COARSE_MARGIN, 0.0, 0.0);
+        let mut best = Bucket {
+            likelihood: chance - COARSE_MARGIN,
+            rate: 0.0,
+            depth: 0.0,
+        };
         for step in RATE_STEPS {
             let rate = base * RATE_STEP.powi(step);
             for depth in DEPTHS {
                 fit.improve(&mut best, rate, depth);
             }
         }
-        let (_, rate, depth) = best;
+        let Bucket { rate, depth, .. } = best;
         for finer in RATES_FINE {
             for deeper in DEPTHS_FINE {
                 fit.improve(&mut best, rate * finer, depth * deeper);
             }
         }
-        let (likelihood, rate, depth) = best;
-        (rate > 0.0 && likelihood > chance).then_some(Explanation {
-            rate,
+        (best.rate > 0.0 && best.likelihood > chance).then_some(Explanation {
+            rate: best.rate,
             arrived: base,
             span,
-            burst: depth * rate,
-            evidence: likelihood - chance,
+            burst: best.depth * best.rate,
+            evidence: best.likelihood - chance,
         })
     }
+}
+
+/// The bucket that explains the packets' fates best so far.
+struct Bucket {
+    /// Log likelihood of the fates.
+    likelihood: f64,
+    /// Bytes a second that flow in.
+    rate: f64,
+    /// Seconds for which the rate fills the bucket.
+    depth: f64,
 }
 
 /// What buckets are fitted to.
@@ -231,10 +244,11 @@ struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// Replaces the best likelihood, rate and depth if this bucket explains more.
-    fn improve(&self, best: &mut (f64, f64, f64), rate: f64, depth: f64) {
-        if let Some(likelihood) = self.likelihood(rate, depth * rate, best.0) {
-            *best = (likelihood, rate, depth);
+    /// Replaces the best bucket if the one of `rate` and `depth` explains more.
+    fn improve(&self, best: &mut Bucket, rate: f64, depth: f64) {
+        if let Some(likelihood) = self.likelihood(rate, depth * rate, best.likelihood) {
+            best.likelihood = likelihood;
+            (best.rate, best.depth) = (rate, depth);
         }
     }
 

@@ -196,7 +196,7 @@ fn over_time(frames: &[Way], top: f64) -> String {
         for (group, color) in COLORS.iter().enumerate() {
             let after = before + way.group_ms(group);
             let style = format!(r#"fill="{color}""#);
-            plot.block((way.at_s, way.at_s + width), (before, after), &style);
+            plot.block(way.at_s..way.at_s + width, before..after, &style);
             before = after;
         }
     }
@@ -255,7 +255,7 @@ fn histogram(table: &Table, frame: Frame) -> String {
     let mut plot = Plot::new(frame, table.stage.title(), x, y);
     let style = format!(r#"fill="{}""#, COLORS[group(table.stage)]);
     for (from, to, count) in bars {
-        plot.block((from, to), (0.5, count as f64), &style);
+        plot.block(from..to, 0.5..count as f64, &style);
     }
     let cell = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), number);
     let below = format!(

@@ -105,7 +105,7 @@ fn shade(plot: &mut Plot, report: &Report, most: f64) {
             true => r##"fill="#d9680b" opacity="0.14""##,
             false => r##"fill="#1d5fd1" opacity="0.08""##,
         };
-        plot.block((action.from_s, action.to_s), (0.0, most), style);
+        plot.block(action.from_s..action.to_s, 0.0..most, style);
     }
 }
 

@@ -6,7 +6,7 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::plot::{self, COLORS, GRID, SOFT, page, text};
+use crate::plot::{self, Axis, COLORS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;
@@ -78,7 +78,8 @@ pub fn draw(report: &Report) -> String {
         .iter()
         .map(|it| it.end_s)
         .fold(1.0, f64::max);
-    chart(&title, &report.verdict, &panels, (0.0, x_max), "s", false)
+    let horizontal = Axis::linear(0.0, x_max);
+    chart(&title, &report.verdict, &panels, horizontal, "s")
 }
 
 /// Draws a sweep: a curve for each combination of the settings that are not on the horizontal
@@ -121,13 +122,14 @@ pub fn draw_sweep(swept: &Swept) -> String {
         },
     ];
     let values = || swept.points.iter().map(|it| it.values[0]);
-    let range = (
-        values().fold(f64::INFINITY, f64::min),
-        values().fold(0.0, f64::max),
-    );
-    let is_wide = range.0 > 0.0 && range.1 / range.0 >= 8.0;
+    let min = values().fold(f64::INFINITY, f64::min);
+    let max = values().fold(0.0, f64::max);
+    let horizontal = match min > 0.0 && max / min >= 8.0 {
+        true => Axis::logarithmic(min, max),
+        false => Axis::linear(min, max),
+    };
     let title = format!("Data channel over {axis}");
-    chart(&title, "", &panels, range, axis, is_wide)
+    chart(&title, "", &panels, horizontal, axis)
 }
 
 /// Draws a staircase: a bar for each step.
@@ -173,24 +175,17 @@ fn open(height: f64, title: &str, about: &str) -> String {
 }
 
 /// Draws panels below each other over a shared horizontal axis.
-fn chart(
-    title: &str,
-    about: &str,
-    panels: &[Panel],
-    range: (f64, f64),
-    unit: &str,
-    is_logarithmic: bool,
-) -> String {
+fn chart(title: &str, about: &str, panels: &[Panel], horizontal: Axis, unit: &str) -> String {
     let height = 96.0 + panels.len() as f64 * (PANEL + BETWEEN) + 20.0;
     let mut out = open(height, title, about);
     let scale = |value: f64| {
-        if is_logarithmic {
+        if horizontal.is_logarithmic {
             value.max(1e-9).log2()
         } else {
             value
         }
     };
-    let (from, to) = (scale(range.0), scale(range.1));
+    let (from, to) = (scale(horizontal.min), scale(horizontal.max));
     let x = |value: f64| LEFT + (RIGHT - LEFT) * (scale(value) - from) / (to - from).max(1e-9);
     for (index, panel) in panels.iter().enumerate() {
         let top = 96.0 + index as f64 * (PANEL + BETWEEN);
@@ -199,7 +194,11 @@ fn chart(
     let soft = format!(r#"text-anchor="middle" font-size="12" fill="{SOFT}""#);
     for step in 0..=4 {
         let at = from + (to - from) * f64::from(step) / 4.0;
-        let value = if is_logarithmic { at.exp2() } else { at };
+        let value = if horizontal.is_logarithmic {
+            at.exp2()
+        } else {
+            at
+        };
         let label = match unit {
             "message-size" | "window" | "high-water" | "low-water" | "udp-buffer" => {
                 bytes(value as u64)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, Wait};
-use crate::plot::{self, Axis, COLORS, Frame, Plot, page, text};
+use crate::plot::{self, Axis, COLORS, Frame, Plot, Point, page, text};
 
 /// Report that `glassline bench jitter --quality --json` writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -284,14 +284,14 @@ impl QualityReport {
                 let on_trace = &traced.contenders[place];
                 if let Some(score) = on_trace.scores.pesq_wb {
                     let words = format!("{} on {}", judged.name, traced.trace);
-                    let at = (on_trace.figures.wait_ms.mean, score);
+                    let at = Point::new(on_trace.figures.wait_ms.mean, score);
                     plot.dot(at, 3.0, &format!(r#"fill="{color}""#), &words);
                 }
             }
             let Some(score) = judged.scores.pesq_wb else {
                 continue;
             };
-            let at = (judged.figures.wait_ms.mean, score);
+            let at = Point::new(judged.figures.wait_ms.mean, score);
             let style = format!(r##"fill="{color}" stroke="#ffffff" stroke-width="1.5""##);
             plot.dot(at, 6.0, &style, &judged.name);
             plot.label(at, &format!("{score:.2}"), color);

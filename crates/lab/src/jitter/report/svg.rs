@@ -1,7 +1,7 @@
 //! Charts of waiting against concealment, and of waiting over time.
 
 use super::{Report, Timeline};
-use crate::plot::{self, Axis, Frame, Plot, page, text};
+use crate::plot::{self, Axis, Frame, Plot, Point, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -92,7 +92,7 @@ fn trade(report: &Report, frame: Frame) -> String {
         let line = line.map(|it| (percent(it.concealed_ratio), it.wait_ms));
         plot.line(&line.collect::<Vec<_>>(), color(report, &curve.name), 2.2);
         for point in &curve.points {
-            let at = (percent(point.concealed_ratio), point.wait_ms);
+            let at = Point::new(percent(point.concealed_ratio), point.wait_ms);
             let style = format!(r#"fill="{}""#, color(report, &curve.name));
             let words = format!("{} at {}", curve.name, point.setting);
             plot.dot(at, 2.4, &style, &words);
@@ -100,7 +100,7 @@ fn trade(report: &Report, frame: Frame) -> String {
     }
     for contender in &report.contenders {
         let figures = contender.figures;
-        let at = (percent(figures.concealed_ratio), figures.wait_ms.mean);
+        let at = Point::new(percent(figures.concealed_ratio), figures.wait_ms.mean);
         let color = color(report, &contender.name);
         let words = format!(
             "{}: {:.1} ms, {:.3} %",

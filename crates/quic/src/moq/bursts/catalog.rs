@@ -148,7 +148,8 @@ pub enum UnitCatalogError {
 impl UnitCatalog {
     /// Returns the document.
     pub(super) fn write(&self) -> Bytes {
-        let tracks = self.tracks.iter().zip(&self.layers).map(write_track);
+        let tracks = self.tracks.iter().zip(&self.layers);
+        let tracks = tracks.map(|(track, names)| write_track(track, names));
         let Provenance {
             epoch,
             node,
@@ -231,7 +232,7 @@ fn read_code(value: &Value) -> Option<DrawnCode> {
     })
 }
 
-fn write_track((track, names): (&Track, &Vec<String>)) -> Value {
+fn write_track(track: &Track, names: &[String]) -> Value {
     let layers = names.iter().enumerate().map(|(index, name)| {
         let layer = track.layers.get(index);
         json!({

@@ -16,8 +16,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use glassline_media::{
-    DecodeLead, Forwarded, LayerIndex, MediaTime, PartsContent, PartsError, Stamps, TrackIndex,
-    UnitParts,
+    DecodeLead, Forwarded, MediaTime, PartsContent, PartsError, Stamps, TrackLayer, UnitParts,
 };
 
 use crate::moq::frame::BYTES_MAX;
@@ -146,7 +145,7 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
     out.freeze()
 }
 
-/// Reads an object of `track` and `layer`, which arrived with the stamps `arrived`.
+/// Reads an object of the layer `of`, which arrived with the stamps `arrived`.
 ///
 /// The unit's bytes are copied: a unit stays in the hub for seconds, and must not keep a buffer of
 /// the connection that is many times as large.
@@ -155,7 +154,7 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
 /// [`ObjectError`] if the object is no unit.
 pub(super) fn parse(
     object: &[u8],
-    (track, layer): (TrackIndex, LayerIndex),
+    of: TrackLayer,
     arrived: Stamps,
 ) -> Result<ReceivedUnit, ObjectError> {
     let mut rest = object;
@@ -194,8 +193,8 @@ pub(super) fn parse(
         }
     };
     let parts = UnitParts {
-        track,
-        layer,
+        track: of.track,
+        layer: of.layer,
         time: MediaTime::from_nanos(time),
         decode_lead,
         keyframe: flags & KEYFRAME != 0,
@@ -277,9 +276,10 @@ pub fn parse_unit(
     object: &[u8],
     arrived: Stamps,
 ) -> Result<glassline_media::MediaUnit, ObjectError> {
-    let received = parse(object, (TrackIndex(0), LayerIndex::BASE), arrived)?;
+    let of = TrackLayer::from(glassline_media::TrackIndex(0));
+    let received = parse(object, of, arrived)?;
     let again = write(&received.parts, received.sent);
-    let read = parse(&again, (TrackIndex(0), LayerIndex::BASE), arrived)?;
+    let read = parse(&again, of, arrived)?;
     assert_eq!(read, received, "what is written is read again");
     Ok(received.parts.unite()?)
 }
@@ -288,7 +288,7 @@ pub fn parse_unit(
 mod tests {
     use std::time::Instant;
 
-    use glassline_media::{MediaUnit, UnitBuilder};
+    use glassline_media::{MediaUnit, TrackIndex, UnitBuilder};
     use proptest::prelude::*;
 
     use super::*;
@@ -307,11 +307,11 @@ mod tests {
     }
 
     fn there_and_back(parts: &UnitParts, sent: SentStamps) -> Result<ReceivedUnit, ObjectError> {
-        parse(
-            &write(parts, sent),
-            (parts.track, parts.layer),
-            parts.stamps,
-        )
+        let of = TrackLayer {
+            track: parts.track,
+            layer: parts.layer,
+        };
+        parse(&write(parts, sent), of, parts.stamps)
     }
 
     #[test]

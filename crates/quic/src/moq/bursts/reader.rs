@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, Relay, Stamps, Track, TrackLayer};
+use glassline_media::{Kind, Relay, Stamps, TrackLayer};
 use moq_net::{broadcast, group, track};
 
 use super::catalog::{self, NodeName, UnitCatalog, UnitCatalogError};
@@ -99,22 +99,22 @@ impl UnitBroadcastReader {
         MessageOpener::new(self.name.clone(), Arc::clone(&self.link))
     }
 
-    /// Subscribes to `layer` of `track`, whose name is `name` in the catalog, from its newest
+    /// Subscribes to `layer` of a track of `kind`, whose name is `name` in the catalog, from its newest
     /// keyframe on. Groups that are older than the newest one by more than `deadline` are skipped.
     ///
     /// # Errors
     /// [`ReadError`] if the broadcast has no such track.
     pub async fn read(
         &self,
-        (layer, track): (TrackLayer, &Track),
+        layer: TrackLayer,
+        kind: Kind,
         name: &str,
         deadline: Duration,
     ) -> Result<UnitReader, ReadError> {
-        let is_audio = track.kind() == Kind::Audio;
         let found = self.broadcast.track(name).map_err(ReadError::of)?;
         let wanted = track::Subscription::default()
             .with_max_age(deadline)
-            .with_priority(if is_audio {
+            .with_priority(if kind == Kind::Audio {
                 AUDIO_PRIORITY
             } else {
                 VIDEO_PRIORITY
@@ -170,8 +170,7 @@ impl UnitReader {
             match read(group, OBJECT_BYTES_MAX as u64).await {
                 Ok(Some(object)) => {
                     let arrived = Instant::now();
-                    let of = (self.layer.track, self.layer.layer);
-                    let mut unit = object::parse(&object, of, Stamps::arrived(arrived))?;
+                    let mut unit = object::parse(&object, self.layer, Stamps::arrived(arrived))?;
                     unit.parts.stamps = self.stamps(&unit, arrived);
                     return Ok(Some(unit));
                 }

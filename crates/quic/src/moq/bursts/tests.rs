@@ -178,7 +178,7 @@ async fn units_of_every_kind_arrive_as_they_were_with_all_stamps() {
     for of in [layers(0, 0), layers(0, 1), layers(1, 0), layers(2, 0)] {
         let track = &catalog.tracks[of.track.get()];
         let named = &catalog.layers[of.track.get()][usize::from(of.layer.0)];
-        let units = soon(reader.read((of, track), named, DEADLINE)).await;
+        let units = soon(reader.read(of, track.kind(), named, DEADLINE)).await;
         let mut units = units.expect("in the catalog");
         for number in 0..25 {
             let sent = unit(of, number, number % 10 == 0);
@@ -252,7 +252,8 @@ async fn requests_for_keyframes_reach_the_server_that_offers_the_stream() {
     let mut reader = reader.expect("accepted");
     let catalog = soon(reader.catalog()).await.expect("valid").expect("one");
     let track = TrackLayer::from(TrackIndex(0));
-    let units = reader.read((track, &catalog.tracks[0]), &catalog.layers[0][0], DEADLINE);
+    let kind = catalog.tracks[0].kind();
+    let units = reader.read(track, kind, &catalog.layers[0][0], DEADLINE);
     let units = soon(units).await.expect("in the catalog");
     units.keyframes().request();
     soon(broadcast.keyframe_requested()).await;

@@ -72,7 +72,8 @@ impl<'a> HostileClient<'a> {
                 "localhost",
                 &Trust::Anyone,
                 protocols,
-                (congestion, Limits::Client),
+                congestion,
+                Limits::Client,
             )
             .await
             .expect("a server that completes the handshake");

@@ -66,6 +66,20 @@ pub(super) struct RequestedTrack {
     pub(super) channels: (u8, u8),
 }
 
+impl RequestedTrack {
+    fn asked_transport(&self) -> Transport {
+        match self.transport {
+            RequestedTransport::Interleaved => {
+                let (media, control) = self.channels;
+                Transport::tcp(media, control)
+            }
+            RequestedTransport::Udp {
+                ports: (media, control),
+            } => Transport::udp(media, control),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
@@ -137,10 +151,7 @@ impl Core {
             };
         };
         self.state = State::SettingUp(index);
-        let transport = match wanted.transport {
-            RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
-            RequestedTransport::Udp { ports } => Transport::udp(ports),
-        };
+        let transport = wanted.asked_transport();
         // Without the quotes of RFC 2326 §12.39, which ffmpeg 5.1 as a server does not read. Other
         // publishers leave them out.
         let mode = match self.announcement {
@@ -438,10 +449,7 @@ pub(super) fn check_status(method: &Method, response: &Response) -> Result<(), C
 /// Returns the transport that the server answered, or the requested one if the response has no
 /// `Transport` header. A different kind of transport is an error.
 fn answered_transport(wanted: &RequestedTrack, response: &Response) -> Result<Transport, Closed> {
-    let asked = match wanted.transport {
-        RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
-        RequestedTransport::Udp { ports } => Transport::udp(ports),
-    };
+    let asked = wanted.asked_transport();
     let Some(text) = response.headers.get("Transport") else {
         return Ok(asked);
     };

@@ -51,7 +51,8 @@ impl Driver {
     pub(super) fn new(
         member: Arc<Member>,
         inputs: Inputs,
-        (reachable, fingerprint): (Reachable, watch::Receiver<Fingerprint>),
+        reachable: Reachable,
+        fingerprint: watch::Receiver<Fingerprint>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let driver = Self {

@@ -242,7 +242,8 @@ impl Member {
         let driver = Driver::new(
             Arc::clone(self),
             inputs,
-            (reachable, fingerprint),
+            reachable,
+            fingerprint,
             stopped.clone(),
         );
         let supervisor = Arc::clone(&self.supervisor);
@@ -250,7 +251,7 @@ impl Member {
             // The lock is free whenever the driver begins anew.
             let driver = tokio::sync::Mutex::new(driver);
             let driving = || async { driver.lock().await.run().await };
-            let task = (Part::Background, "cluster");
+            let task = Part::Background.task("cluster");
             keep_running(supervisor, task, stopped, driving).await;
         })
     }

@@ -123,7 +123,8 @@ impl Member {
     pub(crate) fn invite(
         &self,
         to: &Elsewhere,
-        (path, query): (&str, Option<&str>),
+        path: &str,
+        query: Option<&str>,
         destination: Destination<'_>,
         grant: &Grant,
     ) -> String {

@@ -13,7 +13,7 @@ use super::messenger::{MessageSource, Messenger};
 use super::reception::{Arrival, Described, Reception};
 use super::sessions::Sessions;
 use super::{
-    Command, Gate, PullEvent, PullFailure, PullFigures, PullSource, SILENCE, STALLED_AFTER,
+    Command, Gate, PullEvent, PullFailure, PullFigures, PullSource, Pulls, SILENCE, STALLED_AFTER,
 };
 use crate::cluster::identity::{Mark, Provenances};
 
@@ -78,24 +78,25 @@ enum Step {
 
 impl Driver {
     pub(super) fn new(
-        (stream, messenger, figures): (Arc<Stream>, Messenger, Arc<PullFigures>),
-        asking: Vec<NodeName>,
-        sessions: Arc<Sessions>,
-        provenances: Arc<Provenances>,
-        (commands, events): (mpsc::UnboundedReceiver<Command>, mpsc::Sender<PullEvent>),
-        linger: Duration,
+        pulls: &Pulls,
+        stream: Arc<Stream>,
+        asking: &[NodeName],
+        commands: mpsc::UnboundedReceiver<Command>,
+        events: mpsc::Sender<PullEvent>,
         gate: Option<Box<dyn Gate>>,
     ) -> Self {
+        let mut asking = asking.to_vec();
+        asking.push(pulls.node.clone());
         Self {
+            messenger: Messenger::start(&pulls.messages, &stream, &pulls.supervisor),
             stream,
-            messenger,
-            figures,
+            figures: Arc::default(),
             asking,
-            sessions,
-            provenances,
+            sessions: Arc::clone(&pulls.sessions),
+            provenances: Arc::clone(&pulls.provenances),
             commands,
             events,
-            linger,
+            linger: pulls.linger,
             gate,
             changed: Arc::default(),
             present: None,
@@ -103,6 +104,11 @@ impl Driver {
             keyframe_asked: None,
             unneeded: None,
         }
+    }
+
+    /// Returns what the pull has brought, as it grows.
+    pub(super) const fn figures(&self) -> &Arc<PullFigures> {
+        &self.figures
     }
 
     /// Pulls the stream, from `source` at first, until it is ended or not needed any more.

@@ -25,7 +25,6 @@ use tokio::sync::mpsc;
 use super::identity::{Identity, Provenances};
 use crate::messages::MessageLinks;
 use driver::Driver;
-use messenger::Messenger;
 use sessions::Sessions;
 
 /// Most events that wait for whoever decides. It is told again of what it missed by the next failure.
@@ -206,19 +205,8 @@ impl Pulls {
     ) -> (Pull, mpsc::Receiver<PullEvent>) {
         let (commands, orders) = mpsc::unbounded_channel();
         let (events, told) = mpsc::channel(EVENTS);
-        let mut asking = asking.to_vec();
-        asking.push(self.node.clone());
-        let messenger = Messenger::start(&self.messages, &stream, &self.supervisor);
-        let figures = Arc::<PullFigures>::default();
-        let driver = Driver::new(
-            (stream, messenger, Arc::clone(&figures)),
-            asking,
-            Arc::clone(&self.sessions),
-            Arc::clone(&self.provenances),
-            (orders, events),
-            self.linger,
-            gate,
-        );
+        let driver = Driver::new(self, stream, asking, orders, events, gate);
+        let figures = Arc::clone(driver.figures());
         let supervisor = Arc::clone(&self.supervisor);
         tokio::spawn(async move {
             let running = driver.run(source);

@@ -208,7 +208,7 @@ async fn read_all(
                 track: TrackIndex(index),
                 layer: LayerIndex(u8::try_from(layer).unwrap_or(u8::MAX)),
             };
-            let units = reader.read((of, track), name, DEADLINE).await?;
+            let units = reader.read(of, track.kind(), name, DEADLINE).await?;
             readers.push((track.kind(), units));
         }
     }

@@ -36,7 +36,7 @@ pub(crate) async fn text(app: &App) -> String {
     let streams = app.hub.streams();
     metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
     viewers(app, audiences, &mut text);
-    metrics::rooms(app.rooms.counts(), &mut text);
+    metrics::rooms(&app.rooms, &mut text);
     app.supervisor.fault_point(FaultPoint::Metrics);
     for service in app.services.iter() {
         service.metrics(&mut text);
@@ -60,7 +60,8 @@ pub(crate) async fn text(app: &App) -> String {
         webhook::metrics(&counters, is_held_back, &mut text);
     }
     let registry = &app.sessions.shared().registry;
-    metrics::sessions(registry.counts(), registry.evicted(), &mut text);
+    let (sessions, half_open) = registry.counts();
+    metrics::sessions(sessions, half_open, registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
     reloads::metrics(app, &mut text);

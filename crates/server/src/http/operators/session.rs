@@ -221,6 +221,5 @@ fn note(app: &App, severity: Severity, from: IpAddr, text: &str, reason: Option<
         text: text.to_owned(),
         reason,
     };
-    let now = (Instant::now(), calendar::now());
-    app.http.events.note(event, now);
+    app.http.events.note(event, Instant::now(), calendar::now());
 }

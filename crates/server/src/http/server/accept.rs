@@ -136,7 +136,7 @@ pub(crate) async fn serve(
         let (acceptor, socket) = &mut *acceptor.lock().await;
         acceptor.run(socket, &heartbeat).await;
     };
-    keep_running(supervisor, (Part::Http, name), stopped, accept).await;
+    keep_running(supervisor, Part::Http.task(name), stopped, accept).await;
     let (mut acceptor, socket) = acceptor.into_inner();
     drop((socket, std::mem::take(&mut acceptor.arrivals)));
     while let Some(ended) = acceptor.connections.join_next().await {

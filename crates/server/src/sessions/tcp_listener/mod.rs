@@ -63,7 +63,7 @@ pub(crate) fn serve(
             let mut acceptor = acceptor.lock().await;
             acceptor.run(&socket, &heartbeat, stopped.clone()).await;
         };
-        let what = (Part::Background, NAME);
+        let what = Part::Background.task(NAME);
         keep_running(supervisor, what, stopped.clone(), accept).await;
     })
 }

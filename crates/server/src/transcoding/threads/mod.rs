@@ -79,7 +79,7 @@ impl TranscodingThreads {
         let of_thread = Arc::clone(&waker);
         // The lock of the threads is held, so the number is the one that `add_thread` gives.
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let worker = Worker::new(number, (poll, of_thread), shared, &heartbeat);
+            let worker = Worker::new(number, poll, of_thread, shared, &heartbeat);
             watching.run(worker, &heartbeat);
         })?;
         self.transcoders.add_thread(kind, waker);

@@ -16,7 +16,6 @@ mod track;
 mod transport;
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
@@ -29,7 +28,7 @@ use super::packetized::{PacketizedTrack, PacketizedTracks};
 use super::{Error, Feedback, ROOM_BYTES, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
-use crate::viewers::{ControlConnection, Ports, RtspTransport, connect_rtsp};
+use crate::viewers::{Ports, RtspConnection, RtspTransport, connect_rtsp};
 use recording::{Plan, Recording};
 use track::Start;
 use transport::Transport;
@@ -178,8 +177,7 @@ pub(super) async fn connect(
     let connection = connection.map_err(RtspError::Connect)?;
     // An option that the system lacks only lets more wait.
     let _ = glassline_net::set_unsent_limit(connection.stream.socket(), UNSENT_BYTES);
-    let ends = (connection.local, connection.server);
-    let opened = open(endpoint, tracks, settings, (connection.stream, ends))?;
+    let opened = open(endpoint, tracks, settings, connection)?;
     let rtsp = Rtsp {
         transport: opened.transport,
         tracks: opened.tracks,
@@ -197,23 +195,23 @@ struct Opened {
     tracks: PacketizedTracks,
 }
 
-/// Starts the thread of a session, which sends the first request. `ends`: our address and the
-/// server's.
+/// Starts the thread of a session, which sends the first request.
 fn open(
     endpoint: &Endpoint,
     tracks: &[Track],
     settings: &Settings,
-    (stream, (local, server)): (ControlConnection, (SocketAddr, SocketAddr)),
+    connection: RtspConnection,
 ) -> Result<Opened, RtspError> {
     let options = glassline_net::Options {
         receive_buffer: Some(SOCKET_BYTES),
         send_buffer: Some(SOCKET_BYTES),
         ..glassline_net::Options::default()
     };
+    let (local, server) = (connection.local.ip(), connection.server.ip());
     let (mut ports, mut transports) = (Vec::new(), Vec::new());
     for _ in tracks {
         transports.push(if endpoint.is_udp {
-            let pair = Ports::bind(local.ip(), server.ip(), &options).map_err(RtspError::Ports)?;
+            let pair = Ports::bind(local, server, &options).map_err(RtspError::Ports)?;
             let numbers = pair.numbers();
             ports.push(pair);
             RequestedTransport::Udp { ports: numbers }
@@ -242,7 +240,7 @@ fn open(
     concat!("glassline/", env!("CARGO_PKG_VERSION")).clone_into(&mut client.user_agent);
     let plan = Plan {
         client,
-        presentation: Recording::describe(tracks, local.ip(), unix.as_secs()),
+        presentation: Recording::describe(tracks, local, unix.as_secs()),
         transports,
         tracks,
         starts,
@@ -253,7 +251,7 @@ fn open(
         name: format!("{:016x}", rand::random::<u64>()),
     };
     let recording = Recording::start(plan, now);
-    let transport = Transport::start(recording, stream, (server.ip(), ports));
+    let transport = Transport::start(recording, connection.stream, server, ports);
     Ok(Opened {
         transport: transport.map_err(RtspError::System)?,
         tracks: packetized,

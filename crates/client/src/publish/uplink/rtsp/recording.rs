@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_congestion::{Algorithm, Reception, ReportedRate};
-use glassline_media::{Bitrate, PAYLOAD_BYTES_MAX, Track, TrackIndex, WallClock};
+use glassline_media::{Bitrate, MediaTime, PAYLOAD_BYTES_MAX, Track, TrackIndex, WallClock};
 use glassline_rtp::rtcp;
 use glassline_rtsp::client::{Announcement, Client, Config, Event, RequestedTransport};
 use glassline_rtsp::sdp::{Presentation, Section};
@@ -236,9 +236,9 @@ impl Recording {
         if self.report_at.is_none_or(|at| at > now) {
             return;
         }
+        let time = MediaTime::ZERO + now.saturating_duration_since(self.zero);
         for (index, track) in TrackIndex::enumerate(&self.tracks) {
-            let clocks = (&self.wall, self.zero);
-            let Some(packet) = track.report(now, clocks, &self.name) else {
+            let Some(packet) = track.report(self.wall.ntp(now), time, &self.name) else {
                 continue;
             };
             self.report_at = Some(now + REPORT_INTERVAL);

@@ -1,8 +1,6 @@
 //! The RTP stream of one track: numbers, counts, and sender reports.
 
-use std::time::Instant;
-
-use glassline_media::{MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Track, TrackIndex, WallClock};
+use glassline_media::{MediaTime, NtpTime, PAYLOAD_BYTES_MAX, Ssrc, Track, TrackIndex};
 use glassline_rtp::rtcp::{SenderReport, SourceDescription};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::sdp;
@@ -74,23 +72,17 @@ impl RtpTrack {
         self.next_sequence - 1
     }
 
-    /// Returns a sender report for `now`, with the canonical name; `None` before the first packet.
-    /// Media time zero was at `zero`.
+    /// Returns a sender report for the media time `time`, which is `ntp` by the calendar, with the
+    /// canonical name; `None` before the first packet.
     #[expect(clippy::cast_possible_truncation, reason = "counts wrap around")]
-    pub(super) fn report(
-        &self,
-        now: Instant,
-        (wall, zero): (&WallClock, Instant),
-        name: &str,
-    ) -> Option<Vec<u8>> {
+    pub(super) fn report(&self, ntp: NtpTime, time: MediaTime, name: &str) -> Option<Vec<u8>> {
         if self.packets == 0 {
             return None;
         }
-        let time = MediaTime::ZERO + now.saturating_duration_since(zero);
         let mut out = Vec::new();
         SenderReport {
             ssrc: self.ssrc,
-            ntp: wall.ntp(now),
+            ntp,
             rtp_timestamp: timestamp(time, self.clock_rate, self.timestamp_start),
             packet_count: self.packets as u32,
             octet_count: self.payload_bytes as u32,

@@ -50,7 +50,8 @@ impl Transport {
     pub(super) fn start(
         recording: Recording,
         stream: ControlConnection,
-        (server, ports): (IpAddr, Vec<Ports>),
+        server: IpAddr,
+        ports: Vec<Ports>,
     ) -> io::Result<Arc<Self>> {
         let poll = Poll::new()?;
         let descriptors = ports.iter().flat_map(Ports::descriptors);

@@ -61,7 +61,7 @@ impl Publication {
                 }
                 Event::Nack { sender, lost, .. } => {
                     let (outgoing, mut carrier) = self.carrier(&mut *transmit);
-                    outgoing.send_again(&mut carrier, (sender.0, &lost), now);
+                    outgoing.send_again(&mut carrier, sender.0, &lost, now);
                 }
                 Event::KeyframeRequest { .. } => self.keyframe_wanted = true,
                 Event::ReceiverReport {

@@ -3,7 +3,7 @@
 use super::{LEFT, RIGHT, of_arm};
 use crate::congestion::outcome::Outcome;
 use crate::congestion::statistics::Ranked;
-use crate::plot::{Axis, Frame, INK, Plot};
+use crate::plot::{Axis, Frame, INK, Plot, Point};
 
 const HEIGHT: f64 = 220.0;
 
@@ -61,14 +61,16 @@ pub(super) fn draw(
     plot.below("95th percentile of the wait in the queue, ms, median over sessions");
     let line: Vec<(f64, f64)> = curve.iter().map(|it| it.1).collect();
     plot.line(&line, INK, 1.6);
-    for (delta, at) in &curve {
+    for (delta, (queue_ms, goodput)) in &curve {
+        let at = Point::new(*queue_ms, *goodput);
         let style = format!(r#"fill="{INK}""#);
-        plot.dot(*at, 3.2, &style, &format!("copa, delta {delta}"));
-        plot.label(*at, &delta.to_string(), INK);
+        plot.dot(at, 3.2, &style, &format!("copa, delta {delta}"));
+        plot.label(at, &delta.to_string(), INK);
     }
-    for ((arm, color), at) in &points {
-        plot.dot(*at, 5.0, &format!(r#"fill="{color}""#), arm);
-        plot.label(*at, arm, color);
+    for ((arm, color), (queue_ms, goodput)) in &points {
+        let at = Point::new(*queue_ms, *goodput);
+        plot.dot(at, 5.0, &format!(r#"fill="{color}""#), arm);
+        plot.label(at, arm, color);
     }
     (plot.finish(), HEIGHT + 96.0)
 }

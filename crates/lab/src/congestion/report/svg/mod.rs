@@ -4,7 +4,7 @@ use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
 use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
-use crate::plot::{self, Axis, Frame, Plot, SOFT, page, text};
+use crate::plot::{self, Axis, Frame, Plot, Point, SOFT, page, text};
 
 mod dial;
 mod study;
@@ -188,7 +188,7 @@ fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (
             let shift = (place as f64 + 0.5) * between - (ROW - 12.0) / 2.0;
             if let Some(found) = study::ratio(arm, *metric, *percentile) {
                 let words = format!("{arm} in the study: {found:.2}");
-                plot.diamond((found, at), shift, color, &words);
+                plot.diamond(Point::new(found, at), shift, color, &words);
             }
             let changes = report.versus_cubic.get(*arm);
             let change = changes.and_then(|it| it.get(metric.name())?.get(&name));
@@ -201,7 +201,7 @@ fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (
                 plot.whisker(*low, *high, at, shift, color);
                 let words = format!("{arm}: {ratio:.3} ({low:.3} to {high:.3})");
                 let style = format!(r#"fill="{color}""#);
-                plot.dot_shifted((*ratio, at), shift, &style, &words);
+                plot.dot_shifted(Point::new(*ratio, at), shift, &style, &words);
             }
         }
     }
@@ -255,7 +255,8 @@ fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -
                 };
                 let rtx = (it.rtx_overhead * 100.0).max(RTX_LEAST * 100.0);
                 let style = format!(r#"fill="{fill}" opacity="0.5""#);
-                plot.dot((rtx, of(it).max(MS_LEAST)), radius, &style, "");
+                let at = Point::new(rtx, of(it).max(MS_LEAST));
+                plot.dot(at, radius, &style, "");
             }
             out += &plot.finish();
         }
