@@ -166,6 +166,18 @@ impl Peer {
         self.role.layers()
     }
 
+    /// Returns whether the peer moves to another layer and waits for that layer's keyframe.
+    pub(super) fn is_moving(&self) -> bool {
+        matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_moving())
+    }
+
+    /// Chooses the layers that the peer gets, because the stream prefers others than before.
+    pub(super) fn choose_layers(&mut self, now: Instant) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.sender.choose(&self.session, &self.stream, now);
+        }
+    }
+
     /// Sets the histograms in which the stages of the peer's frames are recorded from now on.
     pub(super) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         if let Role::Viewer(viewer) = &mut self.role {

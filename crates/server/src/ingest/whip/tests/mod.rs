@@ -1,15 +1,19 @@
 //! Any packets, and what must come of good ones.
 
+mod layers;
 mod padding;
 mod recovery;
 
-use glassline_media::{Codec, Kind};
+use std::time::UNIX_EPOCH;
+
+use glassline_media::{Codec, Kind, NtpTime};
 use glassline_rtp::receive::TrackPipeline;
 use glassline_rtp::{Header, write_header};
 
 use super::fuzzing::{session, whip};
+use super::publication::uplink;
 use super::*;
-use crate::runtime::SessionId;
+use crate::runtime::{SessionId, calendar};
 
 /// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.
 const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
