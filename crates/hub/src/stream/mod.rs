@@ -33,7 +33,6 @@ use crate::{Limits, StreamName};
 pub use demand::Demand;
 use keyframe_wishes::KeyframeWishes;
 pub use keyframe_wishes::WantedKeyframes;
-use preference::Preference;
 pub(crate) use publishing::Begin;
 use publishing::{PublishingSource, StandIn};
 use rate::Rate;
@@ -115,7 +114,6 @@ struct Inner {
     /// Whether the stream was deleted: nothing is published any more.
     is_deleted: bool,
     subscribers: Subscribers,
-    preference: Preference,
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
@@ -181,7 +179,6 @@ impl Stream {
                 listing: Listing::default(),
                 is_deleted: false,
                 subscribers: Subscribers::default(),
-                preference: Preference::default(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),

@@ -99,7 +99,7 @@ impl Inner {
         rings.for_each(Ring::begin_source);
         self.tracks = tracks;
         self.timeline.begin_source();
-        if self.preference.clear() {
+        if self.subscribers.preference.clear() {
             self.subscribers.wake_all();
         }
         is_new.then(|| StreamChange::Layout(self.layout.number()))

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use glassline_media::{LayerIndex, TrackLayer};
 
+use super::preference::Preference;
 use crate::wake::Wake;
 
 /// The layers that a subscription reads.
@@ -40,6 +41,8 @@ struct Subscriber {
 #[derive(Default)]
 pub(super) struct Subscribers {
     list: Vec<Subscriber>,
+    /// The layers that subscribers should read, as the source says.
+    pub(super) preference: Preference,
     /// Number of subscribers so far.
     count: u64,
 }

@@ -89,7 +89,7 @@ impl Stream {
             list: Vec::new(),
         };
         cursors.extend(&inner, Ring::next_index);
-        let preference = inner.preference.number();
+        let preference = inner.subscribers.preference.number();
         drop(inner);
         Subscription {
             demand: self.demand(),
@@ -128,7 +128,7 @@ impl Subscription {
         let inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
         self.layout = self.cursors.layout;
-        self.preference = inner.preference.number();
+        self.preference = inner.subscribers.preference.number();
         for cursor in &mut self.cursors.list {
             let Some(ring) = inner.ring(cursor.of) else {
                 continue;

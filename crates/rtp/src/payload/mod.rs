@@ -45,7 +45,7 @@ pub use assembly::{Entry, UnsupportedFormat};
 pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
 pub use latm::latm_parameters;
 pub use parameter_sets::ParameterSets;
-pub use picture_numbers::{PictureNumbers, PictureShift};
+pub use picture_numbers::{FrameNumbers, NumberShift};
 
 /// Splits the access units of one track into RTP payloads.
 ///

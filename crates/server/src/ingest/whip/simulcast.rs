@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, LayerIndex, MediaTime, MediaUnit};
-use glassline_rtp::payload::{PictureNumbers, PictureShift};
+use glassline_rtp::payload::{FrameNumbers, NumberShift};
 
 /// Time over which the layers are compared. Browsers stop and start layers as their estimate of the
 /// path changes, which takes longer.
@@ -67,9 +67,9 @@ struct Base {
     /// Time of the latest frame.
     latest: Option<MediaTime>,
     /// Picture numbers of the latest frame.
-    numbers: PictureNumbers,
+    numbers: FrameNumbers,
     /// Distance by which picture numbers of the followed layer are moved.
-    shift: PictureShift,
+    shift: NumberShift,
 }
 
 impl Simulcast {
@@ -186,13 +186,13 @@ impl Simulcast {
     /// layer. A keyframe may begin that. The units share their bytes, unless picture numbers have to go
     /// on.
     pub(super) fn base(&mut self, layer: usize, unit: &MediaUnit) -> Option<MediaUnit> {
-        let numbers = PictureNumbers::of(self.codec, unit.payload(0).unwrap_or_default());
+        let numbers = FrameNumbers::of(self.codec, unit.payload(0).unwrap_or_default());
         if unit.keyframe && (self.followed.is_none() || self.next == Some(layer)) {
             self.followed = Some(layer);
             self.next = None;
             self.best = Some(layer);
             if self.base.latest.is_some() {
-                self.base.shift = PictureShift::behind(self.base.numbers, numbers);
+                self.base.shift = NumberShift::behind(self.base.numbers, numbers);
             }
         }
         if self.followed != Some(layer) {

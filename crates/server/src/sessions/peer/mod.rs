@@ -17,6 +17,7 @@ mod data_publisher;
 mod ending;
 mod failure;
 mod joining;
+mod layers;
 mod participant;
 mod publisher;
 mod reach;
@@ -28,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{MediaUnit, StageTable, TrackLayer};
+use glassline_media::{MediaUnit, StageTable};
 use glassline_rtp::Packet;
 use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
 
@@ -159,23 +160,6 @@ impl Peer {
     /// Returns whether the shard reads frames of the peer's stream for it.
     pub(super) fn is_sent_to(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
-    }
-
-    /// Returns the layers of the stream that the peer gets.
-    pub(super) fn layers(&self) -> Vec<TrackLayer> {
-        self.role.layers()
-    }
-
-    /// Returns whether the peer moves to another layer and waits for that layer's keyframe.
-    pub(super) fn is_moving(&self) -> bool {
-        matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_moving())
-    }
-
-    /// Chooses the layers that the peer gets, because the stream prefers others than before.
-    pub(super) fn choose_layers(&mut self, now: Instant) {
-        if let Role::Viewer(viewer) = &mut self.role {
-            viewer.sender.choose(&self.session, &self.stream, now);
-        }
     }
 
     /// Sets the histograms in which the stages of the peer's frames are recorded from now on.

@@ -349,7 +349,7 @@ impl StreamSender {
             };
             let payload = self
                 .moved
-                .payload(track_sender.codec(), payload, leg.pictures());
+                .payload(track_sender.codec(), payload, leg.number_shift());
             let marker = is_video && unit.marker(index);
             let padding = if pads { unit.padding(index) } else { 0 };
             batch.push(|out| {

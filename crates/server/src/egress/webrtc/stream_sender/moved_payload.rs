@@ -1,7 +1,7 @@
 //! Payloads of which the picture numbers are moved for one viewer.
 
 use glassline_media::Codec;
-use glassline_rtp::payload::PictureShift;
+use glassline_rtp::payload::NumberShift;
 
 /// Most bytes that the buffer keeps from one packet to the next.
 const ROOM_BYTES_MAX: usize = glassline_media::PAYLOAD_BYTES_MAX;
@@ -17,7 +17,7 @@ impl MovedPayload {
         &'a mut self,
         codec: Codec,
         shared: &'a [u8],
-        by: &PictureShift,
+        by: &NumberShift,
     ) -> &'a [u8] {
         match by.is_none() {
             true => shared,
@@ -26,7 +26,7 @@ impl MovedPayload {
     }
 
     #[cold]
-    fn moved(&mut self, codec: Codec, shared: &[u8], by: &PictureShift) -> &[u8] {
+    fn moved(&mut self, codec: Codec, shared: &[u8], by: &NumberShift) -> &[u8] {
         self.0.clear();
         self.0.shrink_to(ROOM_BYTES_MAX);
         self.0.extend_from_slice(shared);

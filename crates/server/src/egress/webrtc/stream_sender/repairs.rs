@@ -270,7 +270,7 @@ impl StreamSender {
         };
         let payload = self
             .moved
-            .payload(track_sender.codec(), payload, leg.pictures());
+            .payload(track_sender.codec(), payload, leg.number_shift());
         let timestamp = track_sender.timestamp(unit, &leg);
         let marker = unit.marker(repair.index) && track_sender.kind() == Kind::Video;
         let sender = repair.sender;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use glassline_media::{LayerIndex, MediaTime};
-use glassline_rtp::payload::PictureShift;
+use glassline_rtp::payload::NumberShift;
 
 /// Factor by which the timestamps of frames before the viewer's live point are compressed, so that
 /// the viewer decodes them as fast as it can and shows the newest: a second of them passes in 31 ms
@@ -51,7 +51,7 @@ pub(crate) struct Leg {
     squeeze: i64,
     /// Distance by which all timestamps are moved forward.
     shift: Duration,
-    pictures: PictureShift,
+    number_shift: NumberShift,
 }
 
 /// Times of the frames with which a leg begins: those from a keyframe on that were published already,
@@ -82,7 +82,7 @@ impl Leg {
             live_from: MediaTime::from_nanos(i64::MIN),
             squeeze: CATCH_UP_SQUEEZE,
             shift: Duration::ZERO,
-            pictures: PictureShift::NONE,
+            number_shift: NumberShift::NONE,
         }
     }
 
@@ -112,7 +112,7 @@ impl Leg {
             live_from: entry.newest,
             squeeze,
             shift: Duration::from_nanos(shift_ns.unsigned_abs()),
-            pictures: PictureShift::NONE,
+            number_shift: NumberShift::NONE,
         })
     }
 
@@ -121,9 +121,9 @@ impl Leg {
         self.layer
     }
 
-    /// Returns the distance by which picture numbers in payloads are moved.
-    pub(crate) const fn pictures(&self) -> &PictureShift {
-        &self.pictures
+    /// Returns the distance by which frame numbers in payloads are moved.
+    pub(crate) const fn number_shift(&self) -> &NumberShift {
+        &self.number_shift
     }
 
     /// Returns whether a frame at `time` belongs to the compressed past, so that its delay has no
@@ -154,7 +154,7 @@ impl Leg {
 #[derive(Debug)]
 pub(super) struct Legs {
     present: Leg,
-    /// Oldest first.
+    /// Legs before the present one, the oldest first.
     earlier: VecDeque<Leg>,
 }
 
@@ -210,13 +210,16 @@ impl Legs {
         self.present.follow(layer, entry, latest)
     }
 
-    /// Begins a leg, in which picture numbers are moved by `pictures`.
-    pub(super) fn push(&mut self, leg: Leg, pictures: PictureShift) {
+    /// Begins a leg, in which picture numbers are moved by `number_shift`.
+    pub(super) fn push(&mut self, leg: Leg, number_shift: NumberShift) {
         if self.earlier.len() == LEGS_MAX {
             self.earlier.pop_front();
         }
         self.earlier.push_back(self.present);
-        self.present = Leg { pictures, ..leg };
+        self.present = Leg {
+            number_shift,
+            ..leg
+        };
     }
 }
 
@@ -292,13 +295,13 @@ mod tests {
         let first = legs.number();
         for switch in 1..=16 {
             let leg = legs.next(LayerIndex(1), live(switch * 100), ms(0), Some(first));
-            legs.push(leg.expect("later"), PictureShift::NONE);
+            legs.push(leg.expect("later"), NumberShift::NONE);
         }
         assert_eq!(legs.get(first).map(Leg::layer), Some(LayerIndex(3)));
         let next = |oldest| legs.next(LayerIndex(2), live(5_000), ms(0), oldest);
         assert!(next(Some(first)).is_none(), "its units still wait");
         let leg = next(None).expect("nothing waits");
-        legs.push(leg, PictureShift::NONE);
+        legs.push(leg, NumberShift::NONE);
         assert!(legs.get(first).is_none() && legs.earlier.len() == 16);
         assert_eq!(legs.present().layer(), LayerIndex(2));
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, LayerIndex, MediaTime, MediaUnit, TrackLayer};
-use glassline_rtp::payload::{PictureNumbers, PictureShift, is_recovery_point};
+use glassline_rtp::payload::{FrameNumbers, NumberShift, is_recovery_point};
 use glassline_webrtc::SenderIndex;
 
 use super::layer_choice::LayerChoice;
@@ -292,12 +292,12 @@ impl TrackSender {
         };
         let numbers = |unit: &MediaUnit| {
             let payload = unit.payload(0).unwrap_or_default();
-            PictureNumbers::of(self.codec, payload)
+            FrameNumbers::of(self.codec, payload)
         };
-        let last = last.map(|it| self.legs.present().pictures().apply(numbers(it)));
-        let pictures = PictureShift::behind(last.unwrap_or_default(), numbers(first));
+        let last = last.map(|it| self.legs.present().number_shift().apply(numbers(it)));
+        let number_shift = NumberShift::behind(last.unwrap_or_default(), numbers(first));
         let skipped = self.skip_overdue(true, now);
-        self.legs.push(leg, pictures);
+        self.legs.push(leg, number_shift);
         if skipped > 0 || self.wants_keyframe {
             self.resumed_at = SentPacket {
                 leg: self.legs.number(),

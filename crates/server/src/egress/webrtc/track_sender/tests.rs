@@ -315,8 +315,8 @@ fn a_viewer_moves_at_a_keyframe_and_its_numbers_and_times_go_on() {
     let ticks = |unit| timestamp(&track_sender, unit).wrapping_sub(1_000_000);
     assert_eq!([ticks(&first), ticks(&next)], [34 * 90, 67 * 90]);
     let mut payload = next.payload(1).expect("a packet").to_vec();
-    let pictures = track_sender.legs.present().pictures();
-    pictures.rewrite(Codec::Vp8, &mut payload);
+    let number_shift = track_sender.legs.present().number_shift();
+    number_shift.rewrite(Codec::Vp8, &mut payload);
     assert_eq!(payload, [0x80, 0x80, 0x80, 3, 2]);
     assert!(!track_sender.switch_to(LayerIndex(1)), "it is there");
 }
@@ -333,7 +333,7 @@ fn what_left_on_another_layer_is_found_as_it_was() {
     let found = |sequence| {
         let sent = track_sender.packet_of(sequence)?;
         let leg = track_sender.leg(sent.leg)?;
-        Some((leg.layer().0, sent.packet, leg.pictures().is_none()))
+        Some((leg.layer().0, sent.packet, leg.number_shift().is_none()))
     };
     let expected = [Some((3, 3, true)), Some((1, 100, false)), None];
     assert_eq!([103, 104, 106].map(found), expected);

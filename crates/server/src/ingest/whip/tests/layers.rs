@@ -3,7 +3,7 @@
 
 use glassline_hub::{Stream, Subscription, Wake};
 use glassline_media::{LayerIndex as Layer, TrackLayer};
-use glassline_rtp::payload::PictureNumbers;
+use glassline_rtp::payload::FrameNumbers;
 
 use super::*;
 
@@ -140,7 +140,7 @@ impl BaseReader {
         let mut layers = Vec::new();
         for unit in units {
             let payload = unit.payload(0).expect("a packet");
-            let id = PictureNumbers::of(Codec::Vp8, payload).picture_id;
+            let id = FrameNumbers::of(Codec::Vp8, payload).frame_id;
             let (id, ns) = (id.expect("written"), unit.time.nanos());
             if let Some((before_ns, before)) = self.latest.replace((ns, id)) {
                 assert!(ns > before_ns, "{ns} after {before_ns}");
@@ -197,8 +197,8 @@ fn every_layer_that_arrives_lies_in_the_hub_from_its_keyframe_on() {
     assert_eq!(stream.totals().units, 125, "those of the base layer");
     // The base layer has bytes of its own only where its picture IDs differ.
     let [of_base, of_high] = [0, 3].map(|number| stream.latest_keyframe(layer(number)));
-    let id = |unit: &MediaUnit| PictureNumbers::of(Codec::Vp8, unit.payload(0).expect("one"));
-    let ids = [of_base, of_high].map(|it| it.map(|unit| id(&unit).picture_id));
+    let id = |unit: &MediaUnit| FrameNumbers::of(Codec::Vp8, unit.payload(0).expect("one"));
+    let ids = [of_base, of_high].map(|it| it.map(|unit| id(&unit).frame_id));
     assert_eq!(ids, [Some(Some(114)), Some(Some(71))]);
 }
 
@@ -254,7 +254,7 @@ fn layers_that_swap_their_ssrcs_and_sizes_go_on_at_keyframes() {
         assert!(units[0].keyframe && units.len() >= 6, "layer {number}");
         let ids = units.iter().map(|unit| {
             let payload = unit.payload(0).expect("a packet");
-            PictureNumbers::of(Codec::Vp8, payload).picture_id
+            FrameNumbers::of(Codec::Vp8, payload).frame_id
         });
         let ids: Vec<_> = ids.flatten().collect();
         assert!(ids.windows(2).all(|it| it[0] + 1 == it[1]), "{ids:?}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use glassline_media::{Codec, Layer};
-use glassline_rtp::payload::{Depacketizer, Entry, Packetizer, PictureNumbers};
+use glassline_rtp::payload::{Depacketizer, Entry, FrameNumbers, Packetizer};
 use glassline_webrtc::{Event, Received};
 
 use super::*;
@@ -101,7 +101,7 @@ impl Publication {
             // Each encoder has sent other numbers of frames before, near the end of the numbers.
             for _ in 0..0x7fe0 + random.below(60) {
                 let mut builder = UnitBuilder::default();
-                let packetized = packetizer.packetize(&head(codec, false), &mut builder);
+                let packetized = packetizer.packetize(head(codec, false), &mut builder);
                 packetized.expect("a frame");
             }
         }
@@ -119,11 +119,11 @@ impl Publication {
         let wanted = scene.publisher.wanted_keyframes();
         let at = scene.at(ms);
         let mut units = Vec::new();
-        for layer in 0..3 {
+        for (layer, most) in FRAME_BYTES.into_iter().enumerate() {
             let is_asked = wanted.has(LayerIndex::of_encoding(layer));
             let is_due = random.below(60) == 0 && self.number >= self.calm_until;
             let keyframe = self.number == 0 || is_asked || is_due;
-            let bytes = FRAME_BYTES[layer] * (1 + usize::from(keyframe));
+            let bytes = most * (1 + usize::from(keyframe));
             let bytes = bytes / 2 + random.below(bytes as u64 / 2) as usize;
             let tag = Tag {
                 layer,
@@ -233,7 +233,7 @@ impl Path {
         let mut depacketizer = Depacketizer::new(&Track::new(codec)).expect("supported");
         let (mut numbers, mut frames) = (HashMap::new(), Vec::new());
         for (sequence, packet) in &self.kept {
-            let of_packet = PictureNumbers::of(codec, &packet.payload).picture_id;
+            let of_packet = FrameNumbers::of(codec, &packet.payload).frame_id;
             let of_frame = *numbers.entry(packet.timestamp).or_insert(of_packet);
             assert_eq!(
                 of_frame, of_packet,
