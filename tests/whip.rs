@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::aiortc;
 use crate::browser::{PATIENCE, decoded, ensure};
+use crate::http;
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
 use crate::server::{Server, write_file};
@@ -60,6 +61,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "whip::chromium_publishes_in_each_of_its_codecs",
         needs: &[Peer::Chromium],
         run: chromium_publishes_in_each_of_its_codecs,
+    },
+    Test {
+        name: "whip::all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one",
+        needs: &[Peer::Chromium],
+        run: all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one,
     },
 ];
 
@@ -257,6 +263,15 @@ const PUBLISH: &str = "
 
 /// Opens a page of the server in a browser with a false camera and publishes from there.
 fn chromium_publisher(server: &Server, stream: &str, codec: &str) -> Result<Browser, Failed> {
+    chromium_publishes(PUBLISH, (server, stream), codec)
+}
+
+/// Opens a page of the server in a browser with a false camera and publishes from there by `script`.
+fn chromium_publishes(
+    script: &str,
+    (server, stream): (&Server, &str),
+    codec: &str,
+) -> Result<Browser, Failed> {
     let flags = [
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
@@ -264,7 +279,7 @@ fn chromium_publisher(server: &Server, stream: &str, codec: &str) -> Result<Brow
     let browser = Browser::start_with(&flags.map(str::to_owned))?;
     browser.open(&server.url("/"))?;
     let url = server.url(&format!("/{stream}/whip"));
-    let script = PUBLISH.replace(
+    let script = script.replace(
         "arguments;",
         &format!("{};", Value::from(vec![url, codec.to_owned()])),
     );
@@ -313,6 +328,57 @@ fn chromium_publishes_in_each_of_its_codecs() -> Result<(), Failed> {
         let tracks = server.stream(codec)?["tracks"].to_string().to_lowercase();
         ensure(tracks.contains(codec), "codec", &Value::from(tracks))?;
         drop(publisher);
+    }
+    Ok(())
+}
+
+/// The encodings of a page that sends three layers.
+const ENCODINGS: &str = "streams: [media], sendEncodings: track.kind === 'video'
+    ? [{rid: 'h'}, {rid: 'm', scaleResolutionDownBy: 2}, {rid: 'l', scaleResolutionDownBy: 4}] : []";
+
+/// Turns the largest encoding of the publishing page on or off.
+fn set_largest(publisher: &Browser, is_active: bool) -> Result<(), Failed> {
+    let script = format!(
+        "const sender = window.connection.getSenders().find((it) => it.track.kind === 'video');
+         const parameters = sender.getParameters();
+         parameters.encodings[0].active = {is_active};
+         sender.setParameters(parameters);"
+    );
+    publisher.run(&script)?;
+    Ok(())
+}
+
+fn all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let script = PUBLISH.replace("streams: [media]", ENCODINGS);
+    for codec in ["vp8", "h264"] {
+        let publisher = chromium_publishes(&script, (&server, codec), codec)?;
+        let url = server.admin_url(&format!("/api/v1/streams/{codec}/publishing"));
+        let layers = || Ok::<_, String>(http::get_json(&url)?["tracks"][0]["layers"].clone());
+        eventually(PATIENCE, || {
+            let told = layers()?;
+            let layers = told.as_array().ok_or("no layers")?;
+            let arrives = |it: &Value| it["frame_rate"].as_f64() > Some(5.0);
+            let is_best = layers.first().is_some_and(|it| it["is_best"] == true);
+            match layers.len() == 3 && layers.iter().all(arrives) && is_best {
+                true => Ok(()),
+                false => Err(told.to_string()),
+            }
+        })?;
+        let viewer = Browser::start()?;
+        viewer.open(&server.url(&format!("/{codec}")))?;
+        let plays = |width: &str| {
+            let shown = "document.querySelector('video').videoWidth";
+            viewer.wait_until(PATIENCE, &format!("return {shown} {width}"))
+        };
+        plays(">= 1280")?;
+        set_largest(&publisher, false)?;
+        plays("=== 640")?;
+        let before = decoded(&viewer)?;
+        viewer.wait_until(PATIENCE, "return glassline.reports >= 5")?;
+        ensure(decoded(&viewer)? > before, "it keeps decoding", &layers()?)?;
+        set_largest(&publisher, true)?;
+        plays(">= 1280")?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream, StreamName, Subscription, Wake};
-use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
+use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
 use glassline_quic::moq::{
     DrawnCode, Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance,
     RequestRefusal, UnitBroadcast,
@@ -193,10 +193,10 @@ struct Offered {
     provenance: Provenance,
     services: Services,
     arrival: Arc<TaskWaker>,
-    /// Reads the layers with this index; each subscription reads one layer of a track.
-    layers: Vec<Subscription>,
-    /// Number of the next unit of each layer.
-    next: HashMap<(usize, u8), u64>,
+    /// Reads the base layer of each track.
+    subscription: Subscription,
+    /// Number of the next unit of each track.
+    next: HashMap<TrackIndex, u64>,
     /// When somebody needed the stream.
     needed: Instant,
 }
@@ -213,13 +213,15 @@ impl Offered {
         }
         let broadcast = origin.units(stream.name().as_str(), services.clock, DEADLINE);
         let broadcast = broadcast.map_err(|_| RequestRefusal::NotFound)?;
+        let arrival = Arc::new(TaskWaker::default());
+        let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
         Ok(Self {
             stream,
             broadcast,
             provenance,
             services: services.clone(),
-            arrival: Arc::default(),
-            layers: Vec::new(),
+            arrival,
+            subscription,
             next: HashMap::new(),
             needed: Instant::now(),
         })
@@ -229,8 +231,8 @@ impl Offered {
         let mut layout = self.stream.layout();
         let mut tracks = self.stream.tracks();
         let mut code = (self.services.code_of)(self.stream.name());
-        self.broadcast.describe(&self.provenance, &tracks, code)?;
-        self.subscribe();
+        self.describe(&tracks, code)?;
+        self.begin();
         let mut arrived = Vec::new();
         loop {
             if self.broadcast.has_reader() {
@@ -265,9 +267,9 @@ impl Offered {
             if is_new_layout || !Arc::ptr_eq(&present, &tracks) || has_other_source {
                 (layout, tracks, self.provenance) = (self.stream.layout(), present, provenance);
                 code = drawn;
-                self.broadcast.describe(&self.provenance, &tracks, code)?;
-                if is_new_layout || self.layers.len() != layer_count(&self.stream) {
-                    self.subscribe();
+                self.describe(&tracks, code)?;
+                if is_new_layout {
+                    self.begin();
                 }
             }
             self.read(&mut arrived);
@@ -276,70 +278,45 @@ impl Offered {
         Ok(())
     }
 
-    /// Subscribes to all layers, and writes what is needed to begin with.
-    fn subscribe(&mut self) {
+    /// Describes the tracks as other servers get them: with the best encoding of each, which is the
+    /// base layer, and no others.
+    fn describe(&mut self, tracks: &[Track], code: Option<DrawnCode>) -> Result<(), Ended> {
+        let tracks: Vec<_> = tracks
+            .iter()
+            .map(|it| it.clone().with_layers(Vec::new()))
+            .collect();
+        self.broadcast.describe(&self.provenance, &tracks, code)
+    }
+
+    /// Writes what is needed to begin with.
+    fn begin(&mut self) {
         self.next.clear();
         let tracks = self.stream.tracks();
-        self.layers = (0..layer_count(&self.stream))
-            .map(|layer| {
-                let waker = Arc::clone(&self.arrival) as Arc<dyn Wake>;
-                let mut subscription = self.stream.subscribe(waker);
-                for track in 0..tracks.len() {
-                    subscription.select(layer_of(track, layer));
-                }
-                subscription
-            })
-            .collect();
-        for (track, described) in tracks.iter().enumerate() {
+        for (track, described) in TrackIndex::enumerate(&*tracks) {
             if described.kind() == Kind::Audio {
                 continue;
             }
-            for layer in 0..described.layer_count() {
-                let units = self.stream.since_keyframe(layer_of(track, layer));
-                if units.is_empty() {
-                    // The keyframe has left the ring, and nobody can begin without one.
-                    self.stream.request_keyframe();
-                }
-                units.iter().for_each(|unit| self.write(unit));
+            let units = self.stream.since_keyframe(track);
+            if units.is_empty() {
+                // The keyframe has left the ring, and nobody can begin without one.
+                self.stream.request_keyframe();
             }
+            units.iter().for_each(|unit| self.write(unit));
         }
     }
 
     fn read(&mut self, arrived: &mut Vec<Arc<MediaUnit>>) {
-        let mut layers = std::mem::take(&mut self.layers);
-        for (layer, subscription) in layers.iter_mut().enumerate() {
-            subscription.poll(arrived);
-            for unit in arrived.drain(..) {
-                // A track with fewer layers is read by the first subscription alone.
-                if usize::from(unit.layer.0) == layer {
-                    self.write(&unit);
-                }
-            }
+        self.subscription.poll(arrived);
+        for unit in arrived.drain(..) {
+            self.write(&unit);
         }
-        self.layers = layers;
     }
 
     fn write(&mut self, unit: &MediaUnit) {
-        let next = self
-            .next
-            .entry((unit.track.get(), unit.layer.0))
-            .or_default();
+        let next = self.next.entry(unit.track).or_default();
         if unit.index >= *next {
             *next = unit.index + 1;
             self.broadcast.write(unit);
         }
-    }
-}
-
-fn layer_count(stream: &Stream) -> usize {
-    let tracks = stream.tracks();
-    let counts = tracks.iter().map(Track::layer_count);
-    counts.max().unwrap_or(1)
-}
-
-fn layer_of(track: usize, layer: usize) -> TrackLayer {
-    TrackLayer {
-        track: TrackIndex(track),
-        layer: LayerIndex(u8::try_from(layer).unwrap_or(u8::MAX)),
     }
 }

@@ -112,7 +112,7 @@ pub use publisher::Publisher;
 pub use ring::LayerFigures;
 pub use stream::{
     Demand, PartingKeyframe, Prospect, RenditionPublisher, SourceNote, State, Status, Stream,
-    StreamLifetime, Subscription, Totals, ViewerToken,
+    StreamLifetime, Subscription, Totals, ViewerToken, WantedKeyframes,
 };
 pub use wake::Wake;
 
@@ -121,7 +121,8 @@ use events::EventQueues;
 /// Bounds on the streams of a hub and on the units that they keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most bytes of units that a ring keeps; the oldest units are dropped first.
+    /// Most bytes of units that a ring keeps; the oldest units are dropped first. Each layer of a track
+    /// has a ring.
     pub ring_bytes: usize,
     /// Longest time that a ring keeps a unit, unless the unit is the latest keyframe or follows it.
     pub ring_span: Duration,

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{MediaUnit, Stage, Track};
+use glassline_media::{MediaUnit, Stage, Track, TrackLayer};
 
 use crate::error::PublishError;
-use crate::stream::{Begin, SourceNote, State, Stream};
+use crate::stream::{Begin, SourceNote, State, Stream, WantedKeyframes};
 
 /// The right to publish units into a stream, held by one source at a time.
 ///
@@ -132,9 +132,20 @@ impl Publisher {
         self.stream.count_oversized(self.number, frames);
     }
 
-    /// Returns whether a keyframe was requested of this publisher since the last call.
+    /// Returns whether a keyframe of any layer was requested of this publisher since the last call.
     pub fn keyframe_wanted(&self) -> bool {
-        self.stream.take_keyframe_request(self.number)
+        !self.wanted_keyframes().is_empty()
+    }
+
+    /// Returns the layers of which a keyframe was requested of this publisher since the last call.
+    pub fn wanted_keyframes(&self) -> WantedKeyframes {
+        self.stream.take_keyframe_requests(self.number)
+    }
+
+    /// States which encoding of a track with several [`layers`](Track::layers) is the best that is
+    /// alive. Receivers that can move from layer to layer take it from its next keyframe on.
+    pub fn prefer(&self, layer: TrackLayer) {
+        self.stream.prefer(self.number, layer);
     }
 
     /// Ends publishing and leaves the stream in `state`.

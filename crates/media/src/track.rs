@@ -39,8 +39,8 @@ pub struct Track {
     /// example the packed headers of Vorbis. Empty if there are none, and for H.264, where
     /// [`VideoParameters`] hold them.
     pub format_parameters: String,
-    /// Encodings of this track that are published at the same time, lowest quality first:
-    /// simulcast layers or renditions. Empty for a track with a single encoding.
+    /// Encodings of this track that are published at the same time, in the order in which their
+    /// publisher names them: simulcast layers or renditions. Empty for a track with a single encoding.
     pub layers: Vec<Layer>,
 }
 
@@ -100,15 +100,15 @@ impl Track {
         }
     }
 
-    /// Returns the track with `layers` as its encodings, lowest quality first.
+    /// Returns the track with `layers` as its encodings.
     #[must_use]
     pub fn with_layers(self, layers: Vec<Layer>) -> Self {
         Self { layers, ..self }
     }
 
-    /// Number of encodings of the track that are published; at least 1.
+    /// Number of layers that are published: the base layer, and each encoding of a track with several.
     pub fn layer_count(&self) -> usize {
-        self.layers.len().max(1)
+        self.layers.len() + 1
     }
 
     /// Returns the media type of the track.
@@ -211,7 +211,7 @@ mod tests {
         );
         let layers = vec![Layer::default(); 3];
         let track = track.with_layers(layers.clone());
-        assert_eq!((track.layer_count(), &track.layers), (3, &layers));
+        assert_eq!((track.layer_count(), &track.layers), (4, &layers));
         assert_eq!(track.video, video, "the rest stays");
         let track = Track::audio(Codec::Opus, 2).with_format_parameters("stereo=1");
         assert_eq!((track.channels, &*track.format_parameters), (2, "stereo=1"));

@@ -30,6 +30,14 @@ pub struct StreamSubscription {
     /// Histograms of stage delays on this thread. HTTP reads them while the thread writes; both
     /// hold the lock briefly.
     pub stages: Arc<Mutex<StageTable>>,
+    /// Layers that were named to be read; none for the base layer of every track.
+    layers: Vec<TrackLayer>,
+    /// Number of the stream's preference of layers at the last read.
+    preference: u64,
+    /// Whether the preference changed since [`Self::take_preference`] was called last.
+    is_preference_new: bool,
+    /// When layers that nobody gets any more are looked for; `None` while no viewer moves.
+    pub trim_at: Option<Instant>,
     frames: Frames,
     /// Longest time that audio is held back for a video frame.
     ride_wait_max: Duration,
@@ -47,17 +55,33 @@ pub struct StreamSubscription {
     arrived: Vec<Arc<MediaUnit>>,
 }
 
+/// Time after which the frames of another layer have the rhythm, if more than one is read.
+const RHYTHM_ENDS: Duration = Duration::from_secs(1);
+
 /// The rhythm of the stream's video frames: when the last one came and when the next one is
 /// expected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frames {
     last: Option<(MediaTime, Instant)>,
     next: Option<Instant>,
+    /// Layer whose frames these are.
+    layer: Option<TrackLayer>,
 }
 
 impl Frames {
     fn note(&mut self, unit: &MediaUnit) {
         let (time, at) = (unit.time, unit.stamps.published);
+        if self.layer != Some(unit.track_layer()) {
+            // Frames of several layers come together. One layer has the rhythm while it goes on.
+            let goes_on = |(_, before)| at.saturating_duration_since(before) < RHYTHM_ENDS;
+            if self.last.is_some_and(goes_on) {
+                return;
+            }
+            *self = Self {
+                layer: Some(unit.track_layer()),
+                ..Self::default()
+            };
+        }
         if let Some((before, _)) = self.last.filter(|(before, _)| *before != time) {
             let interval = u64::try_from(time.nanos() - before.nanos()).unwrap_or(0);
             self.next = Some(at + Duration::from_nanos(interval).min(INTERVAL_MAX));
@@ -89,11 +113,16 @@ impl StreamSubscription {
     /// Subscribes a thread, which `wake` wakes, to `stream`; delays go into `stages`.
     pub fn new(stream: &Arc<Stream>, wake: Arc<dyn Wake>, stages: Arc<Mutex<StageTable>>) -> Self {
         let subscription = stream.subscribe(Arc::new(ThreadWake(wake)));
+        let stream_preference = subscription.preference();
         Self {
             layout: subscription.layout(),
             subscription,
             viewers: Vec::new(),
             stages,
+            layers: Vec::new(),
+            preference: stream_preference,
+            is_preference_new: false,
+            trim_at: None,
             frames: Frames::default(),
             ride_wait_max: RIDE_WAIT_MAX,
             tracks: stream.tracks(),
@@ -115,9 +144,37 @@ impl StreamSubscription {
         self.ride_wait_max = longest;
     }
 
-    /// Reads the transcoded layer of a track instead of the track itself.
-    pub fn select(&mut self, layer: TrackLayer) {
-        self.subscription.select(layer);
+    /// Reads these layers, too. As long as none were named, the base layer of every track is read.
+    pub fn add(&mut self, layers: impl IntoIterator<Item = TrackLayer>) {
+        let before = self.layers.len();
+        for layer in layers {
+            if !self.layers.contains(&layer) {
+                self.layers.push(layer);
+            }
+        }
+        if self.layers.len() > before {
+            self.subscription.read(&self.layers);
+        }
+    }
+
+    /// Reads these layers and no others, if that is another set.
+    pub fn read_only(&mut self, layers: Vec<TrackLayer>) {
+        let is_read = |layer: &TrackLayer| self.layers.contains(layer);
+        if layers.len() != self.layers.len() || !layers.iter().all(is_read) {
+            self.layers = layers;
+            self.subscription.read(&self.layers);
+        }
+    }
+
+    /// Returns whether several layers of a track are read.
+    pub fn reads_several(&self) -> bool {
+        let mut layers = self.layers.iter().enumerate();
+        layers.any(|(place, one)| self.layers[..place].iter().any(|it| it.track == one.track))
+    }
+
+    /// Returns whether the stream's preference of layers changed since the last call.
+    pub fn take_preference(&mut self) -> bool {
+        std::mem::take(&mut self.is_preference_new)
     }
 
     /// Returns the stream's tracks if they changed since the last call.
@@ -155,6 +212,10 @@ impl StreamSubscription {
         self.subscription.poll(&mut self.arrived);
         if self.layout != self.subscription.layout() {
             self.begin_layout();
+        }
+        if self.preference != self.subscription.preference() {
+            self.preference = self.subscription.preference();
+            self.is_preference_new = true;
         }
         if self.arrived.is_empty() {
             if self.held_until.is_some_and(|until| until <= now) {
@@ -220,8 +281,10 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use glassline_hub::{Hub, StreamName};
-    use glassline_media::{Codec, Stamps, TrackIndex, UnitBuilder, VideoParameters};
+    use glassline_hub::{Hub, Publisher, StreamName};
+    use glassline_media::{
+        Codec, Layer, LayerIndex, Stamps, TrackIndex, UnitBuilder, VideoParameters,
+    };
 
     #[derive(Default)]
     struct WakeCounter(AtomicUsize);
@@ -332,6 +395,63 @@ mod tests {
         subscription.read(&mut out, ms(80));
         assert_eq!(out.len(), 1);
         assert!(subscription.take_changed().is_none(), "told once");
+    }
+
+    #[test]
+    fn viewers_of_different_layers_of_a_track_are_read_for_together() {
+        let now = Instant::now();
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let video = Track::new(Codec::Vp8).with_layers(vec![Layer::default(); 2]);
+        let tracks = vec![video, Track::audio(Codec::Opus, 2)];
+        let mut publisher = stream.publish(tracks, now).expect("free");
+        let stages = Arc::new(Mutex::new(StageTable::new(Duration::from_secs(10))));
+        let wakes = Arc::new(WakeCounter::default());
+        let mut subscription = StreamSubscription::new(&stream, Arc::clone(&wakes) as _, stages);
+        let of = |track, layer| TrackLayer {
+            track: TrackIndex(track),
+            layer: LayerIndex(layer),
+        };
+        let read = |publisher: &mut Publisher, subscription: &mut StreamSubscription| {
+            for layer in [of(0, 0), of(0, 1), of(0, 2), of(1, 0)] {
+                let mut builder = UnitBuilder::default();
+                builder.push(b"media");
+                let stamps = Stamps::arrived(now);
+                let unit = builder.build(layer.track, MediaTime::ZERO, true, stamps);
+                let mut unit = unit.expect("a packet");
+                unit.layer = layer.layer;
+                publisher.push(unit, now).expect("a track");
+            }
+            let mut out = Vec::new();
+            subscription.read(&mut out, now);
+            let mut layers: Vec<_> = out.iter().map(|unit| unit.track_layer()).collect();
+            layers.sort();
+            (layers, wakes.0.swap(0, Ordering::Relaxed))
+        };
+        assert_eq!(
+            read(&mut publisher, &mut subscription),
+            (vec![of(0, 0), of(1, 0)], 2)
+        );
+        subscription.add([of(0, 2), of(1, 0)]);
+        assert_eq!(
+            read(&mut publisher, &mut subscription),
+            (vec![of(0, 2), of(1, 0)], 2)
+        );
+        assert!(!subscription.reads_several());
+        subscription.add([of(0, 1), of(1, 0)]);
+        let all = vec![of(0, 1), of(0, 2), of(1, 0)];
+        assert_eq!(read(&mut publisher, &mut subscription), (all, 3));
+        assert!(subscription.reads_several());
+        subscription.read_only(vec![of(0, 1)]);
+        assert_eq!(read(&mut publisher, &mut subscription), (vec![of(0, 1)], 1));
+        assert!(!subscription.take_preference());
+        publisher.prefer(of(0, 2));
+        assert_eq!(
+            read(&mut publisher, &mut subscription).1,
+            2,
+            "everybody is woken"
+        );
+        assert!(subscription.take_preference() && !subscription.take_preference());
     }
 
     #[test]

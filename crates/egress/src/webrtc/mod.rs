@@ -2,6 +2,7 @@
 
 mod counters;
 mod frame_log;
+mod layer_choice;
 mod outbox;
 mod pacer;
 mod ramp;

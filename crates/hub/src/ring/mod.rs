@@ -185,7 +185,12 @@ impl Ring {
 
     /// Returns the latest keyframe; `None` if it left the ring.
     pub(crate) fn latest_keyframe(&self) -> Option<&Arc<MediaUnit>> {
-        let at = self.keyframe?.checked_sub(self.oldest_index())?;
+        self.unit(self.keyframe?)
+    }
+
+    /// Returns unit number `index`; `None` if it left the ring or is not published yet.
+    pub(crate) fn unit(&self, index: u64) -> Option<&Arc<MediaUnit>> {
+        let at = index.checked_sub(self.oldest_index())?;
         self.units.get(usize::try_from(at).ok()?)
     }
 

@@ -1,5 +1,7 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod demand;
+mod keyframe_wishes;
+mod preference;
 mod publishing;
 mod rate;
 mod rendition;
@@ -7,12 +9,13 @@ mod source_note;
 mod stand_in;
 mod state;
 mod status;
+mod subscribers;
 mod subscription;
 mod telling;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::{
@@ -24,11 +27,12 @@ use crate::keyframe_size::KeyframeSize;
 use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::{LayerFigures, Ring};
 use crate::timeline::Timeline;
-use crate::wake::Wake;
 use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
 pub use demand::Demand;
+use keyframe_wishes::KeyframeWishes;
+pub use keyframe_wishes::WantedKeyframes;
 pub(crate) use publishing::Begin;
 use publishing::{PublishingSource, StandIn};
 use rate::Rate;
@@ -38,6 +42,7 @@ pub use source_note::SourceNote;
 pub use stand_in::PartingKeyframe;
 pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
+use subscribers::Subscribers;
 pub use subscription::Subscription;
 use telling::Announced;
 
@@ -72,8 +77,8 @@ pub struct Stream {
     /// Readers of the events of the hub that made the stream; empty if no hub did.
     events: EventQueues,
     viewers: AtomicUsize,
-    /// Set by viewers, cleared by the publisher that reads it.
-    keyframe_wanted: AtomicBool,
+    /// Keyframes that viewers want, until the publisher asks.
+    keyframe_wishes: KeyframeWishes,
     /// Set for a source that something stands in for, which has to begin with a keyframe.
     resumption_wanted: AtomicBool,
     /// Number of [`Demand`]s.
@@ -108,7 +113,7 @@ struct Inner {
     listing: Listing,
     /// Whether the stream was deleted: nothing is published any more.
     is_deleted: bool,
-    subscribers: Vec<Weak<dyn Wake>>,
+    subscribers: Subscribers,
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
@@ -150,18 +155,6 @@ impl Inner {
         self.rings.iter_mut().flatten().for_each(Ring::clear);
         self.renditions.iter_mut().for_each(Rendition::clear);
     }
-
-    /// Wakes all subscribers and removes those that were dropped.
-    fn wake(&mut self) {
-        self.subscribers
-            .retain(|subscriber| match subscriber.upgrade() {
-                Some(subscriber) => {
-                    subscriber.wake();
-                    true
-                }
-                None => false,
-            });
-    }
 }
 
 impl Stream {
@@ -185,7 +178,7 @@ impl Stream {
                 failures: 0,
                 listing: Listing::default(),
                 is_deleted: false,
-                subscribers: Vec::new(),
+                subscribers: Subscribers::default(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
@@ -195,7 +188,7 @@ impl Stream {
             incarnation: events.next_incarnation(),
             events,
             viewers: AtomicUsize::new(0),
-            keyframe_wanted: AtomicBool::new(false),
+            keyframe_wishes: KeyframeWishes::default(),
             resumption_wanted: AtomicBool::new(false),
             demands: AtomicUsize::new(0),
             source_watchers: Watchers::default(),
@@ -261,7 +254,7 @@ impl Stream {
         inner.failures += u64::from(matches!(state, State::Down { .. }));
         inner.state = state;
         // Requests wait for the source, and learn here that it failed.
-        inner.wake();
+        inner.subscribers.wake_all();
         self.tell(inner, &[StreamChange::State]);
         self.source_watchers.wake();
     }
@@ -384,6 +377,11 @@ impl Stream {
         out
     }
 
+    /// Returns unit number `index` of a track's layer; `None` if it left the ring or is not published yet.
+    pub fn unit(&self, layer: impl Into<TrackLayer>, index: u64) -> Option<Arc<MediaUnit>> {
+        self.lock().ring(layer.into())?.unit(index).cloned()
+    }
+
     /// Returns the unit of a track's layer that contains packet `number`, and the packet's
     /// index in the unit. `None` if the unit left the ring or never existed.
     pub fn find(
@@ -394,12 +392,10 @@ impl Stream {
         self.lock().ring(layer.into())?.find(number)
     }
 
-    /// Requests a keyframe from the source; a source that cannot produce one ignores the
-    /// request.
+    /// Requests a keyframe of the base layer from the source; a source that cannot produce one ignores
+    /// the request.
     pub fn request_keyframe(&self) {
-        if !self.keyframe_wanted.swap(true, Ordering::Relaxed) {
-            self.source_watchers.wake();
-        }
+        self.request_source_keyframe(LayerIndex::BASE);
     }
 
     /// Requests a keyframe of a track's layer: from the transcoder if the layer is transcoded, else
@@ -407,7 +403,13 @@ impl Stream {
     pub fn request_keyframe_of(&self, layer: TrackLayer) {
         match layer.layer {
             LayerIndex::TRANSCODED => self.lock().request_rendition_keyframe(layer.track),
-            _ => self.request_keyframe(),
+            of_source => self.request_source_keyframe(of_source),
+        }
+    }
+
+    fn request_source_keyframe(&self, layer: LayerIndex) {
+        if self.keyframe_wishes.add(layer) {
+            self.source_watchers.wake();
         }
     }
 
@@ -424,7 +426,8 @@ impl Stream {
         self.viewers.load(Ordering::Relaxed)
     }
 
-    /// Number of bytes that the units of the stream take.
+    /// Number of bytes that the units of the stream take. Units that share the bytes of their frame count
+    /// them each.
     pub fn memory_bytes(&self) -> usize {
         let inner = self.lock();
         let renditions = inner.renditions.iter().map(Rendition::ring);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, MediaUnit, Stage, Track, TrackIndex};
+use glassline_media::{Kind, LayerIndex, MediaUnit, Stage, Track, TrackIndex};
 
-use super::{Inner, Prospect, SourceNote, State, Stream, latency_track};
+use super::{Inner, Prospect, SourceNote, State, Stream, WantedKeyframes, latency_track};
 use crate::error::PublishError;
 use crate::events::{SourceNumber, StreamChange};
 use crate::layout::first_changed;
@@ -65,7 +65,7 @@ impl PublishingSource {
     /// Returns whether a decoder can begin with `unit`.
     fn can_begin(&self, unit: &MediaUnit) -> bool {
         let has_video = self.tracks.iter().any(|it| it.kind() == Kind::Video);
-        let is_first = unit.track_layer() == latency_track(&self.tracks).into();
+        let is_first = unit.track == latency_track(&self.tracks);
         !has_video || is_first && unit.keyframe && unit.first
     }
 }
@@ -80,7 +80,7 @@ impl Inner {
     }
 
     /// Returns the number of the publisher whose units are published.
-    fn present(&self) -> Option<u64> {
+    pub(super) fn present(&self) -> Option<u64> {
         let stand_in = self.stand_in.as_ref().map(|it| it.number);
         stand_in.or(self.source.as_ref().map(|it| it.number))
     }
@@ -92,13 +92,16 @@ impl Inner {
         if is_new {
             self.drop_units();
             // Receivers of the old tracks end now, and not only with the first new unit.
-            self.wake();
+            self.subscribers.wake_all();
         }
         self.make_rings(&tracks);
         let rings = self.rings.iter_mut().flatten();
         rings.for_each(Ring::begin_source);
         self.tracks = tracks;
         self.timeline.begin_source();
+        if self.subscribers.preference.clear() {
+            self.subscribers.wake_all();
+        }
         is_new.then(|| StreamChange::Layout(self.layout.number()))
     }
 
@@ -232,7 +235,7 @@ impl Stream {
         if is_present {
             inner.make_rings(tracks);
             inner.tracks = tracks.into();
-            inner.wake();
+            inner.subscribers.wake_all();
         }
         Ok(())
     }
@@ -308,31 +311,35 @@ impl Stream {
                 inner.ingest.record(Stage::Relay, relay.delay, now);
             }
         }
-        inner.totals.units += 1;
-        inner.totals.packets += unit.packet_count() as u64;
-        inner.totals.bytes += unit.payload_bytes() as u64;
-        inner.rate.add(unit.payload_bytes() as u64, now);
+        // The encodings of a track are in its base layer, each for a time.
+        if unit.layer == LayerIndex::BASE {
+            inner.totals.units += 1;
+            inner.totals.packets += unit.packet_count() as u64;
+            inner.totals.bytes += unit.payload_bytes() as u64;
+            inner.rate.add(unit.payload_bytes() as u64, now);
+        }
         let ring = &mut inner.rings[unit.track][usize::from(unit.layer.0)];
         let unit = ring.push(unit, &self.limits);
-        inner.wake();
+        inner.subscribers.wake_readers(unit.track_layer());
         Ok(unit)
     }
 
-    /// Returns whether a keyframe was requested of publisher `number` since the last call.
-    pub(crate) fn take_keyframe_request(&self, number: u64) -> bool {
-        let flags = [&self.keyframe_wanted, &self.resumption_wanted];
-        if !flags.iter().any(|it| it.load(Ordering::Relaxed)) {
-            return false;
+    /// Returns the keyframes that were requested of publisher `number` since the last call.
+    pub(crate) fn take_keyframe_requests(&self, number: u64) -> WantedKeyframes {
+        let wished = self.keyframe_wishes.get();
+        if wished.is_empty() && !self.resumption_wanted.load(Ordering::Relaxed) {
+            return wished;
         }
         let inner = self.lock();
-        let flag = if inner.present() == Some(number) {
-            &self.keyframe_wanted
-        } else if inner.is_source(number) {
-            &self.resumption_wanted
-        } else {
-            return false;
-        };
-        flag.swap(false, Ordering::Relaxed)
+        if inner.present() == Some(number) {
+            return self.keyframe_wishes.take();
+        }
+        let resumes =
+            inner.is_source(number) && self.resumption_wanted.swap(false, Ordering::Relaxed);
+        match resumes {
+            true => WantedKeyframes::BASE,
+            false => WantedKeyframes::default(),
+        }
     }
 
     /// Returns the error of a publisher whose stream was deleted.
@@ -359,7 +366,7 @@ impl Stream {
         inner.state = State::Ended {
             detail: "the stream was deleted".to_owned(),
         };
-        inner.wake();
+        inner.subscribers.wake_all();
         drop(inner);
         self.source_watchers.wake();
     }
@@ -391,7 +398,7 @@ impl Stream {
             return;
         }
         // No unit will come that wakes the subscribers.
-        inner.wake();
+        inner.subscribers.wake_all();
         self.tell(inner, &changes);
         self.source_watchers.wake();
     }
@@ -405,7 +412,7 @@ impl Stream {
             return;
         }
         let gone = inner.end_source(state);
-        inner.wake();
+        inner.subscribers.wake_all();
         self.tell(inner, gone.as_slice());
         self.source_watchers.wake();
     }

@@ -9,7 +9,7 @@
 //! A rendition is no track: the stream's list of tracks does not name it, so receivers of the
 //! source's codec do not see it. Its units lie on the stream's timeline already.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_media::{LayerIndex, MediaUnit, TrackIndex};
@@ -17,15 +17,12 @@ use glassline_media::{LayerIndex, MediaUnit, TrackIndex};
 use super::{Inner, Stream};
 use crate::layout::TrackLayout;
 use crate::ring::Ring;
-use crate::wake::Wake;
 
-/// The units of the transcoded layer of one track, and those who read them.
+/// The units of the transcoded layer of one track.
 #[derive(Default)]
 pub(super) struct Rendition {
     track: TrackIndex,
     ring: Ring,
-    /// Subscribers that read this layer. Others are not woken for its units.
-    subscribers: Vec<Weak<dyn Wake>>,
     /// Whether a keyframe was requested from the transcoder.
     keyframe_wanted: bool,
 }
@@ -38,17 +35,6 @@ impl Rendition {
     /// Drops all units. The numbers of units and packets go on.
     pub(super) fn clear(&mut self) {
         self.ring.clear();
-    }
-
-    fn wake(&mut self) {
-        self.subscribers
-            .retain(|subscriber| match subscriber.upgrade() {
-                Some(subscriber) => {
-                    subscriber.wake();
-                    true
-                }
-                None => false,
-            });
     }
 }
 
@@ -77,14 +63,6 @@ impl Inner {
     pub(super) fn request_rendition_keyframe(&mut self, track: TrackIndex) {
         if let Some(rendition) = self.rendition_mut(track) {
             rendition.keyframe_wanted = true;
-        }
-    }
-
-    /// Wakes `wake` for each unit of the rendition of `track` from now on.
-    pub(super) fn read_rendition(&mut self, track: TrackIndex, wake: &Arc<dyn Wake>) {
-        if let Some(rendition) = self.rendition_mut(track) {
-            rendition.subscribers.retain(|it| it.strong_count() > 0);
-            rendition.subscribers.push(Arc::downgrade(wake));
         }
     }
 }
@@ -134,7 +112,7 @@ impl RenditionPublisher {
             rendition.keyframe_wanted = false;
         }
         let unit = rendition.ring.push(unit, &self.stream.limits);
-        rendition.wake();
+        inner.subscribers.wake_readers(unit.track_layer());
         Some(unit)
     }
 }
@@ -162,7 +140,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use crate::{Limits, StreamName};
+    use crate::{Limits, StreamName, Wake};
     use glassline_media::{Codec, MediaTime, Stamps, Track, TrackLayer, UnitBuilder};
 
     #[derive(Default)]
@@ -207,7 +185,8 @@ mod tests {
         let [plain, browser] = [(); 2].map(|()| Arc::new(Wakes::default()));
         let mut as_sent = stream.subscribe(plain.clone());
         let mut transcoded = stream.subscribe(browser.clone());
-        assert!(transcoded.select(TRANSCODED), "before there is a publisher");
+        // There is no publisher yet.
+        transcoded.read(&[TRANSCODED]);
         let rendition = stream.publish_rendition(AUDIO, stream.layout());
         source
             .push(unit(b"aac", 5_000, now), now)
@@ -218,7 +197,7 @@ mod tests {
             .expect("the same layout");
         assert_eq!((pushed.index, pushed.track_layer()), (0, TRANSCODED));
         let counts = [&plain, &browser].map(|it| it.0.load(Ordering::Relaxed));
-        assert_eq!(counts, [1, 2]);
+        assert_eq!(counts, [1, 1]);
         assert_eq!(read(&mut as_sent), [(LayerIndex::BASE, MediaTime::ZERO)]);
         let at_7_ms = MediaTime::from_nanos(7_000_000);
         assert_eq!(read(&mut transcoded), [(LayerIndex::TRANSCODED, at_7_ms)]);
@@ -254,17 +233,12 @@ mod tests {
         let _source = publish(Codec::MpegAudio);
         assert!(old.push(unit(b"opus", 1, now), now).is_none());
         // A viewer of the new layout joins the thread before the thread read the stream again.
-        assert!(subscription.select(TRANSCODED));
+        subscription.read(&[TRANSCODED]);
         let rendition = stream.publish_rendition(AUDIO, stream.layout());
         rendition
             .push(unit(b"opus", 2, now), now)
             .expect("the present layout");
         assert_eq!(read(&mut subscription).len(), 1);
         assert_eq!(subscription.layout(), stream.layout());
-        let nothing = TrackLayer {
-            track: TrackIndex(3),
-            ..TRANSCODED
-        };
-        assert!(!subscription.select(nothing), "no such track");
     }
 }

@@ -1,80 +1,79 @@
 use std::fmt;
 use std::sync::Arc;
 
-use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
+use glassline_media::{MediaUnit, TrackIndex, TrackLayer};
 
+use super::subscribers::{LayerSet, SubscriberNumber};
 use super::{Demand, Inner, Stream};
 use crate::layout::TrackLayout;
 use crate::ring::Ring;
 use crate::wake::Wake;
 
-/// Layer of a track that a subscription reads, and how far the subscription has read it.
+/// A layer that a subscription reads, and how far the subscription has read it.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    layer: LayerIndex,
+    of: TrackLayer,
     /// Number of the next unit to read.
     next: u64,
 }
 
-impl Cursor {
-    /// Creates a cursor behind the newest unit of `ring`.
-    fn at(layer: LayerIndex, ring: &Ring) -> Self {
-        Self {
-            layer,
-            next: ring.next_index(),
-        }
-    }
-
-    /// Creates a cursor before the oldest unit of `ring`, the ring of a track's base layer.
-    fn at_oldest(ring: &Ring) -> Self {
-        Self {
-            layer: LayerIndex::BASE,
-            next: ring.oldest_index(),
-        }
-    }
-}
-
-/// One cursor for each track of a layout.
+/// One cursor for each layer that is read of a layout.
 #[derive(Debug)]
 struct Cursors {
     layout: TrackLayout,
-    tracks: Vec<Cursor>,
+    layers: LayerSet,
+    list: Vec<Cursor>,
 }
 
 impl Cursors {
     /// Makes the cursors those of the stream's present layout.
     fn follow(&mut self, inner: &Inner) {
-        let unread = Cursor {
-            layer: LayerIndex::BASE,
-            next: 0,
-        };
         if self.layout != inner.layout.number() {
             self.layout = inner.layout.number();
-            self.tracks.clear();
+            self.list.clear();
             // The rings hold units of the new layout only, which are read from the first on.
-            let base = inner.rings.iter().filter_map(|layers| layers.first());
-            self.tracks.extend(base.map(Cursor::at_oldest));
+            self.extend(inner, Ring::oldest_index);
         }
-        let count = inner.rings.len().max(self.tracks.len());
-        self.tracks.resize(count, unread);
+        if self.layers == LayerSet::Base && self.list.len() < inner.rings.len() {
+            self.extend(inner, |_| 0);
+        }
+    }
+
+    /// Adds the cursors that are missing, at the place in their rings that `next` returns. A layer
+    /// without a ring is read from its first unit on.
+    fn extend(&mut self, inner: &Inner, next: impl Fn(&Ring) -> u64) {
+        let mut add = |of| {
+            if !self.list.iter().any(|it| it.of == of) {
+                let next = inner.ring(of).map_or(0, &next);
+                self.list.push(Cursor { of, next });
+            }
+        };
+        match &self.layers {
+            LayerSet::Base => TrackIndex::first(inner.rings.len())
+                .map(TrackLayer::from)
+                .for_each(&mut add),
+            LayerSet::Only(layers) => layers.iter().copied().for_each(&mut add),
+        }
     }
 }
 
-/// A reader of one stream: reads every unit of one layer of each track, in publishing order per
-/// track. It reads the base layer until [`select`](Self::select) chooses another, and again from
-/// the beginning of a new [`TrackLayout`] on.
+/// A reader of one stream: reads every unit of a set of layers, in publishing order per layer. The
+/// set is the base layer of every track until [`read`](Self::read) names another.
 ///
 /// [`Stream::subscribe`] creates subscriptions.
 pub struct Subscription {
     /// The stream that is read, which is needed while it is.
     demand: Demand,
+    number: SubscriberNumber,
     /// Layout of the units that the latest poll returned.
     layout: TrackLayout,
+    /// Number of the preference of layers at the latest poll.
+    preference: u64,
     cursors: Cursors,
     /// Units that left a ring before they were read.
     missed: u64,
     /// Keeps the waker alive, to which the stream has a weak reference.
-    wake: Arc<dyn Wake>,
+    _wake: Arc<dyn Wake>,
 }
 
 impl Stream {
@@ -82,20 +81,24 @@ impl Stream {
     /// read, for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let mut inner = self.lock();
-        // Remove subscribers that were dropped while nothing was published.
-        inner.subscribers.retain(|it| it.strong_count() > 0);
-        inner.subscribers.push(Arc::downgrade(&wake));
-        let base = inner.rings.iter().filter_map(|layers| layers.first());
-        let tracks = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
-        let tracks = tracks.collect();
+        let number = inner.subscribers.add(&wake);
         let layout = inner.layout.number();
+        let mut cursors = Cursors {
+            layout,
+            layers: LayerSet::Base,
+            list: Vec::new(),
+        };
+        cursors.extend(&inner, Ring::next_index);
+        let preference = inner.subscribers.preference.number();
         drop(inner);
         Subscription {
             demand: self.demand(),
+            number,
             layout,
-            cursors: Cursors { layout, tracks },
+            preference,
+            cursors,
             missed: 0,
-            wake,
+            _wake: wake,
         }
     }
 }
@@ -112,16 +115,22 @@ impl Subscription {
         self.layout
     }
 
-    /// Appends the units that were published since the last call to `out`, track by track. All of
+    /// Returns the number of the stream's [preference](Stream::preferred) at the latest
+    /// [`poll`](Self::poll): another number means that the best layer of a track may be another one.
+    pub const fn preference(&self) -> u64 {
+        self.preference
+    }
+
+    /// Appends the units that were published since the last call to `out`, layer by layer. All of
     /// them belong to one [`layout`](Self::layout): once the stream has a new one, those of the old
     /// layout that were not read yet are gone.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         let inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
         self.layout = self.cursors.layout;
-        for (track, cursor) in TrackIndex::enumerate(&mut self.cursors.tracks) {
-            let layer = cursor.layer;
-            let Some(ring) = inner.ring(TrackLayer { track, layer }) else {
+        self.preference = inner.subscribers.preference.number();
+        for cursor in &mut self.cursors.list {
+            let Some(ring) = inner.ring(cursor.of) else {
                 continue;
             };
             self.missed += ring.read_from(cursor.next, out);
@@ -129,27 +138,19 @@ impl Subscription {
         }
     }
 
-    /// Switches a track to another layer, from the next unit of that layer on. Returns false if
-    /// the stream has no such layer; the subscription then stays on the layer that it reads.
-    ///
-    /// The transcoded layer of a track ([`LayerIndex::TRANSCODED`]) may be selected before anybody
-    /// publishes it.
-    pub fn select(&mut self, layer: TrackLayer) -> bool {
+    /// Reads these layers and no others from now on, also after a new layout. A layer that was not read
+    /// before is read from its next unit on, and one that nobody publishes yet from its first. The
+    /// subscriber is woken for these layers only.
+    pub fn read(&mut self, layers: &[TrackLayer]) {
         let mut inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
-        let cursors = &mut self.cursors.tracks;
-        let selected = cursors.get(layer.track.get()).map(|it| it.layer);
-        if layer.layer == LayerIndex::TRANSCODED && selected != Some(LayerIndex::TRANSCODED) {
-            inner.read_rendition(layer.track, &self.wake);
-        }
-        let cursor = cursors.get_mut(layer.track.get());
-        let Some((ring, cursor)) = inner.ring(layer).zip(cursor) else {
-            return false;
-        };
-        if cursor.layer != layer.layer {
-            *cursor = Cursor::at(layer.layer, ring);
-        }
-        true
+        self.cursors.layers = LayerSet::Only(layers.into());
+        let cursors = &mut self.cursors.list;
+        cursors.retain(|it| layers.contains(&it.of));
+        self.cursors.extend(&inner, Ring::next_index);
+        inner
+            .subscribers
+            .set(self.number, self.cursors.layers.clone());
     }
 
     /// Number of units that left the ring before this subscription read them.
@@ -171,7 +172,8 @@ impl fmt::Debug for Subscription {
 mod tests {
     use super::*;
     use crate::{Limits, StreamName};
-    use glassline_media::{Codec, Layer, MediaTime, Stamps, Track, UnitBuilder};
+    use glassline_media::{Codec, Layer, LayerIndex, MediaTime, Stamps, Track, UnitBuilder};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Instant;
 
     struct NoWake;
@@ -205,7 +207,14 @@ mod tests {
         }
     }
 
-    /// To choose the layer that is read already must skip nothing that was not read yet.
+    fn read(subscription: &mut Subscription) -> Vec<(u8, u64)> {
+        let mut out = Vec::new();
+        subscription.poll(&mut out);
+        let numbers = out.iter().map(|unit| (unit.layer.0, unit.index));
+        numbers.collect()
+    }
+
+    /// To name a layer that is read already must skip nothing that was not read yet.
     #[test]
     fn another_layer_begins_with_its_next_unit_and_the_same_layer_goes_on() {
         let (stream, start) = (layered(), Instant::now());
@@ -214,24 +223,66 @@ mod tests {
         let mut push = |of| {
             publisher.push(unit(of, start), start).expect("announced");
         };
-        let read = |subscription: &mut Subscription| {
-            let mut out = Vec::new();
-            subscription.poll(&mut out);
-            let numbers = out.iter().map(|unit| (unit.layer.0, unit.index));
-            numbers.collect::<Vec<_>>()
-        };
         (0..2).for_each(&mut push);
-        assert!(subscription.select(layer(0, 0)));
+        subscription.read(&[layer(0, 0)]);
         assert_eq!(read(&mut subscription), [(0, 0)], "nothing was skipped");
-        assert!(subscription.select(layer(0, 1)));
+        subscription.read(&[layer(0, 1)]);
         (0..2).for_each(&mut push);
         assert_eq!(read(&mut subscription), [(1, 1)]);
-        assert!(!subscription.select(layer(0, 2)), "no such layer");
-        assert!(!subscription.select(layer(1, 0)), "no such track");
-        (0..2).for_each(&mut push);
-        assert_eq!(read(&mut subscription), [(1, 2)]);
+        subscription.read(&[layer(0, 1), layer(0, 2), layer(0, 9), layer(3, 0)]);
+        (0..3).for_each(&mut push);
+        let both = [(1, 2), (2, 0)];
+        assert_eq!(read(&mut subscription), both, "others do not exist");
         assert_eq!(subscription.missed(), 0);
         assert!(format!("{subscription:?}").contains("layers"));
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_subscriber_is_woken_for_the_layers_that_it_reads_and_for_what_is_no_unit() {
+        let (stream, start) = (layered(), Instant::now());
+        let mut publisher = stream.publish(track(), start).expect("free");
+        let wakes = [(); 3].map(|()| Arc::new(Wakes::default()));
+        let [base, high, both] = wakes.clone();
+        let _base = stream.subscribe(base);
+        let [mut high, mut both] = [high, both].map(|it| stream.subscribe(it));
+        high.read(&[layer(0, 2)]);
+        both.read(&[layer(0, 1), layer(0, 2)]);
+        let mut counted = |of| {
+            publisher.push(unit(of, start), start).expect("announced");
+            wakes.each_ref().map(|it| it.0.swap(0, Ordering::Relaxed))
+        };
+        assert_eq!(counted(0), [1, 0, 0]);
+        assert_eq!(counted(1), [0, 0, 1]);
+        assert_eq!(counted(2), [0, 1, 1]);
+        drop(publisher);
+        let counts = wakes.each_ref().map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(counts, [1; 3], "the publisher left");
+    }
+
+    #[test]
+    fn the_layers_that_are_read_stay_those_in_a_new_layout() {
+        let (stream, start) = (layered(), Instant::now());
+        let first = stream.publish(track(), start).expect("free");
+        let mut chosen = stream.subscribe(Arc::new(NoWake));
+        let mut plain = stream.subscribe(Arc::new(NoWake));
+        chosen.read(&[layer(0, 2)]);
+        drop(first);
+        let other = Track::new(Codec::Vp9).with_layers(vec![Layer::default(); 2]);
+        let mut second = stream.publish(vec![other], start).expect("free");
+        for of in 0..3 {
+            second.push(unit(of, start), start).expect("announced");
+        }
+        assert_eq!(read(&mut chosen), [(2, 0)]);
+        assert_eq!(read(&mut plain), [(0, 0)]);
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
     publisher
         .push(unit(1, 60, true, start), start)
         .expect("nobody listens");
-    assert!(stream.lock().subscribers.is_empty());
+    assert_eq!(stream.lock().subscribers.len(), 0);
 }
 
 #[test]
@@ -269,13 +269,13 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
         unit.layer = LayerIndex(layer);
         unit
     };
-    let refused = publisher.push(of_layer(2, 0), start);
+    let refused = publisher.push(of_layer(3, 0), start);
     assert_eq!(
         refused.err(),
         Some(PublishError::NoSuchLayer {
             track: TrackIndex(0),
-            layer: 2,
-            layers: 2
+            layer: 3,
+            layers: 3
         })
     );
     let wake = || Arc::new(WakeCount::default()) as Arc<dyn Wake>;
@@ -284,13 +284,9 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
         track: TrackIndex(0),
         layer: LayerIndex(1),
     };
-    assert!(high.select(high_layer));
-    assert!(!high.select(TrackLayer {
-        layer: LayerIndex(2),
-        ..high_layer
-    }));
+    high.read(&[high_layer]);
     for frame in 0..3 {
-        for layer in 0..2 {
+        for layer in 0..3 {
             publisher
                 .push(of_layer(layer, frame), start)
                 .expect("announced");
@@ -314,4 +310,65 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
         1,
         "a track alone is its base layer"
     );
+}
+
+#[test]
+fn counts_are_those_of_the_base_layer_and_keyframes_are_asked_for_by_layer() {
+    let (stream, start) = (stream(), Instant::now());
+    let track = Track::new(Codec::Vp8).with_layers(vec![Layer::default(); 2]);
+    let mut publisher = stream.publish(vec![track], start).expect("free");
+    for layer in [0, 1, 1, 2] {
+        let mut unit = unit(0, 0, true, start);
+        unit.layer = LayerIndex(layer);
+        publisher.push(unit, start).expect("announced");
+    }
+    assert_eq!(stream.totals().units, 1);
+    let of = |layer| TrackLayer {
+        track: TrackIndex(0),
+        layer: LayerIndex(layer),
+    };
+    assert!(publisher.wanted_keyframes().is_empty());
+    stream.request_keyframe_of(of(2));
+    stream.request_keyframe();
+    let wanted = publisher.wanted_keyframes();
+    let layers = [0, 1, 2].map(|layer| wanted.has(LayerIndex(layer)));
+    assert_eq!(layers, [true, false, true]);
+    assert!(!publisher.keyframe_wanted(), "it was told");
+}
+
+#[test]
+fn the_best_encoding_is_stated_by_the_present_source_and_wakes_readers_of_every_layer() {
+    let (stream, start) = (stream(), Instant::now());
+    let layered = || vec![Track::new(Codec::Vp8).with_layers(vec![Layer::default(); 2])];
+    let [base, high] = [0, 2].map(|layer| TrackLayer {
+        track: TrackIndex(0),
+        layer: LayerIndex(layer),
+    });
+    let first = stream.publish(layered(), start).expect("free");
+    let wakes = Arc::new(WakeCount::default());
+    let mut reader = stream.subscribe(Arc::clone(&wakes) as Arc<dyn Wake>);
+    reader.read(&[high]);
+    assert_eq!(stream.preferred(TrackIndex(0)), base);
+    let mut preference = reader.preference();
+    let mut is_news = |reader: &mut Subscription| {
+        reader.poll(&mut Vec::new());
+        std::mem::replace(&mut preference, reader.preference()) != preference
+    };
+    first.prefer(high);
+    assert_eq!(
+        (
+            stream.preferred(TrackIndex(0)),
+            wakes.0.load(Ordering::Relaxed)
+        ),
+        (high, 1)
+    );
+    assert!(is_news(&mut reader));
+    first.prefer(high);
+    assert!(!is_news(&mut reader), "as before");
+    let second = stream.take_over(SourceNote::default(), layered(), start);
+    let _second = second.expect("by right");
+    assert!(is_news(&mut reader));
+    assert_eq!(stream.preferred(TrackIndex(0)), base, "another source");
+    first.prefer(high);
+    assert_eq!(stream.preferred(TrackIndex(0)), base, "it was replaced");
 }

@@ -27,9 +27,9 @@ pub struct ArrivedLine {
     pub kind: &'static str,
     /// Codec that arrives, or is expected to.
     pub codec: &'static str,
-    /// RID of the simulcast layer that is published; null without simulcast.
+    /// RID of the simulcast layer that is the best one now; null without simulcast.
     pub rid: Option<String>,
-    /// RIDs of the simulcast layers that are received and not published.
+    /// RIDs of the other simulcast layers.
     pub other_rids: Vec<String>,
     /// Payload bytes that arrived.
     pub bytes: u64,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_latency::CaptureLog;
-use glassline_media::{Codec, Kind, NtpTime, Track, TrackIndex};
+use glassline_media::{Codec, Kind, Layer, NtpTime, Track, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::SourceReceiver;
@@ -21,7 +21,7 @@ const CAPTURED_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct Reception {
     /// One feed for each simulcast layer, and one for each other `m=` line. The indices are those
-    /// of the tracks in `packets` and `assembler`.
+    /// of the tracks in `packets`, `assembler` and `units`.
     pub(super) feeds: Vec<IncomingStream>,
     pub(super) packets: SourceReceiver,
     pub(super) assembler: UnitAssembler,
@@ -36,8 +36,10 @@ pub(super) struct Reception {
 pub(super) struct IncomingStream {
     pub(super) receiver: ReceiverIndex,
     pub(super) layer: LayerIndex,
+    /// RID of the layer; empty without simulcast.
+    rid: String,
     pub(super) payload_type: u8,
-    /// Track of the stream that the feed may become.
+    /// Track of the stream to which the feed belongs.
     pub(super) track: TrackIndex,
     pub(super) is_video: bool,
     /// Arrival of the latest sender report that was passed on.
@@ -80,6 +82,17 @@ impl IncomingStream {
         self.captured.push_back((now, captured));
     }
 
+    /// Returns the layer of a track with several that the feed is, if it has `described` as its frames.
+    fn describe(&self, described: &Track) -> Layer {
+        let (width, height) = (described.video.width, described.video.height);
+        let size = u16::try_from(width).ok().zip(u16::try_from(height).ok());
+        Layer {
+            rid: self.rid.clone(),
+            size: size.filter(|size| *size != (0, 0)),
+            bitrate: None,
+        }
+    }
+
     /// Returns when the frame whose first packet arrived at `origin` was captured, and forgets the
     /// frames before.
     pub(super) fn take_captured(&mut self, origin: Instant) -> Option<NtpTime> {
@@ -110,11 +123,12 @@ impl Reception {
         // As with every source, video comes first.
         let mut lines: Vec<(usize, &Receiver)> = session.receivers().iter().enumerate().collect();
         lines.sort_by_key(|(_, receiver)| receiver.kind != Kind::Video);
-        let (mut feeds, mut described, mut tracks) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut feeds, mut described) = (Vec::new(), Vec::new());
         for (track, (index, receiver)) in TrackIndex::enumerate(lines) {
             let payload_type = payload_type(receiver);
-            for layer in 0..receiver.rids().len() {
+            for (layer, rid) in receiver.rids().enumerate() {
                 feeds.push(IncomingStream {
+                    rid: rid.to_owned(),
                     receiver: ReceiverIndex(index),
                     layer: LayerIndex(layer),
                     payload_type,
@@ -126,7 +140,6 @@ impl Reception {
                 });
                 described.push(describe(receiver, payload_type));
             }
-            tracks.push(describe(receiver, payload_type));
         }
         let mut packets = SourceReceiver::new(&described);
         for (place, feed) in TrackIndex::enumerate(&feeds) {
@@ -139,12 +152,15 @@ impl Reception {
                 }
             }
         }
-        let layers = feeds.iter().filter(|feed| feed.is_video).count();
+        let of_first = |feed: &&IncomingStream| feed.is_video && feed.track == TrackIndex(0);
+        let assembler = UnitAssembler::new(&described)?;
+        let layers = feeds.iter().filter(of_first).count();
+        let codec = described.first().map_or(Codec::Opus, |it| it.codec);
         Ok(Self {
             packets,
-            assembler: UnitAssembler::new(&described)?,
-            simulcast: Simulcast::new(layers, now),
-            units: Units::new(tracks),
+            assembler,
+            simulcast: Simulcast::new(layers, codec, now),
+            units: Units::new(described),
             timed: Vec::new(),
             feeds,
         })
@@ -211,6 +227,28 @@ impl Reception {
         }
     }
 
+    /// Returns the tracks of the stream. That of the layers is described as the layer is which the base
+    /// layer follows.
+    pub(super) fn tracks(&self) -> Vec<Track> {
+        let described = self.units.tracks();
+        let mut tracks: Vec<Track> = Vec::new();
+        for (index, feed) in self.feeds.iter().enumerate() {
+            if feed.track.get() < tracks.len() {
+                continue;
+            }
+            let layers = self.feeds.iter().zip(described).enumerate();
+            let layers =
+                layers.filter(|(layer, _)| self.simulcast.has(index) && self.simulcast.has(*layer));
+            let layers: Vec<_> = layers
+                .map(|(_, (feed, track))| feed.describe(track))
+                .collect();
+            let followed = self.simulcast.followed().filter(|_| !layers.is_empty());
+            let described = described[followed.unwrap_or(index)].clone();
+            tracks.push(described.with_layers(layers));
+        }
+        tracks
+    }
+
     /// Gives up missing packets that are overdue.
     pub(super) fn expire(&mut self, now: Instant) {
         if self.packets.deadline().is_none_or(|at| at > now) {
@@ -254,6 +292,7 @@ mod tests {
         let mut feed = IncomingStream {
             receiver: ReceiverIndex(0),
             layer: LayerIndex(0),
+            rid: String::new(),
             payload_type: 96,
             track: TrackIndex(0),
             is_video: true,

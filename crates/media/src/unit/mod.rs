@@ -39,18 +39,27 @@ pub const PAYLOAD_BYTES_MAX: usize = 1150;
 /// not worth its bandwidth.
 const PADDING_BYTES_MAX: u8 = 16;
 
-/// Index of a layer within a track: simulcast layers and renditions of one track are numbered
-/// from 0, the layer that every receiver can take.
+/// Index of a layer within a track. Layer 0 is the one that every receiver can take: the only encoding
+/// of most tracks, and the best one that is alive of a track with several
+/// [`layers`](crate::Track::layers), which are numbered from 1 in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerIndex(pub u8);
 
 impl LayerIndex {
-    /// The base layer, which is the only layer of a track with a single encoding.
+    /// The base layer, which is the only layer of a track with a single encoding. Of a track with
+    /// several, it is one sequence of frames, each of the encoding that was the best at its time.
     pub const BASE: Self = Self(0);
 
     /// The layer that a server makes of the track itself, in another codec, for receivers that
     /// cannot take the track's own. No source publishes it.
     pub const TRANSCODED: Self = Self(u8::MAX);
+
+    /// Returns the layer of the encoding at `position` of the [`layers`](crate::Track::layers) of a
+    /// track.
+    pub fn of_encoding(position: usize) -> Self {
+        let number = u8::try_from(position + 1).unwrap_or(u8::MAX);
+        Self(number.min(Self::TRANSCODED.0 - 1))
+    }
 }
 
 /// One layer of one track of a stream. A track index converts into the base layer of its track.
@@ -221,6 +230,22 @@ impl MediaUnit {
             .ok()
             .filter(|missing| *missing <= PADDING_BYTES_MAX)
             .unwrap_or(0)
+    }
+
+    /// Returns a unit whose packets were edited by `edit`, which keeps their lengths. The unit has a
+    /// buffer of its own.
+    #[must_use]
+    pub fn edited(&self, mut edit: impl FnMut(&mut [u8])) -> Self {
+        let mut data = self.data.to_vec();
+        for index in 0..self.packet_count() {
+            if let Some(payload) = self.range(index).and_then(|range| data.get_mut(range)) {
+                edit(payload);
+            }
+        }
+        Self {
+            data: data.into(),
+            ..self.clone()
+        }
     }
 
     /// Returns the range of packet `index` within `data`.

@@ -188,3 +188,21 @@ fn the_marker_is_on_the_last_packet_of_a_frame_only() {
     assert!(!unit.marker(1), "the frame goes on");
     assert!(unit.forwarded().is_none());
 }
+
+#[test]
+fn an_edited_unit_has_other_bytes_in_its_packets_and_leaves_the_first_one_alone() {
+    let mut builder = UnitBuilder::default();
+    builder.wire_only(b"1:");
+    builder.coded(b"one");
+    builder.end_packet();
+    builder.wire_only(b"2:");
+    builder.coded(b"two");
+    builder.frame_only(b"rest");
+    let unit = build(builder).expect("two packets");
+    let edited = unit.edited(|payload| payload[0] = b'x');
+    let payloads = |unit: &MediaUnit| unit.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
+    assert_eq!(payloads(&edited), [b"x:one", b"x:two"]);
+    assert_eq!(payloads(&unit), [b"1:one", b"2:two"]);
+    let frame = |unit: &MediaUnit| unit.coded_frame().map(CodedFrame::to_vec);
+    assert_eq!(frame(&edited), frame(&unit), "the coded frame is as before");
+}

@@ -33,6 +33,7 @@ mod multiopus;
 pub(crate) mod nal_units;
 mod parameter_sets;
 mod picture_id;
+mod picture_numbers;
 mod vp8;
 mod vp9;
 mod xiph;
@@ -44,6 +45,7 @@ pub use assembly::{Entry, UnsupportedFormat};
 pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
 pub use latm::latm_parameters;
 pub use parameter_sets::ParameterSets;
+pub use picture_numbers::{FrameNumbers, NumberShift};
 
 /// Splits the access units of one track into RTP payloads.
 ///

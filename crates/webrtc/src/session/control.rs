@@ -140,23 +140,37 @@ impl Session {
         Some((SenderIndex(place), sender))
     }
 
-    /// Requests a keyframe from the peer (PLI, otherwise FIR). Returns false if the peer agreed
-    /// to neither, nothing was received yet, or the last request is less than 300 ms ago.
+    /// Requests a keyframe of a receiver's selected layer from the peer (PLI, otherwise FIR). Returns
+    /// false if the peer agreed to neither, nothing was received yet, or the last request is less than
+    /// 300 ms ago.
     pub fn request_keyframe(&mut self, receiver: ReceiverIndex, now: Instant) -> bool {
+        let selected = self
+            .receivers
+            .get(receiver.0)
+            .map(super::Receiver::selected);
+        selected.is_some_and(|layer| self.request_layer_keyframe(receiver, layer, now))
+    }
+
+    /// Requests a keyframe of one simulcast layer, as [`request_keyframe`](Self::request_keyframe) does.
+    pub fn request_layer_keyframe(
+        &mut self,
+        receiver: ReceiverIndex,
+        layer: LayerIndex,
+        now: Instant,
+    ) -> bool {
         self.timeout = None;
         let from = self.rtcp_ssrc;
         let mut packet = self.begin_feedback();
-        let wanted = self
-            .receivers
-            .get_mut(receiver.0)
-            .is_some_and(|receiver| receiver.write_keyframe_request(from, now, &mut packet));
+        let receiver = self.receivers.get_mut(receiver.0);
+        let wanted =
+            receiver.is_some_and(|it| it.write_keyframe_request(layer, from, now, &mut packet));
         if wanted {
             self.send_rtcp(packet);
         }
         wanted
     }
 
-    /// Selects the simulcast layer of a receiver whose lost packets and keyframes are requested.
+    /// Selects the simulcast layer of a receiver that its statistics describe.
     pub fn select_layer(&mut self, receiver: ReceiverIndex, layer: LayerIndex) {
         self.timeout = None;
         if let Some(receiver) = self.receivers.get_mut(receiver.0) {

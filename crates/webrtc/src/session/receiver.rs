@@ -19,13 +19,12 @@ pub struct Receiver {
     codecs: Vec<AgreedCodec>,
     /// One without simulcast; never empty.
     layers: Vec<ReceivedLayer>,
-    /// Layer whose lost packets and keyframes are requested.
+    /// Layer that those methods describe which name none.
     selected: LayerIndex,
     extensions: ExtensionIds,
     transport_cc: Option<u8>,
     /// Time for which lost packets are requested; `None` takes the default.
     repair_budget: Option<Duration>,
-    keyframe_requested: Option<Instant>,
     full_intra_number: u8,
 }
 
@@ -37,6 +36,7 @@ struct ReceivedLayer {
     /// SSRC of the media, if the peer announced it.
     ssrc: Option<Ssrc>,
     rtx_ssrc: Option<Ssrc>,
+    keyframe_requested: Option<Instant>,
     stream: Option<Box<ReceivedStream>>,
 }
 
@@ -97,7 +97,6 @@ impl Receiver {
             transport_cc: agreed.extensions.transport_cc.filter(|_| wants_feedback),
             extensions: agreed.extensions,
             repair_budget: None,
-            keyframe_requested: None,
             full_intra_number: 0,
         }
     }
@@ -108,8 +107,7 @@ impl Receiver {
         self.layers.iter().map(|layer| &*layer.rid)
     }
 
-    /// Returns the layer whose lost packets and keyframes are requested, and which the other
-    /// methods describe.
+    /// Returns the layer that the methods describe which name none.
     pub fn selected(&self) -> LayerIndex {
         self.selected
     }
@@ -192,15 +190,17 @@ impl Receiver {
         self.layer(layer)?.stream.as_ref()?.report
     }
 
-    /// Number of packets that are missing now, whether requested or about to be.
+    /// Number of packets that are missing now of all layers, whether requested or about to be.
     pub fn missing(&self) -> usize {
-        self.generator().map_or(0, NackGenerator::missing)
+        self.generators().map(NackGenerator::missing).sum()
     }
 
-    /// Returns the number of packets that were given up since the last call. If it is not zero,
-    /// request a keyframe.
+    /// Returns the number of packets of all layers that were given up since the last call. If it is not
+    /// zero, request a keyframe.
     pub fn take_given_up(&mut self) -> u64 {
-        self.generator_mut().map_or(0, NackGenerator::take_given_up)
+        self.generators_mut()
+            .map(NackGenerator::take_given_up)
+            .sum()
     }
 
     /// Returns the layer of a packet and what the packet carries, if its SSRC and payload type
@@ -278,8 +278,8 @@ impl Receiver {
         self.repair_budget = Some(budget);
     }
 
-    /// Selects the layer whose lost packets and keyframes are requested. A layer that does not
-    /// exist is ignored.
+    /// Selects the layer that those methods describe which name none. A layer that does not exist is
+    /// ignored.
     pub(super) fn select(&mut self, layer: LayerIndex) {
         if layer.0 < self.layers.len() {
             self.selected = layer;
@@ -362,35 +362,40 @@ impl Receiver {
     }
 
     pub(super) fn set_rtt(&mut self, rtt: Duration) {
-        if let Some(nack) = self.generator_mut() {
-            nack.set_rtt(rtt);
-        }
+        self.generators_mut().for_each(|nack| nack.set_rtt(rtt));
     }
 
     pub(super) fn nack_at(&self) -> Option<Instant> {
-        self.generator()?.poll_timeout()
+        self.generators()
+            .filter_map(NackGenerator::poll_timeout)
+            .min()
     }
 
-    /// Returns the SSRC and the sequence numbers to request now.
+    /// Returns the SSRC and the sequence numbers to request now, of one layer after the other.
     pub(super) fn poll_nack(&mut self, now: Instant) -> Option<(Ssrc, Vec<u16>)> {
-        let selected = self.selected.0;
-        let stream = self.layers.get_mut(selected)?.stream.as_mut()?;
-        let lost = stream.nack.as_mut()?.poll(now);
-        (!lost.is_empty()).then(|| (stream.statistics.ssrc(), lost))
+        let mut streams = self.layers.iter_mut().filter_map(|it| it.stream.as_mut());
+        streams.find_map(|stream| {
+            let lost = stream.nack.as_mut()?.poll(now);
+            (!lost.is_empty()).then(|| (stream.statistics.ssrc(), lost))
+        })
     }
 
-    /// Appends the keyframe request that the peer agreed to. Returns false if it agreed to
-    /// none, if one was sent shortly before, or if nothing was received yet.
+    /// Appends the request for a keyframe of `layer` that the peer agreed to. Returns false if it
+    /// agreed to none, if one was sent shortly before, or if nothing was received yet.
     pub(super) fn write_keyframe_request(
         &mut self,
+        layer: LayerIndex,
         from: Ssrc,
         now: Instant,
         out: &mut Vec<u8>,
     ) -> bool {
-        let recent = self
+        let Some(of_layer) = self.layers.get_mut(layer.0) else {
+            return false;
+        };
+        let recent = of_layer
             .keyframe_requested
             .is_some_and(|at| now.saturating_duration_since(at) < KEYFRAME_REQUEST_INTERVAL);
-        let Some(media) = self.ssrc().filter(|_| !recent) else {
+        let Some(media) = of_layer.ssrc().filter(|_| !recent) else {
             return false;
         };
         let agreed = |has: fn(&AgreedCodec) -> bool| self.codecs.iter().any(has);
@@ -410,7 +415,7 @@ impl Receiver {
         } else {
             return false;
         }
-        self.keyframe_requested = Some(now);
+        self.layers[layer.0].keyframe_requested = Some(now);
         true
     }
 
@@ -423,18 +428,14 @@ impl Receiver {
         self.layer(self.selected)?.stream.as_deref()
     }
 
-    fn generator(&self) -> Option<&NackGenerator> {
-        self.stream()?.nack.as_ref()
+    fn generators(&self) -> impl Iterator<Item = &NackGenerator> {
+        let streams = self.layers.iter().filter_map(|it| it.stream.as_ref());
+        streams.filter_map(|stream| stream.nack.as_ref())
     }
 
-    fn generator_mut(&mut self) -> Option<&mut NackGenerator> {
-        let selected = self.selected.0;
-        self.layers
-            .get_mut(selected)?
-            .stream
-            .as_mut()?
-            .nack
-            .as_mut()
+    fn generators_mut(&mut self) -> impl Iterator<Item = &mut NackGenerator> {
+        let streams = self.layers.iter_mut().filter_map(|it| it.stream.as_mut());
+        streams.filter_map(|stream| stream.nack.as_mut())
     }
 }
 
@@ -443,6 +444,7 @@ fn layer(rid: &str) -> ReceivedLayer {
         rid: rid.into(),
         ssrc: None,
         rtx_ssrc: None,
+        keyframe_requested: None,
         stream: None,
     }
 }

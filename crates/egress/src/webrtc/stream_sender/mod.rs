@@ -9,6 +9,8 @@
 //!
 //! The session seals and paces. Which session it is, and what else happens in it, is unknown here.
 
+mod layers;
+mod moved_payload;
 mod repairs;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,20 +18,20 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
-use glassline_media::{
-    Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
-};
+use glassline_media::{Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex};
 use glassline_webrtc::{SenderIndex, Session, Transport};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
 use super::frame_log::FrameLog;
+use super::layer_choice::LayerChoice;
 use super::outbox::Batch;
 use super::pacer::Pacer;
 use super::ramp::Ramp;
 use super::redundancy::Redundancy;
-use super::track_sender::{OfferOutcome, Queued, SendLimits, TrackSender};
+use super::track_sender::{OfferOutcome, Queued, SendLimits, SentPacket, TrackSender};
 
+use moved_payload::MovedPayload;
 pub use repairs::Nack;
 use repairs::Repairs;
 
@@ -44,7 +46,10 @@ pub struct StreamSender {
     rides: bool,
     /// Index of the track whose frames are followed through the stages.
     accounted: TrackIndex,
+    /// Whether the session has keys, so that media is sent.
+    has_started: bool,
     repairs: Repairs,
+    moved: MovedPayload,
     pacer: Pacer,
     /// Configured time that a frame may wait, if one is set.
     lag: Option<Duration>,
@@ -70,8 +75,9 @@ impl StreamSender {
         let senders = session.senders().iter().enumerate();
         let tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
+                let choice = LayerChoice::new(sender.track, transcoded);
                 TrackSender::new(
-                    layer_of(sender.track, transcoded),
+                    (choice.choose(stream), choice),
                     SenderIndex(place),
                     sender.codec,
                     sender.clock_rate,
@@ -85,7 +91,9 @@ impl StreamSender {
                 .iter()
                 .all(|kind| tracks.iter().any(|track| track.kind() == *kind)),
             tracks,
+            has_started: false,
             repairs: Repairs::default(),
+            moved: MovedPayload::default(),
             pacer: Pacer::default(),
             lag,
             is_controlled: session.has_congestion_control(),
@@ -121,24 +129,6 @@ impl StreamSender {
         self.tracks.is_empty()
     }
 
-    /// Returns the transcoded layers that the viewer gets.
-    pub fn transcoded(&self) -> impl Iterator<Item = TrackLayer> + '_ {
-        let sources = self.tracks.iter().map(|it| it.source);
-        sources.filter(|source| source.layer == LayerIndex::TRANSCODED)
-    }
-
-    /// Returns the layers that the viewer gets.
-    pub fn layers(&self) -> impl Iterator<Item = TrackLayer> + '_ {
-        self.tracks.iter().map(|it| it.source)
-    }
-
-    /// Requests a keyframe of what `sender` sends.
-    pub fn request_keyframe(&self, sender: SenderIndex, stream: &Stream) {
-        if let Some(track) = self.tracks.get(sender.0) {
-            stream.request_keyframe_of(track.source);
-        }
-    }
-
     /// Sets the histograms in which stages of frames are recorded from now on.
     pub fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         self.stages = Some(stages);
@@ -147,25 +137,18 @@ impl StreamSender {
     /// Starts to send media at the newest keyframe, if there is one, because the session has keys
     /// now. Behind a keyframe that is long past, media comes faster than real time.
     pub fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
-        for track in &mut self.tracks {
+        for place in 0..self.tracks.len() {
+            let track = &mut self.tracks[place];
             // A viewer that negotiated redundancy prefers it.
             if session.set_redundant(track.sender, true) {
                 let payload_type = session.senders()[track.sender.0].payload_type;
                 track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
             }
-            if track.kind() != Kind::Video {
-                continue;
-            }
-            let past = stream.since_keyframe(track.source);
-            let keyframe = past.first().map_or(0, |it| it.payload_bytes());
-            let bytes: usize = past.iter().map(|it| it.payload_bytes()).sum();
-            if !track.catch_up(past, now) {
-                stream.request_keyframe_of(track.source);
-            } else if !session.has_congestion_control() {
-                let live = stream.bitrate(now);
-                self.ramp = Ramp::of(live, keyframe as u64, bytes as u64, now).map(Box::new);
+            if track.kind() == Kind::Video {
+                self.enter(place, session, stream, now);
             }
         }
+        self.has_started = true;
     }
 
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
@@ -174,7 +157,7 @@ impl StreamSender {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
             let track = tracks.get(track_sender.source.track.get());
-            track_sender.source.layer == LayerIndex::BASE
+            track_sender.source.layer != LayerIndex::TRANSCODED
                 && track.is_some_and(|it| it.video.reordered)
         })
     }
@@ -195,6 +178,7 @@ impl StreamSender {
             .iter_mut()
             .find(|track_sender| track_sender.source == unit.track_layer())
         else {
+            self.cross(unit, read_at, stream);
             return 0;
         };
         let dropped = match track_sender.offer(unit, read_at) {
@@ -335,8 +319,9 @@ impl StreamSender {
         let mut redundancy = track_sender.redundancy.take();
         let queued = track_sender.front()?;
         let unit = &queued.unit;
-        let timestamp = track_sender.timestamp(unit);
-        let live = !track_sender.is_past(unit.time);
+        let leg = *track_sender.leg(queued.leg)?;
+        let timestamp = track_sender.timestamp(unit, &leg);
+        let live = !leg.is_past(unit.time);
         if let Some(forwarded) = unit.forwarded().filter(|it| it.gap > 0 && from == 0) {
             // This fails only before the session has keys, when nothing is sealed either.
             session.skip(track_sender.sender, forwarded.gap);
@@ -357,6 +342,9 @@ impl StreamSender {
             let Some(payload) = payload else {
                 break;
             };
+            let payload = self
+                .moved
+                .payload(track_sender.codec(), payload, leg.number_shift());
             let marker = is_video && unit.marker(index);
             let padding = if pads { unit.padding(index) } else { 0 };
             batch.push(|out| {
@@ -371,7 +359,10 @@ impl StreamSender {
                 packet.len
             });
         }
-        let first_packet = unit.first_packet + from as u64;
+        let first = SentPacket {
+            leg: queued.leg,
+            packet: unit.first_packet + from as u64,
+        };
         let ends = live && track_sender.source.track == self.accounted && unit.last;
         let frame = (ends && from + count == packets).then_some(FrameStamps {
             timestamp,
@@ -383,7 +374,7 @@ impl StreamSender {
             sent: now,
         });
         if sealed > 0 {
-            track_sender.note_sent(first_sequence, first_packet, sealed);
+            track_sender.note_sent(first_sequence, first, sealed);
         }
         if is_video {
             self.pacer.sent(count, packets, now);
@@ -447,15 +438,6 @@ impl StreamSender {
         let due = self.ramp.as_ref().map(|ramp| ramp.due(bytes));
         spread.max(due).map(|at| at.max(now))
     }
-}
-
-/// Returns the layer that a viewer gets of a track, if `transcoded` are those that it gets transcoded.
-fn layer_of(track: TrackIndex, transcoded: &[TrackIndex]) -> TrackLayer {
-    let layer = match transcoded.contains(&track) {
-        true => LayerIndex::TRANSCODED,
-        false => LayerIndex::BASE,
-    };
-    TrackLayer { track, layer }
 }
 
 /// Returns how many of the waiting packets fit into a budget of `bytes`.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Kind, MediaUnit};
+use glassline_media::{Kind, MediaUnit, TrackLayer};
 use glassline_rtp::rtx::OVERHEAD_BYTES;
 use glassline_webrtc::{SenderIndex, Session};
 
 use super::{SendCounters, StreamSender, packet_bytes};
 use crate::webrtc::outbox::Batch;
+use crate::webrtc::track_sender::{LegNumber, SentPacket};
 
 /// Most repairs of a viewer that wait: as many as one [`Event::Nack`](glassline_webrtc::Event::Nack)
 /// names.
@@ -42,6 +43,8 @@ pub(super) struct Repair {
     pub(super) sequence: u64,
     /// The unit that has the packet.
     pub(super) unit: Arc<MediaUnit>,
+    /// Leg on which the viewer got the unit.
+    pub(super) leg: LegNumber,
     /// Index of the packet in the unit.
     pub(super) index: usize,
     /// Time at which the viewer asked.
@@ -49,9 +52,11 @@ pub(super) struct Repair {
 }
 
 impl Repair {
-    /// Returns the number of the packet in its track.
-    fn packet(&self) -> u64 {
-        self.unit.first_packet + self.index as u64
+    fn packet(&self) -> SentPacket {
+        SentPacket {
+            leg: self.leg,
+            packet: self.unit.first_packet + self.index as u64,
+        }
     }
 
     /// Returns the size of the packet with what sealing and RTX add, in bytes.
@@ -170,8 +175,14 @@ impl StreamSender {
                 counters.dropped_repairs.add(1);
                 continue;
             }
-            let found = packet.and_then(|packet| stream.find(track_sender.source, packet));
-            let Some((unit, index)) = found else {
+            let found = packet.and_then(|SentPacket { leg, packet }| {
+                let layer = TrackLayer {
+                    layer: track_sender.leg(leg)?.layer(),
+                    ..track_sender.source
+                };
+                Some((stream.find(layer, packet)?, leg))
+            });
+            let Some(((unit, index), leg)) = found else {
                 counters.unrepairable.add(1);
                 continue;
             };
@@ -179,6 +190,7 @@ impl StreamSender {
                 sender,
                 sequence,
                 unit,
+                leg,
                 index,
                 asked: now,
             });
@@ -237,7 +249,7 @@ impl StreamSender {
 
     /// Seals one packet again; returns false if the viewer has no use for the packet any more.
     fn send_again(
-        &self,
+        &mut self,
         repair: &Repair,
         session: &mut Session,
         batch: &mut Batch<'_>,
@@ -247,7 +259,8 @@ impl StreamSender {
         let mut tracks = self.tracks.iter();
         let track_sender = tracks.find(|it| it.sender == repair.sender);
         let track_sender = track_sender.filter(|it| !it.is_given_up(repair.packet()));
-        let Some(track_sender) = track_sender else {
+        let found = track_sender.and_then(|it| Some((it, *it.leg(repair.leg)?)));
+        let Some((track_sender, leg)) = found else {
             counters.dropped_repairs.add(1);
             return false;
         };
@@ -255,7 +268,10 @@ impl StreamSender {
         let Some(payload) = unit.payload(repair.index) else {
             return false;
         };
-        let timestamp = track_sender.timestamp(unit);
+        let payload = self
+            .moved
+            .payload(track_sender.codec(), payload, leg.number_shift());
+        let timestamp = track_sender.timestamp(unit, &leg);
         let marker = unit.marker(repair.index) && track_sender.kind() == Kind::Video;
         let sender = repair.sender;
         batch.push(|out| {
@@ -286,6 +302,7 @@ mod tests {
             sender: SenderIndex(0),
             sequence,
             unit: Arc::new(unit),
+            leg: LegNumber::default(),
             index: 1,
             asked,
         }
@@ -301,7 +318,7 @@ mod tests {
         }
         assert!(repairs.contains(SenderIndex(0), 4) && !repairs.contains(SenderIndex(1), 4));
         assert!(!repairs.contains(SenderIndex(0), 5));
-        assert_eq!(repairs.front().map(Repair::packet), Some(71));
+        assert_eq!(repairs.front().map(|it| it.packet().packet), Some(71));
         let order = [repairs.pop(), repairs.pop(), repairs.pop()];
         let order = order.map(|it| it.map(|it| it.sequence));
         assert_eq!(order, [Some(9), Some(4), None]);

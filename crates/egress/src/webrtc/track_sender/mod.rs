@@ -1,15 +1,29 @@
 //! Sends one track to one viewer: chooses the unit that comes next, and keeps the RTP timestamps
 //! and sequence numbers under which the viewer knows what it got.
+//!
+//! ```text
+//! units of the layer that the viewer gets ──────► offer ──► queue ─► front, advance
+//! keyframe of the layer that it shall get next ─► cross ──┘ a new leg
+//! ```
+
+mod legs;
+mod sent;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Kind, MediaTime, MediaUnit, TrackLayer};
-use glassline_rtp::payload::is_recovery_point;
+use glassline_media::{Codec, Kind, LayerIndex, MediaTime, MediaUnit, TrackLayer};
+use glassline_rtp::payload::{FrameNumbers, NumberShift, is_recovery_point};
 use glassline_webrtc::SenderIndex;
 
+use super::layer_choice::LayerChoice;
 use super::redundancy::Redundancy;
+
+use legs::{Entry, Legs};
+pub(crate) use legs::{Leg, LegNumber};
+pub(crate) use sent::SentPacket;
+use sent::SentPackets;
 
 /// Limits on how far a viewer may be behind.
 #[derive(Clone, Copy, Debug)]
@@ -59,26 +73,22 @@ impl SendLimits {
     }
 }
 
-/// Factor by which the timestamps of frames before the viewer's live point are compressed, so that
-/// the viewer decodes them as fast as it can and shows the newest: a second of them passes in 31 ms
-/// instead of leaving the viewer a second behind for good.
-const CATCH_UP_SQUEEZE: i64 = 32;
-
-/// Longest time that the frames before the live point take by their timestamps, in ns: those of 20 s.
-/// Where keyframes are further apart, the frames are compressed more.
-const CATCH_UP_SPAN_NS: i64 = 625_000_000;
-
 /// Time that a viewer has to get the frames before its live point. Live frames wait meanwhile.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
-/// Number of runs of consecutive packets that a viewer can still ask for again.
-const RUNS_MAX: usize = 16;
+/// Most bytes since the last keyframe of another layer that a viewer is sent when it moves there, so that
+/// a path that just carries the stream is not overrun.
+const SWITCH_BYTES_MAX: usize = 256 << 10;
 
 /// Sends one track to one viewer.
 #[derive(Debug)]
 pub(super) struct TrackSender {
     /// Track of the stream, and the layer of it that the viewer gets.
     pub source: TrackLayer,
+    /// Decides which layer that is.
+    pub choice: LayerChoice,
+    /// Layer to which the viewer moves at the layer's next keyframe.
+    target: Option<LayerIndex>,
     /// Index of the sender in the session.
     pub sender: SenderIndex,
     codec: Codec,
@@ -91,41 +101,31 @@ pub(super) struct TrackSender {
     wants_keyframe: bool,
     /// Time at which the last packet of the latest keyframe left.
     keyframe_left: Option<Instant>,
-    /// Number of the first packet of the keyframe to which the viewer skipped last. What left before
-    /// is not sent again.
-    resumed_at: u64,
-    /// Media time of the viewer's live point: timestamps of frames up to here are compressed.
-    live_from: MediaTime,
-    /// Factor by which these timestamps are compressed.
-    squeeze: i64,
+    /// First packet of the keyframe to which the viewer skipped last. What left before is not sent
+    /// again.
+    resumed_at: SentPacket,
+    legs: Legs,
+    /// Latest media time that the viewer is shown, of the units that left or wait.
+    latest: MediaTime,
     /// Until when the viewer may take to reach its live point; `None` once it has.
     catching_up: Option<Instant>,
     limits: SendLimits,
     queue: VecDeque<Queued>,
-    /// The run that the next packet may extend.
-    run: Run,
-    /// Earlier runs, oldest first.
-    runs: VecDeque<Run>,
+    sent: SentPackets,
     /// Adds copies of earlier packets, if the viewer prefers redundant audio.
     pub redundancy: Option<Box<Redundancy>>,
 }
 
 /// A unit that waits as a whole or in part.
 #[derive(Clone, Debug)]
-pub(super) struct Queued {
+pub(crate) struct Queued {
     pub unit: Arc<MediaUnit>,
+    /// Leg on which the viewer gets the unit.
+    pub leg: LegNumber,
     /// Time since which the shard has held the unit.
     pub read_at: Instant,
     /// Number of packets that left already.
     pub sent: usize,
-}
-
-/// Consecutive sequence numbers that carry consecutive packets of the track.
-#[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    sequence: u64,
-    packet: u64,
-    count: u64,
 }
 
 /// The result of [`TrackSender::offer`].
@@ -143,8 +143,8 @@ pub(super) enum OfferOutcome {
 }
 
 impl TrackSender {
-    pub(super) fn new(
-        source: TrackLayer,
+    pub(crate) fn new(
+        (source, choice): (TrackLayer, LayerChoice),
         sender: SenderIndex,
         codec: Codec,
         clock_rate: u32,
@@ -152,6 +152,8 @@ impl TrackSender {
     ) -> Self {
         Self {
             source,
+            choice,
+            target: None,
             sender,
             codec,
             clock_rate,
@@ -159,14 +161,13 @@ impl TrackSender {
             next: None,
             wants_keyframe: codec.kind() == Kind::Video,
             keyframe_left: None,
-            resumed_at: 0,
-            live_from: MediaTime::from_nanos(i64::MIN),
-            squeeze: CATCH_UP_SQUEEZE,
+            resumed_at: SentPacket::default(),
+            legs: Legs::new(source.layer),
+            latest: MediaTime::from_nanos(i64::MIN),
             catching_up: None,
             limits: SendLimits::UNPACED,
             queue: VecDeque::new(),
-            run: Run::default(),
-            runs: VecDeque::new(),
+            sent: SentPackets::default(),
             redundancy: None,
         }
     }
@@ -185,32 +186,139 @@ impl TrackSender {
         self.limits = limits;
     }
 
-    /// Starts at the keyframe that begins `past`, if the past is not too long. Returns whether the
-    /// viewer has a frame to decode now.
-    pub(super) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
+    /// Moves the viewer to another layer of the track at the layer's next keyframe, or lets it stay. A
+    /// viewer that has got nothing yet begins on that layer. Returns whether a keyframe of the layer is
+    /// needed.
+    pub(crate) fn switch_to(&mut self, layer: LayerIndex) -> bool {
+        if layer == self.source.layer {
+            self.target = None;
+            return false;
+        }
+        if self.next.is_some() {
+            return self.target.replace(layer) != Some(layer);
+        }
+        self.source.layer = layer;
+        self.legs.begin_on(layer);
+        self.kind() == Kind::Video
+    }
+
+    /// Returns the layer to which the viewer moves at the layer's next keyframe.
+    pub(crate) fn target(&self) -> Option<TrackLayer> {
+        let track = self.source.track;
+        self.target.map(|layer| TrackLayer { track, layer })
+    }
+
+    /// Starts at the keyframe that begins `past`, if the past is not too long: for the first time, or on
+    /// the layer to which the viewer moves. `last` is the unit of the present layer that was offered
+    /// last. Returns whether the viewer has a frame to decode now.
+    pub(crate) fn catch_up(
+        &mut self,
+        past: Vec<Arc<MediaUnit>>,
+        last: Option<&MediaUnit>,
+        now: Instant,
+    ) -> bool {
         let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
         let (Some(oldest), Some(newest)) = (past.first(), past.last()) else {
             return false;
         };
-        let span = newest.time.nanos().saturating_sub(oldest.time.nanos());
-        let bytes_max = match span >= FAR_APART_NS {
-            true => CATCH_UP_BYTES_MAX,
-            false => self.limits.catch_up_bytes,
+        let entry = Entry {
+            oldest: oldest.time,
+            newest: newest.time,
+        };
+        let span = entry.newest.nanos().saturating_sub(entry.oldest.nanos());
+        let bytes_max = match (self.target, span >= FAR_APART_NS) {
+            (Some(_), _) => self.limits.catch_up_bytes.min(SWITCH_BYTES_MAX),
+            (None, true) => CATCH_UP_BYTES_MAX,
+            (None, false) => self.limits.catch_up_bytes,
         };
         if bytes > bytes_max || !self.starts_with(oldest) {
             return false;
         }
-        self.live_from = newest.time;
-        self.squeeze = CATCH_UP_SQUEEZE.max(span / CATCH_UP_SPAN_NS + 1);
+        match self.target {
+            None => self.legs.catch_up(entry),
+            Some(layer) => {
+                let oldest = Arc::clone(oldest);
+                if !self.begin_leg(layer, entry, (&oldest, last), now) {
+                    return false;
+                }
+            }
+        }
         self.catching_up = now.checked_add(CATCH_UP_MAX);
-        self.next = Some(newest.index + 1);
+        self.next = past.last().map(|newest| newest.index + 1);
         self.wants_keyframe = false;
-        self.queue.extend(past.into_iter().map(|unit| Queued {
-            unit,
-            read_at: now,
-            sent: 0,
-        }));
+        for unit in past {
+            self.push(unit, now);
+        }
         true
+    }
+
+    /// Offers a unit of the layer to which the viewer moves: a keyframe moves it. `last` is the unit of
+    /// the present layer that was offered last. Returns whether the viewer has moved.
+    pub(crate) fn cross(
+        &mut self,
+        unit: &Arc<MediaUnit>,
+        last: Option<&MediaUnit>,
+        now: Instant,
+    ) -> bool {
+        let entry = Entry {
+            oldest: unit.time,
+            newest: unit.time,
+        };
+        if self.target != Some(unit.layer)
+            || !self.starts_with(unit)
+            || !self.begin_leg(unit.layer, entry, (unit, last), now)
+        {
+            return false;
+        }
+        self.catching_up = None;
+        self.next = Some(unit.index + 1);
+        self.wants_keyframe = false;
+        self.push(Arc::clone(unit), now);
+        true
+    }
+
+    /// Begins a leg on `layer` with the keyframe `first`, behind the unit `last` of the present layer.
+    /// Returns false if the times of both layers are too far apart.
+    fn begin_leg(
+        &mut self,
+        layer: LayerIndex,
+        entry: Entry,
+        (first, last): (&MediaUnit, Option<&MediaUnit>),
+        now: Instant,
+    ) -> bool {
+        let waiting = self.queue.front().map(|queued| queued.leg);
+        let Some(leg) = self.legs.next(layer, entry, self.latest, waiting) else {
+            return false;
+        };
+        let numbers = |unit: &MediaUnit| {
+            let payload = unit.payload(0).unwrap_or_default();
+            FrameNumbers::of(self.codec, payload)
+        };
+        let last = last.map(|it| self.legs.present().number_shift().apply(numbers(it)));
+        let number_shift = NumberShift::behind(last.unwrap_or_default(), numbers(first));
+        let skipped = self.skip_overdue(true, now);
+        self.legs.push(leg, number_shift);
+        if skipped > 0 || self.wants_keyframe {
+            self.resumed_at = SentPacket {
+                leg: self.legs.number(),
+                packet: first.first_packet,
+            };
+        }
+        self.source.layer = layer;
+        self.target = None;
+        true
+    }
+
+    /// Has a unit of the present leg wait.
+    fn push(&mut self, unit: Arc<MediaUnit>, read_at: Instant) {
+        let leg = self.legs.present();
+        self.latest = self.latest.max(leg.shown(unit.time));
+        self.queue.push_back(Queued {
+            unit,
+            leg: self.legs.number(),
+            read_at,
+            sent: 0,
+        });
     }
 
     /// Offers a unit that was just published.
@@ -229,7 +337,10 @@ impl TrackSender {
         }
         let skipped = self.skip_overdue(starts, now);
         if self.wants_keyframe || (skipped > 0 && starts) {
-            self.resumed_at = unit.first_packet;
+            self.resumed_at = SentPacket {
+                leg: self.legs.number(),
+                packet: unit.first_packet,
+            };
         }
         self.wants_keyframe = false;
         if skipped > 0 && !starts && self.kind() == Kind::Video {
@@ -238,11 +349,7 @@ impl TrackSender {
                 frames: skipped + 1,
             };
         }
-        self.queue.push_back(Queued {
-            unit: Arc::clone(unit),
-            read_at: now,
-            sent: 0,
-        });
+        self.push(Arc::clone(unit), now);
         if skipped > 0 {
             OfferOutcome::Skipped { frames: skipped }
         } else {
@@ -263,7 +370,10 @@ impl TrackSender {
                 true => now.saturating_duration_since(queued.read_at),
                 false => self.waited(queued, now),
             };
-            self.live_from < queued.unit.time && waited > self.limits.wait
+            let is_live = self
+                .leg(queued.leg)
+                .is_none_or(|leg| leg.is_behind(queued.unit.time));
+            is_live && waited > self.limits.wait
         };
         let is_overdue = match self.catching_up {
             // What waits behind the past is not too old yet, but a new keyframe makes it useless.
@@ -302,16 +412,16 @@ impl TrackSender {
         self.wants_keyframe
     }
 
-    /// Returns whether the viewer has no use for a packet of this number any more, because it was
-    /// sent a later keyframe.
-    pub(super) fn is_given_up(&self, packet: u64) -> bool {
+    /// Returns whether the viewer has no use for a packet any more, because it was sent a later
+    /// keyframe.
+    pub(crate) fn is_given_up(&self, packet: SentPacket) -> bool {
         packet < self.resumed_at
     }
 
     /// Loads the sender's memory into the cache; see
     /// [`StreamSender::prefetch`](super::StreamSender::prefetch).
-    pub(super) fn prefetch(&self) -> u64 {
-        self.run.count ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
+    pub(crate) fn prefetch(&self) -> u64 {
+        self.sent.prefetch() ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
     }
 
     /// Returns the unit that leaves next.
@@ -335,62 +445,41 @@ impl TrackSender {
         whole
     }
 
-    /// Returns whether a frame at `time` belongs to the compressed past, so that its delay has no
-    /// meaning.
-    pub(super) fn is_past(&self, time: MediaTime) -> bool {
-        time < self.live_from
+    /// Returns how times and numbers of a leg are shown to the viewer; `None` if the leg was too many
+    /// switches ago.
+    pub(crate) fn leg(&self, number: LegNumber) -> Option<&Leg> {
+        self.legs.get(number)
     }
 
-    /// Returns the viewer's RTP timestamp for `unit`; it is the same for every transmission.
-    pub(super) fn timestamp(&self, unit: &MediaUnit) -> u32 {
+    /// Returns the viewer's RTP timestamp for `unit` on a leg; it is the same for every transmission.
+    pub(crate) fn timestamp(&self, unit: &MediaUnit, leg: &Leg) -> u32 {
         if let Some(forwarded) = unit.forwarded() {
             return forwarded.timestamp;
         }
-        let time = unit.time;
-        let shown = if time < self.live_from {
-            let behind = self.live_from.nanos() - time.nanos();
-            MediaTime::from_nanos(self.live_from.nanos() - behind / self.squeeze)
-        } else {
-            time
-        };
         // The low 32 bits are what an RTP timestamp is (RFC 3550 §5.1).
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "timestamps wrap"
         )]
-        let ticks = shown.ticks(self.clock_rate) as u32;
+        let ticks = leg.shown(unit.time).ticks(self.clock_rate) as u32;
         self.timestamp_base.wrapping_add(ticks)
     }
 
-    /// Notes that `count` packets of the track, from `packet` on, left under the sequence numbers
-    /// from `sequence` on.
-    pub(super) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
-        let run = &mut self.run;
-        if run.sequence + run.count == sequence && run.packet + run.count == packet {
-            run.count += count;
-            return;
-        }
-        if run.count > 0 {
-            if self.runs.len() + 1 == RUNS_MAX {
-                self.runs.pop_front();
-            }
-            self.runs.push_back(*run);
-        }
-        *run = Run {
-            sequence,
-            packet,
-            count,
-        };
+    /// Returns the codec, which decides where picture numbers are.
+    pub(crate) const fn codec(&self) -> Codec {
+        self.codec
     }
 
-    /// Returns the number of the track's packet that left under the extended sequence number
-    /// `sequence`; `None` if none did, or too long ago.
-    pub(super) fn packet_of(&self, sequence: u64) -> Option<u64> {
-        let mut newest_first = std::iter::once(&self.run).chain(self.runs.iter().rev());
-        let run = newest_first.find(|run| run.sequence <= sequence)?;
-        let within = sequence - run.sequence;
-        (within < run.count).then_some(run.packet + within)
+    /// Notes that `count` packets, from `first` on, left under the sequence numbers from `sequence` on.
+    pub(crate) fn note_sent(&mut self, sequence: u64, first: SentPacket, count: u64) {
+        self.sent.note(sequence, first, count);
+    }
+
+    /// Returns the packet that left under the extended sequence number `sequence`; `None` if none did,
+    /// or too long ago.
+    pub(crate) fn packet_of(&self, sequence: u64) -> Option<SentPacket> {
+        self.sent.get(sequence)
     }
 }
 

@@ -22,13 +22,18 @@ fn unit(index: u64, keyframe: bool) -> Arc<MediaUnit> {
 }
 
 fn video() -> TrackSender {
-    TrackSender::new(
-        TrackIndex(0).into(),
-        SenderIndex(0),
-        Codec::H264,
-        90_000,
-        1_000_000,
-    )
+    of(Codec::H264)
+}
+
+fn of(codec: Codec) -> TrackSender {
+    let choice = LayerChoice::new(TrackIndex(0), &[]);
+    let source = (TrackIndex(0).into(), choice);
+    TrackSender::new(source, SenderIndex(0), codec, 90_000, 1_000_000)
+}
+
+/// Returns the timestamp of a unit of the present leg.
+fn timestamp(track_sender: &TrackSender, unit: &MediaUnit) -> u32 {
+    track_sender.timestamp(unit, track_sender.legs.present())
 }
 
 #[test]
@@ -46,7 +51,7 @@ fn a_viewer_waits_for_idr_slices_where_recovery_points_come() {
     let (mut track_sender, now) = (video(), Instant::now());
     let [point, idr] = [(0, 1), (1, 5)].map(|(index, kind)| unit(index, kind));
     assert!(is_recovery_point(Codec::H264, &point) && !is_recovery_point(Codec::H264, &idr));
-    assert!(!track_sender.catch_up(vec![Arc::clone(&point)], now));
+    assert!(!track_sender.catch_up(vec![Arc::clone(&point)], None, now));
     assert_eq!(track_sender.offer(&point, now), OfferOutcome::Passed);
     assert_eq!(track_sender.offer(&idr, now), OfferOutcome::Queued);
     let next = unit(2, 1);
@@ -57,7 +62,7 @@ fn a_viewer_waits_for_idr_slices_where_recovery_points_come() {
 fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
     let (mut track_sender, now) = (video(), Instant::now());
     let past: Vec<_> = (60..90).map(|index| unit(index, index == 60)).collect();
-    assert!(track_sender.catch_up(past.clone(), now));
+    assert!(track_sender.catch_up(past.clone(), None, now));
     assert_eq!(
         track_sender.offer(&past[29], now),
         OfferOutcome::Passed,
@@ -67,11 +72,7 @@ fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
         track_sender.offer(&unit(90, false), now),
         OfferOutcome::Queued
     );
-    let ticks = |index| {
-        track_sender
-            .timestamp(&unit(index, false))
-            .wrapping_sub(1_000_000)
-    };
+    let ticks = |index| timestamp(&track_sender, &unit(index, false)).wrapping_sub(1_000_000);
     assert_eq!(ticks(89), 89 * 3000);
     assert_eq!(ticks(90), 90 * 3000);
     let squeezed: Vec<u32> = (60..=89).map(ticks).collect();
@@ -81,7 +82,8 @@ fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
     );
     let span = squeezed[29] - squeezed[0];
     assert!(span.abs_diff(29 * 3000 / 32) <= 1, "{span} ticks");
-    assert!(track_sender.is_past(past[0].time) && !track_sender.is_past(past[29].time));
+    let leg = track_sender.legs.present();
+    assert!(leg.is_past(past[0].time) && !leg.is_past(past[29].time));
 }
 
 /// mediamtx#1763: cameras space keyframes by tens of seconds when little moves.
@@ -93,10 +95,8 @@ fn ninety_seconds_since_the_keyframe_are_caught_up_and_no_live_frame_is_dropped_
         |units: &[Arc<MediaUnit>]| -> usize { units.iter().map(|unit| unit.packet_count()).sum() };
     let (oldest, newest) = (Arc::clone(&past[0]), Arc::clone(&past[2_699]));
     let waiting = packets(&past);
-    assert!(track_sender.catch_up(past, start));
-    let span = track_sender
-        .timestamp(&newest)
-        .wrapping_sub(track_sender.timestamp(&oldest));
+    assert!(track_sender.catch_up(past, None, start));
+    let span = timestamp(&track_sender, &newest).wrapping_sub(timestamp(&track_sender, &oldest));
     assert!(span <= 90_000 * 5 / 8, "{span} ticks");
     // The path takes two seconds for it.
     let live: Vec<_> = (2_700..2_760).map(|index| unit(index, false)).collect();
@@ -135,7 +135,7 @@ fn a_viewer_under_congestion_control_waits_for_the_next_keyframe_where_keyframes
     let begins = |past: Vec<_>| {
         let mut track_sender = video();
         track_sender.set_limits(SendLimits::PACED);
-        track_sender.catch_up(past, now)
+        track_sender.catch_up(past, None, now)
     };
     assert!(begins(long(60, 480_000)) && !begins(long(60, 600_000)));
     // The next keyframe of a "smart codec" may be a minute away.
@@ -145,7 +145,7 @@ fn a_viewer_under_congestion_control_waits_for_the_next_keyframe_where_keyframes
 #[test]
 fn without_a_keyframe_the_viewer_waits_for_one() {
     let (mut track_sender, now) = (video(), Instant::now());
-    assert!(!track_sender.catch_up(Vec::new(), now));
+    assert!(!track_sender.catch_up(Vec::new(), None, now));
     assert_eq!(
         track_sender.offer(&unit(7, false), now),
         OfferOutcome::Passed
@@ -248,45 +248,129 @@ fn a_keyframe_that_takes_longer_than_two_seconds_holds_nothing_back() {
     assert_eq!(outcome, OfferOutcome::Skipped { frames: 2 });
 }
 
-#[test]
-fn sequence_numbers_lead_back_to_packets_across_skips() {
-    let mut track_sender = video();
-    assert_eq!(track_sender.packet_of(0), None);
-    for offset in 0..100u64 {
-        track_sender.note_sent(65_500 + offset, 1000 + offset, 1);
+/// A unit of a layer, with a picture ID of VP8 in each packet.
+fn of_layer(layer: u8, index: u64, time_ms: i64, keyframe: bool) -> Arc<MediaUnit> {
+    let mut builder = UnitBuilder::default();
+    let id = u8::try_from(index).expect("small");
+    builder.push(&[0x90, 0x80, 0x80, id, 1]);
+    builder.push(&[0x80, 0x80, 0x80, id, 2]);
+    let time = MediaTime::from_nanos(time_ms * 1_000_000);
+    let stamps = Stamps::arrived(Instant::now());
+    let unit = builder.build(TrackIndex(0), time, keyframe, stamps);
+    let mut unit = unit.expect("packets");
+    (unit.layer, unit.index, unit.first_packet) = (LayerIndex(layer), index, index * 2);
+    Arc::new(unit)
+}
+
+/// A viewer that got frames 0 and 1 of layer 3, at 0 and 33 ms, under the sequence numbers 100 to 103.
+fn on_layer_3(start: Instant) -> (TrackSender, Arc<MediaUnit>) {
+    let mut track_sender = of(Codec::Vp8);
+    assert!(
+        track_sender.switch_to(LayerIndex(3)),
+        "a keyframe is needed"
+    );
+    assert!(track_sender.target().is_none(), "nothing was sent yet");
+    let units = [of_layer(3, 0, 0, true), of_layer(3, 1, 33, false)];
+    for (unit, sequence) in units.iter().zip([100, 102]) {
+        assert_eq!(track_sender.offer(unit, start), OfferOutcome::Queued);
+        let (leg, packet) = (track_sender.legs.number(), unit.first_packet);
+        track_sender.note_sent(sequence, SentPacket { leg, packet }, 2);
+        track_sender.advance(2, start);
     }
-    track_sender.note_sent(65_600, 5000, 10);
-    assert_eq!(track_sender.packet_of(65_500), Some(1000));
-    assert_eq!(track_sender.packet_of(65_599), Some(1099));
-    assert_eq!(track_sender.packet_of(65_605), Some(5005));
-    assert_eq!(track_sender.packet_of(65_499), None, "before the first");
-    assert_eq!(track_sender.packet_of(65_610), None, "not sent yet");
-    for skip in 1..=RUNS_MAX as u64 {
-        track_sender.note_sent(65_609 + skip, 10_000 * skip, 1);
-    }
-    assert_eq!(track_sender.packet_of(65_500), None, "too many skips ago");
+    let [_, last] = units;
+    (track_sender, last)
 }
 
 #[test]
-fn sequence_numbers_that_are_left_out_lead_to_no_packet() {
-    let mut track_sender = video();
-    track_sender.note_sent(100, 0, 3);
-    // Packets 3 and 4 follow a gap of seven sequence numbers.
-    track_sender.note_sent(110, 3, 2);
-    // Packets are left out, and no sequence number.
-    track_sender.note_sent(112, 9, 1);
-    let found: Vec<_> = [100, 102, 103, 109, 110, 111, 112, 113]
-        .map(|sequence| track_sender.packet_of(sequence))
-        .into();
-    let expected = [
-        Some(0),
-        Some(2),
-        None,
-        None,
-        Some(3),
-        Some(4),
-        Some(9),
-        None,
-    ];
-    assert_eq!(found, expected);
+fn a_viewer_moves_at_a_keyframe_and_its_numbers_and_times_go_on() {
+    let now = Instant::now();
+    let (mut track_sender, last) = on_layer_3(now);
+    assert!(track_sender.switch_to(LayerIndex(1)));
+    assert!(!track_sender.switch_to(LayerIndex(1)), "it is on its way");
+    assert_eq!(
+        track_sender.target().map(|it| it.layer),
+        Some(LayerIndex(1))
+    );
+    let cross = |track_sender: &mut TrackSender, unit: &Arc<MediaUnit>| {
+        track_sender.cross(unit, Some(&last), now)
+    };
+    assert!(
+        !cross(&mut track_sender, &of_layer(1, 70, 50, false)),
+        "no keyframe"
+    );
+    assert!(
+        !cross(&mut track_sender, &of_layer(2, 70, 50, true)),
+        "another layer"
+    );
+    let early = of_layer(1, 71, -42, true);
+    assert!(!cross(&mut track_sender, &early), "76 ms would be a pause");
+    let first = of_layer(1, 80, -20, true);
+    assert!(cross(&mut track_sender, &first));
+    assert_eq!(
+        (track_sender.source.layer, track_sender.target()),
+        (LayerIndex(1), None)
+    );
+    let next = of_layer(1, 81, 13, false);
+    assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);
+    let ticks = |unit| timestamp(&track_sender, unit).wrapping_sub(1_000_000);
+    assert_eq!([ticks(&first), ticks(&next)], [34 * 90, 67 * 90]);
+    let mut payload = next.payload(1).expect("a packet").to_vec();
+    let number_shift = track_sender.legs.present().number_shift();
+    number_shift.rewrite(Codec::Vp8, &mut payload);
+    assert_eq!(payload, [0x80, 0x80, 0x80, 3, 2]);
+    assert!(!track_sender.switch_to(LayerIndex(1)), "it is there");
+}
+
+#[test]
+fn what_left_on_another_layer_is_found_as_it_was() {
+    let now = Instant::now();
+    let (mut track_sender, last) = on_layer_3(now);
+    track_sender.switch_to(LayerIndex(1));
+    let first = of_layer(1, 50, 40, true);
+    assert!(track_sender.cross(&first, Some(&last), now));
+    let (leg, packet) = (track_sender.legs.number(), first.first_packet);
+    track_sender.note_sent(104, SentPacket { leg, packet }, 2);
+    let found = |sequence| {
+        let sent = track_sender.packet_of(sequence)?;
+        let leg = track_sender.leg(sent.leg)?;
+        Some((leg.layer().0, sent.packet, leg.number_shift().is_none()))
+    };
+    let expected = [Some((3, 3, true)), Some((1, 100, false)), None];
+    assert_eq!([103, 104, 106].map(found), expected);
+    let before = track_sender.packet_of(103).expect("sent");
+    assert!(
+        !track_sender.is_given_up(before),
+        "the frame is still shown"
+    );
+    let ticks = track_sender
+        .leg(before.leg)
+        .map(|leg| track_sender.timestamp(&last, leg));
+    assert_eq!(ticks, Some(1_000_000 + 33 * 90));
+}
+
+#[test]
+fn a_viewer_that_is_late_leaves_its_layer_without_what_waits() {
+    let start = Instant::now();
+    let (mut track_sender, _) = on_layer_3(start);
+    let waiting = of_layer(3, 2, 66, false);
+    track_sender.offer(&waiting, start);
+    track_sender.switch_to(LayerIndex(1));
+    let first = of_layer(1, 50, 500, true);
+    let late = start + Duration::from_millis(201);
+    assert!(track_sender.cross(&first, Some(&waiting), late));
+    let front = track_sender.front().expect("the keyframe");
+    assert_eq!(front.unit.layer, LayerIndex(1));
+    let before = track_sender.packet_of(103).expect("sent");
+    assert!(track_sender.is_given_up(before));
+}
+
+#[test]
+fn a_viewer_moves_back_to_its_layer_before_it_left() {
+    let now = Instant::now();
+    let (mut track_sender, _) = on_layer_3(now);
+    assert!(track_sender.switch_to(LayerIndex(1)));
+    assert!(!track_sender.switch_to(LayerIndex(3)));
+    assert!(track_sender.target().is_none());
+    let next = of_layer(3, 2, 66, false);
+    assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);
 }

@@ -1,14 +1,19 @@
 //! Any packets, and what must come of good ones.
 
+mod layers;
 mod padding;
 mod recovery;
 
-use glassline_media::{Codec, Kind};
+use std::time::UNIX_EPOCH;
+
+use glassline_media::{Codec, Kind, NtpTime};
 use glassline_rtp::receive::TrackPipeline;
 use glassline_rtp::{Header, write_header};
 use glassline_runtime::SessionId;
+use glassline_runtime::{SessionId, calendar};
 
 use super::fuzzing::{session, whip};
+use super::publication::uplink;
 use super::*;
 
 /// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.

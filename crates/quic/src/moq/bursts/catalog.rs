@@ -234,7 +234,8 @@ fn read_code(value: &Value) -> Option<DrawnCode> {
 
 fn write_track(track: &Track, names: &[String]) -> Value {
     let layers = names.iter().enumerate().map(|(index, name)| {
-        let layer = track.layers.get(index);
+        // The base layer is none of the encodings.
+        let layer = index.checked_sub(1).and_then(|it| track.layers.get(it));
         json!({
             "track": name,
             "rid": layer.map(|it| it.rid.as_str()),
@@ -302,7 +303,11 @@ fn read_track(fields: &Map<String, Value>) -> Result<(Track, Vec<String>), UnitC
         ..Track::new(codec)
             .with_clock_rate(clock_rate)
             .with_format_parameters(text(fields.get("parameters"), "parameters")?)
-            .with_layers(if is_layered { layers } else { Vec::new() })
+            .with_layers(if is_layered {
+                layers.split_off(1)
+            } else {
+                Vec::new()
+            })
     };
     Ok((track, names))
 }

@@ -13,7 +13,7 @@ use glassline_ingest::Arrivals;
 use glassline_ingest::stream_names;
 use glassline_latency::PublisherClock;
 use glassline_latency::StreamLatency;
-use glassline_media::{Kind, Track, TrackIndex};
+use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,25 @@ pub(crate) struct PublishedTrack {
     since_keyframe_s: Option<f64>,
     /// Whether the video has B-frames.
     b_frames: bool,
+    /// Encodings of the track that its publisher sends at the same time; empty for a single one.
+    layers: Vec<PublishedLayer>,
+}
+
+/// One of several encodings of a track, with figures of the last two seconds.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PublishedLayer {
+    /// Name of the layer, which is the RID of a simulcast layer.
+    rid: String,
+    width: Option<u16>,
+    height: Option<u16>,
+    /// Payload bits a second.
+    bitrate_bps: u64,
+    /// Frames a second.
+    frame_rate: f64,
+    /// Seconds since the latest keyframe; null before the first one.
+    since_keyframe_s: Option<f64>,
+    /// Whether the layer is the best that is alive, which viewers get.
+    is_best: bool,
 }
 
 /// A publisher by WHIP.
@@ -245,7 +264,9 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
         uptime_s: since.map(|at| now.saturating_duration_since(at).as_secs_f64()),
         viewers: stream.viewers(),
         source: stream.source_note().map(|note| SourceView::of(&note)),
-        tracks: figures.iter().map(PublishedTrack::of).collect(),
+        tracks: TrackIndex::enumerate(&figures)
+            .map(|(index, measured)| PublishedTrack::of(measured, layers(&stream, index, now)))
+            .collect(),
         advice,
         whip,
         latency: Some(
@@ -264,8 +285,30 @@ fn figures(stream: &Arc<Stream>, now: Instant) -> Vec<(Track, LayerFigures)> {
     figures.collect()
 }
 
+/// Measures the encodings of a track that has several.
+fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<PublishedLayer> {
+    let best = stream.preferred(track).layer;
+    let tracks = stream.tracks();
+    let named = tracks.get(track.get()).map_or(&[][..], |it| &it.layers);
+    let layers = named.iter().enumerate().map(|(position, described)| {
+        let layer = LayerIndex::of_encoding(position);
+        let figures = stream.figures(TrackLayer { track, layer }, now);
+        let (width, height) = described.size.unzip();
+        PublishedLayer {
+            rid: described.rid.clone(),
+            width,
+            height,
+            bitrate_bps: figures.bitrate.bps(),
+            frame_rate: figures.frame_rate,
+            since_keyframe_s: figures.since_keyframe.map(|it| it.as_secs_f64()),
+            is_best: layer == best,
+        }
+    });
+    layers.collect()
+}
+
 impl PublishedTrack {
-    fn of((track, figures): &(Track, LayerFigures)) -> Self {
+    fn of((track, figures): &(Track, LayerFigures), layers: Vec<PublishedLayer>) -> Self {
         let is_video = track.kind() == Kind::Video;
         let seconds = |time: Option<Duration>| time.filter(|_| is_video).map(|it| it.as_secs_f64());
         Self {
@@ -279,6 +322,7 @@ impl PublishedTrack {
             keyframe_interval_s: seconds(figures.keyframe_interval),
             since_keyframe_s: seconds(figures.since_keyframe),
             b_frames: track.video.reordered,
+            layers,
         }
     }
 }

@@ -17,6 +17,7 @@ mod data_publisher;
 mod ending;
 mod failure;
 mod joining;
+mod layers;
 mod packet_place;
 mod participant;
 mod publisher;
@@ -161,11 +162,6 @@ impl Peer {
     /// Returns whether the shard reads frames of the peer's stream for it.
     pub(super) fn is_sent_to(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
-    }
-
-    /// Returns the layers of the stream that the peer gets.
-    pub(super) fn layers(&self) -> Vec<TrackLayer> {
-        self.role.layers()
     }
 
     /// Sets the histograms in which the stages of the peer's frames are recorded from now on.

@@ -72,10 +72,10 @@ fn a_track_is_transcoded_once_from_the_first_connected_viewer_until_some_time_af
     assert_eq!(transcoders.views(Instant::now()).len(), 1, "once for both");
     assert_eq!(transcoders.counters.started.get(), 0, "nobody is connected");
     let mut viewer = stream.subscribe(Arc::new(NoWake));
-    assert!(viewer.select(TrackLayer {
+    viewer.read(&[TrackLayer {
         track: AUDIO,
         layer: LayerIndex::TRANSCODED,
-    }));
+    }]);
     leases.iter_mut().for_each(TranscodingLease::start);
     until("the work begins", || {
         transcoders.counters.started.get() == 1

@@ -1,5 +1,6 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
+mod layers;
 mod narrow;
 mod ramp;
 mod repairs;
@@ -7,10 +8,11 @@ mod scene;
 mod tcp;
 
 use glassline_congestion::Algorithm;
-use glassline_media::{Forwarded, MediaTime, Stamps, UnitBuilder};
+use glassline_media::{Forwarded, MediaTime, Stamps, TrackLayer, UnitBuilder};
 use glassline_webrtc::Kinds;
 
 use super::*;
+use crate::webrtc::track_sender::LegNumber;
 use scene::{AUDIO, Scene, VIDEO, sizes, tracks, unit};
 
 #[test]
@@ -268,6 +270,7 @@ fn queued(sent: usize) -> Queued {
     let now = Instant::now();
     Queued {
         unit: Arc::new(unit(VIDEO, now, 0, true, &[1000, 1000, 200])),
+        leg: LegNumber::default(),
         read_at: now,
         sent,
     }

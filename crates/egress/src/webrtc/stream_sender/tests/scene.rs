@@ -70,7 +70,7 @@ pub(super) fn unit(
 /// Returns the sessions of a server and of its viewer after the handshake, and its end.
 fn connected(
     (server_address, viewer_address): (SocketAddr, SocketAddr),
-    receive: Kinds,
+    (receive, tracks): (Kinds, &[Track]),
 ) -> (Session, Session, Instant) {
     let certificate = || Arc::new(Certificate::generate().expect("a certificate"));
     let mut now = Instant::now();
@@ -93,7 +93,7 @@ fn connected(
         local: vec![server_address.into()],
         secrets: Secrets::expand(&[2; 32]),
         wall,
-        tracks: &tracks(),
+        tracks,
         receive: Kinds::NONE,
         opus: OpusOptions::default(),
         data: None,
@@ -124,6 +124,10 @@ impl Scene {
     }
 
     pub(super) fn of(receive: Kinds) -> Self {
+        Self::streaming(tracks(), receive)
+    }
+
+    pub(super) fn streaming(tracks: Vec<Track>, receive: Kinds) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let deadline = Some(Duration::from_secs(20));
         socket.set_read_timeout(deadline).expect("a deadline");
@@ -132,11 +136,12 @@ impl Scene {
         let own = glassline_net::UdpSocket::bind(any, &Options::default());
         let own = own.expect("a free port");
         let server_address = own.local_addr();
-        let (session, viewer, start) = connected((server_address, viewer_address), receive);
+        let (session, viewer, start) =
+            connected((server_address, viewer_address), (receive, &tracks));
         let counters = Arc::new(SendCounters::default());
         let name = StreamName::parse("cam").expect("a good name");
         let stream = Hub::default().create(name).expect("room");
-        let publisher = stream.publish(tracks(), start).expect("free");
+        let publisher = stream.publish(tracks, start).expect("free");
         Self {
             stream,
             publisher,

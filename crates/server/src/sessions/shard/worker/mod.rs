@@ -5,6 +5,7 @@ mod connections;
 mod datagrams;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
+mod layers;
 mod messages;
 mod ownership;
 mod peers;

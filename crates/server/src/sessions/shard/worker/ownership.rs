@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_media::LayerIndex;
 use glassline_runtime::Key;
 use glassline_runtime::SessionId;
 use glassline_runtime::StreamSubscription;
@@ -233,10 +234,15 @@ impl Worker {
         self.streams[index].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.set_stages(Arc::clone(&self.streams[index].stages));
-            // No viewer can take the track's own codec where one needs it transcoded; viewers of video
-            // that needs it no more are closed.
-            for layer in peer.layers() {
-                self.streams[index].select(layer);
+            let layers = peer.layers();
+            // The stream may prefer another layer since the offer, or since another shard had the peer.
+            let mut of_source = layers
+                .iter()
+                .filter(|it| it.layer != LayerIndex::TRANSCODED);
+            let is_outdated = of_source.any(|it| *it != stream.preferred(it.track));
+            self.streams[index].add(layers);
+            if is_outdated {
+                self.choose_layers(index, now);
             }
         }
         key
@@ -257,6 +263,8 @@ impl Worker {
                 // Another viewer took the freed position in the list and may be passed over in this
                 // turn.
                 self.waker.wake();
+            } else if self.streams[index].reads_several() {
+                self.trim_layers(index, Instant::now());
             }
         }
         Some(peer)

@@ -74,7 +74,9 @@ impl Worker {
         let units = &mut self.scratch.units;
         subscription.read(units, now);
         let (changed, layout) = (subscription.take_changed(), subscription.layout());
-        if units.is_empty() && changed.is_none() {
+        let is_preference_new = subscription.take_preference();
+        let is_trim_due = subscription.trim_at.is_some_and(|at| at <= now);
+        if units.is_empty() && changed.is_none() && !is_preference_new {
             return None;
         }
         if units.iter().any(|unit| is_spread(unit.packet_count())) {
@@ -91,6 +93,11 @@ impl Worker {
         };
         if let Some(tracks) = changed {
             self.close_unfit(&round.viewers, &tracks, layout, now);
+        }
+        if is_preference_new {
+            self.choose_layers(index, now);
+        } else if is_trim_due {
+            self.trim_layers(index, now);
         }
         Some(round)
     }
