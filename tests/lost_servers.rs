@@ -414,7 +414,7 @@ fn a_page_goes_to_a_server_that_came_after_it() -> Result<(), Failed> {
     let playing = browser.run(PLAYS_FROM)?;
     match playing == "second" {
         true => Ok(()),
-        false => Err(failed(format!("plays from {playing}")).into()),
+        false => Err(failed(format!("plays from {playing}"))),
     }
 }
 

@@ -141,9 +141,9 @@ fn a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked() -> Resu
     ])?;
     let browser = Browser::start()?;
     browser.open(&server.url("/-/wall?streams=cam*"))?;
-    let pictures = "return [...document.querySelectorAll('.tile')].filter((it) => \
+    let shown_frames = "return [...document.querySelectorAll('.tile')].filter((it) => \
                     it.querySelector('img').naturalWidth === 640).length === 2";
-    browser.wait_until(PATIENCE, pictures)?;
+    browser.wait_until(PATIENCE, shown_frames)?;
     let shown = browser.run(
         "return [...document.querySelectorAll('.tile')].map((it) => \
          [it.querySelector('.name').textContent, it.dataset.state])",

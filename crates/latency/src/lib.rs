@@ -10,6 +10,14 @@
 //! a second. Each frame is joined with the server's stamps of the same frame by RTP timestamp, so
 //! that its stages add up to its whole delay.
 
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "virtual time begins at some instant"
+    )
+)]
+
 mod account;
 mod accounts;
 mod captures;

@@ -80,7 +80,7 @@ pub struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
     /// Opens the spare descriptor; without one, nothing can be refused.
-    pub fn new() -> Self {
+    pub fn held() -> Self {
         let mut spare = Self(None);
         spare.open();
         spare
@@ -145,7 +145,7 @@ mod tests {
     fn the_spare_descriptor_refuses_one_connection_after_the_other() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let mut spare = SpareDescriptor::new();
+        let mut spare = SpareDescriptor::held();
         for _ in 0..3 {
             let client = TcpStream::connect(address).expect("it listens");
             assert!(spare.refuse_one(|| listener.accept().map(|(stream, _)| stream)));

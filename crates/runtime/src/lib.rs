@@ -10,6 +10,12 @@
 //!
 //! Nothing here knows a protocol or a session: the modules above do.
 
+// This crate is outside the sans-IO cores: threads wait and limits end by the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod accept_outage;
 mod awaited_tracks;
 mod blocking_pool;

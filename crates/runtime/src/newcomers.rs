@@ -48,7 +48,7 @@ impl<T> Newcomers<T> {
     }
 
     /// Returns how many newcomers there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_arrival.len()
     }
 

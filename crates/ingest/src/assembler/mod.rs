@@ -30,7 +30,7 @@ impl Assembler {
     ///
     /// # Errors
     /// Returns [`UnsupportedFormat`] if the payload format of a track is not supported.
-    pub fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
+    pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
         Ok(Self {
             assembler: UnitAssembler::new(&tracks)?,
             units: Units::new(tracks),
@@ -39,19 +39,24 @@ impl Assembler {
 
     /// Returns the tracks as they are to be published: with the parameter sets seen so far, and
     /// with the format parameters of the packets that are made here.
-    pub fn tracks(&self) -> &[Track] {
+    pub(crate) fn tracks(&self) -> &[Track] {
         self.units.tracks()
     }
 
     /// Returns whether a stream can be published from this unit on: a keyframe of the first video
     /// track, or any unit if there is only audio.
-    pub fn starts(&self, media_unit: &MediaUnit) -> bool {
+    pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         self.units.starts(media_unit)
     }
 
     /// Takes a part of what the source sent and appends the media units that are complete with it
     /// to `out`. Ignores an unknown track.
-    pub fn take(&mut self, track: TrackIndex, received: Received<'_>, out: &mut Vec<MediaUnit>) {
+    pub(crate) fn take(
+        &mut self,
+        track: TrackIndex,
+        received: Received<'_>,
+        out: &mut Vec<MediaUnit>,
+    ) {
         let Self { assembler, units } = self;
         match received {
             Received::Packet(packet) => {

@@ -6,11 +6,6 @@
 //! 1,000 pages take. What is counted and compared, and why, is described at the bench of the same
 //! name at the root of the workspace, whose counting is used here.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "virtual time begins at some instant"
-)]
-
 #[path = "../../../../benches/instructions/baseline.rs"]
 mod baseline;
 #[path = "../../../../benches/instructions/callgrind.rs"]

@@ -92,7 +92,7 @@ impl Places {
     pub(super) fn must_prove(&self, peer: IpAddr) -> bool {
         let source = SourcePrefix::from(peer);
         let handshakes = self.handshakes();
-        handshakes.len() >= ALL_UNPROVEN_MAX || handshakes.has_many(source, UNPROVEN_MAX)
+        handshakes.count() >= ALL_UNPROVEN_MAX || handshakes.has_many(source, UNPROVEN_MAX)
     }
 
     fn handshakes(&self) -> MutexGuard<'_, Newcomers<Newcomer>> {

@@ -115,7 +115,7 @@ impl ThreadListeners {
             let count = threads.len().max(listener.listeners.len());
             threads.resize_with(count, || Self {
                 listeners: Vec::new(),
-                spare: SpareDescriptor::new(),
+                spare: SpareDescriptor::held(),
             });
             for (socket, thread) in listener.listeners.into_iter().zip(&mut threads) {
                 thread.listeners.push(ThreadListener {

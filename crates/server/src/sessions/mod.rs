@@ -6,6 +6,7 @@
 //! ```
 
 mod admission;
+mod candidates;
 mod change;
 mod counters;
 mod data_channels;

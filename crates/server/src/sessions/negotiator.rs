@@ -5,7 +5,6 @@
 //!                         └► answer
 //! ```
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +17,7 @@ use glassline_rooms::{self as rooms, Newcomer, RoomName, Rooms};
 use glassline_runtime::{SessionId, await_tracks, may_come};
 use glassline_webrtc::{
     AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
-    Session, TransportAddress,
+    Session,
 };
 use rand::RngCore;
 
@@ -29,7 +28,6 @@ use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
 use super::shard::Shared;
-use crate::addresses;
 use crate::cluster::Directory;
 use crate::messages::{MessageLinks, Messages, Publication, Side};
 use crate::talk::Loudspeakers;
@@ -463,26 +461,6 @@ impl Negotiator {
             Some(member) => SessionId::at(member.node(), &text),
             None => SessionId::new(&text),
         }
-    }
-
-    /// Returns the server's media addresses for a peer whose request arrived at `reached`. For a peer
-    /// that `shuns_loopback` there is another address of this machine beside those of the loopback
-    /// interface.
-    pub(super) fn candidates(
-        &self,
-        reached: IpAddr,
-        shuns_loopback: bool,
-    ) -> Vec<TransportAddress> {
-        let media = self.settings.media;
-        let ips = self.shared.addresses.ips(media.ip(), reached);
-        // Others get none: a second address may lead the datagrams of one peer to two shards.
-        let is_shunned = shuns_loopback && ips.iter().all(IpAddr::is_loopback);
-        let own = is_shunned.then(addresses::beside_loopback).flatten();
-        let at = |ip: &IpAddr| SocketAddr::new(*ip, media.port());
-        let udp = ips.iter().chain(&own).map(at).map(TransportAddress::udp);
-        let tcp = ips.iter().map(at).map(TransportAddress::tcp);
-        let tcp = tcp.filter(|_| self.settings.media_tcp);
-        udp.chain(tcp).collect()
     }
 }
 

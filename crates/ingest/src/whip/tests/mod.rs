@@ -9,7 +9,6 @@ use std::time::UNIX_EPOCH;
 use glassline_media::{Codec, Kind, NtpTime};
 use glassline_rtp::receive::TrackPipeline;
 use glassline_rtp::{Header, write_header};
-use glassline_runtime::SessionId;
 use glassline_runtime::{SessionId, calendar};
 
 use super::fuzzing::{session, whip};

@@ -226,7 +226,7 @@ impl Acceptor {
             arrivals: Arrivals::default(),
             accepts_from: Instant::now(),
             connections: JoinSet::new(),
-            spare: SpareDescriptor::new(),
+            spare: SpareDescriptor::held(),
             outage: AcceptOutage::new(options.name),
             has_outage: false,
         }

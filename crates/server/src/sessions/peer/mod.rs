@@ -33,7 +33,7 @@ use glassline_egress::webrtc::{Nack, Outbox};
 use glassline_hub::Stream;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
-use glassline_media::{MediaUnit, StageTable, TrackLayer};
+use glassline_media::{MediaUnit, StageTable};
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
 use glassline_webrtc::{CloseReason, Event, Session};

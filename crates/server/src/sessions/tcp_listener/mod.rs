@@ -95,7 +95,7 @@ impl Acceptor {
             tasks: JoinSet::new(),
             arrivals: HashMap::new(),
             next_shard: 0,
-            spare: SpareDescriptor::new(),
+            spare: SpareDescriptor::held(),
             outage: AcceptOutage::new(NAME),
         }
     }
