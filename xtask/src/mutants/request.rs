@@ -100,14 +100,14 @@ mod tests {
         };
         assert_eq!(parse(""), Ok(usual));
         let asked = Request {
-            wanted: vec!["hub".to_owned(), "server/runtime".to_owned()],
+            wanted: vec!["hub".to_owned(), "runtime".to_owned()],
             seed: 7,
             sample: 5,
             only: Some("ring.rs".to_owned()),
             unit: true,
             switched: true,
         };
-        let line = "--seed 7 hub --only ring.rs --unit --sample 5 --switched server/runtime";
+        let line = "--seed 7 hub --only ring.rs --unit --sample 5 --switched runtime";
         assert_eq!(parse(line), Ok(asked));
         for wrong in ["--only", "--seed x", "--sample 0", "nothing", "--jobs 2"] {
             assert_eq!(parse(wrong), Err(2), "{wrong}");

@@ -480,7 +480,6 @@ fn refused(error: AcceptError) -> Problem {
             "Not for browsers",
             format!("{why}; {}; {ENCODED_AGAIN}", Hindrance::BFrames.remedy()),
         )
-        .with("transcode", true)
         // An encoder may make B-frames for a moment only.
         .header(header::RETRY_AFTER, "5"),
         AcceptError::Malformed(error) => malformed(&error),

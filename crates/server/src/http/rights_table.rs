@@ -38,6 +38,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/readyz", "++++++"),
     // Readers of any stream.
     ("GET HEAD POST", "/", "11+++1"),
+    ("GET HEAD", "/-/wall", "11+++1"),
+    ("GET HEAD", "/-/reach.html", "11+++1"),
     ("GET HEAD POST", "/call", "11+++1"),
     ("GET HEAD", "/api/v1/streams", "11+++1"),
     ("GET", "/api/v1/files", "11+++1"),
@@ -95,6 +97,7 @@ const TABLE: &[(&str, &str, &str)] = &[
 /// Routes that need nothing as long as tokens are all that is configured, and some that do.
 const WITH_A_TOKEN_ALONE: &[(&str, &str, char)] = &[
     ("GET HEAD", "/", '+'),
+    ("GET HEAD", "/-/wall", '+'),
     ("GET HEAD", "/{stream}", '+'),
     ("GET HEAD", "/{stream}/publish", '+'),
     ("GET HEAD", "/call", '+'),

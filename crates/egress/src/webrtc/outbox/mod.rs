@@ -94,6 +94,10 @@ impl Run {
     }
 }
 
+/// Times that a datagram is tried again because of errors about earlier ones. On a busy machine the
+/// answers of several closed ports arrive one behind the other, and each fails one call.
+const REPEATS_MAX: u32 = 8;
+
 /// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -227,20 +231,23 @@ impl<S: Sink> Outbox<S> {
             self.filled = 0;
             return;
         }
-        let (mut next, mut offset, mut repeated) = (0, 0, false);
+        let (mut next, mut offset, mut repeats) = (0, 0, 0);
         while next < self.runs.len() && !self.is_blocked() {
             let transmits: Vec<_> = self.transmits(next, offset).collect();
             let sent = self.socket.send_batch(&transmits);
             self.counters.sends.add(1);
             if sent.transmits > 0 {
                 next += sent.transmits;
-                (offset, repeated) = (0, false);
+                (offset, repeats) = (0, 0);
             }
-            offset += sent.offset;
+            if sent.offset > 0 {
+                offset += sent.offset;
+                repeats = 0;
+            }
             let Some(error) = sent.stopped else { break };
             match self.remedy(&error, self.runs[next].route) {
                 Remedy::Wait => break,
-                Remedy::Repeat if !repeated => repeated = true,
+                Remedy::Repeat if repeats < REPEATS_MAX => repeats += 1,
                 Remedy::Repeat | Remedy::GiveUp => {
                     let run = self.runs[next];
                     let left = Run {
@@ -249,7 +256,7 @@ impl<S: Sink> Outbox<S> {
                     };
                     self.counters.abandoned.add(left.datagrams());
                     next += 1;
-                    (offset, repeated) = (0, false);
+                    (offset, repeats) = (0, 0);
                 }
             }
         }
@@ -267,7 +274,7 @@ impl<S: Sink> Outbox<S> {
     /// Sends the backlog, because there may be room again.
     pub fn resume(&mut self) {
         self.congested = false;
-        let mut repeated = false;
+        let mut repeats = 0;
         while let Some(mut waiting) = self.backlog.pop_front() {
             let transmit = Transmit::new(&waiting.bytes, waiting.route.destination.socket)
                 .segmented(waiting.segment)
@@ -275,12 +282,15 @@ impl<S: Sink> Outbox<S> {
             let sent = self.socket.send_batch(&[transmit]);
             self.counters.sends.add(1);
             let Some(error) = sent.stopped else {
-                repeated = false;
+                repeats = 0;
                 continue;
             };
+            if sent.offset > 0 {
+                repeats = 0;
+            }
             waiting.bytes.drain(..sent.offset);
             match self.remedy(&error, waiting.route) {
-                Remedy::Repeat if !repeated => repeated = true,
+                Remedy::Repeat if repeats < REPEATS_MAX => repeats += 1,
                 Remedy::Wait => {
                     self.backlog.push_front(waiting);
                     return;
@@ -288,7 +298,7 @@ impl<S: Sink> Outbox<S> {
                 Remedy::Repeat | Remedy::GiveUp => {
                     let left = waiting.bytes.len().div_ceil(waiting.segment.max(1));
                     self.counters.abandoned.add(left as u64);
-                    repeated = false;
+                    repeats = 0;
                     continue;
                 }
             }

@@ -195,6 +195,7 @@ fn after(reasons: Vec<SendError>) -> (Outbox<Broken>, Arc<SendCounters>) {
 
 #[test]
 fn each_refusal_has_its_remedy_and_is_counted() {
+    let refused = |times| (0..times).map(|_| SendError::Refused).collect();
     // An ICMP answer to an earlier datagram costs nothing but a second call.
     let (outbox, counters) = after(vec![SendError::Refused]);
     assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3]);
@@ -202,12 +203,19 @@ fn each_refusal_has_its_remedy_and_is_counted() {
         (counters.peer_refused.get(), counters.abandoned.get()),
         (1, 0)
     );
+    // As many as several closed ports answer cost no datagram either.
+    let (outbox, counters) = after(refused(8));
+    assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3]);
+    assert_eq!(
+        (counters.peer_refused.get(), counters.abandoned.get()),
+        (8, 0)
+    );
     // One that persists costs its own datagram, not the others.
-    let (outbox, counters) = after(vec![SendError::Refused, SendError::Refused]);
+    let (outbox, counters) = after(refused(9));
     assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
     assert_eq!(
         (counters.peer_refused.get(), counters.abandoned.get()),
-        (2, 1)
+        (9, 1)
     );
     let (outbox, counters) = after(vec![SendError::TooLarge]);
     assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
