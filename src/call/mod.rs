@@ -169,7 +169,7 @@ impl<'a> Session<'a> {
                 }
                 std::thread::sleep(POLL);
             }
-            let url = ways.present().clone();
+            let url = with_own_name(ways.present(), &ask.url);
             let dial = Dial { url, ..ask.clone() };
             match self.enter(&dial) {
                 Ok(talk) => return Ok(Ok(talk)),
@@ -332,3 +332,35 @@ const fn may_be_the_network(why: Option<&CallError>) -> bool {
 const RETRY_MAX: Duration = Duration::from_millis(1_500);
 /// Time between two polls of a call.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Returns `way` with the participant's name in `own`: a server that another one named knows no name.
+fn with_own_name(way: &url::Url, own: &url::Url) -> url::Url {
+    let name_in = |url: &url::Url| {
+        let mut pairs = url.query_pairs();
+        pairs.find_map(|(key, name)| (key == "name").then(|| name.into_owned()))
+    };
+    let mut url = way.clone();
+    if name_in(way).is_none()
+        && let Some(name) = name_in(own)
+    {
+        url.query_pairs_mut().append_pair("name", &name);
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_own_name;
+
+    #[test]
+    fn a_participant_keeps_its_name_at_another_server() {
+        let url = |text: &str| url::Url::parse(text).expect("a URL");
+        let own = url("http://a/call/team?name=Eve%20B");
+        let named = with_own_name(&url("http://b/call/team?ticket=t"), &own);
+        assert_eq!(named.as_str(), "http://b/call/team?ticket=t&name=Eve+B");
+        assert_eq!(with_own_name(&own, &own), own);
+        let nameless = url("http://a/call/team");
+        let way = url("http://b/call/team");
+        assert_eq!(with_own_name(&way, &nameless), way);
+    }
+}
