@@ -95,8 +95,9 @@ impl Run {
 }
 
 /// Times that a datagram is tried again because of errors about earlier ones. On a busy machine the
-/// answers of several closed ports arrive one behind the other, and each fails one call.
-const REPEATS_MAX: u32 = 8;
+/// answers of several closed ports arrive one behind the other, and each fails one call: an answer
+/// costs one call at most, however often a datagram is tried.
+const REPEATS_MAX: u32 = 64;
 
 /// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -204,18 +204,18 @@ fn each_refusal_has_its_remedy_and_is_counted() {
         (1, 0)
     );
     // As many as several closed ports answer cost no datagram either.
-    let (outbox, counters) = after(refused(8));
+    let (outbox, counters) = after(refused(64));
     assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3]);
     assert_eq!(
         (counters.peer_refused.get(), counters.abandoned.get()),
-        (8, 0)
+        (64, 0)
     );
     // One that persists costs its own datagram, not the others.
-    let (outbox, counters) = after(refused(9));
+    let (outbox, counters) = after(refused(65));
     assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
     assert_eq!(
         (counters.peer_refused.get(), counters.abandoned.get()),
-        (9, 1)
+        (65, 1)
     );
     let (outbox, counters) = after(vec![SendError::TooLarge]);
     assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
