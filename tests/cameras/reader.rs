@@ -77,7 +77,7 @@ impl Playing {
     }
 }
 
-/// Shows a unit.
+/// Adds a unit to what was seen: the bytes of video, and the number of other units.
 fn show(tracks: &[Track], unit: &TimedUnit, now: Instant, sight: &mut Sight) {
     match tracks[unit.track.get()].kind() {
         Kind::Video => sight.take(&unit.data, unit.time, now),

@@ -51,7 +51,7 @@ pub(super) struct LivePublisher {
     media_units: Vec<MediaUnit>,
 }
 
-/// What came of an access unit.
+/// Outcome of the publication of an access unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Published {
     /// Whether a keyframe of the video was published. It answers all requests so far.

@@ -143,7 +143,7 @@ pub(crate) enum NotEnded {
 /// Reason why a viewer is sent to another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// This server drains.
+    /// The server drains, and every viewer leaves.
     Draining,
     /// Another server has fewer viewers.
     Moved,

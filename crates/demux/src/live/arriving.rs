@@ -35,7 +35,7 @@ pub(super) struct ArrivingUnits {
     /// For each track of the reader, its index here, unless it is left out.
     indices: Vec<Option<TrackIndex>>,
     clocks: Vec<TrackClock>,
-    /// What is taken from the times of the units, so that the first is zero.
+    /// Time in ns that is subtracted from those of all units, so that the first one is zero.
     zero_ns: i64,
     /// Jumps of the clock that were not told yet.
     pub(super) jumps: Warnings,

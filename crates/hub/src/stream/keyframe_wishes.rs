@@ -38,7 +38,7 @@ impl KeyframeWishes {
         WantedKeyframes(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes the wishes.
+    /// Takes the wishes that came since the last call.
     pub(super) fn take(&self) -> WantedKeyframes {
         WantedKeyframes(self.0.swap(0, Ordering::Relaxed))
     }

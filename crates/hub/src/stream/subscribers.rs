@@ -13,7 +13,7 @@ pub(super) enum LayerSet {
     /// The base layer of every track.
     #[default]
     Base,
-    /// These layers and no others.
+    /// The listed layers, and no other one.
     Only(Arc<[TrackLayer]>),
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Simulcast {
     base: Base,
 }
 
-/// What is known of one layer.
+/// Recent bytes and arrivals of one layer, by which the best one is chosen.
 #[derive(Clone, Debug, Default)]
 struct Layer {
     /// Bytes in the present window.

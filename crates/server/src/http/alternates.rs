@@ -74,7 +74,7 @@ pub(super) async fn name(
     response
 }
 
-/// What the URLs at other servers are made of.
+/// Parts of which the URLs at other servers are made.
 struct Alternates<'a> {
     member: &'a Member,
     /// The stream or room that needs a ticket there.

@@ -19,7 +19,7 @@ use super::{auth, resource};
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 
-/// What the check of a right found.
+/// Result of the check of a right, for the handler.
 enum Granted {
     /// The handler has nothing to learn.
     Plainly,

@@ -22,7 +22,7 @@ pub(crate) struct Problem {
 pub(super) struct Refusal {
     pub(super) title: &'static str,
     pub(super) detail: String,
-    /// What to change, if the response says so apart from its detail.
+    /// Remedy of the problem, if the response states one apart from its detail.
     pub(super) remedy: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::Server;
 use crate::config::{Config, Secret};
 use crate::server::viewer_routes;
 
-/// What a client shows: nothing; a wrong password; the passwords of users who may read and publish
+/// Credentials that clients show: nothing; a wrong password; the passwords of users who may read and publish
 /// another stream, read `cam`, and publish `cam` and speak in the room `team`; an operator's token.
 const SHOWN: [Option<&str>; 6] = [
     None,

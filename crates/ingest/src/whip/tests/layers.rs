@@ -95,9 +95,8 @@ impl Scene {
     }
 
     /// Sends `count` frames of each of these layers, and no keyframe.
-    fn go_on(&mut self, layers: &[(usize, usize)], count: u32) {
-        let frames = layers.iter().map(|(layer, bytes)| (*layer, *bytes, false));
-        let frames = frames.collect::<Vec<_>>();
+    fn go_on(&mut self, layers: &[Encoding], count: u32) {
+        let frames: Vec<_> = layers.iter().copied().map(delta).collect();
         (0..count).for_each(|_| self.send(&frames));
     }
 
@@ -158,16 +157,32 @@ impl BaseReader {
     }
 }
 
-const LOW: (usize, usize) = (0, 100);
-const MIDDLE: (usize, usize) = (1, 300);
-const HIGH: (usize, usize) = (2, 900);
-
-fn key((layer, bytes): (usize, usize)) -> Frame {
-    (layer, bytes, true)
+/// A layer of the publisher, and the bytes of its frames.
+#[derive(Clone, Copy)]
+struct Encoding {
+    layer: usize,
+    bytes: usize,
 }
 
-fn delta((layer, bytes): (usize, usize)) -> Frame {
-    (layer, bytes, false)
+const LOW: Encoding = Encoding {
+    layer: 0,
+    bytes: 100,
+};
+const MIDDLE: Encoding = Encoding {
+    layer: 1,
+    bytes: 300,
+};
+const HIGH: Encoding = Encoding {
+    layer: 2,
+    bytes: 900,
+};
+
+fn key(of: Encoding) -> Frame {
+    (of.layer, of.bytes, true)
+}
+
+fn delta(of: Encoding) -> Frame {
+    (of.layer, of.bytes, false)
 }
 
 #[test]
@@ -241,7 +256,8 @@ fn layers_that_swap_their_ssrcs_and_sizes_go_on_at_keyframes() {
     assert_eq!(base.read(), [0, 2]);
     // The first layer becomes the largest, under the SSRC that the third one had.
     scene.shift = [3, 2, 1];
-    let [low, high] = [(0, 900), (2, 100)];
+    let low = Encoding { bytes: 900, ..LOW };
+    let high = Encoding { bytes: 100, ..HIGH };
     scene.send(&[key(low), delta(MIDDLE), key(high)]);
     scene.go_on(&[low, MIDDLE, high], 70);
     assert_eq!(base.read(), [2], "until a keyframe of the other layer");
