@@ -81,7 +81,7 @@ struct Listen {
 /// Tokens are kept as text and checked later: clap's own error would repeat the secret.
 #[derive(Debug, Args)]
 struct Tokens {
-    /// Token of viewers.
+    /// Token that viewers have to send.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -89,7 +89,7 @@ struct Tokens {
         hide_env_values = true
     )]
     read_token: Option<String>,
-    /// Token of publishers.
+    /// Token that publishers have to send.
     #[arg(
         long,
         value_name = "TOKEN",

@@ -54,7 +54,7 @@ pub(crate) struct Options {
     /// Number of data channels that send in parallel.
     #[arg(long, default_value_t = 1, value_name = "N")]
     channels: u16,
-    /// Use unordered channels.
+    /// Let messages of a channel overtake each other (unordered channels).
     #[arg(long)]
     unordered: bool,
     /// Give a message up after N retransmissions.

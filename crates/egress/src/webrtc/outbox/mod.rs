@@ -71,7 +71,8 @@ pub struct Outbox<S: Sink = UdpSocket> {
     filled: usize,
     runs: Vec<Run>,
     backlog: Backlog,
-    /// Whether the interface's queue was full, which causes no event when it has room again.
+    /// Whether sending must be tried again without an event: the interface's queue was full, or the
+    /// answers of closed ports failed one call after the other.
     congested: bool,
     /// Connections of peers that UDP does not reach.
     connections: TcpConnections,
@@ -94,10 +95,11 @@ impl Run {
     }
 }
 
-/// Times that a datagram is tried again because of errors about earlier ones. On a busy machine the
-/// answers of several closed ports arrive one behind the other, and each fails one call: an answer
-/// costs one call at most, however often a datagram is tried.
-const REPEATS_MAX: u32 = 64;
+/// Times that a datagram is tried again at once because of errors about earlier ones. Each answer
+/// of a closed port fails one call, whichever datagram that call carries, and on a busy machine
+/// answers arrive one behind the other. After so many errors the datagram waits for the next turn:
+/// answers take neither the thread's time nor another viewer's datagrams.
+const REPEATS_MAX: u32 = 16;
 
 /// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +114,7 @@ pub struct Route {
 enum Remedy {
     /// Keep the run until there is room.
     Wait,
-    /// Try once more: the error was about an earlier datagram.
+    /// Try again: the error was about an earlier datagram.
     Repeat,
     /// Drop and count the run, which can never be sent.
     GiveUp,
@@ -167,8 +169,8 @@ impl<S: Sink> Outbox<S> {
         self.connections.write(peer, &self.counters)
     }
 
-    /// Returns whether the interface blocks, and not the socket. No event reports when the
-    /// interface has room, so [`resume`](Self::resume) must be tried after a moment.
+    /// Returns whether the interface or answers of closed ports block, and not the socket. No event
+    /// reports the end of either, so [`resume`](Self::resume) must be tried after a moment.
     pub fn is_congested(&self) -> bool {
         self.congested && self.is_blocked()
     }
@@ -249,7 +251,11 @@ impl<S: Sink> Outbox<S> {
             match self.remedy(&error, self.runs[next].route) {
                 Remedy::Wait => break,
                 Remedy::Repeat if repeats < REPEATS_MAX => repeats += 1,
-                Remedy::Repeat | Remedy::GiveUp => {
+                Remedy::Repeat => {
+                    self.congested = true;
+                    break;
+                }
+                Remedy::GiveUp => {
                     let run = self.runs[next];
                     let left = Run {
                         start: run.start + offset,
@@ -292,11 +298,12 @@ impl<S: Sink> Outbox<S> {
             waiting.bytes.drain(..sent.offset);
             match self.remedy(&error, waiting.route) {
                 Remedy::Repeat if repeats < REPEATS_MAX => repeats += 1,
-                Remedy::Wait => {
+                remedy @ (Remedy::Wait | Remedy::Repeat) => {
+                    self.congested |= matches!(remedy, Remedy::Repeat);
                     self.backlog.push_front(waiting);
                     return;
                 }
-                Remedy::Repeat | Remedy::GiveUp => {
+                Remedy::GiveUp => {
                     let left = waiting.bytes.len().div_ceil(waiting.segment.max(1));
                     self.counters.abandoned.add(left as u64);
                     repeats = 0;
