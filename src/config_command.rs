@@ -88,7 +88,11 @@ fn import(file: &Path, out: Option<&Path>, quiet: bool) -> Result<ExitCode, Fail
     }
     if !quiet {
         let left = imported.notes.len();
-        eprintln!("{}: of {}, {left} lines not taken", file.display(), imported.of);
+        eprintln!(
+            "{}: of {}, {left} lines not taken",
+            file.display(),
+            imported.of
+        );
     }
     Ok(match imported.notes.is_empty() {
         true => ExitCode::SUCCESS,

@@ -26,7 +26,10 @@ pub(crate) const TESTS: &[Test] = &[
 fn a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep() -> Result<(), Failed> {
     let server = Server::serve(&["site/clip=demo"])?;
     let failed = |error: String| -> Failed { format!("{error}\n{}", server.printed()).into() };
-    let _by_rtsp = encoder(&server.rtsp_url("site/cam1"), "-c:v libx264 -bf 0 -c:a libopus")?;
+    let _by_rtsp = encoder(
+        &server.rtsp_url("site/cam1"),
+        "-c:v libx264 -bf 0 -c:a libopus",
+    )?;
     let whip = server.url("/site/hall/cam2/whip");
     let by_whip = glassline(&["publish", "demo", &whip, "--log", "warn"]);
     let _by_whip = Running::start("publish", by_whip)?;

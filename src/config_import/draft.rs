@@ -48,7 +48,12 @@ impl Draft {
     }
 
     /// Sets a key of a section to `value`, which is YAML.
-    pub(super) fn set(&mut self, section: &'static str, key: &'static str, value: impl Into<String>) {
+    pub(super) fn set(
+        &mut self,
+        section: &'static str,
+        key: &'static str,
+        value: impl Into<String>,
+    ) {
         self.settings.push((section, key, value.into()));
     }
 
@@ -67,8 +72,13 @@ impl Draft {
         self.sources.push(match options {
             [] => format!("{name}: {source}"),
             options => {
-                let options = options.iter().map(|(key, value)| format!(", {key}: {value}"));
-                format!("{name}: {{source: {source}{}}}", options.collect::<String>())
+                let options = options
+                    .iter()
+                    .map(|(key, value)| format!(", {key}: {value}"));
+                format!(
+                    "{name}: {{source: {source}{}}}",
+                    options.collect::<String>()
+                )
             }
         });
     }

@@ -11,10 +11,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("ffmpeg", "no programs are run here"),
     ("exec", "no programs are run here"),
     ("publish", "no streams are pushed to other servers here"),
-    ("preload", "a source without `on_demand` is always connected"),
+    (
+        "preload",
+        "a source without `on_demand` is always connected",
+    ),
     ("homekit", "no HomeKit here"),
     ("hass", "Home Assistant's list of cameras is not read here"),
-    ("ngrok", "no tunnels are opened here: set media.advertise to the public address"),
+    (
+        "ngrok",
+        "no tunnels are opened here: set media.advertise to the public address",
+    ),
     ("srtp", "SRTP for RTSP is `?srtp` in the client's URL"),
     ("hls", "no HLS here"),
     ("mp4", "no MP4 by HTTP here"),
@@ -26,7 +32,10 @@ pub(super) fn take(root: &YamlNode, draft: &mut Draft) {
     for entry in root.entries() {
         let (key, value, line) = (entry.key.as_str(), &entry.value, entry.line);
         match key {
-            "streams" => value.entries().iter().for_each(|it| stream(&it.key, it.line, &it.value, draft)),
+            "streams" => value
+                .entries()
+                .iter()
+                .for_each(|it| stream(&it.key, it.line, &it.value, draft)),
             "api" => api(value, draft),
             "rtsp" => rtsp(value, draft),
             "webrtc" => webrtc(value, draft),
@@ -44,7 +53,11 @@ fn stream(name: &str, line: u64, value: &YamlNode, draft: &mut Draft) {
     let sources = value.items();
     let is_camera = |it: &&YamlNode| it.text().to_ascii_lowercase().starts_with("rtsp");
     let Some(first) = sources.iter().find(is_camera).or_else(|| sources.first()) else {
-        return draft.note(line, name, "a stream without a source: whoever publishes it makes it");
+        return draft.note(
+            line,
+            name,
+            "a stream without a source: whoever publishes it makes it",
+        );
     };
     for other in sources.iter().filter(|it| !std::ptr::eq(*it, first)) {
         let why = match other.text().starts_with("ffmpeg:") {
@@ -56,7 +69,13 @@ fn stream(name: &str, line: u64, value: &YamlNode, draft: &mut Draft) {
     let (text, parameters) = first.text().split_once('#').unwrap_or((first.text(), ""));
     if !is_camera(&first) {
         let (line, text, options) = (first.line, first.text(), Vec::new());
-        return ForeignSource { name, line, text, options }.put(draft);
+        return ForeignSource {
+            name,
+            line,
+            text,
+            options,
+        }
+        .put(draft);
     }
     let mut options = vec![("on_demand", "true".to_owned())];
     for parameter in parameters.split('#').filter(|it| !it.is_empty()) {
@@ -64,11 +83,21 @@ fn stream(name: &str, line: u64, value: &YamlNode, draft: &mut Draft) {
             Some(("timeout", seconds)) => options.push(("timeout_s", quoted(seconds))),
             Some(("transport", "tcp")) => {}
             Some(("transport", "udp")) => options.push(("transport", quoted("udp"))),
-            _ => draft.note(first.line, name, format!("'#{parameter}' has no counterpart here")),
+            _ => draft.note(
+                first.line,
+                name,
+                format!("'#{parameter}' has no counterpart here"),
+            ),
         }
     }
     let line = first.line;
-    ForeignSource { name, line, text, options }.put(draft);
+    ForeignSource {
+        name,
+        line,
+        text,
+        options,
+    }
+    .put(draft);
 }
 
 fn api(section: &YamlNode, draft: &mut Draft) {
@@ -133,7 +162,11 @@ fn webrtc(section: &YamlNode, draft: &mut Draft) {
         let (line, key) = (entry.line, entry.key.as_str());
         match key {
             "listen" => {
-                let (text, protocol) = entry.value.text().split_once('/').unwrap_or((entry.value.text(), ""));
+                let (text, protocol) = entry
+                    .value
+                    .text()
+                    .split_once('/')
+                    .unwrap_or((entry.value.text(), ""));
                 draft.listen("media", line, key, text);
                 if protocol == "udp" {
                     draft.set("media", "tcp", "false");

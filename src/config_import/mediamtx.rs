@@ -9,16 +9,36 @@ use super::sources::{ForeignSource, is_nothing, is_on, put_publisher};
 /// Settings that this server has no part for: key, MediaMTX's default, and why. A default is left out in
 /// silence.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
-    ("rtmp", "", "no RTMP here: FFmpeg or OBS publish by WHIP or RTSP"),
+    (
+        "rtmp",
+        "",
+        "no RTMP here: FFmpeg or OBS publish by WHIP or RTSP",
+    ),
     ("hls", "", "no HLS here"),
     ("srt", "", "no SRT here"),
     ("moq", "", "MoQ is set by `quic`"),
     ("playback", "", "no recordings here"),
     ("pprof", "", "no pprof here"),
-    ("runOnConnect", "", "no programs are run for clients; `hooks` are told of streams"),
-    ("runOnDisconnect", "", "no programs are run for clients; `hooks` are told of streams"),
-    ("authHTTPAddress", "", "set `auth.webhook`, whose questions have another form"),
-    ("authJWTJWKS", "", "set `auth.jwt`, whose claim has another form"),
+    (
+        "runOnConnect",
+        "",
+        "no programs are run for clients; `hooks` are told of streams",
+    ),
+    (
+        "runOnDisconnect",
+        "",
+        "no programs are run for clients; `hooks` are told of streams",
+    ),
+    (
+        "authHTTPAddress",
+        "",
+        "set `auth.webhook`, whose questions have another form",
+    ),
+    (
+        "authJWTJWKS",
+        "",
+        "set `auth.jwt`, whose claim has another form",
+    ),
     ("authMethod", "internal", "set `auth.webhook` or `auth.jwt`"),
     ("logDestinations", "stdout", "the log goes to stderr"),
     ("logLevel", "info", "set `log.filter`"),
@@ -30,22 +50,75 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
 /// Beginnings of keys that belong to a listener which is on only if a key of its own says so, or that
 /// tune what this server does by itself.
 const TUNING: &[&str] = &[
-    "rtmp", "hls", "srt", "moq", "playback", "pprof", "metrics", "api", "webrtc", "rtsp", "rtp",
-    "rtcp", "multicast", "auth", "log", "write", "udp", "sysLog", "runOn",
+    "rtmp",
+    "hls",
+    "srt",
+    "moq",
+    "playback",
+    "pprof",
+    "metrics",
+    "api",
+    "webrtc",
+    "rtsp",
+    "rtp",
+    "rtcp",
+    "multicast",
+    "auth",
+    "log",
+    "write",
+    "udp",
+    "sysLog",
+    "runOn",
 ];
 
 /// Keys of a path that this server has no part for: key, MediaMTX's default, and why.
 const LEFT_OUT_OF_PATHS: &[(&str, &str, &str)] = &[
     ("record", "", "no recordings here"),
-    ("maxReaders", "0", "no limit of viewers for one stream here; limits.viewers is for all"),
-    ("overridePublisher", "true", "WHIP's `?override` takes over here"),
-    ("runOnInit", "", "no programs are run for a stream; have it publish by itself"),
-    ("runOnDemand", "", "no programs are run for a stream; have it publish by itself"),
-    ("runOnReady", "", "set a hook: `hooks: [{on: [publish], command: […]}]`"),
-    ("runOnNotReady", "", "set a hook: `hooks: [{on: [unpublish], command: […]}]`"),
-    ("runOnRead", "", "set a hook: `hooks: [{on: [read], command: […]}]`"),
-    ("runOnUnread", "", "set a hook: `hooks: [{on: [unread], command: […]}]`"),
-    ("alwaysAvailable", "", "set `placeholder` or `fallback` of the source"),
+    (
+        "maxReaders",
+        "0",
+        "no limit of viewers for one stream here; limits.viewers is for all",
+    ),
+    (
+        "overridePublisher",
+        "true",
+        "WHIP's `?override` takes over here",
+    ),
+    (
+        "runOnInit",
+        "",
+        "no programs are run for a stream; have it publish by itself",
+    ),
+    (
+        "runOnDemand",
+        "",
+        "no programs are run for a stream; have it publish by itself",
+    ),
+    (
+        "runOnReady",
+        "",
+        "set a hook: `hooks: [{on: [publish], command: […]}]`",
+    ),
+    (
+        "runOnNotReady",
+        "",
+        "set a hook: `hooks: [{on: [unpublish], command: […]}]`",
+    ),
+    (
+        "runOnRead",
+        "",
+        "set a hook: `hooks: [{on: [read], command: […]}]`",
+    ),
+    (
+        "runOnUnread",
+        "",
+        "set a hook: `hooks: [{on: [unread], command: […]}]`",
+    ),
+    (
+        "alwaysAvailable",
+        "",
+        "set `placeholder` or `fallback` of the source",
+    ),
     ("srtReadPassphrase", "", "no SRT here"),
     ("srtPublishPassphrase", "", "no SRT here"),
     ("useAbsoluteTimestamp", "", "no counterpart here"),
@@ -54,7 +127,13 @@ const LEFT_OUT_OF_PATHS: &[(&str, &str, &str)] = &[
 
 /// Returns whether the keys are those of MediaMTX.
 pub(super) fn has_keys_of(root: &YamlNode) -> bool {
-    let keys = ["paths", "pathDefaults", "authInternalUsers", "rtspAddress", "webrtcAddress"];
+    let keys = [
+        "paths",
+        "pathDefaults",
+        "authInternalUsers",
+        "rtspAddress",
+        "webrtcAddress",
+    ];
     keys.iter().any(|key| root.get(key).is_some())
 }
 
@@ -62,11 +141,16 @@ pub(super) fn has_keys_of(root: &YamlNode) -> bool {
 pub(super) fn take(root: &YamlNode, draft: &mut Draft) {
     Listeners { root }.take(draft);
     let no_defaults = Vec::new();
-    let defaults = root.get("pathDefaults").map_or(&no_defaults[..], YamlNode::entries);
+    let defaults = root
+        .get("pathDefaults")
+        .map_or(&no_defaults[..], YamlNode::entries);
     for entry in root.entries() {
         let (key, value) = (entry.key.as_str(), &entry.value);
         match key {
-            "paths" => value.entries().iter().for_each(|it| path(it, defaults, draft)),
+            "paths" => value
+                .entries()
+                .iter()
+                .for_each(|it| path(it, defaults, draft)),
             "pathDefaults" => {}
             "authInternalUsers" => users::take(value, draft),
             _ => leave_out(LEFT_OUT, entry, TUNING, draft),
@@ -105,11 +189,19 @@ impl Listeners<'_> {
         if let Some(api) = self.root.get("api").filter(|it| is_on(it)) {
             match self.text("apiAddress") {
                 Some((line, text)) => draft.listen("admin", line, "apiAddress", text),
-                None => draft.note(api.line, "api", "listens at 127.0.0.1:9997 (`admin.address`)"),
+                None => draft.note(
+                    api.line,
+                    "api",
+                    "listens at 127.0.0.1:9997 (`admin.address`)",
+                ),
             }
         }
         if let Some(metrics) = self.root.get("metrics").filter(|it| is_on(it)) {
-            draft.note(metrics.line, "metrics", "at the port of the API (`admin.address`), as /metrics");
+            draft.note(
+                metrics.line,
+                "metrics",
+                "at the port of the API (`admin.address`), as /metrics",
+            );
         }
     }
 
@@ -129,7 +221,10 @@ impl Listeners<'_> {
             draft.listen(section, line, "webrtcAddress", text);
         }
         if is_secure {
-            for (key, of) in [("certificate", "webrtcServerCert"), ("key", "webrtcServerKey")] {
+            for (key, of) in [
+                ("certificate", "webrtcServerCert"),
+                ("key", "webrtcServerKey"),
+            ] {
                 if let Some((_, path)) = self.text(of) {
                     draft.set("tls", key, quoted(path));
                 }
@@ -139,9 +234,15 @@ impl Listeners<'_> {
             draft.listen("media", line, "webrtcLocalUDPAddress", text);
         }
         if let Some((line, tcp)) = self.text("webrtcLocalTCPAddress") {
-            let udp = self.text("webrtcLocalUDPAddress").and_then(|(_, it)| address(it));
+            let udp = self
+                .text("webrtcLocalUDPAddress")
+                .and_then(|(_, it)| address(it));
             if address(tcp).map(|it| it.port()) != udp.map(|it| it.port()) {
-                draft.note(line, "webrtcLocalTCPAddress", "TCP has the port of UDP here");
+                draft.note(
+                    line,
+                    "webrtcLocalTCPAddress",
+                    "TCP has the port of UDP here",
+                );
             }
         }
         let texts = |key: &str| {
@@ -159,7 +260,9 @@ impl Listeners<'_> {
         }
         let origins = [texts("webrtcAllowOrigins"), texts("webrtcAllowOrigin")].concat();
         // MediaMTX's default lets every site embed the streams; that of this server is no site.
-        draft.origins.extend(origins.into_iter().filter(|it| it != "*" && !it.is_empty()));
+        draft
+            .origins
+            .extend(origins.into_iter().filter(|it| it != "*" && !it.is_empty()));
         self.ice_servers(draft);
     }
 
@@ -217,7 +320,9 @@ impl Listeners<'_> {
 fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
     let (name, line) = (entry.key.as_str(), entry.line);
     let own = entry.value.entries();
-    let others = defaults.iter().filter(|it| own.iter().all(|own| own.key != it.key));
+    let others = defaults
+        .iter()
+        .filter(|it| own.iter().all(|own| own.key != it.key));
     let keys: Vec<&YamlEntry> = own.iter().chain(others).collect();
     let text = |key: &str| {
         let found = keys.iter().find(|it| it.key == key);
@@ -229,8 +334,16 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
     };
     let is_any = ["all", "all_others"].contains(&name);
     let is_publisher = source == "publisher";
-    for key in own.iter().filter(|it| !TAKEN_OF_PATHS.contains(&it.key.as_str())) {
-        leave_out(LEFT_OUT_OF_PATHS, key, &["record", "rpiCamera", "rtspUDP", "runOn", "mpegts"], draft);
+    for key in own
+        .iter()
+        .filter(|it| !TAKEN_OF_PATHS.contains(&it.key.as_str()))
+    {
+        leave_out(
+            LEFT_OUT_OF_PATHS,
+            key,
+            &["record", "rpiCamera", "rtspUDP", "runOn", "mpegts"],
+            draft,
+        );
     }
     if is_any && is_publisher {
         // Whoever may publish chooses any name here, too.
@@ -241,7 +354,12 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
     }
     let fallback = text("fallback").trim_start_matches('/');
     if is_publisher {
-        return put_publisher(draft, name, line, Some(fallback).filter(|it| !it.is_empty()));
+        return put_publisher(
+            draft,
+            name,
+            line,
+            Some(fallback).filter(|it| !it.is_empty()),
+        );
     }
     let mut options = Vec::new();
     if ["yes", "true"].contains(&text("sourceOnDemand")) {
@@ -260,7 +378,13 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
     if !fallback.is_empty() {
         options.push(("fallback", quoted(fallback)));
     }
-    ForeignSource { name, line, text: source, options }.put(draft);
+    ForeignSource {
+        name,
+        line,
+        text: source,
+        options,
+    }
+    .put(draft);
 }
 
 /// Keys of a path that are taken.

@@ -19,7 +19,10 @@ pub(super) fn take(list: &YamlNode, draft: &mut Draft) {
 
 /// The actions of a user: each with its path and its line.
 fn permissions(user: &YamlNode) -> impl Iterator<Item = (u64, &str, &str)> {
-    let permissions = user.get("permissions").into_iter().flat_map(YamlNode::items);
+    let permissions = user
+        .get("permissions")
+        .into_iter()
+        .flat_map(YamlNode::items);
     permissions.map(|it| {
         let text = |key: &str| it.get(key).map_or("", YamlNode::text);
         (it.line, text("action"), text("path"))
@@ -57,7 +60,10 @@ fn everybody(user: &YamlNode, has_others: bool, draft: &mut Draft) {
 fn named(user: &YamlNode, draft: &mut Draft) {
     let text = |key: &str| user.get(key).map_or("", YamlNode::text);
     let (line, name, password) = (user.line, text("user"), text("pass"));
-    if ["sha256:", "argon2:"].iter().any(|it| password.starts_with(it) || name.starts_with(it)) {
+    if ["sha256:", "argon2:"]
+        .iter()
+        .any(|it| password.starts_with(it) || name.starts_with(it))
+    {
         let why = "hashed name or password: make the user by `glassline user add`";
         return draft.note(line, "authInternalUsers", why);
     }
@@ -66,7 +72,11 @@ fn named(user: &YamlNode, draft: &mut Draft) {
         Err(error) => return draft.note(line, name, error.to_string()),
     };
     if let Some(ips) = user.get("ips").filter(|it| !it.items().is_empty()) {
-        draft.note(ips.line, name.as_str(), "users may come from every address here");
+        draft.note(
+            ips.line,
+            name.as_str(),
+            "users may come from every address here",
+        );
     }
     let mut account = Account::new(name, password, &salt());
     for (line, action, path) in permissions(user) {
@@ -82,7 +92,11 @@ fn named(user: &YamlNode, draft: &mut Draft) {
                 continue;
             }
             other => {
-                draft.note(line, account.name.as_str(), format!("'{other}' has no counterpart here"));
+                draft.note(
+                    line,
+                    account.name.as_str(),
+                    format!("'{other}' has no counterpart here"),
+                );
                 continue;
             }
         };
@@ -96,7 +110,11 @@ fn named(user: &YamlNode, draft: &mut Draft) {
         }
     }
     match account.read.is_empty() && account.publish.is_empty() && account.role.is_none() {
-        true => draft.note(user.line, account.name.as_str(), "a user without rights is left out"),
+        true => draft.note(
+            user.line,
+            account.name.as_str(),
+            "a user without rights is left out",
+        ),
         false => draft.users.push(account),
     }
 }
@@ -106,12 +124,19 @@ fn named(user: &YamlNode, draft: &mut Draft) {
 fn pattern(path: &str) -> Option<Pattern> {
     let Some(expression) = path.strip_prefix('~') else {
         let text = if path.is_empty() { "**" } else { path };
-        return Pattern::parse(text).ok().filter(|_| path.is_empty() || !path.contains('*'));
+        return Pattern::parse(text)
+            .ok()
+            .filter(|_| path.is_empty() || !path.contains('*'));
     };
     let beginning = expression.strip_prefix('^')?;
     let beginning = beginning.strip_suffix('$').unwrap_or(beginning);
-    let folder = beginning.strip_suffix(".*").or_else(|| beginning.strip_suffix(".+"));
-    let is_plain = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || "/_-".contains(c));
+    let folder = beginning
+        .strip_suffix(".*")
+        .or_else(|| beginning.strip_suffix(".+"));
+    let is_plain = |it: &str| {
+        it.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/_-".contains(c))
+    };
     match folder {
         Some(folder) if folder.ends_with('/') && is_plain(folder) => {
             Pattern::parse(&format!("{folder}**")).ok()

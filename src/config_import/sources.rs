@@ -18,16 +18,46 @@ enum Fate {
 const KINDS: &[(&str, Fate)] = &[
     ("rtsp://", Fate::Camera),
     ("rtsps://", Fate::Camera),
-    ("exec:", Fate::Comment("a program as a source: have it publish, as by `glassline publish`")),
-    ("ffmpeg:", Fate::Comment("FFmpeg as a source: have it publish by RTSP or WHIP")),
-    ("http://", Fate::Comment("a source by HTTP: have FFmpeg fetch and publish it")),
-    ("https://", Fate::Comment("a source by HTTPS: have FFmpeg fetch and publish it")),
-    ("rtmp://", Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it")),
-    ("rtmps://", Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it")),
-    ("srt://", Fate::Comment("SRT is not spoken here: have FFmpeg fetch and publish it")),
-    ("udp://", Fate::Comment("MPEG-TS by UDP is not received here: have FFmpeg publish it")),
-    ("whep://", Fate::Comment("WHEP of other servers is not fetched here")),
-    ("onvif://", Fate::Comment("`glassline cameras` finds the RTSP address of an ONVIF camera")),
+    (
+        "exec:",
+        Fate::Comment("a program as a source: have it publish, as by `glassline publish`"),
+    ),
+    (
+        "ffmpeg:",
+        Fate::Comment("FFmpeg as a source: have it publish by RTSP or WHIP"),
+    ),
+    (
+        "http://",
+        Fate::Comment("a source by HTTP: have FFmpeg fetch and publish it"),
+    ),
+    (
+        "https://",
+        Fate::Comment("a source by HTTPS: have FFmpeg fetch and publish it"),
+    ),
+    (
+        "rtmp://",
+        Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
+    ),
+    (
+        "rtmps://",
+        Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
+    ),
+    (
+        "srt://",
+        Fate::Comment("SRT is not spoken here: have FFmpeg fetch and publish it"),
+    ),
+    (
+        "udp://",
+        Fate::Comment("MPEG-TS by UDP is not received here: have FFmpeg publish it"),
+    ),
+    (
+        "whep://",
+        Fate::Comment("WHEP of other servers is not fetched here"),
+    ),
+    (
+        "onvif://",
+        Fate::Comment("`glassline cameras` finds the RTSP address of an ONVIF camera"),
+    ),
 ];
 
 /// A source of another server, with the options that this server has, too.
@@ -66,7 +96,9 @@ impl ForeignSource<'_> {
         let mut input = Input::parse(self.text).map_err(|error| error.to_string())?;
         for (option, value) in &self.options {
             let value = value.trim_matches('\'');
-            input.set(option, value).map_err(|error| error.to_string())?;
+            input
+                .set(option, value)
+                .map_err(|error| error.to_string())?;
         }
         Ok(())
     }

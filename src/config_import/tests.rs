@@ -109,7 +109,9 @@ fn imported(text: &str) -> (Imported, Config) {
 
 fn source(config: &Config, name: &str) -> String {
     let found = config.sources.iter().find(|(it, _)| it.as_str() == name);
-    found.map(|(_, input)| input.to_string()).unwrap_or_default()
+    found
+        .map(|(_, input)| input.to_string())
+        .unwrap_or_default()
 }
 
 /// Returns lines and keys of the notes.
@@ -126,18 +128,29 @@ fn a_configuration_of_mediamtx_becomes_one_of_ours() {
         source(&config, "site/door"),
         "rtsp://admin:…@192.0.2.10:554/live?transport=udp&idle_s=30"
     );
-    assert_eq!(source(&config, "gate"), "rtsp://192.0.2.11/live?fallback=studio");
+    assert_eq!(
+        source(&config, "gate"),
+        "rtsp://192.0.2.11/live?fallback=studio"
+    );
     assert_eq!(source(&config, "studio"), "publisher");
     assert_eq!(config.sources.len(), 3);
     assert_eq!(config.http.address.to_string(), "0.0.0.0:8889");
     assert_eq!(config.media.address.to_string(), "0.0.0.0:8189");
     assert_eq!(config.rtsp.address.map(|it| it.port()), Some(8554));
     assert!(!config.rtsp.udp);
-    assert_eq!((config.media.advertise.len(), config.webrtc.ice_servers.len()), (2, 1));
+    assert_eq!(
+        (
+            config.media.advertise.len(),
+            config.webrtc.ice_servers.len()
+        ),
+        (2, 1)
+    );
     let [guard] = &config.auth.users[..] else {
         panic!("{:?}", config.auth.users);
     };
-    let texts = |it: &[glassline_access::auth::Pattern]| it.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts = |it: &[glassline_access::auth::Pattern]| {
+        it.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!(texts(&guard.read), ["site/**"]);
     assert_eq!(texts(&guard.publish), ["site/door"]);
     assert!(imported.yaml.contains("# 'old': 'rtmp://192.0.2.12/live'"));

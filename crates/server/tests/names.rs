@@ -25,7 +25,9 @@ fn with_cameras() -> Running {
     ];
     let specs = sources.map(|it| SourceSpec::parse(it).expect("a source"));
     let running = Running::with_sources(specs.into());
-    eventually("the camera is found away", || state(&running, "door") == "down");
+    eventually("the camera is found away", || {
+        state(&running, "door") == "down"
+    });
     running
 }
 
@@ -56,11 +58,16 @@ fn nobody_publishes_over_a_configured_camera_or_clip() {
     let why = "'door' is the name of a configured camera: publish under another name, or set \
                `publishers: allowed` for this source";
     let answer = announced(&running, "door");
-    assert!(answer.starts_with(&format!("RTSP/1.0 403 {why}\r\n")), "{answer}");
+    assert!(
+        answer.starts_with(&format!("RTSP/1.0 403 {why}\r\n")),
+        "{answer}"
+    );
     let ended = Camera::start(&running, "door", "", track_configs()).ended();
     let told = ended.to_string();
     assert!(told.contains("publish under another name"), "{told}");
-    eventually("the list of failures has it", || failures(&running).contains(why));
+    eventually("the list of failures has it", || {
+        failures(&running).contains(why)
+    });
 
     // What is wrong with the camera stays visible.
     let stream = running.get("/api/v1/streams/door").json();
@@ -69,7 +76,10 @@ fn nobody_publishes_over_a_configured_camera_or_clip() {
     assert!(!detail.contains("publisher"), "{detail}");
     let told = running.get("/api/v1/streams/door/publishing").json();
     assert_eq!(told["configured"], why);
-    assert_eq!(running.get("/api/v1/streams/gate").json()["takes_publishers"], true);
+    assert_eq!(
+        running.get("/api/v1/streams/gate").json()["takes_publishers"],
+        true
+    );
 }
 
 #[test]
@@ -96,7 +106,10 @@ fn a_name_with_folders_is_published_watched_and_asked_for() {
         let path = format!("/api/v1/streams/site/cam1/{below}");
         assert_eq!(running.get(&path).status, 200, "{path}");
     }
-    assert_eq!(running.admin("/api/v1/streams/site/cam1/latency").status, 200);
+    assert_eq!(
+        running.admin("/api/v1/streams/site/cam1/latency").status,
+        200
+    );
     for (page, status) in [
         ("/site/cam1", 200),
         ("/site%2Fcam1", 200),
@@ -130,7 +143,9 @@ fn an_impossible_name_is_refused_with_its_own_reason() {
         let answer = announced(&running, path);
         assert!(answer.starts_with("RTSP/1.0 403 "), "{answer}");
         assert!(answer.contains(why), "{path}: {answer}");
-        eventually("the list of failures has it", || failures(&running).contains(why));
+        eventually("the list of failures has it", || {
+            failures(&running).contains(why)
+        });
     }
     let failed = failures(&running);
     assert!(!failed.contains("no right"), "{failed}");
@@ -149,7 +164,10 @@ fn a_browser_gets_a_page_where_a_program_gets_json() {
         let program = running.get(path);
         assert_eq!((page.status, program.status), (404, 404), "{path}");
         assert!(page.body.contains("To the start page"), "{}", page.body);
-        assert_eq!(program.header("content-type"), Some("application/problem+json"));
+        assert_eq!(
+            program.header("content-type"),
+            Some("application/problem+json")
+        );
     }
     let api = running.request("GET", "/api/v1/streams/nothing", &[BROWSER], "");
     assert_eq!(api.header("content-type"), Some("application/problem+json"));

@@ -270,7 +270,9 @@ impl SessionRequest {
             let all = origin.producer.consume();
             // A text that is not a pattern matches no name.
             let only = grant.only.as_ref().map(|only| {
-                let patterns = only.iter().filter_map(|text| below(text).parse::<Pattern>().ok());
+                let patterns = only
+                    .iter()
+                    .filter_map(|text| below(text).parse::<Pattern>().ok());
                 patterns.collect::<Patterns>()
             });
             handshake = match &only {

@@ -43,7 +43,9 @@ impl Core {
         let Some(asked) = asked else {
             return;
         };
-        if self.session.is_some() || !matches!(answer, Answer::Refused(_) | Answer::Explained { .. }) {
+        if self.session.is_some()
+            || !matches!(answer, Answer::Refused(_) | Answer::Explained { .. })
+        {
             self.last_activity_at = now;
         }
         let Pending {
@@ -169,7 +171,12 @@ impl Core {
         };
         // A line end would end the line of the status.
         let told = |it: char| !it.is_control();
-        let why = why.map(|why| why.chars().filter(|it| told(*it)).take(WHY_CHARS_MAX).collect());
+        let why = why.map(|why| {
+            why.chars()
+                .filter(|it| told(*it))
+                .take(WHY_CHARS_MAX)
+                .collect()
+        });
         let challenge = self
             .authenticator
             .challenge(now, stale, &self.config, &self.endpoints);

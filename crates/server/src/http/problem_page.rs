@@ -89,7 +89,8 @@ mod tests {
         assert_eq!(page.headers()[header::CACHE_CONTROL], "no-store");
         let body = axum::body::to_bytes(page.into_body(), 1 << 16).await;
         let page = String::from_utf8(body.expect("short").to_vec()).expect("text");
-        let shown = "&lt;script&gt; in a name: \u{fffd} &quot;x&quot; &amp; y. To do: choose another one";
+        let shown =
+            "&lt;script&gt; in a name: \u{fffd} &quot;x&quot; &amp; y. To do: choose another one";
         assert!(page.contains(shown), "{page}");
         assert!(page.contains("<h1>Bad request</h1>") && page.contains("href=\"/\""));
         assert!(!page.contains("<script>"));
