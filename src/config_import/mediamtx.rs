@@ -151,7 +151,7 @@ pub(super) fn take(root: &YamlNode, draft: &mut Draft) {
                 .entries()
                 .iter()
                 .for_each(|it| path(it, defaults, draft)),
-            "pathDefaults" => {}
+            "pathDefaults" => left_out_of_path(defaults, draft),
             "authInternalUsers" => users::take(value, draft),
             _ => leave_out(LEFT_OUT, entry, TUNING, draft),
         }
@@ -334,17 +334,7 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
     };
     let is_any = ["all", "all_others"].contains(&name);
     let is_publisher = source == "publisher";
-    for key in own
-        .iter()
-        .filter(|it| !TAKEN_OF_PATHS.contains(&it.key.as_str()))
-    {
-        leave_out(
-            LEFT_OUT_OF_PATHS,
-            key,
-            &["record", "rpiCamera", "rtspUDP", "runOn", "mpegts"],
-            draft,
-        );
-    }
+    left_out_of_path(own, draft);
     if is_any && is_publisher {
         // Whoever may publish chooses any name here, too.
         return;
@@ -385,6 +375,16 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
         options,
     }
     .put(draft);
+}
+
+/// Notes the keys of a path, or of all paths, that could not be taken.
+fn left_out_of_path(keys: &[YamlEntry], draft: &mut Draft) {
+    const TUNING: &[&str] = &["record", "rpiCamera", "rtspUDP", "runOn", "mpegts"];
+    for key in keys {
+        if !TAKEN_OF_PATHS.contains(&key.key.as_str()) {
+            leave_out(LEFT_OUT_OF_PATHS, key, TUNING, draft);
+        }
+    }
 }
 
 /// Keys of a path that are taken.

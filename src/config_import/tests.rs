@@ -204,6 +204,8 @@ fn notes_have_no_password_and_other_files_are_refused() {
         assert!(import(text, "sample").is_err(), "{text}");
     }
     assert!(import("paths: {a: [\n", "sample").is_err());
+    let (defaults, _) = imported("pathDefaults:\n  record: yes\n  maxReaders: 0\n");
+    assert_eq!(noted(&defaults), [(2, "record")]);
     let (all, _) = imported("paths:\n  all:\n");
     assert_eq!(noted(&all), [], "every name may be published here, too");
 }
