@@ -30,12 +30,14 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 11] = [
+pub const WORDS: [&str; 12] = [
     "frame-code",
     "keyframe",
     "latency",
     "publish",
     "publishing",
+    // The egress of docs/guides/add-an-egress.md.
+    "raw.h264",
     "restart",
     "snapshot.jpg",
     "stages",
