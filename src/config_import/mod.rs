@@ -6,7 +6,7 @@
 //! go2rtc.yaml  ─► go2rtc  ──┘          └► a note on each line that could not be taken
 //! ```
 //!
-//! What a source becomes is one table, [`sources`].
+//! The treatment of each kind of source is one table, in [`sources`].
 
 mod draft;
 mod go2rtc;
@@ -29,7 +29,7 @@ pub(crate) struct Imported {
     pub(crate) of: &'static str,
     /// The configuration, as YAML.
     pub(crate) yaml: String,
-    /// What could not be taken, in the order of the lines.
+    /// The lines that could not be taken, in their order.
     pub(crate) notes: Vec<Note>,
 }
 

@@ -1,13 +1,13 @@
-//! What becomes of a source, by the beginning of its text.
+//! The treatment of sources, by the beginning of its text.
 
 use glassline_ingest::{Input, stream_names};
 use glassline_server::config::YamlNode;
 
 use super::draft::{Draft, quoted};
 
-/// What becomes of a source.
+/// The treatment of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Treatment {
     /// The server connects to the camera.
     Camera,
     /// The source stays as a comment, for this reason.
@@ -15,48 +15,48 @@ enum Fate {
 }
 
 /// The beginnings of sources. Another kind that this server learns changes one row.
-const KINDS: &[(&str, Fate)] = &[
-    ("rtsp://", Fate::Camera),
-    ("rtsps://", Fate::Camera),
+const KINDS: &[(&str, Treatment)] = &[
+    ("rtsp://", Treatment::Camera),
+    ("rtsps://", Treatment::Camera),
     (
         "exec:",
-        Fate::Comment("a program as a source: have it publish, as by `glassline publish`"),
+        Treatment::Comment("a program as a source: have it publish, as by `glassline publish`"),
     ),
     (
         "ffmpeg:",
-        Fate::Comment("FFmpeg as a source: have it publish by RTSP or WHIP"),
+        Treatment::Comment("FFmpeg as a source: have it publish by RTSP or WHIP"),
     ),
     (
         "http://",
-        Fate::Comment("a source by HTTP: have FFmpeg fetch and publish it"),
+        Treatment::Comment("a source by HTTP: have FFmpeg fetch and publish it"),
     ),
     (
         "https://",
-        Fate::Comment("a source by HTTPS: have FFmpeg fetch and publish it"),
+        Treatment::Comment("a source by HTTPS: have FFmpeg fetch and publish it"),
     ),
     (
         "rtmp://",
-        Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
+        Treatment::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
     ),
     (
         "rtmps://",
-        Fate::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
+        Treatment::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
     ),
     (
         "srt://",
-        Fate::Comment("SRT is not spoken here: have FFmpeg fetch and publish it"),
+        Treatment::Comment("SRT is not spoken here: have FFmpeg fetch and publish it"),
     ),
     (
         "udp://",
-        Fate::Comment("MPEG-TS by UDP is not received here: have FFmpeg publish it"),
+        Treatment::Comment("MPEG-TS by UDP is not received here: have FFmpeg publish it"),
     ),
     (
         "whep://",
-        Fate::Comment("WHEP of other servers is not fetched here"),
+        Treatment::Comment("WHEP of other servers is not fetched here"),
     ),
     (
         "onvif://",
-        Fate::Comment("`glassline cameras` finds the RTSP address of an ONVIF camera"),
+        Treatment::Comment("`glassline cameras` finds the RTSP address of an ONVIF camera"),
     ),
 ];
 
@@ -79,9 +79,9 @@ impl ForeignSource<'_> {
         });
         let why = match (stream_names::parse(self.name), known) {
             (Err(error), _) => error.to_string(),
-            (Ok(_), Some((_, Fate::Comment(why)))) => (*why).to_owned(),
+            (Ok(_), Some((_, Treatment::Comment(why)))) => (*why).to_owned(),
             (Ok(_), None) => "a kind of source that this server does not have".to_owned(),
-            (Ok(_), Some((_, Fate::Camera))) => match self.checked() {
+            (Ok(_), Some((_, Treatment::Camera))) => match self.checked() {
                 Ok(()) => return draft.source(self.name, self.text, &self.options),
                 Err(error) => error,
             },
