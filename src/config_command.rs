@@ -9,7 +9,9 @@ use glassline_ingest::Input;
 use glassline_server::Tried;
 use glassline_server::config::{Auth, Config};
 
+use crate::config_import;
 use crate::exit::{CHECK_FAILED, Failure};
+use crate::logging;
 use crate::output;
 
 #[derive(Debug, Subcommand)]
@@ -31,6 +33,18 @@ pub(crate) enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Turn a configuration of MediaMTX or go2rtc into one of this server.
+    ///
+    /// Which of the two the file is of shows in its keys. What could not be taken is named on stderr,
+    /// line by line; then the exit code is 3. The result is as secret as the file, since it has
+    /// passwords of cameras.
+    Import {
+        /// Configuration file, mediamtx.yml or go2rtc.yaml.
+        file: PathBuf,
+        /// File to write, readable by its owner only; stdout without it.
+        #[arg(long, value_name = "PATH")]
+        out: Option<PathBuf>,
+    },
     /// Print a JSON Schema of the configuration file, for editors.
     Schema,
 }
@@ -50,9 +64,40 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
             };
             output::print(&format!("{}\n", text.trim_end()))?;
         }
+        Action::Import { file, out } => return import(file, out.as_deref(), quiet),
         Action::Schema => output::print(&format!("{}\n", Config::schema()))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a configuration of another server as one of this server, and names what could not be taken.
+fn import(file: &Path, out: Option<&Path>, quiet: bool) -> Result<ExitCode, Failure> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::runtime(format_args!("{}: {error}", path.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| failed(file, &error))?;
+    let imported = config_import::import(&text, &file.display().to_string())?;
+    match out {
+        None => output::print(&imported.yaml)?,
+        Some(out) => output::write_for_owner(out, imported.yaml.as_bytes())
+            .map_err(|error| failed(out, &error))?,
+    }
+    for note in &imported.notes {
+        let line = format!("{}:{note}", file.display());
+        eprintln!("{}", logging::escaped_lines(&line));
+    }
+    if !quiet {
+        let left = imported.notes.len();
+        eprintln!(
+            "{}: of {}, {left} lines not taken",
+            file.display(),
+            imported.of
+        );
+    }
+    Ok(match imported.notes.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(CHECK_FAILED),
+    })
 }
 
 /// Checks a file; `is_tried`: also tries what it names.

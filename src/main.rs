@@ -22,6 +22,7 @@ mod call;
 mod cameras_command;
 mod cluster_command;
 mod config_command;
+mod config_import;
 mod doctor;
 mod exit;
 mod flags;

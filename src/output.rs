@@ -5,6 +5,7 @@
 //! in the log.
 
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 use glassline_runtime::escaped_json;
 use serde::Serialize;
@@ -36,6 +37,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints text like [`print`], with the styles of a table.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
     write(&styled(text))
+}
+
+/// Writes a new file that only its owner may read; returns when it is on disk.
+pub(crate) fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// Empties the terminal.

@@ -1,6 +1,5 @@
 //! `glassline user`: makes users with passwords and rights.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +21,7 @@ pub(crate) enum Action {
     Add {
         /// Name of the user.
         name: Name,
-        /// Streams to read: a name, a prefix like 'cam/*', or '*'. Repeatable.
+        /// Streams to read: a name, 'cam*', 'site/**' for a folder, or '**'. Repeatable.
         #[arg(long, value_name = "PATTERN")]
         read: Vec<Pattern>,
         /// Streams to publish: patterns as of --read. Repeatable.
@@ -49,7 +48,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     } = action;
     if read.is_empty() && publish.is_empty() && role.is_none() {
         return Err(Failure::usage(
-            "this user would have no rights: add --read PATTERN or --publish PATTERN, '*' for all streams, or --role ROLE for the admin port",
+            "this user would have no rights: add --read PATTERN or --publish PATTERN, '**' for all streams, or --role ROLE for the admin port",
         ));
     }
     let list = file.as_deref().map(UserList::open).transpose()?;
@@ -131,21 +130,10 @@ impl<'a> UserList<'a> {
         let mut beside = self.path.as_os_str().to_owned();
         beside.push(".new");
         let beside = PathBuf::from(beside);
-        let written = write_for_owner(&beside, text.as_bytes())
+        let written = output::write_for_owner(&beside, text.as_bytes())
             .and_then(|()| std::fs::rename(&beside, self.path));
         written.map_err(failed)
     }
-}
-
-/// Writes a new file that only its owner may read; returns when it is on disk.
-fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ fn the_player_is_told_of_another_codec_and_plays_it() -> Result<(), Failed> {
 }
 
 /// Publishes a test pattern and a tone by FFmpeg, encoded as `codings` says.
-fn encoder(url: &str, codings: &str) -> Result<Running, String> {
+pub(crate) fn encoder(url: &str, codings: &str) -> Result<Running, String> {
     let mut command = Command::new("ffmpeg");
     command.args(["-v", "error", "-re", "-f", "lavfi", "-i"]);
     command.args(["testsrc=size=320x240:rate=25", "-f", "lavfi", "-i"]);
@@ -191,7 +191,7 @@ fn test_pattern(url: &str, group: u32, settings: &[&str]) -> Result<Running, Str
 }
 
 /// Checks that FFmpeg decodes a second of the stream.
-fn plays(url: &str) -> Result<(), String> {
+pub(crate) fn plays(url: &str) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["25", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
     command.args(["-rtsp_transport", "tcp", "-i", url]);

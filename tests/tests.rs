@@ -39,6 +39,7 @@ mod doctor;
 mod files;
 mod firefox;
 mod firewalls;
+mod folders;
 mod forged_packets;
 mod guest;
 mod http;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         rtsp_viewers::TESTS,
         rtsp_players::TESTS,
         rtsp_publishers::TESTS,
+        folders::TESTS,
         browser::TESTS,
         pages::TESTS,
         https::TESTS,

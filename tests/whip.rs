@@ -89,7 +89,7 @@ fn publish(
 }
 
 /// Waits until a viewer has seen frames of `stream` and heard its audio.
-fn seen(server: &Server, stream: &str, has_audio: bool) -> Result<(), String> {
+pub(crate) fn seen(server: &Server, stream: &str, has_audio: bool) -> Result<(), String> {
     server.wait_for_state(stream, "live")?;
     let endpoint = Endpoint::parse(&server.url(&format!("/{stream}/whep")));
     let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;

@@ -199,7 +199,9 @@ impl World {
             }
             PublishDecision::Refused(refusal) => {
                 let by = match &refusal {
-                    Refusal::Taken { by } => self.index.get(by).map(|it| self.inc(*it)),
+                    Refusal::Taken { by } | Refusal::Configured { by } => {
+                        self.index.get(by).map(|it| self.inc(*it))
+                    }
                     Refusal::Draining | Refusal::Unreadable => None,
                 };
                 self.history.refused(now, publisher, by);

@@ -188,6 +188,11 @@ pub enum Refusal {
         /// Node that has the other publisher.
         by: NodeId,
     },
+    /// A node has a camera or file of this name in its configuration (HTTP 409).
+    Configured {
+        /// Node that has the camera or file now.
+        by: NodeId,
+    },
     /// The node is draining (HTTP 503).
     Draining,
     /// The record of the name cannot be read; a newer version of the software wrote it.

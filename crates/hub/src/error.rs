@@ -15,6 +15,17 @@ pub enum PublishError {
         /// Name of the stream.
         name: StreamName,
     },
+    /// The name is that of a source which the server fetches itself, and which takes no clients.
+    #[error(
+        "'{name}' is the name of a configured {kind}: publish under another name{}",
+        remedy(kind)
+    )]
+    Configured {
+        /// Name of the stream.
+        name: StreamName,
+        /// Kind of the source, like `camera`.
+        kind: &'static str,
+    },
     /// Another publisher took the stream over.
     #[error("another publisher took stream '{name}' over")]
     Replaced {
@@ -57,4 +68,13 @@ pub enum PublishError {
         /// Number of layers of the track that the source announced.
         layers: usize,
     },
+}
+
+/// Returns what lets clients publish under the name of a source of `kind`: an option that cameras and
+/// files have.
+fn remedy(kind: &str) -> &'static str {
+    match kind {
+        "camera" | "file" => ", or set `publishers: allowed` for this source",
+        _ => "",
+    }
 }

@@ -308,6 +308,15 @@ impl Hub {
         }
     }
 
+    /// Checks that clients may publish under `name`, which need not be that of a stream yet.
+    ///
+    /// # Errors
+    /// [`PublishError::Configured`] if a source of the server alone publishes the stream.
+    pub fn check_client(&self, name: &StreamName) -> Result<(), PublishError> {
+        let stream = self.stream(name.as_str());
+        stream.map_or(Ok(()), |stream| stream.check_client())
+    }
+
     /// Creates a stream that this hub does not list. Only callers that are given the stream can
     /// use it, until [`list`](Self::list) lists it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {

@@ -1,7 +1,8 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, Stream, StreamName};
 use glassline_media::Track;
 
 use super::lack::Lack;
@@ -84,7 +85,8 @@ impl Ended {
 /// published, which is another server's.
 ///
 /// # Errors
-/// Returns the hub's error if there are too many streams, or if the stream has a source already.
+/// Returns the hub's error if there are too many streams, if the stream has a source already, or if the
+/// name is that of a camera or file of the server.
 pub(super) fn go_live<E: From<CreateError> + From<PublishError>>(
     hub: &Hub,
     (name, claim): (&StreamName, Option<&dyn NameClaim>),
@@ -95,10 +97,20 @@ pub(super) fn go_live<E: From<CreateError> + From<PublishError>>(
         check_claim(name, Some(claim))?;
         return take_over(hub, name, (note, tracks), now);
     }
-    let stream = hub.admit(name.clone())?;
+    let stream = admit::<E>(hub, name)?;
     let publisher = stream.publish_as(note, tracks.to_vec(), now)?;
     tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
     Ok(publisher)
+}
+
+/// Returns the stream `name`, which is created if needed, for a client that publishes it.
+fn admit<E: From<CreateError> + From<PublishError>>(
+    hub: &Hub,
+    name: &StreamName,
+) -> Result<Arc<Stream>, E> {
+    let stream = hub.admit(name.clone())?;
+    stream.check_client()?;
+    Ok(stream)
 }
 
 /// Checks that a publisher still has its name.
@@ -118,14 +130,15 @@ pub(super) fn check_claim(
 /// Publishes `tracks` as the stream `name`, as [`go_live`] does, in place of the present publisher.
 ///
 /// # Errors
-/// Returns the hub's error if there are too many streams.
+/// Returns the hub's error if there are too many streams, or if the name is that of a camera or file of
+/// the server.
 pub(super) fn take_over<E: From<CreateError> + From<PublishError>>(
     hub: &Hub,
     name: &StreamName,
     (note, tracks): (SourceNote, &[Track]),
     now: Instant,
 ) -> Result<Publisher, E> {
-    let stream = hub.admit(name.clone())?;
+    let stream = admit::<E>(hub, name)?;
     let is_replaced = !stream.is_source_away();
     let publisher = stream.take_over(note, tracks.to_vec(), now)?;
     tracing::info!(stream = %name, tracks = tracks.len(), is_replaced, "publisher live");

@@ -301,6 +301,7 @@ impl Sources {
             name: name.clone(),
             source,
         })?;
+        stream.set_only_source(spec.input.only_source());
         let (end, until) = self.ending();
         let mut running = RunningSource {
             away: away.as_ref().map(|it| it.away.clone()),

@@ -304,9 +304,11 @@ impl RoomName {
 }
 
 /// Returns the pattern of the names of all voices in the rooms of `pattern`, which is the name of a
-/// room, a beginning followed by `*`, or `*`.
+/// room, a beginning followed by `*`, `*`, or `**`.
 pub fn voices_of(pattern: &str) -> String {
     match pattern.strip_suffix('*') {
+        // No room has folders, so all of a folder is all.
+        Some("*") => format!("{STREAM}*"),
         Some(beginning) => format!("{STREAM}{beginning}*"),
         None => format!("{STREAM}{pattern}~*"),
     }

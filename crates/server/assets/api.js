@@ -1,6 +1,7 @@
 // The server's HTTP API as the pages use it: same origin, bearer token taken
 // from the page's own address, problems (RFC 9457) turned into one error type.
 
+import { inPath } from './names.js';
 import { reachAll } from './reach.js';
 
 /**
@@ -19,9 +20,12 @@ export const authorization = token ? { authorization: `Bearer ${token}` } : {};
 /** A page address that keeps the read token. */
 export const withToken = (path) => (token ? `${path}?token=${encodeURIComponent(token)}` : path);
 
+/** The address of a stream's page, or of something below it. */
+export const pageUrl = (name, below = '') => `${base}/${inPath(name)}${below}`;
+
 /** The API address of a stream, or of something below it. */
 export const streamUrl = (name, below = '') =>
-  `${base}/api/v1/streams/${encodeURIComponent(name)}${below}`;
+  `${base}/api/v1/streams/${inPath(name)}${below}`;
 
 /**
  * The server refused a request, or could not be reached.
@@ -30,11 +34,12 @@ export const streamUrl = (name, below = '') =>
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
  * `transcode`: whether the server would encode the video again for this browser.
+ * `configured`: whether a camera or file of the server has the name.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, late = false } = {}) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, configured = false, late = false } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, late });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, configured, late });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -47,7 +52,7 @@ export class Problem extends Error {
       response.status,
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
-      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, transcode: body?.transcode === true },
+      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, transcode: body?.transcode === true, configured: body?.configured === true },
     );
   }
 }

@@ -1,5 +1,7 @@
 // Lines to copy for encoders outside the browser, with this server's address in them.
 
+import { inPath } from './names.js';
+
 /** Stands for the key wherever a line is shown; a copied line has the key itself. */
 const KEY = 'KEY';
 
@@ -14,10 +16,10 @@ const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`);
  */
 export function commands({ origin, base, name, rtspPort, rtspsPort, key }) {
   const host = new URL(origin).hostname;
-  const whip = `${origin}${base}/${encodeURIComponent(name)}/whip`;
+  const whip = `${origin}${base}/${inPath(name)}/whip`;
   const token = key ? `?token=${KEY}` : '';
-  const rtsp = rtspPort ? `rtsp://${host}:${rtspPort}/${encodeURIComponent(name)}${token}`
-    : rtspsPort ? `rtsps://${host}:${rtspsPort}/${encodeURIComponent(name)}${token}` : null;
+  const rtsp = rtspPort ? `rtsp://${host}:${rtspPort}/${inPath(name)}${token}`
+    : rtspsPort ? `rtsps://${host}:${rtspsPort}/${inPath(name)}${token}` : null;
   const x264 = '-c:v libx264 -preset veryfast -tune zerolatency -bf 0 -g 60 -pix_fmt yuv420p';
   const test = '-re -f lavfi -i testsrc2=size=1280x720:rate=30 -f lavfi -i sine=frequency=440:sample_rate=48000';
   const opus = '-c:a libopus -ar 48000 -ac 2';

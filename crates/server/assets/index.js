@@ -1,6 +1,6 @@
 // The index: the list of streams, refreshed every two seconds.
 
-import { base, getJson, withToken } from './api.js';
+import { base, getJson, pageUrl, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
 import { Thumbnail } from './thumbnail.js';
@@ -15,8 +15,8 @@ let listed = '[]';
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
   const parts = {
-    thumbnail: new Thumbnail(`${base}/${encodeURIComponent(name)}/snapshot.jpg`),
-    publish: html('a', { class: 'publish', href: withToken(`${base}/${encodeURIComponent(name)}/publish`), hidden: '' }, 'Publish'),
+    thumbnail: new Thumbnail(pageUrl(name, '/snapshot.jpg')),
+    publish: html('a', { class: 'publish', href: withToken(pageUrl(name, '/publish')), hidden: '' }, 'Publish'),
     pill: html('span', { class: 'pill' }),
     detail: html('span', { class: 'detail' }),
     tracks: html('td', { class: 'tracks' }),
@@ -24,7 +24,7 @@ function row(name) {
     bitrate: cell('bitrate'),
     uptime: cell('up'),
   };
-  const link = html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name);
+  const link = html('a', { href: withToken(pageUrl(name)) }, name);
   parts.row = html('tr', {},
     html('td', { class: 'picture' }, parts.thumbnail.image),
     html('th', { scope: 'row' }, link),
@@ -62,7 +62,7 @@ function fill(parts, stream) {
   parts.pill.dataset.state = stream.status;
   setText(parts.pill, statusWord(stream.status));
   setText(parts.detail, statusDetail(stream));
-  parts.publish.hidden = stream.state !== 'down' || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
+  parts.publish.hidden = stream.state !== 'down' || !stream.takes_publishers || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
   if (parts.tracks.textContent !== tracks.join('')) {
     parts.tracks.replaceChildren(...tracks.map((text) => html('span', {}, text)));
@@ -76,8 +76,8 @@ function fill(parts, stream) {
 function fileItem({ name, page, refused }) {
   if (refused) return html('li', { class: 'refused' }, html('span', {}, name), html('small', {}, refused));
   return html('li', {}, page
-    ? html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name)
-    : html('span', { title: 'Plays by RTSP; files in folders have no page' }, name));
+    ? html('a', { href: withToken(pageUrl(name)) }, name)
+    : html('span', { title: 'Plays by RTSP; its folder is called like a path of the server' }, name));
 }
 
 /** Lists the files of the media folder that are no stream at present. */
@@ -108,7 +108,7 @@ async function refresh() {
 $('publish-form').hidden = false;
 $('publish-form').addEventListener('submit', (event) => {
   event.preventDefault();
-  location.href = withToken(`${base}/${encodeURIComponent($('publish-name').value)}/publish`);
+  location.href = withToken(pageUrl($('publish-name').value, '/publish'));
 });
 $('calls').href = withToken(`${base}/call`);
 $('wall').href = withToken(`${base}/-/wall`);

@@ -50,6 +50,11 @@ export class Panel {
     if (href !== null) $('publish').href = href;
   }
 
+  /** Shows the way to all streams, where no stream has this name. */
+  unknown(isUnknown) {
+    $('all').hidden = !isUnknown;
+  }
+
   /** Offers to let the server encode the video again, which this browser then shows. */
   anyway(mayEncodeAgain) {
     $('anyway').hidden = !mayEncodeAgain;

@@ -87,8 +87,10 @@ export class Pauses {
       return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
     }
     const waitMs = isMoving ? movingMs : Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
-    const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
-    const detail = withNext([reason.detail ?? (title === reason.title ? null : reason.title)], waitMs);
+    const isUnknown = reason.status === 404;
+    const title = isUnknown ? 'Nobody publishes this yet' : [409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
+    const told = isUnknown ? 'it plays here as soon as somebody does' : reason.detail ?? (title === reason.title ? null : reason.title);
+    const detail = withNext([told], waitMs);
     const mayPublish = reason.status === 404 || reason.status === 409;
     return { state: 'waiting', label: 'Waiting', title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
   }

@@ -16,7 +16,7 @@
 // keeps the session while a camera restarts, and its timestamps continue. The
 // video resumes by itself, and sooner than after a new handshake.
 
-import { base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
+import { base, getJson, pagePath, pageUrl, request, streamUrl, withToken } from './api.js';
 import { AudioView } from './audio_view.js';
 import { ServerClock } from './clock.js';
 import { Controls } from './controls.js';
@@ -46,10 +46,10 @@ const ENTRY_TICKS = 5;
 
 const options = new URLSearchParams(location.search);
 
-const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
+const name = decodeURIComponent(pagePath.replace(/^\//, ''));
 /** With `?transcode` the server encodes video again that browsers cannot show. */
 const again = options.has('transcode') ? 'transcode' : '';
-const servers = new Servers(`${base}/${encodeURIComponent(name)}/whep`, again);
+const servers = new Servers(pageUrl(name, '/whep'), again);
 const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
@@ -108,6 +108,7 @@ function show(state, label, title, detail, mayRetry) {
   seen.detail = detail ?? title ?? null;
   panel.state(state, label, title, detail, mayRetry);
   panel.publishable(null);
+  panel.unknown(false);
   panel.anyway(false);
 }
 
@@ -225,8 +226,15 @@ function explain(reason, sinceLostMs) {
   const { state, label, title, detail, mayRetry, mayPublish, mayEncodeAgain, waitMs } = pauses.explain(reason, sinceLostMs);
   show(state, label, title, detail, mayRetry);
   panel.anyway(mayEncodeAgain === true);
-  if (mayPublish) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
+  panel.unknown(reason.status === 404 || reason.status === 400);
+  if (mayPublish) offerPublishing(reason.status === 404);
   return waitMs;
+}
+
+/** Offers to publish from this browser where clients may: not in place of a camera or file. */
+async function offerPublishing(isUnknown) {
+  const takes = isUnknown || await getJson(streamUrl(name)).then((it) => it.takes_publishers, () => false);
+  if (takes && seen.state === 'waiting') panel.publishable(withToken(pageUrl(name, '/publish')));
 }
 
 /** Waits; cut short by the button and by the network's return. */
@@ -349,7 +357,7 @@ async function offerTalk() {
   if (!button.hidden) return;
   button.hidden = false;
   const { Talk } = await import('./talk.js');
-  new Talk(button, `${base}/${encodeURIComponent(name)}/talk`, (state, problem) => {
+  new Talk(button, pageUrl(name, '/talk'), (state, problem) => {
     seen.talk = { state, problem };
     panel.talkNote(problem);
   });
@@ -457,6 +465,7 @@ function begin() {
   document.title = `${name} · glassline`;
   document.getElementById('name').textContent = name;
   document.getElementById('home').href = withToken(`${base}/`);
+  document.getElementById('all').href = withToken(`${base}/`);
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wirePage();
   if (!('RTCPeerConnection' in window)) {

@@ -8,9 +8,10 @@
 //
 // The key is kept in this tab alone and travels in `Authorization`.
 
-import { Problem, base, pagePath, request, streamUrl, withToken } from './api.js';
+import { Problem, base, pagePath, pageUrl, request, streamUrl, withToken } from './api.js';
 import { ServerClock } from './clock.js';
 import { setText } from './dom.js';
+import { asSentence } from './failure.js';
 import { Publication, sendable } from './publication.js';
 import { PublishingPanel } from './publishing.js';
 import { Retry, sleep } from './retry.js';
@@ -29,8 +30,8 @@ const FORMER_MS = 10_000;
 const UNANSWERED_MAX = 2;
 
 const $ = (id) => document.getElementById(id);
-const name = decodeURIComponent(pagePath.split('/')[1] ?? '');
-const endpoint = `${base}/${encodeURIComponent(name)}/whip`;
+const name = decodeURIComponent(pagePath.replace(/^\//, '').replace(/\/publish$/, ''));
+const endpoint = pageUrl(name, '/whip');
 const KEY = `glassline-key:${endpoint}`;
 
 const panel = new PublishingPanel();
@@ -198,6 +199,8 @@ function ends(reason, wasLive) {
     askKey(true);
     shown = ['refused', 'Refused', status === 401 ? 'This server asks for a key' : 'Not allowed',
       status === 401 && !$('key').value ? 'Enter the publish token, or NAME:PASSWORD of a user, below and start again.' : reason.detail];
+  } else if (status === 409 && reason.configured) {
+    shown = ['refused', 'Refused', reason.title, asSentence(reason.detail)];
   } else if (status === 409 && !wasLive) {
     shown = ['taken', 'Taken', 'Somebody publishes here already', reason.detail, 'Take over'];
   } else if (byServer) {
@@ -276,7 +279,9 @@ async function look() {
   try {
     take(await (await request(streamUrl(name, '/publishing'), { headers: headers() })).json(), false);
     if (seen.error === 'The server cannot be reached') show('idle', 'Not publishing');
+    if (seen.answer.configured) refuseName('The name has a source', seen.answer.configured);
   } catch (error) {
+    if (error.status === 400) refuseName('No stream can have this name', error.detail);
     if (error.status === 401 || error.status === 403) {
       if (authorization()) refused = authorization();
       askKey(error.status === 401 && !needsKey);
@@ -284,6 +289,13 @@ async function look() {
     panel.arrives(null, performance.now());
     if (error.status === 0 && seen.state === 'idle') show('idle', 'Not publishing', error.title);
   }
+}
+
+/** Shows at once why nobody can publish under this name. */
+function refuseName(title, why) {
+  if (wanted) return;
+  $('start').disabled = true;
+  show('refused', 'Refused', title, asSentence(why ?? ''));
 }
 
 function take(answer, own) {
@@ -389,7 +401,7 @@ function begin() {
   document.title = `Publish ${name} · glassline`;
   setText($('name'), name);
   $('home').href = withToken(`${base}/`);
-  $('watch').href = withToken(`${base}/${encodeURIComponent(name)}`);
+  $('watch').href = withToken(pageUrl(name));
   $('api').href = withToken(streamUrl(name, '/publishing'));
   $('key').value = stored();
   askKey(false);

@@ -5,6 +5,7 @@ import { commands } from './commands.js';
 import { copyLine } from './copy_line.js';
 import { html, setText } from './dom.js';
 import { HeatMap } from './heat_map.js';
+import { inPath } from './names.js';
 import { STAGES, Waterfall } from './waterfall.js';
 
 const $ = (id) => document.getElementById(id);
@@ -43,7 +44,7 @@ export class StreamDetail {
     this.#lines = text;
     const { hostname } = location;
     const origin = ports.https ? `https://${hostname}:${ports.https}` : `http://${hostname}:${ports.http}`;
-    const name = encodeURIComponent(this.#name);
+    const name = inPath(this.#name);
     const place = { origin, base: '', name: this.#name, rtspPort: ports.rtsp, rtspsPort: ports.rtsps, key: false };
     const watch = [{ program: 'Browser', note: 'watch', line: `${origin}/${name}` }];
     if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });

@@ -7,7 +7,7 @@
 // The more tiles are seen, the slower each is renewed, so that a wall of any size asks for about the
 // same number of pictures.
 
-import { base, getJson, withToken } from './api.js';
+import { base, getJson, pageUrl, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { fits } from './pattern_list.js';
 import { Thumbnail } from './thumbnail.js';
@@ -38,7 +38,7 @@ const observer = new IntersectionObserver((entries) => {
 
 function tile(name) {
   const parts = {
-    thumbnail: new Thumbnail(`${base}/${encodeURIComponent(name)}/snapshot.jpg`, { width: 640, height: 360 }),
+    thumbnail: new Thumbnail(pageUrl(name, '/snapshot.jpg'), { width: 640, height: 360 }),
     pill: html('span', { class: 'pill' }),
     detail: html('span', { class: 'detail' }),
   };
@@ -104,8 +104,8 @@ function arrange(count) {
 function enlarge(name) {
   shown = name;
   setText($('large-name'), name);
-  $('large-page').href = withToken(`${base}/${encodeURIComponent(name)}`);
-  const address = new URL(withToken(`${base}/${encodeURIComponent(name)}`), location.href);
+  $('large-page').href = withToken(pageUrl(name));
+  const address = new URL(withToken(pageUrl(name)), location.href);
   address.searchParams.set('embed', '');
   $('frame').src = address;
   if (!$('large').open) $('large').showModal();

@@ -41,6 +41,7 @@ mod loss;
 mod media;
 mod moq_keyframes;
 mod multicast;
+mod names;
 mod on_demand;
 mod openapi;
 mod pacing;

@@ -25,10 +25,10 @@ pub struct Account {
     /// Hash of name, realm and password for RTSP Digest with SHA-256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_sha256: Option<DigestSecret<64>>,
-    /// Streams that the user may read: names, prefixes like `cam/*`, or `*`.
+    /// Streams that the user may read: names, `cam*`, `site/**`, or `**`.
     #[serde(default)]
     pub read: Vec<Pattern>,
-    /// Streams that the user may publish: names, prefixes like `cam/*`, or `*`.
+    /// Streams that the user may publish: names, `cam*`, `site/**`, or `**`.
     #[serde(default)]
     pub publish: Vec<Pattern>,
     /// What the user may do on the admin port; null for nothing.

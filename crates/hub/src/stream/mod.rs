@@ -1,6 +1,7 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod demand;
 mod keyframe_wishes;
+mod only_source;
 mod preference;
 mod publishing;
 mod rate;
@@ -128,6 +129,8 @@ struct Listing {
     /// Whether the hub lists the stream. The events of a stream that no hub lists are for nobody.
     is_listed: bool,
     lifetime: StreamLifetime,
+    /// Kind of the source that alone publishes the stream; `None` if clients may publish it, too.
+    only_source: Option<&'static str>,
     /// Instant at which a sweep first found the stream without publisher and holder.
     unused_since: Option<Instant>,
 }

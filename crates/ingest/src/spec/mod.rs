@@ -80,12 +80,24 @@ pub struct FileSource {
     pub fps: Option<f64>,
     /// Whether the source stops at the end instead of beginning again.
     pub once: bool,
+    /// Whether clients may publish under the stream's name, too.
+    pub takes_publishers: bool,
 }
 
 impl Input {
     /// Returns whether a client publishes the stream, which the server does not fetch.
     pub const fn is_published(&self) -> bool {
         matches!(self, Self::Publisher(_))
+    }
+
+    /// Returns the kind of the source if it alone publishes the stream; `None` if clients may, too.
+    pub const fn only_source(&self) -> Option<&'static str> {
+        match self {
+            Self::Demo => Some("clip"),
+            Self::Files(files) if !files.takes_publishers => Some("file"),
+            Self::Rtsp(camera) if !camera.takes_publishers => Some("camera"),
+            Self::Files(_) | Self::Rtsp(_) | Self::Publisher(_) => None,
+        }
     }
 
     /// Returns the camera that the server connects to, if the source is one.
@@ -232,6 +244,7 @@ impl FileSource {
             paths: list.split(',').map(PathBuf::from).collect(),
             fps: None,
             once: false,
+            takes_publishers: false,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -247,6 +260,7 @@ impl FileSource {
         match key {
             "fps" => self.fps = Some(frame_rate(value)?),
             "once" => self.once = switch("once", value, ON_OR_OFF)?,
+            PUBLISHERS => self.takes_publishers = takes_publishers(value)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -268,6 +282,10 @@ impl fmt::Display for FileSource {
         }
         if self.once {
             write!(f, "{separator}once")?;
+            separator = '&';
+        }
+        if self.takes_publishers {
+            write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
         }
         Ok(())
     }
@@ -279,7 +297,11 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Options of files.
-const FILE_OPTIONS: [&str; 2] = ["fps", "once"];
+const FILE_OPTIONS: [&str; 3] = ["fps", "once", PUBLISHERS];
+
+/// Option of sources that the server fetches: whether clients may publish under the name, too.
+const PUBLISHERS: &str = "publishers";
+const ALLOWED: &str = "allowed";
 
 /// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -407,6 +429,19 @@ fn switch(option: &'static str, text: &str, wanted: &'static str) -> Result<bool
             option,
             value: text.to_owned(),
             wanted,
+        }),
+    }
+}
+
+/// Reads whether clients may publish under the name of a source.
+fn takes_publishers(text: &str) -> Result<bool, SpecError> {
+    match text {
+        ALLOWED => Ok(true),
+        "refused" => Ok(false),
+        _ => Err(SpecError::Value {
+            option: PUBLISHERS,
+            value: text.to_owned(),
+            wanted: "allowed or refused",
         }),
     }
 }

@@ -6,7 +6,9 @@ use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 
-use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch};
+use super::{
+    ALLOWED, Away, ON_OR_OFF, PUBLISHERS, SpecError, UdpPorts, seconds, switch, takes_publishers,
+};
 use crate::Reach;
 use crate::spelling::nearest;
 
@@ -35,6 +37,8 @@ pub struct RtspSource {
     pub away: Away,
     /// Addresses at which the camera may be.
     pub reach: Reach,
+    /// Whether clients may publish under the stream's name, too.
+    pub takes_publishers: bool,
 }
 
 /// The transport of a camera's packets.
@@ -47,7 +51,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 12] = [
     "transport",
     "udp_ports",
     "sha256",
@@ -59,6 +63,7 @@ pub(super) const OPTIONS: [&str; 11] = [
     "placeholder",
     "after_s",
     "silent_s",
+    PUBLISHERS,
 ];
 
 /// Default port of RTSP (RFC 2326 §3.2).
@@ -127,6 +132,7 @@ impl RtspSource {
             on_demand: None,
             away: Away::default(),
             reach: Reach::default(),
+            takes_publishers: false,
         };
         source.take_options()?;
         Ok(source)
@@ -201,6 +207,7 @@ impl RtspSource {
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
+            (PUBLISHERS, value) => self.takes_publishers = takes_publishers(value)?,
             _ => return self.away.take(key, value),
         }
         Ok(true)
@@ -243,6 +250,10 @@ impl fmt::Display for RtspSource {
             Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64())?,
         }
         if self.on_demand.is_some() {
+            separator = '&';
+        }
+        if self.takes_publishers {
+            write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
             separator = '&';
         }
         self.away.write(f, separator)

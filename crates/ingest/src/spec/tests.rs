@@ -20,6 +20,7 @@ fn files_become_tracks_and_take_options() {
             paths: vec!["video.h264".into(), "audio.ogg".into()],
             fps: Some(25.0),
             once: true,
+            takes_publishers: false,
         })
     );
     let Input::Files(plain) = parse("a=clip.h264").input else {
@@ -114,6 +115,9 @@ fn what_is_shown_reads_back() {
         "a.h264",
         "a.h264,b.ogg?fps=25&once",
         "a.h264?once",
+        "a.h264?once&publishers=allowed",
+        "rtsp://cam/live?publishers=allowed",
+        "rtsp://cam/live?on_demand&publishers=allowed&placeholder",
         "rtsp://cam/live?x=1",
         "rtsp://cam/live?x=1&transport=udp&timeout_s=2",
         "rtsp://user@cam:8554/live?transport=udp",

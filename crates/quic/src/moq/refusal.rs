@@ -32,10 +32,13 @@ pub enum Refusal {
     /// An operator of the server ended the session.
     #[error("an operator of the server ended the session")]
     Dismissed,
+    /// A camera or file of the server has the name.
+    #[error("a camera or file of the server has this name: publish under another name")]
+    Configured,
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Unauthorized,
         Self::Malformed,
         Self::Name,
@@ -46,6 +49,7 @@ impl Refusal {
         Self::Superseded,
         Self::Loop,
         Self::Dismissed,
+        Self::Configured,
     ];
 
     /// Returns this refusal's number among the error codes of applications.

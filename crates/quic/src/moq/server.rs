@@ -1,6 +1,7 @@
 //! The server end of MoQ: incoming connections, what their clients ask for, and what they are
 //! granted.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -222,8 +223,8 @@ pub struct Grant {
     pub publish: bool,
     /// The broadcasts that the client may read.
     pub read: Option<Origin>,
-    /// Restricts `read` to matching names: each entry is a name, or a prefix followed by `*`.
-    /// `None` allows all names.
+    /// Restricts `read` to matching names: each entry is a name, a beginning followed by `*`, which
+    /// stops at a `/`, or a folder followed by `/**`. `None` allows all names.
     pub only: Option<Vec<String>>,
     /// This server's clock, if the client is a server of its cluster. Such a client may make many
     /// requests at a time.
@@ -269,7 +270,9 @@ impl SessionRequest {
             let all = origin.producer.consume();
             // A text that is not a pattern matches no name.
             let only = grant.only.as_ref().map(|only| {
-                let patterns = only.iter().filter_map(|text| text.parse::<Pattern>().ok());
+                let patterns = only
+                    .iter()
+                    .filter_map(|text| below(text).parse::<Pattern>().ok());
                 patterns.collect::<Patterns>()
             });
             handshake = match &only {
@@ -401,6 +404,14 @@ impl RequestError {
 
 /// First error code of QUIC for an alert of TLS (RFC 9001 §4.8).
 const ALERTS: u64 = 0x100;
+
+/// Returns a pattern as this protocol's crate reads it: there, all below a folder has the folder, too.
+fn below(pattern: &str) -> Cow<'_, str> {
+    match pattern.strip_suffix("/**") {
+        Some(folder) => format!("{folder}/*/**").into(),
+        None => pattern.into(),
+    }
+}
 
 fn fault(error: &noq::ConnectionError) -> HandshakeFault {
     use noq::ConnectionError::{ApplicationClosed, ConnectionClosed, TimedOut, TransportError};

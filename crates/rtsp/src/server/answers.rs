@@ -43,7 +43,9 @@ impl Core {
         let Some(asked) = asked else {
             return;
         };
-        if self.session.is_some() || !matches!(answer, Answer::Refused(_)) {
+        if self.session.is_some()
+            || !matches!(answer, Answer::Refused(_) | Answer::Explained { .. })
+        {
             self.last_activity_at = now;
         }
         let Pending {
@@ -53,7 +55,10 @@ impl Core {
             ..
         } = *asked;
         match answer {
-            Answer::Refused(refusal) => self.refuse(now, &request, &stage, refusal),
+            Answer::Refused(refusal) => self.refuse(now, &request, &stage, refusal, None),
+            Answer::Explained { refusal, why } => {
+                self.refuse(now, &request, &stage, refusal, Some(why));
+            }
             answer => self.grant(now, request, &target, stage, answer),
         }
         self.process_waiting(now);
@@ -143,7 +148,14 @@ impl Core {
         }
     }
 
-    fn refuse(&mut self, now: Instant, request: &Request, stage: &Stage, refusal: Refusal) {
+    fn refuse(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        stage: &Stage,
+        refusal: Refusal,
+        why: Option<String>,
+    ) {
         let (stale, shown) = match stage {
             Stage::Authorize { stale, shown, .. } => (*stale, *shown),
             _ => (false, false),
@@ -151,11 +163,20 @@ impl Core {
         let why = match stage {
             Stage::Announce { description } if refusal == Refusal::UnsupportedMedia => {
                 let left_out = description.choose(|_| true).left_out.join(", ");
-                let why = format!("no track of the description can be received: {left_out}");
-                Some(why.chars().take(WHY_CHARS_MAX).collect())
+                Some(format!(
+                    "no track of the description can be received: {left_out}"
+                ))
             }
-            _ => None,
+            _ => why,
         };
+        // A line end would end the line of the status.
+        let told = |it: char| !it.is_control();
+        let why = why.map(|why| {
+            why.chars()
+                .filter(|it| told(*it))
+                .take(WHY_CHARS_MAX)
+                .collect()
+        });
         let challenge = self
             .authenticator
             .challenge(now, stale, &self.config, &self.endpoints);

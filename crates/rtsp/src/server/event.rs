@@ -230,6 +230,13 @@ pub enum Answer {
     Recording,
     /// Refuses any of the requests.
     Refused(Refusal),
+    /// Refuses any of the requests with a sentence in place of the status' usual phrase.
+    Explained {
+        /// The refusal, which has the status.
+        refusal: Refusal,
+        /// What is wrong, and what to do. More than the first 300 characters are not told.
+        why: String,
+    },
 }
 
 /// Where a track begins, for `RTP-Info`.

@@ -58,6 +58,7 @@ pub use cluster::{
 };
 pub use data::{Data, DataAccess, DataAccessError};
 pub use differing::reason_for_restart;
+pub use document::{YamlEntry, YamlNode, YamlValue};
 pub use environment::{VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 pub use exposure::Exposure;
 pub use files::ConfigFiles;

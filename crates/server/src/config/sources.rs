@@ -139,6 +139,10 @@ pub struct SourceKeys {
     /// Whether a file is played only once.
     #[serde(skip_serializing_if = "Option::is_none")]
     once: Option<bool>,
+    /// Whether clients may publish under the name of a camera or file, too: `allowed`, or `refused` by
+    /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publishers: Option<String>,
 }
 
 /// A number, or a fraction as text.
@@ -191,6 +195,7 @@ impl SourceKeys {
                 }),
             ),
             ("once", self.once.map(|it| it.to_string())),
+            ("publishers", self.publishers.clone()),
         ];
         for (option, value) in options {
             if let Some(value) = value {

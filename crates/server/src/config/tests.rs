@@ -154,9 +154,9 @@ fn bad_values_name_their_line() {
             "cannot send to 0.0.0.0",
         ),
         (
-            "sources:\n  a: x.h264\n  b/c: y.h264\n",
+            "sources:\n  a: x.h264\n  b c: y.h264\n",
             "test.yml:3:3",
-            "'/' in stream name",
+            "' ' in stream name",
         ),
         (
             "sources:\n  a: x.h264\n  b: y.h264?fsp=3\n",

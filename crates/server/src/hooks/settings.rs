@@ -24,7 +24,7 @@ const RETRIES_MAX: u32 = 10;
 pub struct Hook {
     /// Events that the hook is told of.
     pub on: Vec<EventKind>,
-    /// Streams of the events: names, prefixes like `cam/*`, or `*`.
+    /// Streams of the events: names, `cam*`, `site/**`, or `**`.
     #[serde(default = "all")]
     pub streams: Vec<Pattern>,
     /// Program by its whole path, with arguments; event and stream name follow them. No shell.
@@ -49,7 +49,7 @@ pub struct Hook {
 }
 
 fn all() -> Vec<Pattern> {
-    vec![Pattern::parse("*").expect("a pattern")]
+    vec![Pattern::parse("**").expect("a pattern")]
 }
 
 const fn ten() -> u64 {

@@ -22,9 +22,9 @@ use glassline_cluster::Access;
 use glassline_runtime::SessionId;
 
 use super::redirect::{RequestTarget, access, member};
-use super::resource::path_segment;
 use super::rules::Errand;
 use super::server::Scheme;
+use super::stream_path::{name_in_path, unfold};
 use crate::app::App;
 use crate::cluster::{Destination, Elsewhere, Grant, Member, by_calendar};
 use crate::sessions::SessionRecord;
@@ -43,7 +43,7 @@ pub(super) async fn name(
     };
     let scheme = request.extensions().get::<Scheme>().copied();
     let access = access(scheme, request.headers());
-    let path = request.uri().path();
+    let path = &*unfold(request.uri().path());
     // A session's address is that of its endpoint and its name.
     let endpoint = match &target.session {
         Some(_) => path.rsplit_once('/').map_or(path, |(endpoint, _)| endpoint),
@@ -98,8 +98,8 @@ impl Alternates<'_> {
         }
         let destination = self.destination?;
         let path = match destination {
-            Destination::Stream(stream) => format!("/{}/whep", path_segment(stream)),
-            Destination::Room(room) => format!("/call/{}", path_segment(room)),
+            Destination::Stream(stream) => format!("/{}/whep", name_in_path(stream)),
+            Destination::Room(room) => format!("/call/{}", name_in_path(room)),
         };
         let grant = Grant {
             user: self.session.user().map(str::to_owned),

@@ -34,6 +34,7 @@ mod pages;
 mod paging;
 mod panics;
 pub(crate) mod problem;
+mod problem_page;
 mod redirect;
 mod refusals;
 mod resource;
@@ -44,6 +45,7 @@ pub(crate) mod server;
 mod shown;
 mod signaling;
 mod snapshot;
+mod stream_path;
 mod talk;
 mod track_row;
 mod trust;
@@ -62,6 +64,7 @@ use axum::{Extension, Router};
 use crate::app::App;
 use openapi::{Operation, Routes};
 use rules::RulesByPath;
+use stream_path::unfold;
 pub(crate) use viewer_routes::ViewerRoutes;
 
 /// Returns `routes` for viewers behind the guards.
@@ -70,20 +73,22 @@ pub(crate) fn public(app: App, routes: ViewerRoutes) -> Router {
     let router = router
         .layer(from_fn_with_state(rules, redirect::attach))
         .layer(from_fn(escaped::escape))
+        .layer(from_fn(problem_page::for_browsers))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app.clone());
-    forwarded::in_front_of(router, app)
+    forwarded::in_front_of(stream_path::in_front_of(router), app)
 }
 
 /// Returns `routes` for requests that other servers of the cluster hand on: those about sessions of this
 /// server, and offers with a ticket.
 pub(crate) fn of_servers(app: &App, routes: ViewerRoutes) -> Router {
     let (router, rules) = guarded(app, routes);
-    router
+    let router = router
         .layer(from_fn_with_state(app.clone(), distant_session::own_only))
         .layer(from_fn_with_state(rules, redirect::attach))
         .layer(from_fn_with_state(app.clone(), panics::contain))
-        .with_state(app.clone())
+        .with_state(app.clone());
+    stream_path::in_front_of(router)
 }
 
 fn guarded(app: &App, routes: ViewerRoutes) -> (Router<App>, Arc<RulesByPath>) {
@@ -131,7 +136,7 @@ pub(crate) fn admin(app: App) -> Router {
         app: app.clone(),
         requirements: Arc::new(routes.requirements()),
     };
-    routes
+    let router = routes
         .into_router()
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
@@ -140,8 +145,10 @@ pub(crate) fn admin(app: App) -> Router {
         .layer(from_fn_with_state(guard, operators::guard))
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .layer(from_fn(escaped::escape))
+        .layer(from_fn(problem_page::for_browsers))
         .layer(from_fn_with_state(app.clone(), panics::contain))
-        .with_state(app)
+        .with_state(app);
+    stream_path::in_front_of(router)
 }
 
 /// Returns the routes for operators with their description.
@@ -198,13 +205,13 @@ fn of_operators() -> Routes {
 }
 
 async fn not_found(request: Request) -> Response {
-    let detail = format!("nothing answers to {}", request.uri().path());
+    let detail = format!("nothing answers to {}", unfold(request.uri().path()));
     problem::Problem::new(StatusCode::NOT_FOUND, "Not found", detail).into_response()
 }
 
 /// Answers a method that the path does not have; axum adds `Allow` with those that it has.
 async fn wrong_method(request: Request) -> Response {
-    let (method, path) = (request.method(), request.uri().path());
+    let (method, path) = (request.method(), unfold(request.uri().path()));
     let detail =
         format!("{path} does not take {method}; the header `Allow` has the methods it takes");
     problem::Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", detail).into_response()
@@ -216,8 +223,9 @@ mod tests {
 
     use glassline_hub::StreamName;
 
+    use super::of_operators;
     use crate::server::viewer_routes;
-    use glassline_ingest::stream_names::RESERVED;
+    use glassline_ingest::stream_names::{RESERVED, WORDS};
 
     #[test]
     fn no_stream_can_have_the_name_of_a_route() {
@@ -230,5 +238,19 @@ mod tests {
         // The rest has no route for viewers, and has its reason in the list.
         let others = BTreeSet::from(["favicon.ico", "healthz", "metrics"]);
         assert_eq!(taken, &reserved - &others);
+    }
+
+    #[test]
+    fn no_later_part_of_a_name_is_a_word_that_follows_names() {
+        let (viewers, operators) = (viewer_routes(), of_operators());
+        let paths = viewers.paths().chain(operators.paths());
+        let following: BTreeSet<&str> = paths
+            .filter_map(|path| {
+                let places = ["/{stream}/", "/streams/{name}/", "/sources/{name}/"];
+                let below = places.iter().find_map(|it| path.split_once(it))?.1;
+                below.split('/').next()
+            })
+            .collect();
+        assert_eq!(following, BTreeSet::from(WORDS));
     }
 }

@@ -22,7 +22,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: 
 const POLICY_OF_OPERATORS: &str = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
+pub(super) const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SVG: &str = "image/svg+xml";
@@ -69,6 +69,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "load_charts.js" => SCRIPT,
     "load_test.js" => SCRIPT,
     "loudness.js" => SCRIPT,
+    "names.js" => SCRIPT,
     "overview.js" => SCRIPT,
     "panel.js" => SCRIPT,
     "pattern.js" => SCRIPT,
@@ -257,6 +258,11 @@ fn page(status: StatusCode, body: &'static str) -> Response {
     (status, headers(HTML), body).into_response()
 }
 
+/// Returns the response headers of a page.
+pub(super) fn headers_of_page() -> [(HeaderName, &'static str); 8] {
+    headers(HTML)
+}
+
 /// Returns the response headers. They isolate the page from other origins, so that its clock has a
 /// resolution of 5 µs instead of 100 µs.
 fn headers(kind: &'static str) -> [(HeaderName, &'static str); 8] {
@@ -296,6 +302,7 @@ mod tests {
             include_str!("../../assets/dashboard.html"),
             include_str!("../../assets/sign_in.html"),
             include_str!("../../assets/reach.html"),
+            include_str!("../../assets/problem.html"),
             include_str!("../../assets/trust.html"),
             include_str!("../../assets/wall.html"),
         ];

@@ -30,6 +30,7 @@ use super::extract::has_word;
 use super::resource;
 use super::rules::{Errand, Right, Rules, RulesByPath};
 use super::server::Scheme;
+use super::stream_path::unfold;
 use crate::app::App;
 use crate::cluster::{
     Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
@@ -135,7 +136,7 @@ impl RequestTarget {
         }
         let id = SessionId::new(session);
         let base = member.http_of(id.server()?)?;
-        let path = request.uri().path();
+        let path = unfold(request.uri().path());
         let query = without_credentials(request.uri().query().unwrap_or_default());
         let separator = if query.is_empty() { "" } else { "?" };
         Some(temporary(&format!("{base}{path}{separator}{query}")))
@@ -195,7 +196,8 @@ impl RequestTarget {
             user: user.map(str::to_owned),
             until: until.map(by_calendar),
         };
-        Some(member.invite(to, uri.path(), uri.query(), destination, &grant))
+        let path = unfold(uri.path());
+        Some(member.invite(to, &path, uri.query(), destination, &grant))
     }
 }
 

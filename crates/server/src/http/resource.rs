@@ -3,7 +3,6 @@
 //!
 //! An answer without a counter-offer is never 406, which WHEP players read as one; it is 422.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,20 +33,6 @@ const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
 /// Returns the entity tag of an ICE generation: the server's user name fragment in quotes.
 fn entity_tag(ufrag: &str) -> String {
     format!("\"{ufrag}\"")
-}
-
-/// Writes a name as one segment of a URL's path: all but unreserved characters are percent-encoded
-/// (RFC 3986 §2.1, §2.3), a file's `/` included.
-pub(super) fn path_segment(name: &str) -> String {
-    let mut segment = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
-    segment
 }
 
 /// Returns the session of a URL that also names the stream.
@@ -376,7 +361,14 @@ impl From<ChangeError> for Problem {
 impl From<OfferError> for Problem {
     fn from(error: OfferError) -> Self {
         match error {
-            OfferError::NoStream(name) => Self::no_stream(&name),
+            OfferError::NoStream(name) => match StreamName::parse(&name) {
+                Ok(_) => Self::no_stream(&name),
+                Err(why) => Self::new(
+                    StatusCode::BAD_REQUEST,
+                    "No stream can have this name",
+                    why.to_string(),
+                ),
+            },
             OfferError::BrokenFile { name, why } => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "File cannot be played",
@@ -484,16 +476,5 @@ fn refused(error: AcceptError) -> Problem {
         .header(header::RETRY_AFTER, "5"),
         AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_one_segment_of_a_path() {
-        assert_eq!(path_segment("cam-1.a_b~c"), "cam-1.a_b~c");
-        assert_eq!(path_segment("films/a ä?.ogg"), "films%2Fa%20%C3%A4%3F.ogg");
     }
 }

@@ -19,6 +19,7 @@ use glassline_runtime::Part;
 use super::extract::Path;
 use super::problem::Problem;
 use super::rules::Right;
+use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{body, resource, whep};
 use crate::app::App;
@@ -73,7 +74,7 @@ async fn offer(
         }
     };
     let id = answered.record.id.as_str();
-    let location = format!("/{}/talk/{id}", resource::path_segment(&name));
+    let location = format!("/{}/talk/{id}", name_in_path(&name));
     let session = std::sync::Arc::clone(&answered.record);
     tokio::spawn(play(app.clone(), loudspeaker, voice, session));
     Ok(resource::created(&app, answered, location))

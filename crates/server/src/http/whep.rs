@@ -15,6 +15,7 @@ use super::extract::{Path, has_word};
 use super::problem::Problem;
 use super::rules::{Errand, Right, Rules};
 use super::server::Waiter;
+use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{api, body, resource};
 use crate::app::App;
@@ -77,8 +78,8 @@ async fn offer(
     };
     let answered = waiter.during(app.sessions.watch(&name, offer)).await?;
     let answered = answered.map_err(|error| refusal(&app, error))?;
-    let segment = resource::path_segment(&name);
-    let location = format!("/{segment}/whep/{}", answered.record.id.as_str());
+    let name = name_in_path(&name);
+    let location = format!("/{name}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(&app, answered, location))
 }
 

@@ -24,6 +24,7 @@ use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::rules::{Errand, Right};
 use super::shown::Shown;
+use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{api, auth, body, resource, whep};
 use crate::app::App;
@@ -106,7 +107,7 @@ async fn offer(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let location = format!("/{}/whip", resource::path_segment(&name));
+    let location = format!("/{}/whip", name_in_path(&name));
     let request = Request {
         connection,
         query,
@@ -189,6 +190,10 @@ fn refused(error: PublishOfferError) -> Problem {
     match error {
         PublishOfferError::Offer(error) => error.into(),
         PublishOfferError::Taken(name) => taken(&format!("'{name}' has a publisher already")),
+        PublishOfferError::Configured(why) => configured(&why),
+        PublishOfferError::NotClaimed(refusal @ ClaimRefusal::Configured { .. }) => {
+            configured(&refusal)
+        }
         PublishOfferError::NotClaimed(refusal @ ClaimRefusal::Taken { .. }) => {
             taken(&refusal.to_string())
         }
@@ -197,6 +202,13 @@ fn refused(error: PublishOfferError) -> Problem {
         }
         PublishOfferError::NoStream(why) => Problem::try_later("Cannot publish now", why),
     }
+}
+
+/// Returns the problem of a publisher under the name of a camera or file, which `?override` does not
+/// replace.
+fn configured(why: &dyn std::fmt::Display) -> Problem {
+    let title = "The name has a source";
+    Problem::new(StatusCode::CONFLICT, title, why.to_string()).with("configured", true)
 }
 
 fn taken(why: &str) -> Problem {

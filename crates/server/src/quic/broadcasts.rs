@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::access::Rights;
 use super::nodes::Nodes;
 use super::{Reason, SessionContext, account};
+use crate::cluster::ClaimRefusal;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;
@@ -147,7 +148,16 @@ fn named(
         Fault::of(&shown, Refusal::Name, Reason::Name, error.to_string())
     })?;
     check_right(&name, rights, context)?;
+    let configured = context.hub.check_client(&name);
+    configured.map_err(|error| configured_name(&name, &error))?;
     Ok(name)
+}
+
+/// Returns why a publisher is disconnected under the name of a camera or file.
+fn configured_name(name: &StreamName, why: &dyn std::fmt::Display) -> Fault {
+    tracing::info!(stream = %name, "publisher refused: {why}");
+    let why = why.to_string();
+    Fault::of(name.as_str(), Refusal::Configured, Reason::Name, why)
 }
 
 fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> Result<(), Fault> {
@@ -185,6 +195,7 @@ async fn claim(
     }
     match directory.claim(name, false).await {
         Ok(claim) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
+        Err(refusal @ ClaimRefusal::Configured { .. }) => Err(configured_name(name, &refusal)),
         Err(refusal) => {
             tracing::info!(stream = %name, %refusal, "publisher refused");
             let why = refusal.to_string();
@@ -255,6 +266,7 @@ async fn publish(
         BroadcastError::Publish(PublishError::Busy { .. } | PublishError::Replaced { .. }) => {
             Refusal::Busy
         }
+        BroadcastError::Publish(PublishError::Configured { .. }) => Refusal::Configured,
         BroadcastError::Create(_) => Refusal::Full,
         _ => Refusal::Malformed,
     };
@@ -285,6 +297,7 @@ fn reason_of(fault: &BroadcastError) -> Option<Reason> {
         BroadcastError::Publish(PublishError::Busy { .. } | PublishError::Replaced { .. }) => {
             Reason::Busy
         }
+        BroadcastError::Publish(PublishError::Configured { .. }) => Reason::Name,
         BroadcastError::Publish(_) => Reason::Catalog,
         BroadcastError::Create(_) => Reason::Full,
     })

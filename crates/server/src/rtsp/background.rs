@@ -105,8 +105,12 @@ impl Background {
             let claimed = shared.supervisor.catch_task(Part::Rtsp, claiming).await;
             let claim = match claimed {
                 Ok(Ok(claim)) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
-                Ok(Err(ClaimRefusal::Taken { .. })) => Err(Refusal::Busy),
-                _ => Err(Refusal::NotEnoughBandwidth),
+                Ok(Err(ClaimRefusal::Taken { .. })) => Err(Answer::Refused(Refusal::Busy)),
+                Ok(Err(refusal @ ClaimRefusal::Configured { .. })) => Err(Answer::Explained {
+                    refusal: Refusal::Forbidden,
+                    why: refusal.to_string(),
+                }),
+                _ => Err(Answer::Refused(Refusal::NotEnoughBandwidth)),
             };
             let claimed = ClaimOutcome {
                 client,

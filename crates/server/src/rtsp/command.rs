@@ -71,8 +71,8 @@ pub(super) struct ClaimOutcome {
     pub(super) id: RequestId,
     pub(super) name: StreamName,
     pub(super) description: Box<Description>,
-    /// The claim; the refusal to answer with if there is none.
-    pub(super) claim: Result<Option<Box<dyn NameClaim>>, Refusal>,
+    /// The claim; the answer if there is none.
+    pub(super) claim: Result<Option<Box<dyn NameClaim>>, Answer>,
 }
 
 /// A request that has waited for the tracks of a stream, which may still have none.

@@ -130,8 +130,14 @@ impl RequestedStream {
             ),
             _ => {
                 let (why, remedy) = explain(status);
+                // The sentence about a name says what to do.
+                let remedy = remedy.filter(|_| status != 403 || answered.why.is_none());
                 let why = answered.why.as_deref().unwrap_or(why);
-                (Stage::of_status(status), why, remedy)
+                let stage = match (status, &answered.why) {
+                    (403, Some(_)) => Stage::Offer,
+                    _ => Stage::of_status(status),
+                };
+                (stage, why, remedy)
             }
         };
         let reason = format!("{method} is answered {status}: {why}");

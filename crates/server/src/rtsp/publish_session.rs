@@ -7,7 +7,7 @@ use glassline_hub::{Hub, State, StreamName};
 use glassline_media::{NtpTime, Ssrc, TrackIndex};
 use glassline_rtsp::mikey;
 use glassline_rtsp::sdp::Description;
-use glassline_rtsp::server::{Refusal, Srtp};
+use glassline_rtsp::server::{Answer, Refusal, Srtp};
 
 use glassline_egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
 use glassline_ingest::NameClaim;
@@ -31,12 +31,18 @@ pub(super) struct PublishSession {
 /// Returns the name of the stream that is announced under `path`.
 ///
 /// # Errors
-/// Returns the refusal to answer with.
-pub(super) fn announced_name(path: &str) -> Result<StreamName, Refusal> {
-    stream_names::parse(path).map_err(|error| {
-        tracing::info!(path, %error, "publisher refused: the announced name is not a valid stream name");
-        Refusal::Forbidden
-    })
+/// Returns the answer with the reason: no stream can have the name, or a source of this server has it.
+pub(super) fn announced_name(hub: &Hub, path: &str) -> Result<StreamName, Answer> {
+    let refused = |why: &dyn std::fmt::Display| {
+        tracing::info!(path, "publisher refused: {why}");
+        Answer::Explained {
+            refusal: Refusal::Forbidden,
+            why: why.to_string(),
+        }
+    };
+    let name = stream_names::parse(path).map_err(|error| refused(&error))?;
+    hub.check_client(&name).map_err(|error| refused(&error))?;
+    Ok(name)
 }
 
 /// The name of a stream to be published.

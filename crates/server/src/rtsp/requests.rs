@@ -351,9 +351,9 @@ impl Requests {
         path: &str,
         description: Box<Description>,
     ) -> Effect {
-        let name = match announced_name(path) {
+        let name = match announced_name(&self.shared.hub, path) {
             Ok(name) => name,
-            Err(refusal) => return Effect::Answer(id, Answer::Refused(refusal)),
+            Err(answer) => return Effect::Answer(id, answer),
         };
         let cluster = self.shared.directory.as_ref();
         if cluster.is_some_and(|it| it.member().is_some()) {
@@ -380,7 +380,7 @@ impl Requests {
                 let name = claimed.name;
                 self.announce_now(scope, ClaimedName { name, claim }, &claimed.description)
             }
-            Err(refusal) => Answer::Refused(refusal),
+            Err(answer) => answer,
         }
     }
 

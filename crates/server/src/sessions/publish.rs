@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{CreateError, State, Stream, StreamName};
+use glassline_hub::{CreateError, PublishError, State, Stream, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::whip::Contribution;
 use glassline_rtp::receive::TrackPipeline;
@@ -25,6 +25,9 @@ pub(crate) enum PublishOfferError {
     /// The stream has another publisher.
     #[error("'{0}' has a publisher already")]
     Taken(StreamName),
+    /// A camera or file of this server has the name.
+    #[error(transparent)]
+    Configured(PublishError),
     /// The cluster gives the stream to no publisher of this server.
     #[error(transparent)]
     NotClaimed(#[from] ClaimRefusal),
@@ -46,6 +49,8 @@ impl Negotiator {
         takes_over: bool,
     ) -> Result<AnsweredOffer, PublishOfferError> {
         let taken = || PublishOfferError::Taken(name.clone());
+        let configured = self.hub.check_client(&name);
+        configured.map_err(PublishOfferError::Configured)?;
         let holder = self.reservations.holder(&name, Instant::now());
         let cluster = self.directory().filter(|it| it.member().is_some());
         let is_held = match holder {

@@ -94,6 +94,7 @@ impl Node {
         }
         let found = Some(version);
         match holding.kind {
+            Kind::Pushed if record.kind == Kind::Source => self.source_has_name(name, &record),
             Kind::Pushed => self.ask_owner(name, record, found),
             Kind::Room if self.may_be_lost(&record.node) => self.ask_owner(name, record, found),
             Kind::Room => self.room_is_elsewhere(name, &record),
@@ -320,6 +321,18 @@ impl Node {
         self.unwatch(name);
         if self.claims.sources.contains_key(name) {
             self.stand_by(name);
+        }
+    }
+
+    /// A camera or file that nodes have in their configuration has the name: no publisher takes it
+    /// over, as long as its node lives.
+    fn source_has_name(&mut self, name: &StreamName, record: &StreamRecord) {
+        let holding = self.claims.held.get(name);
+        if holding.is_some_and(|it| it.is_undecided()) {
+            let by = record.node.clone();
+            self.give_up(name, Refusal::Configured { by });
+        } else {
+            self.fence(name, record);
         }
     }
 

@@ -24,15 +24,17 @@ impl Node {
             let refused = PublishDecision::Refused(Refusal::Draining);
             return self.publish_event(publisher, name, refused);
         }
-        let is_configured = self.claims.sources.contains_key(name);
-        let mut is_taken = is_configured;
-        if let Some(holding) = self.claims.held.get(name) {
+        let by = self.config.node.clone();
+        if self.claims.sources.contains_key(name) {
+            let refused = PublishDecision::Refused(Refusal::Configured { by });
+            return self.publish_event(publisher, name, refused);
+        }
+        let is_taken = self.claims.held.get(name).is_some_and(|holding| {
             let is_left = holding.publisher.is_none();
             let may_replace = policy == Policy::Replace && holding.is_serving;
-            is_taken |= holding.kind != Kind::Pushed || !(is_left || may_replace);
-        }
+            holding.kind != Kind::Pushed || !(is_left || may_replace)
+        });
         if is_taken {
-            let by = self.config.node.clone();
             let refused = PublishDecision::Refused(Refusal::Taken { by });
             return self.publish_event(publisher, name, refused);
         }
@@ -108,6 +110,7 @@ impl Node {
         let me = &self.config.node;
         let other = self.known(name).filter(|it| it.node != *me);
         let other = other.filter(|it| !self.peers.is_dead(&it.node, it.inc));
+        let is_source = other.is_some_and(|it| it.kind == Kind::Source);
         let other = other.map(|it| it.node.clone());
         let previous = self.highest_epoch(name);
         let Some(holding) = self.claims.held.get_mut(name) else {
@@ -118,13 +121,16 @@ impl Node {
         }
         let may_take = holding.policy == Policy::Replace;
         let (publisher, kind) = (holding.publisher, holding.kind);
-        if let Some(by) = other.filter(|_| !may_take) {
+        if let Some(by) = other.filter(|_| !may_take || is_source) {
             if kind == Kind::Room {
                 return self.room_times_out(name, Some(by));
             }
             if let Some(publisher) = publisher {
-                let refused = PublishDecision::Refused(Refusal::Taken { by });
-                self.publish_event(publisher, name, refused);
+                let refusal = match is_source {
+                    true => Refusal::Configured { by },
+                    false => Refusal::Taken { by },
+                };
+                self.publish_event(publisher, name, PublishDecision::Refused(refusal));
             }
             // A write may be under way: what it leaves is released.
             if let Some(holding) = self.claims.held.get_mut(name) {

@@ -37,6 +37,11 @@ pub(crate) struct HeldName {
 pub(crate) enum ClaimRefusal {
     #[error("'{name}' has a publisher already, at the server '{by}' of the cluster")]
     Taken { name: StreamName, by: String },
+    #[error(
+        "'{name}' is the name of a camera or file that the server '{by}' of the cluster has in its \
+         configuration: publish under another name"
+    )]
+    Configured { name: StreamName, by: String },
     #[error("this server is about to stop, and takes no new publishers")]
     Draining,
     #[error(
@@ -86,6 +91,10 @@ impl Member {
         tracing::info!(stream = %name, ?refusal, "publisher refused by the cluster");
         Err(match refusal {
             Refusal::Taken { by } => ClaimRefusal::Taken {
+                name: name.clone(),
+                by: by.to_string(),
+            },
+            Refusal::Configured { by } => ClaimRefusal::Configured {
                 name: name.clone(),
                 by: by.to_string(),
             },

@@ -13,6 +13,7 @@ pub(super) mod include;
 mod node;
 mod parse;
 mod secret_file;
+mod tree;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use super::load::Error;
 use deserializer::NodeDeserializer;
 use fault::Fault;
 pub(super) use node::{Content, Node};
+pub use tree::{YamlEntry, YamlNode, YamlValue};
 
 /// Most mistakes that are named at once.
 const MISTAKES_MAX: usize = 20;

@@ -39,7 +39,7 @@ fn all_mistakes_are_named_at_once_and_what_follows_from_one_is_not() {
     let text = "http: {adress: 127.0.0.1:80}\n\
                 limits:\n  viewers: many\n  rooms: 0\n\
                 hooks:\n  - {on: [publsh], command: [/bin/true]}\n\
-                sources: {a/b: demo, cam: demo}\n";
+                sources: {a//b: demo, cam: demo}\n";
     let error = Config::from_yaml(text, "t.yml").expect_err("five mistakes");
     let shown = error.to_string();
     let lines: Vec<&str> = shown.lines().collect();
@@ -49,7 +49,7 @@ fn all_mistakes_are_named_at_once_and_what_follows_from_one_is_not() {
         "t.yml:3:12: 'many': this must be a whole number",
         "t.yml:4:10: must be at least 1",
         "t.yml:6:",
-        "t.yml:7:11: '/' in stream name",
+        "t.yml:7:11: stream name 'a//b' has a '/'",
     ]) {
         assert!(shown.contains(wanted), "{wanted} in {shown} ({line})");
     }

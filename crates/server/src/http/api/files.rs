@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
+use glassline_ingest::stream_names;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub(super) struct Files {
 /// Filter of the list of files.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct FileFilter {
-    /// Lists only the file of this name, or those whose names begin with what is before a `*`.
+    /// Lists only files whose names fit the pattern, like `cam*` or `site/**`.
     name: Option<Pattern>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct FileFilter {
 struct FileView {
     /// Path below the folder, which is the name of the stream.
     name: String,
-    /// Whether the file has a page, `/NAME`: files of the folder itself do.
+    /// Whether the file has a page, `/NAME`: all but those in a folder called like a path of the server.
     page: bool,
     /// Why the file is not played, and how to convert it: its format is not read, or it was broken
     /// when it was last read. Absent for a file against which nothing is known.
@@ -59,7 +60,7 @@ pub(super) async fn files(
     });
     let (names, extent) = page.of(names);
     let files = names.into_iter().map(|name| FileView {
-        page: !name.contains('/'),
+        page: stream_names::stands_in_paths(&name),
         refused: app.library.as_ref().and_then(|it| it.refusal(&name)),
         name,
     });

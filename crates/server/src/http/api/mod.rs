@@ -217,6 +217,8 @@ struct StreamView {
     sources: u64,
     /// Whether a number is drawn into each frame, which `…/frame-code` tells how to read.
     frame_code: bool,
+    /// Whether clients may publish the stream: false for the name of a camera or file.
+    takes_publishers: bool,
 }
 
 fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
@@ -240,6 +242,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         packets: totals.packets,
         sources: totals.sources,
         frame_code: app.frame_code(stream.name().as_str()).is_some(),
+        takes_publishers: stream.check_client().is_ok(),
     }
 }
 
@@ -259,7 +262,7 @@ struct Streams {
 /// Filters of the list of streams.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct StreamFilter {
-    /// Lists only streams of this name, or whose names begin with what is before a `*`.
+    /// Lists only streams whose names fit the pattern, like `cam*` or `site/**`.
     name: Option<Pattern>,
     /// Lists only streams of which viewers can expect this.
     status: Option<WantedStatus>,

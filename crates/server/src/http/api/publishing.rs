@@ -38,6 +38,8 @@ pub(crate) struct Publishing {
     stream: String,
     /// State of the stream; `absent` if there is none of this name.
     state: &'static str,
+    /// Why no client may publish the stream: a camera or file has the name; null if clients may.
+    configured: Option<String>,
     detail: Option<String>,
     /// Seconds since the present source began.
     uptime_s: Option<f64>,
@@ -233,6 +235,7 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
         return Publishing {
             stream: name.to_string(),
             state: "absent",
+            configured: None,
             detail: None,
             uptime_s: None,
             viewers: 0,
@@ -260,6 +263,7 @@ async fn view(app: &App, name: &StreamName) -> Publishing {
     Publishing {
         stream: name.to_string(),
         state: state.as_str(),
+        configured: stream.check_client().err().map(|it| it.to_string()),
         detail: state.detail().map(str::to_owned),
         uptime_s: since.map(|at| now.saturating_duration_since(at).as_secs_f64()),
         viewers: stream.viewers(),

@@ -157,7 +157,7 @@ struct SourceList {
 /// Filters of the list of sources.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SourceFilter {
-    /// Lists only sources of this name, or whose names begin with what is before a `*`.
+    /// Lists only sources whose names fit the pattern, like `cam*` or `site/**`.
     name: Option<Pattern>,
     /// Lists only sources of the configuration, or only those that were made over the API.
     origin: Option<Origin>,

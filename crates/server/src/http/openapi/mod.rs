@@ -185,6 +185,12 @@ impl Routes {
         Requirements::of(&self.registered)
     }
 
+    /// Returns all paths.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'static str> {
+        self.registered.iter().map(|it| it.path)
+    }
+
     /// Returns the routes without their description.
     pub(super) fn into_router(self) -> Router<App> {
         self.router

@@ -147,7 +147,7 @@ struct UserBody {
     /// What the user may do on the admin port; null for nothing.
     #[serde(default)]
     role: Option<Role>,
-    /// Streams that the user may read: names, prefixes like `cam/*`, or `*`.
+    /// Streams that the user may read: names, `cam*`, `site/**`, or `**`.
     #[serde(default)]
     read: Vec<Pattern>,
     /// Streams that the user may publish.
@@ -162,7 +162,7 @@ struct TokenBody {
     /// What the holder may do on the admin port; null for nothing.
     #[serde(default)]
     role: Option<Role>,
-    /// Streams that the holder may read: names, prefixes like `cam/*`, or `*`.
+    /// Streams that the holder may read: names, `cam*`, `site/**`, or `**`.
     #[serde(default)]
     read: Vec<Pattern>,
     /// Streams that the holder may publish.
