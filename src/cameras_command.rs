@@ -50,24 +50,14 @@ struct Found {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let scope = options.scope()?;
     let credentials = options.credentials()?;
-    let patience = Duration::from_secs(options.wait);
     let progress = progress(options, quiet);
-    let devices = onvif::find(&scope, patience).map_err(|error| {
-        Failure::runtime(format_args!("cannot ask the network for cameras: {error}"))
-    });
-    let devices = devices?;
-    let mut names = BTreeSet::new();
-    let mut found = Vec::new();
-    for device in devices {
-        progress.set_message(format!("asking {}", device.address.ip()));
-        let profiles = onvif::stream_profiles(&device, credentials.as_ref());
-        found.push(Found {
-            profiles: profiles.map_err(|error| error.to_string()),
-            name: name(&device, &mut names),
-            device,
-        });
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start: {error}")))?;
+    let found = runtime.block_on(found(options, &scope, credentials.as_ref(), &progress));
     progress.finish_and_clear();
+    let found = found?;
     if options.json {
         let list: Vec<_> = found.iter().map(Found::json).collect();
         output::print(&output::json(&json!({ "cameras": list })))?;
@@ -75,6 +65,31 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         output::print(&listing(&found, options.user.as_deref()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Searches for cameras, and asks each for its streams.
+async fn found(
+    options: &Options,
+    scope: &Scope,
+    credentials: Option<&Credentials>,
+    progress: &ProgressBar,
+) -> Result<Vec<Found>, Failure> {
+    let devices = onvif::find(scope, Duration::from_secs(options.wait)).await;
+    let devices = devices.map_err(|error| {
+        Failure::runtime(format_args!("cannot ask the network for cameras: {error}"))
+    })?;
+    let mut names = BTreeSet::new();
+    let mut found = Vec::new();
+    for device in devices {
+        progress.set_message(format!("asking {}", device.address.ip()));
+        let profiles = onvif::stream_profiles(&device, credentials).await;
+        found.push(Found {
+            profiles: profiles.map_err(|error| error.to_string()),
+            name: name(&device, &mut names),
+            device,
+        });
+    }
+    Ok(found)
 }
 
 impl Options {

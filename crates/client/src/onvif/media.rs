@@ -1,21 +1,16 @@
 //! The media service of a camera: which streams there are, and their URLs.
 
-use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use glassline_trust::Trust;
-use ureq::Agent;
-use ureq::http::header;
 use url::Url;
 
 use super::envelope::{self, LocalName as _};
-use super::{Credentials, Device, Error, StreamProfile};
+use super::{Credentials, Device, Error, StreamProfile, http};
 
 /// Most profiles that are asked for their URL. Cameras have two to six.
 const PROFILES_MAX: usize = 16;
-
-/// Longest response, in bytes.
-const RESPONSE_BYTES_MAX: u64 = 512 << 10;
 
 const DEVICE: &str = "http://www.onvif.org/ver10/device/wsdl";
 const MEDIA: &str = "http://www.onvif.org/ver10/media/wsdl";
@@ -25,22 +20,25 @@ const SCHEMA: &str = "http://www.onvif.org/ver10/schema";
 ///
 /// # Errors
 /// Returns [`Error`], which names the camera's URL.
-pub fn stream_profiles(
+pub async fn stream_profiles(
     device: &Device,
     credentials: Option<&Credentials>,
 ) -> Result<Vec<StreamProfile>, Error> {
     let mut camera = Camera {
         service: &device.service,
+        ip: device.address.ip(),
         credentials,
         ahead: 0,
     };
-    camera.ahead = camera.clock();
-    let media = camera.media_service()?;
-    camera.profiles(&media)
+    camera.ahead = camera.clock().await;
+    let media = camera.media_service().await?;
+    camera.profiles(&media).await
 }
 
 struct Camera<'a> {
     service: &'a Url,
+    /// Address at which all of the camera's URLs are asked.
+    ip: IpAddr,
     credentials: Option<&'a Credentials>,
     /// Seconds by which the camera's clock is ahead of ours. A camera refuses a digest of another time.
     ahead: i64,
@@ -48,7 +46,7 @@ struct Camera<'a> {
 
 impl Camera<'_> {
     /// Returns how far the camera's clock is ahead, which it tells everybody; 0 if it does not.
-    fn clock(&self) -> i64 {
+    async fn clock(&self) -> i64 {
         let body = format!("<GetSystemDateAndTime xmlns=\"{DEVICE}\"/>");
         let asked = self.ask(self.service, "GetSystemDateAndTime", &body, false, |root| {
             let utc = envelope::element(root, "UTCDateTime").ok_or("no UTCDateTime")?;
@@ -67,11 +65,11 @@ impl Camera<'_> {
             };
             Ok(days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
         });
-        asked.map_or(0, |theirs| theirs.saturating_sub(unix_seconds()))
+        asked.await.map_or(0, |theirs| theirs.saturating_sub(unix_seconds()))
     }
 
     /// Returns the URL of the media service, at the camera's address.
-    fn media_service(&self) -> Result<Url, Error> {
+    async fn media_service(&self) -> Result<Url, Error> {
         let body = format!(
             "<GetCapabilities xmlns=\"{DEVICE}\"><Category>Media</Category></GetCapabilities>"
         );
@@ -79,8 +77,8 @@ impl Camera<'_> {
             let media = envelope::element(root, "Media");
             let address = media.and_then(|it| envelope::text(it, "XAddr"));
             Ok(address.and_then(|it| Url::parse(it).ok()))
-        })?;
-        let found = found.ok_or_else(|| Error::NoMedia(self.service.clone()))?;
+        });
+        let found = found.await?.ok_or_else(|| Error::NoMedia(self.service.clone()))?;
         // The password's digest goes to the camera that was found, to no other machine.
         let mut media = self.service.clone();
         media.set_path(found.path());
@@ -88,7 +86,7 @@ impl Camera<'_> {
         Ok(media)
     }
 
-    fn profiles(&self, media: &Url) -> Result<Vec<StreamProfile>, Error> {
+    async fn profiles(&self, media: &Url) -> Result<Vec<StreamProfile>, Error> {
         let body = format!("<GetProfiles xmlns=\"{MEDIA}\"/>");
         let found = self.ask(media, "GetProfiles", &body, true, |root| {
             let profiles = root
@@ -107,11 +105,11 @@ impl Camera<'_> {
                 Some((token.clone(), shown, encoding.map(str::to_owned), size))
             });
             Ok(found.take(PROFILES_MAX).collect::<Vec<_>>())
-        })?;
+        });
         let mut profiles = Vec::new();
-        for (token, name, encoding, size) in found {
+        for (token, name, encoding, size) in found.await? {
             profiles.push(StreamProfile {
-                url: self.stream_url(media, &token)?,
+                url: self.stream_url(media, &token).await?,
                 name,
                 encoding,
                 size,
@@ -120,7 +118,7 @@ impl Camera<'_> {
         Ok(profiles)
     }
 
-    fn stream_url(&self, media: &Url, token: &str) -> Result<Url, Error> {
+    async fn stream_url(&self, media: &Url, token: &str) -> Result<Url, Error> {
         let body = format!(
             "<GetStreamUri xmlns=\"{MEDIA}\"><StreamSetup>\
              <Stream xmlns=\"{SCHEMA}\">RTP-Unicast</Stream>\
@@ -138,10 +136,11 @@ impl Camera<'_> {
             let _ = (url.set_username(""), url.set_password(None));
             Ok(url)
         })
+        .await
     }
 
     /// Sends a request and reads the response with `read`.
-    fn ask<T>(
+    async fn ask<T>(
         &self,
         url: &Url,
         request: &'static str,
@@ -152,21 +151,16 @@ impl Camera<'_> {
         let created = created(unix_seconds().saturating_add(self.ahead));
         let credentials = self.credentials.filter(|_| with_credentials);
         let credentials = credentials.map(|it| (it, rand::random(), created.as_str()));
-        let sent = agent()
-            .post(url.as_str())
-            .header(header::CONTENT_TYPE, "application/soap+xml; charset=utf-8")
-            .send(envelope::request(body, credentials).as_str());
-        let unreachable = |source| Error::Unreachable {
+        let envelope = envelope::request(body, credentials);
+        // Cameras sign their certificates themselves; the password goes as a digest.
+        let sent = http::post(url, self.ip, Trust::Anyone, envelope).await;
+        let http::Reply { status, text } = sent.map_err(|source| Error::Unreachable {
             url: url.clone(),
-            source: Box::new(source),
-        };
-        let mut response = sent.map_err(unreachable)?;
-        let status = response.status();
+            source,
+        })?;
         if status.as_u16() == 401 {
             return Err(Error::Unauthorized(url.clone()));
         }
-        let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
-        let text = body.read_to_string().map_err(unreachable)?;
         let unusable = |reason: String| Error::Unusable {
             url: url.clone(),
             reason: format!("{request}: {reason}"),
@@ -189,20 +183,6 @@ impl Camera<'_> {
         }
         read(document.root()).map_err(unusable)
     }
-}
-
-fn agent() -> &'static Agent {
-    static AGENT: LazyLock<Agent> = LazyLock::new(|| {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_global(Some(Duration::from_secs(5)))
-            .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
-            .build();
-        // Cameras sign their certificates themselves; the password goes as a digest.
-        crate::agent::agent(config, Trust::Anyone)
-    });
-    &AGENT
 }
 
 fn unix_seconds() -> i64 {

@@ -4,11 +4,12 @@
 //! Probe (WS-Discovery, UDP 3702) ─► ProbeMatch: Device ─► GetProfiles, GetStreamUri ─► StreamProfile
 //! ```
 //!
-//! Calls block, with deadlines. A camera is a stranger: what it sends is bounded, and it is asked at
+//! Everything has a deadline. A camera is a stranger: what it sends is bounded, and it is asked at
 //! the address that it answered from, wherever its answers point to.
 
 mod discovery;
 mod envelope;
+mod http;
 mod media;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use std::net::SocketAddr;
 use url::Url;
 
 pub use discovery::{Scope, find};
+pub use http::HttpError;
 pub use media::stream_profiles;
 
 /// Most devices that are listed; answers of further ones are ignored.
@@ -72,7 +74,7 @@ pub enum Error {
         /// URL of the request.
         url: Url,
         /// Error of the HTTP client.
-        source: Box<ureq::Error>,
+        source: HttpError,
     },
     /// The camera wants a user and a password, or others than these.
     #[error("{0} asks for a user and a password of the camera, or refuses these")]

@@ -189,9 +189,9 @@ impl FakeCamera {
         }
     }
 
-    fn device(&self) -> Device {
+    async fn device(&self) -> Device {
         let scope = Scope::Addresses(vec![self.discovery]);
-        let found = find(&scope, Duration::from_secs(1)).expect("a network");
+        let found = find(&scope, Duration::from_secs(1)).await.expect("a network");
         let [device] = &found[..] else {
             panic!("{found:?}");
         };
@@ -199,16 +199,17 @@ impl FakeCamera {
     }
 }
 
-#[test]
-fn a_camera_is_found_and_tells_its_streams() {
+#[tokio::test]
+async fn a_camera_is_found_and_tells_its_streams() {
     let camera = FakeCamera::start("operator", "secret<1>");
-    let device = camera.device();
+    let device = camera.device().await;
     assert_eq!(device.name.as_deref(), Some("Hall"));
     let credentials = Credentials {
         user: "operator".to_owned(),
         password: "secret<1>".to_owned(),
     };
-    let profiles = stream_profiles(&device, Some(&credentials)).expect("the right password");
+    let profiles = stream_profiles(&device, Some(&credentials)).await;
+    let profiles = profiles.expect("the right password");
     let shown: Vec<_> = profiles
         .iter()
         .map(|it| {
@@ -234,16 +235,16 @@ fn a_camera_is_found_and_tells_its_streams() {
     assert!(!format!("{credentials:?}").contains("secret"));
 }
 
-#[test]
-fn a_wrong_password_and_none_are_told_from_other_faults() {
+#[tokio::test]
+async fn a_wrong_password_and_none_are_told_from_other_faults() {
     let camera = FakeCamera::start("operator", "secret");
-    let device = camera.device();
+    let device = camera.device().await;
     let wrong = Credentials {
         user: "operator".to_owned(),
         password: "guess".to_owned(),
     };
     for credentials in [None, Some(&wrong)] {
-        let error = stream_profiles(&device, credentials).expect_err("refused");
+        let error = stream_profiles(&device, credentials).await.expect_err("refused");
         assert!(
             matches!(&error, Error::Unauthorized(url) if *url == device.service),
             "{error}"
@@ -255,6 +256,6 @@ fn a_wrong_password_and_none_are_told_from_other_faults() {
         .local_addr()
         .expect("bound");
     nobody.service = format!("http://{closed}/").parse().expect("a URL");
-    let error = stream_profiles(&nobody, None).expect_err("nobody listens");
+    let error = stream_profiles(&nobody, None).await.expect_err("nobody listens");
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
 }
