@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_client::onvif::{self, Credentials, Device, Scope, StreamProfile};
+use glassline_onvif::{self as onvif, Credentials, Device, Scope, StreamProfile};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 

@@ -22,6 +22,7 @@ pub(super) const CRATES: &[Row] = &[
     ("congestion", &["media"]),
     ("trust", &[]),
     ("url", &[]),
+    ("onvif", &["net", "trust"]),
     ("quic", &["congestion", "media", "net", "trust", "url"]),
     ("hub", &["media"]),
     ("runtime", &["hub", "media", "net"]),
@@ -46,7 +47,7 @@ pub(super) const CRATES: &[Row] = &[
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("server", &["access", "cluster", "cluster-nats", "congestion", "demux", "egress", "hub", "ingest", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
-    ("glassline", &["access", "client", "devices", "ingest", "lab", "media", "net", "runtime", "server", "sim"]),
+    ("glassline", &["access", "client", "devices", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.
@@ -116,7 +117,6 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("whep", &["agent"]),
         ("viewers", &["whep"]),
         ("call", &["http", "impairment", "viewers", "whep"]),
-        ("onvif", &["agent", "viewers"]),
         ("probe", &["agent", "viewers", "whep"]),
         ("ways", &[]),
         ("publish", &["viewers", "ways", "whep"]),

@@ -7,10 +7,18 @@
 //! Everything has a deadline. A camera is a stranger: what it sends is bounded, and it is asked at
 //! the address that it answered from, wherever its answers point to.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a shell: it reads the clocks and draws the randomness for the messages"
+)]
+
 mod discovery;
 mod envelope;
 mod http;
 mod media;
+#[cfg(test)]
+#[path = "../../client/src/test_http.rs"]
+mod test_http;
 #[cfg(test)]
 mod tests;
 
