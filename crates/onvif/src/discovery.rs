@@ -1,159 +1,34 @@
-//! WS-Discovery: a probe by multicast, and the devices that answer.
+//! Messages of WS-Discovery: a probe, and the answers of devices.
 
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr};
 
-use futures_util::future::{Either, select, select_all};
-use tokio::net::UdpSocket;
-use tokio::time::{Instant, sleep_until};
 use url::Url;
 
-use super::envelope::{self, LocalName as _};
-use super::{DEVICES_MAX, Device};
+use crate::envelope::{self, LocalName as _};
 
-/// Group and port of WS-Discovery (§2.4).
-const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(239, 255, 255, 250)), 3702);
+/// Most devices that are listed; answers of further ones are ignored.
+pub const DEVICES_MAX: usize = 256;
 
-/// When the probe is sent again: datagrams get lost.
-const REPEATS: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(750)];
-
-/// Most bytes of answers that are read: a network full of cameras sends less than half of them.
-const ANSWERS_BYTES_MAX: usize = 4 << 20;
-
-/// Size of the buffer for answers: the longest datagram of UDP.
-const DATAGRAM_BYTES: usize = 64 << 10;
-
-/// Whom a probe is sent to.
+/// A device that answered a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All devices of the networks that this machine's IPv4 interfaces belong to.
-    Networks,
-    /// The devices at these addresses, which may be in other networks.
-    Addresses(Vec<SocketAddr>),
-}
-
-/// Sends probes and returns the devices that answer within `patience`, in the order of addresses,
-/// at most [`DEVICES_MAX`].
-///
-/// # Errors
-/// Returns the error of the system if no probe can be sent.
-pub async fn find(scope: &Scope, patience: Duration) -> io::Result<Vec<Device>> {
-    let (sockets, to) = match scope {
-        Scope::Networks => (of_interfaces().await?, vec![GROUP]),
-        Scope::Addresses(to) => (of_families(to).await?, to.clone()),
-    };
-    let message = uuid(rand::random());
-    let probe = envelope::probe(&message);
-    let begun = Instant::now();
-    send(&sockets, &to, &probe).await?;
-    let mut devices: Vec<Device> = Vec::new();
-    let mut left = ANSWERS_BYTES_MAX;
-    let mut buffer = vec![0; DATAGRAM_BYTES];
-    for (turn, until) in REPEATS.into_iter().chain([patience]).enumerate() {
-        let until = begun + until.min(patience);
-        while let Some(socket) = readable(&sockets, until).await {
-            // An error may be an ICMP answer: nobody listens at one of the addresses.
-            let Ok((bytes, from)) = socket.try_recv_from(&mut buffer) else {
-                continue;
-            };
-            let Some(rest) = left.checked_sub(bytes) else {
-                return Ok(in_order(devices));
-            };
-            left = rest;
-            for device in answers(&buffer[..bytes], from, &message) {
-                let is_new = devices.iter().all(|it| it.id != device.id);
-                if is_new && devices.len() < DEVICES_MAX {
-                    devices.push(device);
-                }
-            }
-        }
-        if turn < REPEATS.len() {
-            // The first probes left, so that an error now is the network's.
-            let _ = send(&sockets, &to, &probe).await;
-        }
-    }
-    Ok(in_order(devices))
-}
-
-fn in_order(mut devices: Vec<Device>) -> Vec<Device> {
-    devices.sort_by_key(|device| device.address);
-    devices
-}
-
-/// Waits until a socket can be read, which is returned, or until a time.
-async fn readable(sockets: &[UdpSocket], until: Instant) -> Option<&UdpSocket> {
-    if Instant::now() >= until {
-        return None;
-    }
-    let readable = sockets.iter().map(|socket| {
-        Box::pin(async move {
-            // An error is found by reading.
-            let _ = socket.readable().await;
-            socket
-        })
-    });
-    match select(select_all(readable), Box::pin(sleep_until(until))).await {
-        Either::Left(((socket, ..), _)) => Some(socket),
-        Either::Right(_) => None,
-    }
-}
-
-/// Returns a socket for each IPv4 address of this machine. The kernel sends a multicast datagram by
-/// the interface that has the address of its socket.
-async fn of_interfaces() -> io::Result<Vec<UdpSocket>> {
-    let addresses = glassline_net::interface_addresses()?;
-    let addresses = addresses.iter().map(|it| it.ip);
-    let usable = addresses.filter(|ip| ip.is_ipv4() && !ip.is_loopback());
-    let mut sockets = Vec::new();
-    for ip in usable {
-        sockets.extend(UdpSocket::bind((ip, 0)).await);
-    }
-    match sockets.is_empty() {
-        true => Err(io::Error::other(
-            "this machine has no network with IPv4 addresses",
-        )),
-        false => Ok(sockets),
-    }
-}
-
-/// Returns a socket for each family of the addresses.
-async fn of_families(to: &[SocketAddr]) -> io::Result<Vec<UdpSocket>> {
-    let any = |of: &SocketAddr| -> IpAddr {
-        match of {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        }
-    };
-    let mut families: Vec<_> = to.iter().map(any).collect();
-    families.sort_unstable();
-    families.dedup();
-    let mut sockets = Vec::new();
-    for ip in families {
-        sockets.push(UdpSocket::bind((ip, 0)).await?);
-    }
-    Ok(sockets)
-}
-
-/// Sends the probe by every socket to every address of its family. Fails if none left.
-async fn send(sockets: &[UdpSocket], to: &[SocketAddr], probe: &str) -> io::Result<()> {
-    let mut last = Err(ErrorKind::NotFound.into());
-    for socket in sockets {
-        let is_ipv4 = socket.local_addr()?.is_ipv4();
-        for to in to.iter().filter(|it| it.is_ipv4() == is_ipv4) {
-            match socket.send_to(probe.as_bytes(), to).await {
-                Ok(_) => last = Ok(()),
-                Err(error) if last.is_err() => last = Err(error),
-                Err(_) => {}
-            }
-        }
-    }
-    last
+pub struct Device {
+    /// Identifier that stays the same for the device's life, usually a URN with a UUID.
+    pub id: String,
+    /// Address that the device answered from.
+    pub address: SocketAddr,
+    /// Name that the device has by its scopes.
+    pub name: Option<String>,
+    /// Model that the device has by its scopes.
+    pub hardware: Option<String>,
+    /// Place that the device has by its scopes.
+    pub location: Option<String>,
+    /// URL of its device service, at the address that it answered from.
+    pub service: Url,
 }
 
 /// Reads the devices of an answer to the probe `message` that came from `from`; none if the datagram
 /// is something else.
-pub(super) fn answers(bytes: &[u8], from: SocketAddr, message: &str) -> Vec<Device> {
+pub(crate) fn answers(bytes: &[u8], from: SocketAddr, message: &str) -> Vec<Device> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Vec::new();
     };
@@ -174,7 +49,7 @@ pub(super) fn answers(bytes: &[u8], from: SocketAddr, message: &str) -> Vec<Devi
         let scopes = envelope::text(found, "Scopes").unwrap_or_default();
         let scope = |kind| scope(scopes, kind);
         Some(Device {
-            id: id.to_owned(),
+            id: envelope::shown(id)?,
             address: from,
             name: scope("name"),
             hardware: scope("hardware"),
@@ -204,12 +79,7 @@ fn scope(scopes: &str, kind: &str) -> Option<String> {
     let decoded = url::form_urlencoded::parse(value.as_bytes())
         .next()
         .map(|(value, _)| value.into_owned())?;
-    let shown: String = decoded
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(80)
-        .collect();
-    (!shown.is_empty()).then_some(shown)
+    envelope::shown(&decoded)
 }
 
 /// Returns the URL of the device service among `addresses`: the one with the IP address that the
@@ -226,20 +96,18 @@ fn service(addresses: &str, from: IpAddr) -> Option<Url> {
         IpAddr::V4(ip) => url::Host::Ipv4(ip),
         IpAddr::V6(ip) => url::Host::Ipv6(ip),
     };
-    let is_there = |url: &&Url| url.host() == Some(host.clone());
-    if let Some(url) = urls.iter().find(is_there) {
-        return Some(url.clone());
-    }
-    let mut url = match urls.into_iter().next() {
+    let there = urls.iter().position(|url| url.host() == Some(host.clone()));
+    let mut url = match urls.into_iter().nth(there.unwrap_or(0)) {
         Some(url) => url,
         None => Url::parse("http://camera.invalid/onvif/device_service").ok()?,
     };
+    let _ = (url.set_username(""), url.set_password(None));
     url.set_ip_host(from).ok()?;
     Some(url)
 }
 
 /// Returns a UUID of version 4 (RFC 9562 §5.4) of these random bytes.
-fn uuid(mut bytes: [u8; 16]) -> String {
+pub(crate) fn uuid(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The response to a request: its status and its body as text.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) text: String,
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
 }
 
 /// Why there is no response.
@@ -59,7 +59,7 @@ pub enum HttpError {
 
 /// Sends `body` to `url` at the address `ip`, and returns the response. Redirections are not followed:
 /// they could lead anywhere.
-pub(super) async fn post(
+pub(crate) async fn post(
     url: &Url,
     ip: IpAddr,
     trust: Trust,
@@ -70,21 +70,13 @@ pub(super) async fn post(
     exchanged.unwrap_or(Err(HttpError::Late))
 }
 
-async fn exchange(
-    url: &Url,
-    ip: IpAddr,
-    trust: Trust,
-    body: String,
-) -> Result<Reply, HttpError> {
+async fn exchange(url: &Url, ip: IpAddr, trust: Trust, body: String) -> Result<Reply, HttpError> {
     let port = url.port_or_known_default().ok_or(HttpError::Url)?;
     let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]);
     let request = Request::post(&url[Position::BeforePath..Position::AfterQuery])
         .header(HOST, host.map_err(|_| HttpError::Url)?)
         .header(CONTENT_TYPE, "application/soap+xml; charset=utf-8")
-        .header(
-            USER_AGENT,
-            concat!("glassline/", env!("CARGO_PKG_VERSION")),
-        )
+        .header(USER_AGENT, concat!("glassline/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(Bytes::from(body)))
         .map_err(|_| HttpError::Url)?;
     let stream = TcpStream::connect(SocketAddr::new(ip, port)).await?;
@@ -100,13 +92,14 @@ async fn exchange(
     };
     let status = response.status();
     let body = Limited::new(response.into_body(), BODY_BYTES_MAX);
-    let body = body.collect().await.map_err(|error| {
-        match error.downcast::<hyper::Error>() {
+    let body = body
+        .collect()
+        .await
+        .map_err(|error| match error.downcast::<hyper::Error>() {
             Ok(error) => HttpError::Http(*error),
             Err(error) if error.is::<LengthLimitError>() => HttpError::TooLong,
             Err(error) => HttpError::Connection(std::io::Error::other(error)),
-        }
-    })?;
+        })?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     Ok(Reply { status, text })
 }
