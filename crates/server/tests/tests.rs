@@ -42,6 +42,7 @@ mod media;
 mod moq_keyframes;
 mod multicast;
 mod on_demand;
+mod onvif;
 mod openapi;
 mod pacing;
 mod panics;

@@ -6,7 +6,7 @@ use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 
-use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch};
+use super::{Away, ON_OR_OFF, OnvifService, SpecError, UdpPorts, seconds, switch};
 use crate::Reach;
 use crate::spelling::nearest;
 
@@ -33,6 +33,8 @@ pub struct RtspSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the camera is away.
     pub away: Away,
+    /// Where the camera's ONVIF is.
+    pub onvif: OnvifService,
     /// Addresses at which the camera may be.
     pub reach: Reach,
 }
@@ -47,7 +49,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 12] = [
     "transport",
     "udp_ports",
     "sha256",
@@ -55,6 +57,7 @@ pub(super) const OPTIONS: [&str; 11] = [
     "timeout_s",
     "on_demand",
     "idle_s",
+    "onvif",
     "fallback",
     "placeholder",
     "after_s",
@@ -126,6 +129,7 @@ impl RtspSource {
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
+            onvif: OnvifService::default(),
             reach: Reach::default(),
         };
         source.take_options()?;
@@ -200,6 +204,13 @@ impl RtspSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
+            ("onvif", value) => {
+                self.onvif = value.parse().map_err(|_| SpecError::Value {
+                    option: "onvif",
+                    value: glassline_url::hidden(value),
+                    wanted: OnvifService::WANTED,
+                })?;
+            }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
             _ => return self.away.take(key, value),
         }
@@ -243,6 +254,10 @@ impl fmt::Display for RtspSource {
             Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64())?,
         }
         if self.on_demand.is_some() {
+            separator = '&';
+        }
+        if self.onvif != OnvifService::Auto {
+            write!(f, "{separator}onvif={}", self.onvif)?;
             separator = '&';
         }
         self.away.write(f, separator)

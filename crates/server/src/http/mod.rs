@@ -34,6 +34,7 @@ mod pages;
 mod paging;
 mod panics;
 pub(crate) mod problem;
+mod ptz;
 mod redirect;
 mod refusals;
 mod resource;
@@ -108,6 +109,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         snapshot::routes(),
         health::routes(),
         acme::routes(),
+        ptz::routes(),
     ];
     parts.into_iter().fold(api::routes(), ViewerRoutes::merge)
 }
@@ -195,6 +197,7 @@ fn of_operators() -> Routes {
         .merge(dashboard::routes())
         .merge(api::operators())
         .merge(api::routes().described())
+        .merge(ptz::routes().described())
 }
 
 async fn not_found(request: Request) -> Response {
