@@ -1,6 +1,5 @@
 //! One camera that is asked and moved.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,29 +8,12 @@ use url::Url;
 
 use crate::calendar;
 use crate::call::Call;
+use crate::credentials::Credentials;
 use crate::device::{GetCapabilities, GetDeviceInformation, GetSystemDateAndTime, Information};
 use crate::envelope::{self, Token};
 use crate::http::{self, HttpError};
 use crate::media::{GetProfiles, GetStreamUri, StreamProfile};
 use crate::ptz::{ContinuousMove, GetPresets, GotoPreset, MovableProfile, Preset, Stop, Velocity};
-
-/// User name and password at a camera.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
-    /// User name, as the camera knows it.
-    pub user: String,
-    /// Password, which is sent as a digest only.
-    pub password: String,
-}
-
-/// Shows the user alone.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Why a camera did not do what it was asked; every text names the camera's URL.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::Credentials;
+use crate::credentials::Credentials;
 
 /// Most nodes of a document that is read. A list of profiles has some hundred.
 const NODES_MAX: u32 = 20_000;
@@ -16,6 +16,9 @@ const EQUALS_SIGNS_MAX: usize = 256;
 
 /// Most declarations of namespaces. The parser compares those of an element with all that hold there.
 const NAMESPACES_MAX: usize = 1_000;
+
+/// Longest token of a profile or preset, in bytes: twice what ONVIF allows.
+pub(crate) const TOKEN_BYTES_MAX: usize = 128;
 
 /// Most characters of a text that people see.
 const SHOWN_CHARS_MAX: usize = 80;

@@ -17,6 +17,7 @@
 mod calendar;
 mod call;
 mod camera;
+mod credentials;
 mod device;
 mod discovery;
 mod envelope;
@@ -33,7 +34,8 @@ pub mod fuzzing {
 
     pub use crate::call::fuzz_responses as responses;
 }
-pub use camera::{Camera, Credentials, Error, is_onvif};
+pub use camera::{Camera, Error, is_onvif};
+pub use credentials::Credentials;
 pub use device::Information;
 pub use discovery::{DEVICES_MAX, Device};
 pub use glassline_trust::Trust;

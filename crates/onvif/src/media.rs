@@ -4,14 +4,11 @@ use roxmltree::Node;
 use url::Url;
 
 use crate::call::Call;
-use crate::envelope::{self, LocalName as _, element, text};
+use crate::envelope::{self, LocalName as _, TOKEN_BYTES_MAX, element, text};
 use crate::ptz::Axes;
 
 /// Most profiles that are listed. Cameras have two to six.
 const PROFILES_MAX: usize = 16;
-
-/// Longest token of a profile, in bytes: twice what ONVIF allows.
-pub(crate) const TOKEN_BYTES_MAX: usize = 128;
 
 const MEDIA: &str = "http://www.onvif.org/ver10/media/wsdl";
 const SCHEMA: &str = "http://www.onvif.org/ver10/schema";

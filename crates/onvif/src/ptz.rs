@@ -3,8 +3,7 @@
 use roxmltree::Node;
 
 use crate::call::Call;
-use crate::envelope::{self, LocalName as _, element, text};
-use crate::media::TOKEN_BYTES_MAX;
+use crate::envelope::{self, LocalName as _, TOKEN_BYTES_MAX, element, text};
 
 /// Most presets that are listed.
 const PRESETS_MAX: usize = 100;
@@ -54,9 +53,9 @@ pub struct MovableProfile {
 /// The speed of a movement, each axis from -1 to 1: right, up and in are positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Velocity {
-    /// Speed to the right.
+    /// Speed of panning to the right.
     pub pan: f32,
-    /// Speed upwards.
+    /// Speed of tilting upwards.
     pub tilt: f32,
     /// Speed of coming nearer.
     pub zoom: f32,

@@ -127,8 +127,7 @@ struct Question {
 
 /// What a camera tells of itself.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CameraProfiles")]
-struct Told {
+struct CameraProfiles {
     manufacturer: Option<String>,
     model: Option<String>,
     firmware: Option<String>,
@@ -159,7 +158,7 @@ struct ProfileView {
     back_channel: bool,
 }
 
-impl From<ToldCamera> for Told {
+impl From<ToldCamera> for CameraProfiles {
     fn from(told: ToldCamera) -> Self {
         let pixels = |it: &StreamProfile| {
             let video = it.profile.video.as_ref()?;
@@ -210,7 +209,7 @@ impl ProfileView {
 async fn profiles(
     State(app): State<App>,
     JsonBody(question): JsonBody<Question>,
-) -> Result<Json<Told>, Problem> {
+) -> Result<Json<CameraProfiles>, Problem> {
     let credentials = question.user.filter(|it| !it.is_empty());
     let credentials = credentials.map(|user| Credentials {
         user,
