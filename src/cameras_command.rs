@@ -8,15 +8,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_client::onvif::{self, Credentials, Device, Scope, StreamProfile};
+use glassline_onvif::{
+    self as onvif, Camera, Credentials, DISCOVERY_PORT, Device, Scope, StreamProfile, Trust,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::exit::Failure;
 use crate::{output, password};
-
-/// Port of WS-Discovery.
-const DISCOVERY_PORT: u16 = 3702;
 
 /// Longest time for answers that makes sense.
 const PATIENCE_MAX_S: u64 = 60;
@@ -50,24 +49,14 @@ struct Found {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let scope = options.scope()?;
     let credentials = options.credentials()?;
-    let patience = Duration::from_secs(options.wait);
     let progress = progress(options, quiet);
-    let devices = onvif::find(&scope, patience).map_err(|error| {
-        Failure::runtime(format_args!("cannot ask the network for cameras: {error}"))
-    });
-    let devices = devices?;
-    let mut names = BTreeSet::new();
-    let mut found = Vec::new();
-    for device in devices {
-        progress.set_message(format!("asking {}", device.address.ip()));
-        let profiles = onvif::stream_profiles(&device, credentials.as_ref());
-        found.push(Found {
-            profiles: profiles.map_err(|error| error.to_string()),
-            name: name(&device, &mut names),
-            device,
-        });
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start: {error}")))?;
+    let found = runtime.block_on(found(options, &scope, credentials.as_ref(), &progress));
     progress.finish_and_clear();
+    let found = found?;
     if options.json {
         let list: Vec<_> = found.iter().map(Found::json).collect();
         output::print(&output::json(&json!({ "cameras": list })))?;
@@ -75,6 +64,41 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         output::print(&listing(&found, options.user.as_deref()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Searches for cameras, and asks each for its streams.
+async fn found(
+    options: &Options,
+    scope: &Scope,
+    credentials: Option<&Credentials>,
+    progress: &ProgressBar,
+) -> Result<Vec<Found>, Failure> {
+    let devices = onvif::find(scope, Duration::from_secs(options.wait)).await;
+    let devices = devices.map_err(|error| {
+        Failure::runtime(format_args!("cannot ask the network for cameras: {error}"))
+    })?;
+    let mut names = BTreeSet::new();
+    let mut found = Vec::new();
+    for device in devices {
+        progress.set_message(format!("asking {}", device.address.ip()));
+        let profiles = stream_profiles(&device, credentials).await;
+        found.push(Found {
+            profiles: profiles.map_err(|error| error.to_string()),
+            name: name(&device, &mut names),
+            device,
+        });
+    }
+    Ok(found)
+}
+
+async fn stream_profiles(
+    device: &Device,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<StreamProfile>, onvif::Error> {
+    // Cameras sign their certificates themselves; the password goes as a digest.
+    let (ip, trust) = (device.address.ip(), Trust::Anyone);
+    let camera = Camera::connect(&device.service, ip, trust, credentials.cloned()).await?;
+    camera.stream_profiles().await
 }
 
 impl Options {
@@ -184,7 +208,7 @@ fn listing(found: &[Found], user: Option<&str>) -> String {
         device,
     } in found
     {
-        let best = profiles.iter().flatten().max_by_key(|it| it.size);
+        let best = profiles.iter().flatten().max_by_key(|it| size(it));
         match best {
             Some(profile) => {
                 let _ = writeln!(text, "  {name}: {}", with_user(profile, user));
@@ -198,13 +222,16 @@ fn listing(found: &[Found], user: Option<&str>) -> String {
     text
 }
 
-fn described(profile: &StreamProfile) -> String {
-    let size = profile
-        .size
-        .map(|(width, height)| format!(" {width}x{height}"));
-    let encoding = profile.encoding.as_deref().unwrap_or("no video");
-    let size = size.unwrap_or_default();
-    format!("{}: {encoding}{size}  {}", profile.name, profile.url)
+fn size(profile: &StreamProfile) -> Option<(u32, u32)> {
+    profile.profile.video.as_ref()?.size
+}
+
+fn described(stream: &StreamProfile) -> String {
+    let size = size(stream).map(|(width, height)| format!(" {width}x{height}"));
+    let (profile, size) = (&stream.profile, size.unwrap_or_default());
+    let encoding = profile.video.as_ref().map(|it| it.encoding.as_str());
+    let encoding = encoding.unwrap_or("no video");
+    format!("{}: {encoding}{size}  {}", profile.name, stream.url)
 }
 
 /// Returns the URL for the configuration, in quotes where YAML needs them. The password is for the
@@ -223,8 +250,9 @@ impl Found {
         let device = &self.device;
         let profiles = self.profiles.as_ref().map(|profiles| {
             let all = profiles.iter().map(|it| {
-                let (width, height) = it.size.unzip();
-                json!({ "name": it.name, "encoding": it.encoding, "width": width, "height": height, "url": it.url.as_str() })
+                let (width, height) = size(it).unzip();
+                let encoding = it.profile.video.as_ref().map(|it| &it.encoding);
+                json!({ "name": it.profile.name, "encoding": encoding, "width": width, "height": height, "url": it.url.as_str() })
             });
             all.collect::<Vec<_>>()
         });
@@ -244,6 +272,8 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use glassline_onvif::{Profile, Video};
+
     use super::*;
 
     fn device(name: Option<&str>) -> Device {
@@ -261,9 +291,20 @@ mod tests {
 
     fn profile(size: (u32, u32), path: &str) -> StreamProfile {
         StreamProfile {
-            name: "main".to_owned(),
-            encoding: Some("H264".to_owned()),
-            size: Some(size),
+            profile: Profile {
+                token: "p".to_owned(),
+                name: "main".to_owned(),
+                video: Some(Video {
+                    encoding: "H264".to_owned(),
+                    size: Some(size),
+                    frame_rate: None,
+                    bitrate_bps: None,
+                    h264_profile: None,
+                }),
+                audio: None,
+                axes: None,
+                has_back_channel: false,
+            },
             url: format!("rtsp://192.0.2.20/{path}").parse().expect("a URL"),
         }
     }

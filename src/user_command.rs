@@ -27,6 +27,9 @@ pub(crate) enum Action {
         /// Streams to publish: patterns as of --read. Repeatable.
         #[arg(long, value_name = "PATTERN")]
         publish: Vec<Pattern>,
+        /// Streams whose cameras may be moved: patterns as of --read. Repeatable.
+        #[arg(long, value_name = "PATTERN")]
+        ptz: Vec<Pattern>,
         /// Role on the admin port: viewer (see), operator (also end viewers and the like), or admin
         /// (also create, change and delete).
         #[arg(long, value_name = "ROLE")]
@@ -43,10 +46,11 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
         name,
         read,
         publish,
+        ptz,
         role,
         file,
     } = action;
-    if read.is_empty() && publish.is_empty() && role.is_none() {
+    if [&read, &publish, &ptz].iter().all(|it| it.is_empty()) && role.is_none() {
         return Err(Failure::usage(
             "this user would have no rights: add --read PATTERN or --publish PATTERN, '**' for all streams, or --role ROLE for the admin port",
         ));
@@ -59,6 +63,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     let account = Account {
         read,
         publish,
+        ptz,
         role,
         ..Account::new(name, &password, &glassline_access::auth::salt())
     };

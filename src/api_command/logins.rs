@@ -75,11 +75,14 @@ struct Rights {
     /// Streams to publish: patterns as of --read. Repeatable.
     #[arg(long, value_name = "PATTERN")]
     publish: Vec<Pattern>,
+    /// Streams whose cameras may be moved: patterns as of --read. Repeatable.
+    #[arg(long, value_name = "PATTERN")]
+    ptz: Vec<Pattern>,
 }
 
 impl Rights {
     fn to_json(&self) -> Value {
-        json!({ "role": self.role, "read": self.read, "publish": self.publish })
+        json!({ "role": self.role, "read": self.read, "publish": self.publish, "ptz": self.ptz })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo|cluster-demo|test|repeat|soak|peers|check|count|reference|package|fuzz|mutants|
+//! The project's tasks: `cargo xtask demo|cluster-demo|test|repeat|soak|peers|check|count|reference|package|release|fuzz|mutants|
 //! chaos|bench|bench-peers|figures|voice-quality`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
@@ -13,6 +13,7 @@
     reason = "recipes run in real time and print how long they took"
 )]
 
+mod architecture;
 mod bench;
 mod bench_peers;
 mod chaos;
@@ -28,6 +29,7 @@ mod mutants;
 mod package;
 mod process;
 mod reference;
+mod release;
 mod result_table;
 mod summary;
 mod test;
@@ -70,6 +72,11 @@ usage: cargo xtask RECIPE
                                    packages for operators, with a bill of materials;
                                    --static makes them need no library of the system,
                                    --binary packs a program that is built already
+  release [--only amd64,arm64] [--out FOLDER] [--binary PROCESSOR=PATH] [--untried]
+          [--uncompressed]         what the page of a release has: packages and archives for
+                                   both processors, an OCI image, bills of materials, notes and
+                                   sums; --binary packs a program that is built already,
+                                   --untried does not start it
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   fuzz --long [TARGET…] [--minutes 10]
                                    two targets at a time, with a smaller corpus and a table in
@@ -136,6 +143,7 @@ fn main() -> ExitCode {
         "peers" => install::peers().map_err(Failure::from),
         "reference" => reference::run(rest),
         "package" => package::run(rest),
+        "release" => release::run(rest),
         "fuzz" => fuzz::run(rest),
         "chaos" => chaos::run(rest),
         "mutants" => mutants::run(rest),

@@ -1,7 +1,7 @@
 //! Client ends of every protocol: viewers of any server, publishers, and voice calls.
 //!
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
-//! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`onvif`] finds cameras;
+//! streams; [`call`] dials, answers, joins rooms, sends and plays voices;
 //! [`ways`] leads to another server of a cluster;
 //! [`impairment`] puts a simulated bad path between two ends; [`probe`] asks a server one question
 //! at a time. These modules are shells around the sans-IO
@@ -17,7 +17,6 @@ pub mod agent;
 pub mod call;
 pub mod http;
 pub mod impairment;
-pub mod onvif;
 pub mod probe;
 pub mod publish;
 pub mod relay;

@@ -51,6 +51,8 @@ new AddSource($('add-form'), {
   onAdded: (name) => { added = name; },
 });
 
+$('add').addEventListener('toggle', async () => (await import('./onvif.js')).offerCameras($('add-form')), { once: true });
+
 function select(name) {
   detail.show(name);
   streams.select(name);

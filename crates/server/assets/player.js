@@ -348,7 +348,20 @@ async function readEntry() {
   noteTracks(entry.tracks ?? []);
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
-  if (entry.source?.protocol === 'camera') await offerTalk();
+  if (entry.source?.protocol === 'camera') await Promise.all([offerTalk(), offerPtz()]);
+}
+
+/** Offers to move a camera, once, to those who may. */
+async function offerPtz() {
+  const box = document.getElementById('ptz');
+  if (box.dataset.asked) return;
+  box.dataset.asked = 'yes';
+  const { Ptz } = await import('./ptz.js');
+  const note = document.getElementById('ptz-note');
+  Ptz.offer(box, streamUrl(name, '/ptz'), (problem) => {
+    note.hidden = !problem;
+    note.textContent = problem ?? '';
+  });
 }
 
 /** Offers to talk to a camera. Other streams do not load the script. */

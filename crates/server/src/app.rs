@@ -19,6 +19,7 @@ use crate::events::EventLog;
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
 use crate::http::server::{ListenerCounters, Places};
+use crate::onvif::Onvif;
 use crate::service::Services;
 use crate::sessions::Negotiator;
 use crate::settings::Settings;
@@ -72,6 +73,8 @@ pub(crate) struct AppParts {
     pub(crate) snapshots: Arc<Snapshots>,
     /// The sources of streams, and the users and tokens that are made over the API.
     pub(crate) stored: Stored,
+    /// Cameras that are found and moved by ONVIF.
+    pub(crate) onvif: Onvif,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) latencies: Arc<LatencyRegistry>,

@@ -35,6 +35,7 @@ mod http;
 mod login_cases;
 mod messages;
 mod metrics;
+mod onvif;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;

@@ -43,6 +43,7 @@ mod moq_keyframes;
 mod multicast;
 mod names;
 mod on_demand;
+mod onvif;
 mod openapi;
 mod pacing;
 mod panics;

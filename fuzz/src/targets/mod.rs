@@ -28,6 +28,8 @@ mod moq;
 mod mp4;
 mod nats;
 mod ogg;
+#[cfg(fuzzing)]
+mod onvif;
 mod payload;
 mod pipe;
 mod population;
@@ -125,6 +127,8 @@ pub(crate) const TARGETS: &[Target] = table! {
     mp4
     nats
     ogg
+    #[cfg(fuzzing)]
+    onvif
     payload
     pipe
     population

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Release, architecture};
+use super::Release;
 use crate::process;
 
 /// Writes the archive; returns its path.
 pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
-    let (_, machine) = architecture();
+    let machine = release.program.architecture.machine();
     let (version, time) = (&release.version, release.commit_time);
-    let kind = if release.is_static { "-static" } else { "" };
+    let kind = if release.program.is_static {
+        "-static"
+    } else {
+        ""
+    };
     let top = format!("glassline-{version}-linux-{machine}{kind}");
     let (suffix, compression) = match release.is_compressed {
         true => ("tar.gz", "--gzip"),

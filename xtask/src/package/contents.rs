@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{Release, at, read};
+use crate::architecture::Architecture;
 use crate::process;
 
 /// Beginnings of the names of files with the text of a licence.
@@ -21,7 +21,7 @@ type Linked<'a> = BTreeMap<&'a str, (&'a Value, Vec<&'a str>)>;
 /// Writes both files to the scratch folder, and the bill to the folder of the packages, too; returns
 /// the bill's path there.
 pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
-    let metadata = metadata()?;
+    let metadata = metadata(release.program.architecture)?;
     let linked = linked(&metadata)?;
     let sums = checksums(&read(&process::root().join("Cargo.lock"))?);
     let bill = bill(release, &linked, &sums);
@@ -29,20 +29,15 @@ pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
     super::write(&release.scratch.join("glassline.cdx.json"), &bill)?;
     let texts = release.scratch.join("third-party-licences.txt");
     super::write(&texts, licences(&linked)?)?;
-    let path = release
-        .folder
-        .join(format!("glassline-{}.cdx.json", release.version));
+    let path = release.folder.join(format!("{}.cdx.json", release.bill));
     super::write(&path, &bill)?;
     Ok(path)
 }
 
-/// Cargo's metadata with all dependencies, as they are on this platform.
-fn metadata() -> Result<Value, String> {
-    let rustc = process::output_of(Command::new("rustc").arg("-vV")).unwrap_or_default();
-    let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or("rustc -vV names no host")?;
+/// Cargo's metadata with all dependencies, as they are on the platform.
+fn metadata(architecture: Architecture) -> Result<Value, String> {
     let mut command = process::cargo(&["metadata", "--format-version", "1"]);
-    command.args(["--filter-platform", host]);
+    command.args(["--filter-platform", architecture.target()]);
     let printed = process::output_of(&mut command);
     let printed = printed.ok_or_else(|| format!("{} failed", process::line(&command)))?;
     serde_json::from_str(&printed).map_err(|error| error.to_string())

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Release, architecture, at, fresh, needs, stage, template};
+use super::{Release, at, fresh, needs, stage, template};
 use crate::{install, process};
 
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
@@ -30,7 +30,7 @@ pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&path, mode).map_err(|error| at(&path, &error))?;
     }
-    let (debian, _) = architecture();
+    let debian = release.program.architecture.debian();
     let name = format!(
         "glassline_{}-{}_{debian}.deb",
         release.version, release.revision
@@ -61,7 +61,7 @@ fn control_file(release: &Release) -> Result<String, String> {
         .arg(&release.stage);
     let printed = process::output_of(&mut size).unwrap_or_default();
     let kib = printed.split_whitespace().next().unwrap_or("0");
-    let (debian, _) = architecture();
+    let debian = release.program.architecture.debian();
     let (version, revision, commit) = (&release.version, release.revision, &release.commit);
     Ok(format!(
         "Package: glassline\n\

@@ -12,13 +12,14 @@
 mod archive;
 mod contents;
 mod deb;
-mod needs;
+pub(crate) mod needs;
 mod rpm;
 mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use crate::{Failure, install, process};
 
 /// What the command line asks for.
@@ -37,8 +38,18 @@ struct Request {
     is_static: bool,
 }
 
+/// A program that is packed.
+pub(crate) struct Program {
+    pub(crate) binary: PathBuf,
+    pub(crate) architecture: Architecture,
+    /// Whether the program needs no library of the system.
+    pub(crate) is_static: bool,
+    /// The program for this machine, which writes its own manual.
+    pub(crate) runs_here: PathBuf,
+}
+
 /// What every kind of package needs to know.
-struct Release {
+pub(crate) struct Release {
     /// Version of the program, as in `Cargo.toml`.
     version: String,
     /// Commit with `-modified` if files differ from it, or `unknown`.
@@ -47,8 +58,9 @@ struct Release {
     commit_time: u64,
     revision: u32,
     is_compressed: bool,
-    /// Whether the program needs no library of the system.
-    is_static: bool,
+    program: Program,
+    /// Name of the bill of materials, without its suffix.
+    bill: String,
     /// Folder with the files as they are installed.
     stage: PathBuf,
     /// Folder for what is made on the way.
@@ -67,6 +79,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some(binary) => binary.clone(),
         None => build(&commit, request.is_static)?,
     };
+    let architecture = Architecture::here()?;
     if request.is_static {
         let needed = needs::of_debian(&binary)?;
         if !needed.is_empty() {
@@ -74,46 +87,93 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             return Err(text.into());
         }
     }
-    let release = Release {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit_time: commit_time(),
-        commit,
-        revision: request.revision,
-        is_compressed: request.is_compressed,
+    let program = Program {
+        runs_here: binary.clone(),
+        binary,
+        architecture,
         is_static: request.is_static,
-        stage: request.folder.join("stage"),
-        scratch: request.folder.join("scratch"),
-        folder: request.folder.clone(),
     };
-    let is_wanted =
-        |kind: &str| request.only.is_empty() || request.only.iter().any(|it| it == kind);
-    fresh(&release.scratch)?;
-    let bill = contents::write(&release)?;
-    stage::fill(&release, &binary)?;
-    let mut made = Vec::new();
-    if is_wanted("contents") {
-        made.push(bill);
-    }
-    if is_wanted("deb") {
-        made.push(deb::write(&release)?);
-    }
-    if is_wanted("rpm") {
-        install::tool("rpmbuild", &["rpm"])?;
-        made.push(rpm::write(&release)?);
-    }
-    if is_wanted("tar") {
-        made.push(archive::write(&release)?);
-    }
-    let sums = release.folder.join("SHA256SUMS");
-    write(&sums, &sha256_of(&release.folder, &made)?)?;
-    for folder in [&release.stage, &release.scratch] {
-        std::fs::remove_dir_all(folder).map_err(|error| at(folder, &error))?;
-    }
+    let mut release = Release::of(program, &request.folder);
+    release.revision = request.revision;
+    release.is_compressed = request.is_compressed;
+    let made = release.pack(&request.only)?;
+    let sums = write_sums(&release.folder, &made)?;
     println!("commit {}", release.commit);
     for path in made.iter().chain([&sums]) {
         println!("wrote {}", path.display());
     }
     Ok(())
+}
+
+impl Release {
+    /// Creates the description of the packages of `program` that are made in `folder`.
+    pub(crate) fn of(program: Program, folder: &Path) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self {
+            bill: format!("glassline-{version}"),
+            version,
+            commit_time: commit_time(),
+            commit: commit(),
+            revision: 1,
+            is_compressed: true,
+            program,
+            stage: folder.join("stage"),
+            scratch: folder.join("scratch"),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Names the processor in the bill of materials, beside that of another one.
+    pub(crate) fn with_processor_in_bill(mut self) -> Self {
+        let machine = self.program.architecture.machine();
+        self.bill = format!("glassline-{}-linux-{machine}", self.version);
+        self
+    }
+
+    /// Leaves out the compression, which takes most of the time.
+    pub(crate) const fn uncompressed(mut self, is_uncompressed: bool) -> Self {
+        self.is_compressed = !is_uncompressed;
+        self
+    }
+
+    /// Makes the packages of these kinds, or of all; returns their paths.
+    ///
+    /// # Errors
+    /// A tool is missing or failed, or a file cannot be written.
+    pub(crate) fn pack(&self, only: &[String]) -> Result<Vec<PathBuf>, String> {
+        let is_wanted = |kind: &str| only.is_empty() || only.iter().any(|it| it == kind);
+        fresh(&self.scratch)?;
+        let bill = contents::write(self)?;
+        stage::fill(self)?;
+        let mut made = Vec::new();
+        if is_wanted("contents") {
+            made.push(bill);
+        }
+        if is_wanted("deb") {
+            made.push(deb::write(self)?);
+        }
+        if is_wanted("rpm") {
+            install::tool("rpmbuild", &["rpm"])?;
+            made.push(rpm::write(self)?);
+        }
+        if is_wanted("tar") {
+            made.push(archive::write(self)?);
+        }
+        for folder in [&self.stage, &self.scratch] {
+            std::fs::remove_dir_all(folder).map_err(|error| at(folder, &error))?;
+        }
+        Ok(made)
+    }
+}
+
+/// Writes the sums of `files`, which are in `folder`; returns the path.
+///
+/// # Errors
+/// A file cannot be read, or the sums cannot be written.
+pub(crate) fn write_sums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf, String> {
+    let sums = folder.join("SHA256SUMS");
+    write(&sums, &sha256_of(folder, files)?)?;
+    Ok(sums)
 }
 
 fn parse(arguments: &[String]) -> Result<Request, Failure> {
@@ -169,8 +229,7 @@ fn build(commit: &str, is_static: bool) -> Result<PathBuf, Failure> {
         process::run(cargo.env("GLASSLINE_COMMIT", commit))?;
         return Ok(built.join("release/glassline"));
     }
-    let (_, machine) = architecture();
-    let target = format!("{machine}-unknown-linux-musl");
+    let target = format!("{}-unknown-linux-musl", Architecture::here()?.machine());
     process::run(Command::new("rustup").args(["target", "add", &target]))?;
     let tools = install::zigbuild()?;
     let mut cargo = process::cargo(&["zigbuild", "--release", "--package", "glassline"]);
@@ -183,7 +242,7 @@ fn build(commit: &str, is_static: bool) -> Result<PathBuf, Failure> {
     Ok(built.join(target).join("release/glassline"))
 }
 
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {
         process::output_of(
             Command::new("git")
@@ -202,7 +261,7 @@ fn commit() -> String {
     format!("{}{mark}", commit.trim())
 }
 
-fn commit_time() -> u64 {
+pub(crate) fn commit_time() -> u64 {
     let mut git = Command::new("git");
     git.args(["log", "-1", "--format=%ct"]);
     let printed = process::output_of(git.current_dir(process::root()));
@@ -217,17 +276,8 @@ fn sha256_of(folder: &Path, files: &[PathBuf]) -> Result<String, String> {
     process::output_of(&mut command).ok_or_else(|| format!("{} failed", process::line(&command)))
 }
 
-/// The words of this machine's architecture for Debian and for others.
-fn architecture() -> (&'static str, &'static str) {
-    match std::env::consts::ARCH {
-        "x86_64" => ("amd64", "x86_64"),
-        "aarch64" => ("arm64", "aarch64"),
-        other => (other, other),
-    }
-}
-
 /// Makes `folder` anew.
-fn fresh(folder: &Path) -> Result<(), String> {
+pub(crate) fn fresh(folder: &Path) -> Result<(), String> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|error| at(folder, &error))?;
     }
@@ -247,15 +297,15 @@ fn template(name: &str) -> Result<String, String> {
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| at(path, &error))
 }
 
-fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| at(path, &error))
 }
 
-fn at(path: &Path, error: &std::io::Error) -> String {
+pub(crate) fn at(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 

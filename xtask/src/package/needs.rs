@@ -6,12 +6,13 @@ use std::process::Command;
 use crate::{install, process};
 
 /// Shared libraries that the program may need, with Debian's package of each.
-const LIBRARIES: [(&str, &str); 6] = [
+const LIBRARIES: [(&str, &str); 7] = [
     ("libasound.so.2", "libasound2 | libasound2t64"),
     ("libc.so.6", "libc6"),
     ("libgcc_s.so.1", "libgcc-s1"),
     ("libm.so.6", "libc6"),
     ("libstdc++.so.6", "libstdc++6"),
+    ("ld-linux-aarch64.so.1", "libc6"),
     ("ld-linux-x86-64.so.2", "libc6"),
 ];
 
@@ -19,25 +20,50 @@ const LIBRARIES: [(&str, &str); 6] = [
 ///
 /// # Errors
 /// The program needs a library that this list does not know.
-pub(super) fn of_debian(program: &Path) -> Result<String, String> {
+pub(crate) fn of_debian(program: &Path) -> Result<String, String> {
+    depends(&headers(program)?)
+}
+
+/// The names of the shared libraries of `program`, and the oldest glibc that has all symbols it uses.
+///
+/// # Errors
+/// The program cannot be read.
+pub(crate) fn libraries(program: &Path) -> Result<Libraries, String> {
+    let headers = headers(program)?;
+    let names = needed(&headers).map(str::to_owned).collect();
+    Ok(Libraries {
+        names,
+        glibc: glibc(&headers),
+    })
+}
+
+/// What a program needs of the system.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Libraries {
+    /// Names of shared libraries; none for a static program.
+    pub(crate) names: Vec<String>,
+    /// Version of glibc, like `2.35`.
+    pub(crate) glibc: String,
+}
+
+fn headers(program: &Path) -> Result<String, String> {
     install::tool("objdump", &["binutils"])?;
-    let printed = |option: &str| {
-        let mut command = Command::new("objdump");
-        command.arg(option).arg(program);
-        process::output_of(&mut command)
-            .ok_or_else(|| format!("{} failed", process::line(&command)))
-    };
-    depends(&printed("-p")?)
+    let mut command = Command::new("objdump");
+    command.arg("-p").arg(program);
+    process::output_of(&mut command).ok_or_else(|| format!("{} failed", process::line(&command)))
+}
+
+fn needed(headers: &str) -> impl Iterator<Item = &str> {
+    headers.lines().filter_map(|line| {
+        let (key, library) = line.trim().split_once(' ')?;
+        (key == "NEEDED").then_some(library.trim())
+    })
 }
 
 /// Reads the private headers that `objdump -p` prints.
 fn depends(headers: &str) -> Result<String, String> {
     let mut packages = Vec::new();
-    let needed = headers.lines().filter_map(|line| {
-        let (key, library) = line.trim().split_once(' ')?;
-        (key == "NEEDED").then_some(library.trim())
-    });
-    for library in needed {
+    for library in needed(headers) {
         let known = LIBRARIES.iter().find(|(name, _)| *name == library);
         let (_, package) = known.ok_or_else(|| format!("no package is known of {library}"))?;
         let package = match *package {

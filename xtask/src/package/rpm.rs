@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Release, architecture, fresh, template};
+use super::{Release, fresh, template};
 use crate::process;
 
 /// Writes the package; returns its path.
@@ -20,7 +20,7 @@ pub(super) fn write(release: &Release) -> Result<PathBuf, String> {
     } else {
         "w.ufdio"
     };
-    let (_, machine) = architecture();
+    let machine = release.program.architecture.machine();
     let definitions = [
         ("_topdir", top.display().to_string()),
         ("_rpmdir", release.folder.display().to_string()),

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Release, at, fresh, read, write};
+use super::{Program, Release, at, fresh, read, write};
+use crate::architecture::Architecture;
 use crate::{install, process};
 
 /// Files of the checkout, and where they are installed.
@@ -34,16 +35,14 @@ const COMPLETIONS: [(&str, &str); 4] = [
 /// The program as it is installed, below the stage.
 pub(super) const PROGRAM: &str = "usr/bin/glassline";
 
-/// Writes all files below the stage of `release`; `binary` is the program.
-pub(super) fn fill(release: &Release, binary: &Path) -> Result<(), String> {
-    let stage = &release.stage;
+/// Writes all files below the stage of `release`.
+pub(super) fn fill(release: &Release) -> Result<(), String> {
+    let (stage, packed) = (&release.stage, &release.program);
     fresh(stage)?;
-    install::tool("strip", &["binutils"])?;
     let program = stage.join(PROGRAM);
     parents(&program)?;
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&program).arg(binary);
-    process::run(&mut strip)?;
+    strip(packed, &program)?;
+    let binary = &packed.runs_here;
     for (from, to) in FILES {
         put(stage, to, &read(&process::root().join(from))?)?;
     }
@@ -68,6 +67,23 @@ pub(super) fn fill(release: &Release, binary: &Path) -> Result<(), String> {
     }
     manual(stage, binary)?;
     set_modes(stage)
+}
+
+/// Copies the program without its symbols.
+fn strip(packed: &Program, to: &Path) -> Result<(), String> {
+    let is_from_here = Architecture::here() == Ok(packed.architecture);
+    let tools = packed.architecture.gnu();
+    let (tool, package) = match is_from_here {
+        true => ("strip".to_owned(), "binutils".to_owned()),
+        // Debian's package has the machine's name with a dash.
+        false => (
+            format!("{tools}-strip"),
+            format!("binutils-{}", tools.replace('_', "-")),
+        ),
+    };
+    install::tool(&tool, &[package.as_str()])?;
+    let mut strip = Command::new(tool);
+    process::run(strip.arg("-o").arg(to).arg(&packed.binary))
 }
 
 /// The default configuration: the example with all keys, which says where it is.

@@ -31,6 +31,9 @@ pub struct Account {
     /// Streams that the user may publish: names, `cam*`, `site/**`, or `**`.
     #[serde(default)]
     pub publish: Vec<Pattern>,
+    /// Streams whose cameras the user may move: names, `cam*`, `site/**`, or `**`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ptz: Vec<Pattern>,
     /// What the user may do on the admin port; null for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -52,6 +55,7 @@ impl Account {
             digest_sha256: Some(DigestSecret(digest(Algorithm::Sha256))),
             read: Vec::new(),
             publish: Vec::new(),
+            ptz: Vec::new(),
             role: None,
         }
     }
@@ -59,7 +63,10 @@ impl Account {
     /// Returns whether the entry says who may use streams: it does, even if it gives no right to any,
     /// unless it only gives a role.
     pub fn is_of_streams(&self) -> bool {
-        self.role.is_none() || !self.read.is_empty() || !self.publish.is_empty()
+        self.role.is_none()
+            || [&self.read, &self.publish, &self.ptz]
+                .iter()
+                .any(|it| !it.is_empty())
     }
 
     pub(super) fn digest_secret(&self, algorithm: Algorithm) -> Option<&str> {
@@ -89,6 +96,7 @@ impl Account {
             ("  digest_sha256", sha256.map(|text| quoted(text))),
             ("  read", Some(list(&self.read))),
             ("  publish", Some(list(&self.publish))),
+            ("  ptz", (!self.ptz.is_empty()).then(|| list(&self.ptz))),
             ("  role", self.role.map(|role| role.as_str().to_owned())),
         ];
         for (key, value) in lines {

@@ -133,6 +133,7 @@ impl Users {
         let holder = Holder {
             read: join(&first.read, &second.read),
             publish: join(&first.publish, &second.publish),
+            ptz: join(&first.ptz, &second.ptz),
             role: None,
             subject: first.subject.clone().or_else(|| second.subject.clone()),
             origin: HolderOrigin::Webhook,
@@ -145,7 +146,8 @@ impl Users {
     /// Returns whether `holder` has a right to any stream.
     pub fn has_rights(&self, holder: &str) -> bool {
         let holder = self.holders.get(holder, Instant::now());
-        holder.is_some_and(|it| !it.read.is_empty() || !it.publish.is_empty())
+        let lists = holder.as_ref().map(|it| [&it.read, &it.publish, &it.ptz]);
+        lists.is_some_and(|lists| lists.iter().any(|it| !it.is_empty()))
     }
 
     /// Returns the counts of questions, and whether none are sent because the webhook does not
@@ -165,6 +167,7 @@ fn holder_of(allowed: Allowed, now: Instant) -> Holder {
     Holder {
         read: allowed.read,
         publish: allowed.publish,
+        ptz: allowed.ptz,
         // Nobody becomes an operator by this way.
         role: None,
         subject: allowed.user,

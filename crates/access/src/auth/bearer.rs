@@ -89,6 +89,7 @@ impl Users {
                 let holder = Holder {
                     read: grant.read,
                     publish: grant.publish,
+                    ptz: grant.ptz,
                     role: grant.role,
                     subject: grant.subject,
                     origin: HolderOrigin::Provider,
@@ -134,6 +135,8 @@ impl Users {
         let holder = Holder {
             read: with(Access::Read),
             publish: with(Access::Publish),
+            // Cameras are moved at the server that dials them.
+            ptz: known.map_or_else(Vec::new, |it| it.ptz.clone()),
             role: known.and_then(|it| it.role),
             subject: known.and_then(|it| it.subject.clone()),
             origin: known.map_or(HolderOrigin::Ticket, |it| it.origin),

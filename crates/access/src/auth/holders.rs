@@ -17,6 +17,8 @@ const HOLDERS_MAX: usize = 65_536;
 pub(super) struct Holder {
     pub(super) read: Vec<Pattern>,
     pub(super) publish: Vec<Pattern>,
+    /// Streams whose cameras the holder may move.
+    pub(super) ptz: Vec<Pattern>,
     /// What the holder may do on the admin port.
     pub(super) role: Option<Role>,
     /// Whom the token names (`sub`), to be shown to people.
@@ -48,6 +50,7 @@ impl Holder {
         Self {
             read: token.read.clone(),
             publish: token.publish.clone(),
+            ptz: token.ptz.clone(),
             role: token.role,
             subject: Some(token.name.to_string()),
             origin: HolderOrigin::Known,
@@ -171,6 +174,7 @@ mod tests {
         Holder {
             read: vec![Pattern::parse("cam*").expect("a pattern")],
             publish: Vec::new(),
+            ptz: Vec::new(),
             role: None,
             subject: None,
             origin: HolderOrigin::Provider,

@@ -50,12 +50,16 @@ pub struct KnownToken {
     pub read: Vec<Pattern>,
     /// Streams that the holder may publish.
     pub publish: Vec<Pattern>,
+    /// Streams whose cameras the holder may move.
+    pub ptz: Vec<Pattern>,
 }
 
 impl KnownToken {
     /// Returns whether the token has rights to streams.
     pub fn is_of_streams(&self) -> bool {
-        !self.read.is_empty() || !self.publish.is_empty()
+        [&self.read, &self.publish, &self.ptz]
+            .iter()
+            .any(|it| !it.is_empty())
     }
 }
 
@@ -67,6 +71,7 @@ impl KnownTokens {
             role: Some(it.role),
             read: Vec::new(),
             publish: Vec::new(),
+            ptz: Vec::new(),
         });
         Self(known.collect())
     }

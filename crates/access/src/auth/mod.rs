@@ -315,6 +315,20 @@ impl Users {
         })
     }
 
+    /// Returns whether `user`, whose password or token was verified, may move the camera of `stream`:
+    /// the user has the right, or is an operator.
+    pub fn may_move(&self, user: &str, stream: &str) -> bool {
+        let may = |ptz: &[Pattern], role: Option<Role>| {
+            role >= Some(Role::Operator) || ptz.iter().any(|it| it.matches(stream))
+        };
+        if let Some(holder) = self.holders.get(user, Instant::now()) {
+            return may(&holder.ptz, holder.role);
+        }
+        let table = self.table();
+        let account = table.accounts.get(user);
+        account.is_some_and(|it| may(&it.ptz, it.role))
+    }
+
     /// Returns whether there is a user of this name, or a holder of a token whose time is not over.
     pub fn has(&self, user: &str) -> bool {
         let is_holder = || self.holders.get(user, Instant::now()).is_some();

@@ -1,4 +1,5 @@
 mod away;
+mod onvif;
 mod rtsp_source;
 mod udp_ports;
 
@@ -11,6 +12,7 @@ use glassline_hub::StreamName;
 use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
+pub use onvif::{NoOnvifService, OnvifService};
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
 pub use udp_ports::{UdpPorts, UdpPortsError};

@@ -7,7 +7,8 @@ use glassline_url::Login;
 use url::Url;
 
 use super::{
-    ALLOWED, Away, ON_OR_OFF, PUBLISHERS, SpecError, UdpPorts, seconds, switch, takes_publishers,
+    ALLOWED, Away, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, UdpPorts, seconds, switch,
+    takes_publishers,
 };
 use crate::Reach;
 use crate::spelling::nearest;
@@ -35,6 +36,8 @@ pub struct RtspSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the camera is away.
     pub away: Away,
+    /// Where the camera's ONVIF is.
+    pub onvif: OnvifService,
     /// Addresses at which the camera may be.
     pub reach: Reach,
     /// Whether clients may publish under the stream's name, too.
@@ -59,6 +62,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "timeout_s",
     "on_demand",
     "idle_s",
+    "onvif",
     "fallback",
     "placeholder",
     "after_s",
@@ -131,6 +135,7 @@ impl RtspSource {
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
+            onvif: OnvifService::default(),
             reach: Reach::default(),
             takes_publishers: false,
         };
@@ -206,6 +211,13 @@ impl RtspSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
+            ("onvif", value) => {
+                self.onvif = value.parse().map_err(|_| SpecError::Value {
+                    option: "onvif",
+                    value: glassline_url::hidden(value),
+                    wanted: OnvifService::WANTED,
+                })?;
+            }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
             (PUBLISHERS, value) => self.takes_publishers = takes_publishers(value)?,
             _ => return self.away.take(key, value),
@@ -254,6 +266,10 @@ impl fmt::Display for RtspSource {
         }
         if self.takes_publishers {
             write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
+            separator = '&';
+        }
+        if self.onvif != OnvifService::Auto {
+            write!(f, "{separator}onvif={}", self.onvif)?;
             separator = '&';
         }
         self.away.write(f, separator)

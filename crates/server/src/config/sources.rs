@@ -119,6 +119,10 @@ pub struct SourceKeys {
     /// Time without receivers after which a camera on demand is left, in seconds; 10 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
+    /// The camera's ONVIF, by which it is moved: the URL of its device service, `auto` for the usual
+    /// ports of its host, or `off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    onvif: Option<String>,
     /// Stream that is shown while the source is away.
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<String>,
@@ -177,6 +181,7 @@ impl SourceKeys {
             // `on_demand: false` beside an idle time turns it off.
             ("idle_s", self.idle_s.map(|it| it.to_string())),
             ("on_demand", self.on_demand.map(|it| it.to_string())),
+            ("onvif", self.onvif.clone()),
             ("fallback", self.fallback.clone()),
             (
                 "placeholder",

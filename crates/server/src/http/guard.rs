@@ -111,6 +111,10 @@ async fn granted(
             let user = auth::publisher(users, sites, &shown, name).await;
             user.map(Granted::Publisher)
         }
+        Right::Ptz => {
+            let may = auth::mover(users, sites, &shown, name).await;
+            may.map(|()| Granted::Plainly)
+        }
         Right::ReadOrPublish => {
             let may = auth::reader_or_publisher(users, sites, &shown, name).await;
             may.map(|()| Granted::Plainly)

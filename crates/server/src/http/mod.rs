@@ -35,6 +35,7 @@ mod paging;
 mod panics;
 pub(crate) mod problem;
 mod problem_page;
+mod ptz;
 mod redirect;
 mod refusals;
 mod resource;
@@ -113,6 +114,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         snapshot::routes(),
         health::routes(),
         acme::routes(),
+        ptz::routes(),
     ];
     parts.into_iter().fold(api::routes(), ViewerRoutes::merge)
 }
@@ -202,6 +204,7 @@ fn of_operators() -> Routes {
         .merge(dashboard::routes())
         .merge(api::operators())
         .merge(api::routes().described())
+        .merge(ptz::routes().described())
 }
 
 async fn not_found(request: Request) -> Response {

@@ -58,6 +58,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/api/v1/streams/{name}", "113+31"),
     ("GET", "/api/v1/streams/{name}/latency", "113+31"),
     ("GET", "/api/v1/streams/{name}/frame-code", "113+31"),
+    ("GET", "/api/v1/streams/{name}/ptz", "113+31"),
     // Publishers of the stream.
     ("GET POST", "/{stream}/whip", "1133+1"),
     ("GET PATCH DELETE", "/{stream}/whip/{session}", "1133+1"),
@@ -67,6 +68,9 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET POST", "/{stream}/talk", "1133+1"),
     ("GET PATCH DELETE", "/{stream}/talk/{session}", "1133+1"),
     ("POST", "/{stream}/talk/{session}/failure", "1133+1"),
+    // Those who may move the camera of the stream, which none of these may.
+    ("POST", "/api/v1/streams/{name}/ptz/move", "113331"),
+    ("POST", "/api/v1/streams/{name}/ptz/preset", "113331"),
     // Readers or publishers of the stream.
     ("GET HEAD", "/{stream}/publish", "113++1"),
     ("GET", "/api/v1/streams/{name}/publishing", "113++1"),
@@ -106,6 +110,7 @@ const WITH_A_TOKEN_ALONE: &[(&str, &str, char)] = &[
     ("GET", "/{stream}/snapshot.jpg", '1'),
     ("POST", "/{stream}/whep", '1'),
     ("POST", "/{stream}/whip", '1'),
+    ("POST", "/api/v1/streams/{name}/ptz/move", '1'),
     ("POST", "/call/{room}", '1'),
 ];
 

@@ -21,6 +21,8 @@ pub(crate) enum Right {
     Read,
     /// The right to publish the stream in the path.
     Publish,
+    /// The right to move the camera of the stream in the path.
+    Ptz,
     /// The right to read the stream in the path, or to publish it: publishers need not be allowed to watch.
     ReadOrPublish,
     /// The right to speak in the room in the path, which the handler checks: it draws the voice's name.

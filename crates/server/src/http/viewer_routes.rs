@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Router;
 use axum::handler::Handler;
+use axum::http::Method;
 use axum::routing::MethodRouter;
 
 use super::openapi::{Describe, Operation, Routes};
@@ -78,6 +79,22 @@ impl ViewerRoutes {
         M: 'static,
     {
         self.described = self.described.get(path, operation, handler);
+        self.declare(path, right.into())
+    }
+
+    /// Adds a route for POST that operators have, too.
+    pub(super) fn post<H, M, A>(
+        mut self,
+        path: &'static str,
+        right: Right,
+        operation: Operation,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<M, App> + Describe<A>,
+        M: 'static,
+    {
+        self.described = self.described.on(Method::POST, path, operation, handler);
         self.declare(path, right.into())
     }
 

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
 use crate::messages::MessageLinks;
+use crate::onvif::Onvif;
 use crate::quic::{self, MoqService, Quic};
 use crate::reload;
 use crate::rtsp::{self, Rtsp, RtspService};
@@ -230,6 +231,7 @@ impl Services {
             transcoders: Arc::clone(&self.transcoders),
             snapshots: Arc::default(),
             stored: streams.stored.clone(),
+            onvif: Onvif::default(),
             supervisor: Arc::clone(&foundation.supervisor),
             latencies: Arc::clone(&foundation.latencies),
             codes: foundation.codes.clone(),

@@ -35,6 +35,8 @@ struct KeptRights {
     read: Vec<Pattern>,
     #[serde(default)]
     publish: Vec<Pattern>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ptz: Vec<Pattern>,
 }
 
 /// A text that is written into the file, and shown nowhere else.
@@ -71,6 +73,7 @@ impl KeptUser {
                 role: account.role,
                 read: account.read.clone(),
                 publish: account.publish.clone(),
+                ptz: account.ptz.clone(),
             },
         }
     }
@@ -98,6 +101,7 @@ impl KeptUser {
                 .transpose()?,
             read: self.rights.read.clone(),
             publish: self.rights.publish.clone(),
+            ptz: self.rights.ptz.clone(),
             role: self.rights.role,
         })
     }
@@ -113,6 +117,7 @@ impl KeptToken {
                 role: token.role,
                 read: token.read.clone(),
                 publish: token.publish.clone(),
+                ptz: token.ptz.clone(),
             },
         }
     }
@@ -137,6 +142,7 @@ impl KeptToken {
             role: self.rights.role,
             read: self.rights.read.clone(),
             publish: self.rights.publish.clone(),
+            ptz: self.rights.ptz.clone(),
         })
     }
 }
@@ -166,6 +172,7 @@ mod tests {
             role: None,
             read: Vec::new(),
             publish: vec![Pattern::parse("*").expect("a pattern")],
+            ptz: vec![Pattern::parse("yard*").expect("a pattern")],
         };
         let text = serde_json::to_string(&KeptToken::of(&known)).expect("plain data");
         assert!(!text.contains(&token), "{text}");

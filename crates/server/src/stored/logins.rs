@@ -31,6 +31,7 @@ pub(crate) struct Rights {
     pub(crate) role: Option<Role>,
     pub(crate) read: Vec<Pattern>,
     pub(crate) publish: Vec<Pattern>,
+    pub(crate) ptz: Vec<Pattern>,
 }
 
 impl Rights {
@@ -39,7 +40,7 @@ impl Rights {
         if *self == Self::default() {
             return Err(LoginsError::NoRights(name.clone()));
         }
-        match self.read.len() + self.publish.len() {
+        match self.read.len() + self.publish.len() + self.ptz.len() {
             patterns if patterns > PATTERNS_MAX => Err(LoginsError::TooManyPatterns(patterns)),
             _ => Ok(()),
         }
@@ -68,7 +69,7 @@ pub(crate) enum LoginsError {
     #[error("'{0}' is new, and needs a `password`")]
     NoPassword(Name),
     /// The user or token would be of no use.
-    #[error("'{0}' would have no rights: give `role`, `read` or `publish`")]
+    #[error("'{0}' would have no rights: give `role`, `read`, `publish` or `ptz`")]
     NoRights(Name),
     /// Nobody could administer the server any more.
     #[error(
@@ -80,7 +81,7 @@ pub(crate) enum LoginsError {
     TooMany(usize),
     /// The user or token has too many patterns.
     #[error(
-        "`read` and `publish` have {0} patterns together, and may have {PATTERNS_MAX}: use patterns that end in `*`"
+        "`read`, `publish` and `ptz` have {0} patterns together, and may have {PATTERNS_MAX}: use patterns that end in `*`"
     )]
     TooManyPatterns(usize),
     /// The password could not be hashed.
@@ -178,6 +179,7 @@ impl StoredLogins {
             role: rights.role,
             read: rights.read,
             publish: rights.publish,
+            ptz: rights.ptz,
             ..account
         });
         self.keep(&mut file, made)?;
@@ -238,6 +240,7 @@ impl StoredLogins {
             role: rights.role,
             read: rights.read,
             publish: rights.publish,
+            ptz: rights.ptz,
         });
         self.keep(&mut file, made)?;
         Ok(drawn)

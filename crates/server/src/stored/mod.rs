@@ -10,6 +10,7 @@
 //! The operator's configuration is never written, and its names win. What runs is in the file: the
 //! file is written first, and again as it was if the source cannot be started.
 
+mod cameras;
 mod configured;
 mod kept_logins;
 mod load_test;

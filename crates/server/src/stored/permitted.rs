@@ -48,6 +48,11 @@ impl Permitted {
         }
     }
 
+    /// Returns the limits of addresses.
+    pub(super) fn addresses(&self) -> AddressLimits {
+        self.addresses
+    }
+
     /// Checks what a caller names now: as [`limit`](Self::limit), and with the present addresses of a
     /// camera's name, so that the caller learns at once what is wrong.
     ///

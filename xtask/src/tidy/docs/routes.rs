@@ -23,10 +23,10 @@ pub(super) fn problems(
     missing.chain(stale).collect()
 }
 
-/// The paths of routes: the text behind each `.route(`, `.page(` and `.get(`, and behind the method that
-/// `.on(` begins with.
+/// The paths of routes: the text behind each `.route(`, `.page(`, `.get(` and `.post(`, and behind the
+/// method that `.on(` begins with.
 fn declared(source: &str) -> impl Iterator<Item = &str> {
-    let by_path = [".route(", ".page(", ".get("].into_iter();
+    let by_path = [".route(", ".page(", ".get(", ".post("].into_iter();
     let by_path = by_path.flat_map(|call| source.split(call).skip(1));
     let by_method = source.split(".on(").skip(1);
     let by_method = by_method.filter_map(|rest| rest.split_once(',').map(|(_, rest)| rest));
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn routes_and_rows_are_compared_both_ways() {
         let text = "Router::new().route(\"/\", get(a)).route(\n    \"/{stream}\",\n    get(b)); \
-                    Routes::default().get(\"/list\", of, list).on(Method::PUT, \"/one\", of, put); \
+                    Routes::default().post(\"/list\", of, list).on(Method::PUT, \"/one\", of, put); \
                     headers.get(\"host\")";
         let sources = BTreeMap::from([(PathBuf::from(HTTP).join("mod.rs"), text.to_owned())]);
         let found = |page: &str| problems(Path::new("a.md"), page, &sources).len();

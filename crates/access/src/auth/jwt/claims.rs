@@ -25,6 +25,8 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) read: Vec<Pattern>,
     pub(in crate::auth) publish: Vec<Pattern>,
+    /// Streams whose cameras the holder may move.
+    pub(in crate::auth) ptz: Vec<Pattern>,
     /// What the holder may do on the admin port.
     pub(in crate::auth) role: Option<Role>,
     /// Whom the token names, in at most 64 visible characters.
@@ -64,6 +66,8 @@ struct Rights {
     read: Option<OneOrMore>,
     #[serde(default)]
     publish: Option<OneOrMore>,
+    #[serde(default)]
+    ptz: Option<OneOrMore>,
     #[serde(default)]
     call: Option<OneOrMore>,
     #[serde(default)]
@@ -106,6 +110,7 @@ impl Grant {
         Ok(Self {
             read: of_both(streams(rights.read)?),
             publish: of_both(streams(rights.publish)?),
+            ptz: streams(rights.ptz)?,
             role: rights.admin,
             subject: claims.sub.as_ref().and_then(Value::as_str).map(shown),
             until,

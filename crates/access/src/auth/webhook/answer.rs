@@ -26,6 +26,8 @@ const TTL_S_MAX: f64 = (1 << 30) as f64;
 pub(in crate::auth) struct Allowed {
     pub(in crate::auth) read: Vec<Pattern>,
     pub(in crate::auth) publish: Vec<Pattern>,
+    /// Streams whose cameras the client may move.
+    pub(in crate::auth) ptz: Vec<Pattern>,
     /// Whom the answer names, in at most 64 visible characters.
     pub(in crate::auth) user: Option<String>,
     /// Time until the rights end; `None` if they have no end.
@@ -65,11 +67,21 @@ struct Body {
     #[serde(default)]
     publish: Option<Vec<Pattern>>,
     #[serde(default)]
+    ptz: Option<Vec<Pattern>>,
+    #[serde(default)]
     call: Option<Vec<Pattern>>,
     #[serde(default)]
     ttl_s: Option<f64>,
     #[serde(default)]
     until: Option<f64>,
+}
+
+/// Patterns of streams, by what may be done to them.
+#[derive(Debug, Default)]
+struct Rights {
+    read: Vec<Pattern>,
+    publish: Vec<Pattern>,
+    ptz: Vec<Pattern>,
 }
 
 /// Reads the answer to `question`, which arrived at the time `now`.
@@ -97,10 +109,11 @@ pub(super) fn decide<B: AsRef<[u8]>>(
     };
     let left = body.left(now)?;
     let user = body.user.as_deref().map(shown);
-    let (read, publish) = body.rights(question)?;
+    let rights = body.rights(question)?;
     let allowed = Allowed {
-        read,
-        publish,
+        read: rights.read,
+        publish: rights.publish,
+        ptz: rights.ptz,
         user,
         left,
     };
@@ -118,12 +131,12 @@ impl Body {
         serde_json::from_value(Value::Object(object))
     }
 
-    /// Returns the patterns to read and to publish: those in the body, or else what was asked for.
-    fn rights(self, question: &Question) -> Result<(Vec<Pattern>, Vec<Pattern>), AnswerError> {
-        if self.read.is_none() && self.publish.is_none() && self.call.is_none() {
+    /// Returns the rights in the body, or else those to what was asked for.
+    fn rights(self, question: &Question) -> Result<Rights, AnswerError> {
+        let lists = [&self.read, &self.publish, &self.call, &self.ptz];
+        if lists.iter().all(|it| it.is_none()) {
             return Ok(asked_for(question));
         }
-        let lists = [&self.read, &self.publish, &self.call];
         let is_long =
             |list: &&Option<Vec<_>>| list.as_ref().is_some_and(|it| it.len() > PATTERNS_MAX);
         if lists.iter().any(is_long) {
@@ -136,7 +149,11 @@ impl Body {
             let own = own.unwrap_or_default().into_iter();
             own.chain(call.clone()).collect()
         };
-        Ok((of_both(self.read), of_both(self.publish)))
+        Ok(Rights {
+            read: of_both(self.read),
+            publish: of_both(self.publish),
+            ptz: self.ptz.unwrap_or_default(),
+        })
     }
 
     fn left(&self, now: SystemTime) -> Result<Option<Duration>, AnswerError> {
@@ -177,6 +194,7 @@ impl Allowed {
         match question.action {
             Action::Read => has(read, name),
             Action::Publish => has(publish, name),
+            Action::Ptz => self.ptz.iter().any(|it| it.matches(name)),
             Action::Call => {
                 // The name of some voice of the room.
                 let voice = rooms::voices_of(name).replace('*', "0");
@@ -187,21 +205,24 @@ impl Allowed {
 }
 
 /// Returns the rights to what was asked for, and nothing else.
-fn asked_for(question: &Question) -> (Vec<Pattern>, Vec<Pattern>) {
+fn asked_for(question: &Question) -> Rights {
+    let mut rights = Rights::default();
     let Some(name) = &question.name else {
-        return (Vec::new(), Vec::new());
+        return rights;
     };
     let below = question.names_folder().then(|| format!("{name}/*"));
     let names = || [name].into_iter().chain(below.as_ref());
     let one = || names().filter_map(|it| Pattern::parse(it).ok()).collect();
     match question.action {
-        Action::Read => (one(), Vec::new()),
-        Action::Publish => (Vec::new(), one()),
+        Action::Read => rights.read = one(),
+        Action::Publish => rights.publish = one(),
+        Action::Ptz => rights.ptz = one(),
         Action::Call => {
-            let voices: Vec<_> = voices(name).into_iter().collect();
-            (voices.clone(), voices)
+            rights.read = voices(name).into_iter().collect();
+            rights.publish.clone_from(&rights.read);
         }
     }
+    rights
 }
 
 /// Returns the pattern of the voices in rooms; `None` if they would have too long a name.
@@ -228,12 +249,12 @@ pub fn fuzz_answer(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else {
         return;
     };
-    let actions = [Action::Read, Action::Publish, Action::Call];
+    let actions = [Action::Read, Action::Publish, Action::Call, Action::Ptz];
     let question = Question {
         by: Requester::direct([192, 0, 2, 1].into(), Listener::Http),
-        action: actions[usize::from(choice) % 3],
+        action: actions[usize::from(choice) % 4],
         protocol: "http",
-        name: (choice & 4 == 0).then(|| "cam".to_owned()),
+        name: (choice & 8 == 0).then(|| "cam".to_owned()),
         credential: Credential::Nothing,
         query: None,
         user_agent: None,

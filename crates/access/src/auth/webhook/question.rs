@@ -20,6 +20,8 @@ pub enum Action {
     Publish,
     /// To join a room, to speak and to hear the others.
     Call,
+    /// To move the camera of a stream.
+    Ptz,
 }
 
 impl Action {
@@ -28,6 +30,7 @@ impl Action {
             Self::Read => "read",
             Self::Publish => "publish",
             Self::Call => "call",
+            Self::Ptz => "ptz",
         }
     }
 }
@@ -180,7 +183,7 @@ impl Question {
         ] = self.fields();
         let (stream, room) = match self.action {
             Action::Call => (None, name),
-            Action::Read | Action::Publish => (name, None),
+            Action::Read | Action::Publish | Action::Ptz => (name, None),
         };
         let body: Value = json!({
             "id": id,

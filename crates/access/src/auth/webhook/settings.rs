@@ -38,8 +38,8 @@ pub struct Webhook {
     /// Seconds for which an answer is used again, up to 3,600; a refusal at most 5.
     #[serde(default = "half_a_minute")]
     pub cache_s: u64,
-    /// Actions that the webhook decides about; the others go on as without it.
-    #[serde(default = "everything")]
+    /// Actions that the webhook decides about, all but `ptz` by default; the others go on as without it.
+    #[serde(default = "usual_actions")]
     pub actions: Vec<Action>,
     /// Whether the webhook is asked about clients without password, token and query, which
     /// otherwise are asked for a password.
@@ -55,7 +55,9 @@ const fn half_a_minute() -> u64 {
     30
 }
 
-fn everything() -> Vec<Action> {
+/// Returns the actions that every webhook knows. One that allows whatever it does not know would let every
+/// reader move cameras.
+fn usual_actions() -> Vec<Action> {
     vec![Action::Read, Action::Publish, Action::Call]
 }
 
@@ -69,7 +71,7 @@ impl Webhook {
             allow_plain: false,
             deadline_ms: two_seconds(),
             cache_s: half_a_minute(),
-            actions: everything(),
+            actions: usual_actions(),
             ask_anonymous: false,
         }
     }
@@ -100,8 +102,10 @@ impl Webhook {
             return Err(WebhookError::Cache);
         }
         let has = |action| self.actions.contains(&action);
+        if self.actions.is_empty() {
+            return Err(WebhookError::NoAction);
+        }
         match (has(Action::Read), has(Action::Publish), has(Action::Call)) {
-            (false, false, false) => Err(WebhookError::NoAction),
             (true, true, true) | (.., false) => Ok(()),
             _ => Err(WebhookError::CallAlone),
         }
@@ -131,7 +135,7 @@ enum WebhookError {
     Deadline,
     #[error("`cache_s` is at most {CACHE_S_MAX}")]
     Cache,
-    #[error("`actions` is empty: list some of [read, publish, call], or remove the section")]
+    #[error("`actions` is empty: list some of [read, publish, call, ptz], or remove the section")]
     NoAction,
     #[error("`actions` has `call` alone: who joins a room reads and publishes, so list them, too")]
     CallAlone,

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod advice;
+mod cameras;
 mod clock;
 mod cluster;
 pub(in crate::http) mod events;
@@ -47,6 +48,7 @@ use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;
 use media_ports::MediaPorts;
 use publishing::SourceView;
+pub(super) use sources::panicked;
 use track_view::TrackView;
 
 /// Returns the routes of the API that both listeners have.
@@ -116,6 +118,7 @@ pub(super) fn operators() -> Routes {
     sources::routes()
         .merge(reloads::routes())
         .merge(source_trials::routes())
+        .merge(cameras::routes())
         .merge(cluster::routes())
         .merge(events::routes())
         .merge(load_test::routes())

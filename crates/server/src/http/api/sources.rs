@@ -233,7 +233,7 @@ fn parse(name: &str) -> Result<StreamName, Problem> {
     stream_names::parse(name).map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-pub(super) fn panicked() -> Problem {
+pub(in crate::http) fn panicked() -> Problem {
     let detail = "the server made a mistake; its log has the place in the code";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Server error", detail)
 }

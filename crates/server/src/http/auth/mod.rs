@@ -125,17 +125,75 @@ pub(super) async fn publisher(
     stream: &str,
 ) -> Result<Option<String>, Problem> {
     let mut login = shown.login();
-    let user = publisher_of(users, sites, &mut login, shown, stream).await;
+    let user = changer_of(
+        users,
+        sites,
+        &mut login,
+        shown,
+        Change::new(Action::Publish, stream),
+    )
+    .await;
     concluded(users, login, user)
 }
 
-async fn publisher_of(
+/// Checks that a request may move the camera of `stream`.
+///
+/// The request carries the same kinds of credentials as for [`publisher`], with the right `ptz` in place
+/// of the right to publish. The publish token gives it, too.
+pub(super) async fn mover(
+    users: &Users,
+    sites: &Sites,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<(), Problem> {
+    let mut login = shown.login();
+    let user = changer_of(
+        users,
+        sites,
+        &mut login,
+        shown,
+        Change::new(Action::Ptz, stream),
+    )
+    .await;
+    concluded(users, login, user).map(drop)
+}
+
+/// Returns whether a request that may read `stream` with the rights of `reader` may move its camera, too.
+/// Nothing is asked of a webhook, and nothing counts as a failed login.
+pub(super) fn moves(users: &Users, reader: &Reader, shown: &Shown<'_>, stream: &str) -> bool {
+    match reader.user() {
+        Some(user) => users.may_move(user, stream),
+        // A token that was shown was verified before.
+        None if users.has_token(Access::Publish) => {
+            let token = shown.token();
+            token.is_some_and(|token| users.token_opens(Access::Publish, &token))
+        }
+        None => users.is_open(Access::Publish, &shown.requester()),
+    }
+}
+
+/// A change of a stream, or of its camera, that a request wants.
+#[derive(Clone, Copy)]
+struct Change<'a> {
+    action: Action,
+    stream: &'a str,
+}
+
+impl<'a> Change<'a> {
+    const fn new(action: Action, stream: &'a str) -> Self {
+        Self { action, stream }
+    }
+}
+
+/// Checks that a request may do what changes something for others: publish, or move a camera.
+async fn changer_of(
     users: &Users,
     sites: &Sites,
     login: &mut Login,
     shown: &Shown<'_>,
-    stream: &str,
+    change: Change<'_>,
 ) -> Result<Option<String>, Problem> {
+    let Change { action, stream } = change;
     if shows_token(users, login, shown, Access::Publish)? {
         return Ok(None);
     }
@@ -152,10 +210,14 @@ async fn publisher_of(
              allow others",
         ));
     }
-    let user = log_in(users, login, shown, Action::Publish, Some(stream)).await?;
-    match users.may(&user, Access::Publish, stream) {
+    let user = log_in(users, login, shown, action, Some(stream)).await?;
+    let (may, list) = match action {
+        Action::Ptz => (users.may_move(&user, stream), "ptz"),
+        _ => (users.may(&user, Access::Publish, stream), "publish"),
+    };
+    match may {
         true => Ok(Some(user)),
-        false => Err(missing("publish", stream)),
+        false => Err(missing(list, stream)),
     }
 }
 
@@ -198,7 +260,14 @@ async fn reader_or_publisher_of(
         return reader.map(drop);
     }
     if users.is_open(Access::Publish, login.by()) || !users.has_logins() {
-        let user = publisher_of(users, sites, login, shown, stream).await;
+        let user = changer_of(
+            users,
+            sites,
+            login,
+            shown,
+            Change::new(Action::Publish, stream),
+        )
+        .await;
         return user.map(drop);
     }
     let user = log_in(users, login, shown, Action::Publish, Some(stream)).await?;
@@ -330,7 +399,7 @@ async fn log_in(
     logged_in.map_err(|error| {
         let access = match action {
             Action::Read => Access::Read,
-            Action::Publish | Action::Call => Access::Publish,
+            Action::Publish | Action::Call | Action::Ptz => Access::Publish,
         };
         let later = refuse_later(error);
         later.map_or_else(|problem| problem, |()| unauthorised(users, access))

@@ -153,6 +153,9 @@ struct UserBody {
     /// Streams that the user may publish.
     #[serde(default)]
     publish: Vec<Pattern>,
+    /// Streams whose cameras the user may move.
+    #[serde(default)]
+    ptz: Vec<Pattern>,
 }
 
 /// What a token is to be for.
@@ -168,6 +171,9 @@ struct TokenBody {
     /// Streams that the holder may publish.
     #[serde(default)]
     publish: Vec<Pattern>,
+    /// Streams whose cameras the holder may move.
+    #[serde(default)]
+    ptz: Vec<Pattern>,
 }
 
 /// A user, or a token, and what may be done with it.
@@ -177,6 +183,7 @@ struct LoginView {
     role: Option<Role>,
     read: Vec<Pattern>,
     publish: Vec<Pattern>,
+    ptz: Vec<Pattern>,
     origin: Origin,
 }
 
@@ -187,6 +194,7 @@ impl From<(Account, bool)> for LoginView {
             role: account.role,
             read: account.read,
             publish: account.publish,
+            ptz: account.ptz,
             origin: Origin::of(is_configured),
         }
     }
@@ -199,6 +207,7 @@ impl From<(KnownToken, bool)> for LoginView {
             role: token.role,
             read: token.read,
             publish: token.publish,
+            ptz: token.ptz,
             origin: Origin::of(is_configured),
         }
     }
@@ -298,6 +307,7 @@ async fn put_user(
             role: body.role,
             read: body.read,
             publish: body.publish,
+            ptz: body.ptz,
         },
     };
     let (logins, of) = (app.stored.logins.clone(), name.clone());
@@ -324,6 +334,7 @@ async fn put_token(
         role: body.role,
         read: body.read,
         publish: body.publish,
+        ptz: body.ptz,
     };
     let (logins, of) = (app.stored.logins.clone(), name.clone());
     let putting = tokio::spawn(async move { logins.put_token(&of, rights).await });
