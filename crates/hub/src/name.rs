@@ -12,6 +12,9 @@ const BYTES_MAX: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName(String);
 
+/// Beginning of the names of streams that a check publishes to see whether a server works.
+pub const CHECK_PREFIX: &str = "glassline-doctor-";
+
 impl StreamName {
     /// Checks that `text` is a valid name and returns it as one.
     ///
@@ -34,6 +37,12 @@ impl StreamName {
             });
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// Returns whether the stream is one of a check: such a stream is removed when its publisher
+    /// leaves.
+    pub fn is_of_check(&self) -> bool {
+        self.0.starts_with(CHECK_PREFIX)
     }
 
     /// Returns the name as text.
