@@ -120,7 +120,7 @@ fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> 
         .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
     let tried = runtime.block_on(glassline_server::try_config(&config));
     runtime.shutdown_background();
-    let tried = tried.map_err(Failure::runtime)?;
+    let tried = crate::doctor::settled(&config, tried.map_err(Failure::runtime)?);
     let mut text = "tried:\n".to_owned();
     for Tried { key, outcome } in &tried {
         let (word, said) = match outcome {
@@ -221,7 +221,10 @@ fn who_may_watch(auth: &Auth) -> String {
     let users = auth.users.iter().filter(|it| it.is_of_streams()).count();
     let mut ways = Vec::new();
     if users > 0 {
-        ways.push(format!("the password of one of {users} users"));
+        ways.push(match users {
+            1 => "the user's password".to_owned(),
+            _ => format!("the password of one of {users} users"),
+        });
     }
     if auth.read_token.is_some() {
         ways.push("the read token".to_owned());

@@ -49,7 +49,9 @@ async fn serve(config: Config, reloading: Reloading, quiet: bool) -> Result<Exit
         !cluster.origins.is_empty() || cluster.nats.is_some()
     };
     if specs.is_empty() && !config.cluster.as_ref().is_some_and(pulls) {
-        tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");
+        tracing::info!(
+            "no sources yet: publish one (OBS, a browser), add a camera in the dashboard, or start with --source NAME=…"
+        );
     }
     let page = match specs.as_slice() {
         [only] => only.name.to_string(),
@@ -70,7 +72,8 @@ async fn serve(config: Config, reloading: Reloading, quiet: bool) -> Result<Exit
     }
     if !quiet {
         let pin = server.quic_fingerprint().map(|pin| pin.to_string());
-        let mut text = announcement(server.listeners(), pin.as_deref(), &page);
+        let outside = addresses_for_others();
+        let mut text = announcement(server.listeners(), pin.as_deref(), &page, &outside);
         if let Some((root, names)) = server.lan() {
             text += &invitation(server.listeners(), &names, &root.fingerprint().to_string());
         }
@@ -166,8 +169,43 @@ fn status(listeners: &[(&'static str, SocketAddr)]) -> String {
     format!("serving: {}", listeners.join(", "))
 }
 
-/// Text on stdout after the start: a line for each listener, and a URL to open.
-fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, page: &str) -> String {
+/// Most addresses of this machine that are printed for other devices.
+const ADDRESSES_MAX: usize = 4;
+
+/// Returns the addresses of this machine that other devices may reach, IPv4 first. Bridges of containers
+/// are left out: nobody else reaches them.
+fn addresses_for_others() -> Vec<IpAddr> {
+    let interfaces = glassline_net::interface_addresses().unwrap_or_default();
+    let is_bridge = |name: &str| {
+        ["docker", "br-", "veth", "cni", "virbr"]
+            .iter()
+            .any(|it| name.starts_with(it))
+    };
+    let outside = interfaces
+        .into_iter()
+        .filter(|it| !is_bridge(&it.interface));
+    let mut ips: Vec<IpAddr> = outside.map(|it| it.ip).collect();
+    ips.retain(|ip| !ip.is_loopback() && !is_link_local(*ip));
+    ips.sort_by_key(IpAddr::is_ipv6);
+    ips.truncate(ADDRESSES_MAX);
+    ips
+}
+
+const fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// Text on stdout after the start: a line for each listener, and URLs to open. `outside`: addresses of
+/// this machine for other devices.
+fn announcement(
+    listeners: &[(&'static str, SocketAddr)],
+    pin: Option<&str>,
+    page: &str,
+    outside: &[IpAddr],
+) -> String {
     let mut out = String::new();
     let mut line = |name: &str, place: &str, what: &str| {
         let text = format!("{name:<6} {place:<28} {what}");
@@ -195,8 +233,18 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
     }
     if let Some((_, address)) = listeners.iter().find(|(name, _)| *name == "http") {
         line("watch", &url(*address, page), "");
+        let others = outside.iter().filter(|ip| listens_to(*address, **ip));
+        for ip in others {
+            let at = SocketAddr::new(*ip, address.port());
+            line("", &url(at, page), "from other devices");
+        }
     }
     out
+}
+
+/// Returns whether a listener at `address` is reached at `ip`.
+fn listens_to(address: SocketAddr, ip: IpAddr) -> bool {
+    address.ip().is_unspecified() && (address.is_ipv6() || ip.is_ipv4())
 }
 
 /// Text on stdout for a server with a private authority: the page that other devices open to trust
@@ -341,9 +389,33 @@ media  tcp 127.0.0.1:8189           the same, where UDP is blocked
 admin  http://127.0.0.1:9997        dashboard, metrics, health
 watch  http://127.0.0.1:8889/demo
 ";
-        assert_eq!(announcement(&listeners, None, "demo"), expected);
-        let pinned = announcement(&listeners, Some("ab12"), "demo");
+        let outside = [[192, 0, 2, 7].into()];
+        assert_eq!(announcement(&listeners, None, "demo", &outside), expected);
+        let pinned = announcement(&listeners, Some("ab12"), "demo", &[]);
         assert!(pinned.contains("\npin    #sha256=ab12\nwatch"), "{pinned}");
+    }
+
+    #[test]
+    fn other_devices_have_urls_if_the_server_listens_to_them() {
+        let outside: Vec<IpAddr> = ["192.0.2.7", "2001:db8::7"]
+            .map(|it| it.parse().expect("an address"))
+            .into();
+        let at = |text: &str| {
+            let listeners = [("http", text.parse().expect("an address"))];
+            announcement(&listeners, None, "demo", &outside)
+        };
+        let (v4, v6) = (
+            "\n       http://192.0.2.7:8889/demo   from other devices\n",
+            "\n       http://[2001:db8::7]:8889/demo from other devices\n",
+        );
+        let everywhere = at("[::]:8889");
+        assert!(
+            everywhere.contains(v4) && everywhere.contains(v6),
+            "{everywhere}"
+        );
+        let of_v4 = at("0.0.0.0:8889");
+        assert!(of_v4.contains(v4) && !of_v4.contains("db8"), "{of_v4}");
+        assert!(!at("127.0.0.1:8889").contains("other devices"));
     }
 
     #[test]

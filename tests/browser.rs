@@ -193,7 +193,7 @@ fn a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again() -> Re
     browser.wait_until(PATIENCE, "return glassline.state === 'reconnecting'")?;
     // A browser on a busy machine may find its own network too late for the first try.
     let told = || {
-        let shown = browser.run("return document.getElementById('message').innerText")?;
+        let shown = browser.run("return document.getElementById('operator').textContent")?;
         let tells = |text: &str| text.contains("192.0.2.99:") && text.contains("media.advertise");
         match shown.as_str().is_some_and(tells) {
             true => Ok(()),

@@ -135,12 +135,36 @@ fn told(set: &Value, json: bool, quiet: bool) -> String {
     match (json, quiet) {
         (true, _) => output::json(set),
         (false, true) => String::new(),
-        (false, false) => format!(
-            "{}: set; role {}, read {}, publish {}\n",
-            text(&set["name"]),
-            text(&set["role"]),
-            text(&set["read"]),
-            text(&set["publish"])
-        ),
+        (false, false) => format!("{}: set; {}\n", text(&set["name"]), rights(set)),
+    }
+}
+
+/// Returns the rights of a user or token in words.
+fn rights(set: &Value) -> String {
+    let list = |key: &str| match set[key].as_array() {
+        Some(streams) if !streams.is_empty() => Some(text(&set[key])),
+        _ => None,
+    };
+    let role = set["role"].as_str().map(|role| format!("role {role}"));
+    let read = list("read").map(|streams| format!("reads {streams}"));
+    let publish = list("publish").map(|streams| format!("publishes {streams}"));
+    let rights: Vec<_> = [role, read, publish].into_iter().flatten().collect();
+    match rights.is_empty() {
+        true => "no rights".to_owned(),
+        false => rights.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_told_without_those_that_are_missing() {
+        let operator = json!({"role": "operator", "read": [], "publish": []});
+        assert_eq!(rights(&operator), "role operator");
+        let ann = json!({"role": null, "read": ["cam*", "door"], "publish": ["cam1"]});
+        assert_eq!(rights(&ann), "reads cam*,door, publishes cam1");
+        assert_eq!(rights(&json!({})), "no rights");
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use glassline_client::trust::Trust;
+use glassline_lab::timestamp::rfc3339;
 use glassline_runtime::is_deceptive;
 use serde_json::{Map, Value};
 use url::Url;
@@ -362,7 +363,7 @@ fn table(kind: Kind, list: &Map<String, Value>) -> String {
     let head = columns.iter().map(ToString::to_string).collect();
     let mut rows: Vec<Vec<String>> = vec![head];
     for entry in entries.into_iter().flatten() {
-        rows.push(columns.iter().map(|column| text(&entry[*column])).collect());
+        rows.push(columns.iter().map(|it| cell(it, &entry[*it])).collect());
     }
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max();
     let widths: Vec<_> = (0..columns.len())
@@ -378,6 +379,12 @@ fn table(kind: Kind, list: &Map<String, Value>) -> String {
         table.push('\n');
     }
     table
+}
+
+/// Returns the value of a column as a cell: times of the calendar as ISO 8601 has them.
+fn cell(column: &str, value: &Value) -> String {
+    let at = value.as_u64().filter(|_| column.ends_with("at_ms"));
+    at.map_or_else(|| text(value), |ms| rfc3339(ms / 1000))
 }
 
 /// Returns a value as a cell of a table. A space stands for each character that would change how the
@@ -424,6 +431,15 @@ mod tests {
         assert_eq!(lines[0], "name   kind    origin         source     problem");
         assert_eq!(lines[1], "door   camera  api            rtsp://a/  -");
         assert_eq!(lines[2], "x [2J  demo    configuration  demo       gone");
+    }
+
+    #[test]
+    fn times_are_written_as_people_read_them() {
+        assert_eq!(
+            cell("at_ms", &json!(1_795_930_865_328_u64)),
+            "2026-11-29T05:41:05Z"
+        );
+        assert_eq!(cell("lag_ms", &json!(12)), "12");
     }
 
     #[test]

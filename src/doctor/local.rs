@@ -13,6 +13,7 @@ use std::time::Duration;
 use glassline_client::probe;
 use glassline_client::probe::http::{Ask, exchange};
 use glassline_client::trust::Trust;
+use glassline_server::Tried;
 use glassline_server::config::Config;
 use url::Url;
 
@@ -85,6 +86,16 @@ pub(super) async fn examine(
     });
     findings.extend(group.run().await);
     findings
+}
+
+/// Returns what `config check --try` tried, where ports that a running server of this configuration
+/// holds are in order.
+pub(crate) fn settled(config: &Config, mut tried: Vec<Tried>) -> Vec<Tried> {
+    let has_fault = tried.iter().any(|it| it.outcome.is_err());
+    if has_fault && version(reachable(config.admin.address)).is_some() {
+        ports::settle(config, &mut tried);
+    }
+    tried
 }
 
 fn state(running: Option<&str>, config: &Config) -> Finding {
@@ -181,6 +192,7 @@ fn running_sources(config: &Config) -> Vec<Finding> {
     let base = Url::parse(&format!("http://{admin}/")).ok();
     let names = config.sources.keys();
     names
-        .filter_map(|name| stream::source(base.as_ref()?, name.as_str()))
+        .zip(base.iter().cycle())
+        .flat_map(|(name, base)| stream::source(base, name.as_str()))
         .collect()
 }

@@ -213,11 +213,21 @@ pub(super) fn played(
     };
     let finding = Finding::failure(check, subject, format!("does not play: {failure}"))
         .why("this is what viewers get");
+    if failure.contains(" answers 422") {
+        // RTSP and MoQ may play it, and the finding about the stream has the remedies.
+        let not_for_browsers = format!("not for browsers: {failure}");
+        return Finding::warning(check, subject, not_for_browsers)
+            .why("browsers show no picture; players of RTSP and MoQ may")
+            .change("see the finding about `stream`, or put ?transcode behind the page's URL");
+    }
     let change = match failure.as_str() {
         text if text.contains(" 401") || text.contains(" 403") => {
             "give the read token: `--token TOKEN`, or GLASSLINE_READ_TOKEN"
         }
         text if text.contains(" 404") => "see the names of streams on the index page",
+        text if text.contains(" 409") => {
+            "see why the stream has no source: the finding about `stream`, or the server's log"
+        }
         text if text.contains("no connection") => "see the findings about `media`",
         _ => "see `glassline doctor STREAM` on the server's machine, and its log",
     };
@@ -232,6 +242,7 @@ mod tests {
     fn a_viewer_that_is_refused_is_told_what_to_give() {
         let of = |failure: &str| played("whep", "cam", &Err(failure.to_owned())).change;
         assert!(of("https://h/cam/whep answers 401: no token").contains("--token"));
+        assert!(of("https://h/cam/whep answers 409: stream 'cam' is down").contains("source"));
         assert!(of("https://h/cam/whep answers 404: no stream").contains("index"));
         assert!(of("no connection: no address of the answer replies").contains("media"));
     }

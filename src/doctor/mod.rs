@@ -46,6 +46,8 @@ use url::Url;
 
 use crate::exit::{CHECK_FAILED, Failure};
 use crate::{logging, output};
+pub(crate) use local::settled;
+
 use finding::Finding;
 use listeners::NamedPorts;
 use progress::Progress;
@@ -121,6 +123,7 @@ enum Subject {
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let subject = subject(options)?;
+    glassline_client::agent::name_process(glassline_client::agent::OF_DOCTOR);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

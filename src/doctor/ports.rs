@@ -8,7 +8,7 @@ use std::path::Path;
 use glassline_server::Tried;
 use glassline_server::config::{Config, Protocol};
 
-use super::finding::Finding;
+use super::finding::{Finding, Severity};
 use super::trial;
 
 const CHECK: &str = "ports";
@@ -43,6 +43,19 @@ pub(super) fn check(config: &Config, is_running: bool) -> (Vec<Finding>, BTreeSe
     });
     let findings = findings.collect();
     (findings, taken)
+}
+
+/// Makes ports in order that the running server of this configuration holds.
+pub(super) fn settle(config: &Config, tried: &mut [Tried]) {
+    for tried in tried.iter_mut().filter(|it| it.outcome.is_err()) {
+        let Some((protocol, address)) = address(config, &tried.key) else {
+            continue;
+        };
+        let finding = judge(tried, holder(protocol, address).as_ref(), true);
+        if finding.severity == Severity::Ok {
+            tried.outcome = Ok(finding.what);
+        }
+    }
 }
 
 fn judge(tried: &Tried, holder: Option<&Holder>, is_running: bool) -> Finding {
@@ -129,7 +142,6 @@ fn holds(process: &Path, links: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Severity;
 
     fn config(address: SocketAddr) -> Config {
         let yaml = format!(
@@ -175,6 +187,23 @@ mod tests {
         let other = judge(&tried, Some(&holder("nginx")), true);
         assert_eq!(other.severity, Severity::Failure);
         assert!(other.change.contains("nginx"), "{}", other.change);
+    }
+
+    #[test]
+    fn a_trial_beside_the_running_server_finds_its_ports_in_order() {
+        // Nobody listens there: who holds the port is not to be found.
+        let config = config("127.0.0.1:9".parse().expect("an address"));
+        let of = |key: &str| Tried {
+            key: key.to_owned(),
+            outcome: Err("in use".to_owned().into()),
+        };
+        let mut tried = [of("http.address"), of("sources.cam")];
+        settle(&config, &mut tried);
+        assert_eq!(
+            tried[0].outcome,
+            Ok("held by the server that runs".to_owned())
+        );
+        assert!(tried[1].outcome.is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use glassline_client::probe::http::{Ask, Exchange, exchange};
 use glassline_client::probe::{self, tls};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::IceTransport;
+use glassline_server::CHECK_PREFIX;
 use serde_json::Value;
 use url::Url;
 
@@ -132,13 +133,15 @@ pub(super) async fn examine(
     };
     let page = reached[0].ip();
     let target = Arc::new(target);
-    let (answered, live, told) = {
+    let (answered, listed, told) = {
         let target = Arc::clone(&target);
         let asked = blocking(move || pages(&target, trust)).await;
         asked.unwrap_or_default()
     };
     findings.extend(answered);
-    let name = target.stream.clone().or(live);
+    let live = listed.as_ref().and_then(live_streams);
+    let live = live.unwrap_or_default();
+    let name = target.stream.as_ref().or(live.first()).cloned();
     let mut group = Group::new(progress);
     match &name {
         Some(name) => add_stream(&mut group, &target, name, trust, page),
@@ -155,7 +158,10 @@ pub(super) async fn examine(
             async move { published(&target, &token, trust).await },
         );
     }
-    add_listeners(&mut group, &target, name.as_deref(), page, told.as_ref());
+    // A stream that has no source would make a failure of the check.
+    let playing = name.as_ref().filter(|it| live.contains(it));
+    let playing = playing.map(String::as_str);
+    add_listeners(&mut group, &target, playing, page, told.as_ref());
     if let (true, Some(name)) = (with_stream, name) {
         let target = Arc::clone(&target);
         group.add_blocking("stream", move || {
@@ -268,9 +274,17 @@ async fn certificate(
     }
 }
 
-/// Asks for the page, the streams and the server; returns the first live stream, and what the API says
-/// of the server.
-fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>, Option<Value>) {
+/// Returns the names of the live streams in what the API lists.
+fn live_streams(listed: &Value) -> Option<Vec<String>> {
+    let streams = listed["streams"].as_array()?.iter();
+    let live = streams.filter(|stream| stream["state"] == "live");
+    let names = live.filter_map(|stream| stream["name"].as_str());
+    Some(names.map(str::to_owned).collect())
+}
+
+/// Asks for the page, the streams and the server; returns what the API says of the streams and of the
+/// server.
+fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<Value>, Option<Value>) {
     // A certificate that nobody vouches for gets no token.
     let token = match trust {
         Trust::System => target.token.as_deref(),
@@ -295,12 +309,7 @@ fn pages(target: &Target, trust: Trust) -> (Vec<Finding>, Option<String>, Option
         let answer = exchange(&target.url(path)?, &ask("GET", token, trust)).ok()?;
         serde_json::from_str::<Value>(&answer.body).ok()
     };
-    let listed = get("api/v1/streams");
-    let streams = listed.as_ref().and_then(|it| it["streams"].as_array());
-    let mut live = streams.into_iter().flatten();
-    let live = live.find(|stream| stream["state"] == "live");
-    let live = live.and_then(|stream| stream["name"].as_str());
-    (findings, live.map(str::to_owned), get("api/v1/server"))
+    (findings, get("api/v1/streams"), get("api/v1/server"))
 }
 
 fn page(subject: &str, answer: &Exchange) -> Finding {
@@ -388,7 +397,7 @@ fn add_listeners(
 
 /// Publishes the built-in clip, and plays it.
 async fn published(target: &Target, token: &str, trust: Trust) -> Vec<Finding> {
-    let name = format!("doctor-{:x}", std::process::id());
+    let name = format!("{CHECK_PREFIX}{:x}", std::process::id());
     let Some(mut url) = target.url(&format!("{name}/whip")) else {
         return Vec::new();
     };

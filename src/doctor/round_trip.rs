@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{Endpoint, IceTransport};
-use glassline_server::Server;
 use glassline_server::config::{Auth, Config, HttpsAddress};
+use glassline_server::{CHECK_PREFIX, Server};
 use url::Url;
 
 use super::finding::{Finding, Severity};
@@ -181,8 +181,8 @@ fn free(config: &mut Config, key: &str) {
 /// Publishes by WHIP and by MoQ, and plays by WHEP and RTSP.
 async fn publish_and_play(listeners: &Listeners) -> Vec<Finding> {
     let number = std::process::id();
-    let whip = publish("WHIP", format!("doctor-whip-{number:x}"), listeners);
-    let moq = publish("MoQ", format!("doctor-moq-{number:x}"), listeners);
+    let whip = publish("WHIP", format!("{CHECK_PREFIX}whip-{number:x}"), listeners);
+    let moq = publish("MoQ", format!("{CHECK_PREFIX}moq-{number:x}"), listeners);
     let ((mut findings, whip), (of_moq, moq)) = tokio::join!(whip, moq);
     findings.extend(of_moq);
     let published = whip.as_ref().or(moq.as_ref());

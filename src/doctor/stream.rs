@@ -28,7 +28,7 @@ pub(super) fn check(base: &Url, name: &str, token: Option<&str>, trust: Trust) -
     if let Some(entry) = get(base, &format!("api/v1/streams/{name}")) {
         findings.push(state(name, &entry));
     }
-    if let Some(told) = get(base, &format!("api/v1/streams/{name}/publishing")) {
+    if let Some(told) = get(base, &publishing(name)) {
         findings.extend(published(name, &told));
     }
     let admin = admin(base);
@@ -42,15 +42,20 @@ pub(super) fn check(base: &Url, name: &str, token: Option<&str>, trust: Trust) -
 }
 
 /// Asks the listener for operators at `base` how the source `name` is.
-pub(super) fn source(base: &Url, name: &str) -> Option<Finding> {
+pub(super) fn source(base: &Url, name: &str) -> Vec<Finding> {
     let token = super::admin_token();
-    let path = format!("api/v1/streams/{name}");
-    let entry = get(base, &path, token.as_deref(), Trust::System)?;
+    let get = |path: &str| get(base, path, token.as_deref(), Trust::System);
     // Without a role nothing is told.
-    if entry["status"] == 401 || entry["status"] == 403 {
-        return None;
-    }
-    Some(state(name, &entry))
+    let is_told = |entry: &Value| entry["status"] != 401 && entry["status"] != 403;
+    let entry = get(&format!("api/v1/streams/{name}")).filter(is_told);
+    let told = entry.as_ref().and_then(|_| get(&publishing(name)));
+    let state = entry.iter().map(|entry| state(name, entry));
+    let published = told.iter().flat_map(|told| published(name, told));
+    state.chain(published).collect()
+}
+
+fn publishing(name: &str) -> String {
+    format!("api/v1/streams/{name}/publishing")
 }
 
 fn get(base: &Url, path: &str, token: Option<&str>, trust: Trust) -> Option<Value> {
@@ -92,20 +97,46 @@ fn state(name: &str, entry: &Value) -> Finding {
         "absent" => Finding::failure(CHECK, name, "there is no stream of this name")
             .why("viewers get 404")
             .change("see the names on the index page; add it under `sources:`, or publish it"),
-        other => Finding::failure(CHECK, name, format!("{other}: {detail}"))
-            .why("viewers wait for a picture")
-            .change(format!(
-                "`sources: {{{name}: …}}`, or the publisher's own log"
-            )),
+        "idle" => Finding::ok(CHECK, name, "connects when somebody watches"),
+        other => {
+            let what = match detail {
+                "" => other.to_owned(),
+                detail => format!("{other}: {detail}"),
+            };
+            Finding::failure(CHECK, name, what)
+                .why("viewers wait for a picture")
+                .change(remedy(name, entry["source"]["protocol"].as_str()))
+        }
+    }
+}
+
+/// Returns what to do about a source that is away, by the protocol that it comes by.
+fn remedy(name: &str, protocol: Option<&str>) -> String {
+    match protocol {
+        Some("camera") => format!(
+            "see that the camera is on and that this machine reaches it (`glassline cameras` lists those \
+             of the network); if its address or password is another one, correct the source {name}"
+        ),
+        Some("file") => format!("correct the files of the source {name}"),
+        _ => "start the publisher again; its own log says why it ended".to_owned(),
     }
 }
 
 /// A track in words, with a note for browsers if there is one.
 fn track(track: &Value) -> Option<String> {
-    let codec = track["codec"].as_str()?;
+    let codec = match track["codec"].as_str()? {
+        // The name in SDP, which nobody else uses.
+        sdp if sdp.eq_ignore_ascii_case("mpeg4-generic") => "AAC",
+        codec => codec,
+    };
     let size = track["width"].as_u64().zip(track["height"].as_u64());
     let size = size.map_or_else(String::new, |(width, height)| format!(" {width}x{height}"));
-    let note = track["browser"]["note"].as_str();
+    let browser = &track["browser"];
+    // How such a track is mended, the advice for its publisher says.
+    let note = match browser["codec"].is_null() {
+        true => Some("not for browsers"),
+        false => browser["note"].as_str(),
+    };
     let note = note.map_or_else(String::new, |note| format!(" ({note})"));
     Some(format!("{codec}{size}{note}"))
 }
@@ -182,12 +213,40 @@ mod tests {
         assert_eq!(found.severity, Severity::Ok);
         assert_eq!(
             found.what,
-            "live: H264 1280x720, MPEG4-GENERIC (as Opus); 2.5 Mbit/s, 2 viewers"
+            "live: H264 1280x720, AAC (as Opus); 2.5 Mbit/s, 2 viewers"
         );
-        let down = json!({"state": "down", "detail": "no route to host"});
+        let down = json!({
+            "state": "down", "detail": "no route to host", "source": {"protocol": "camera"},
+        });
         let down = state("cam", &down);
         assert_eq!(down.severity, Severity::Failure);
         assert!(down.what.contains("no route to host"));
+        assert!(down.change.contains("camera is on"), "{}", down.change);
+        let left = state(
+            "cam",
+            &json!({"state": "down", "source": {"protocol": "whip"}}),
+        );
+        assert!(left.change.contains("publisher"), "{}", left.change);
+    }
+
+    #[test]
+    fn a_camera_at_rest_is_in_order() {
+        let idle = state("cam", &json!({"state": "idle", "detail": null}));
+        assert_eq!(idle.severity, Severity::Ok);
+        assert_eq!(idle.what, "connects when somebody watches");
+    }
+
+    #[test]
+    fn a_video_that_browsers_refuse_is_named() {
+        let entry = json!({"state": "live", "tracks": [
+            {"codec": "H264", "browser": {"codec": null, "note": "H.264 with B-frames: …"}},
+        ]});
+        let found = state("cam", &entry);
+        assert!(
+            found.what.starts_with("live: H264 (not for browsers)"),
+            "{}",
+            found.what
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use glassline_lab::waterfall::{StageDelay, Waterfall};
 use serde::Deserialize;
 use url::Url;
 
@@ -70,10 +71,6 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failure> {
-    if options.files.svg.is_some() {
-        let why = "--svg draws log files, and there is no file of this name; for a stream use --json or --csv";
-        return Err(Failure::usage(format_args!("{name}: {why}")));
-    }
     if options.url.scheme() != "http" {
         let hint = "trace supports plain HTTP only: run it on the server's machine, or through `ssh -L 8889:127.0.0.1:8889 HOST`";
         return Err(Failure::usage(format_args!(
@@ -93,6 +90,7 @@ fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failur
         let written = [
             (&options.files.json, pretty(&answer)),
             (&options.files.csv, table::csv(&latency)),
+            (&options.files.svg, chart(&latency).draw()),
         ];
         let mut to_stdout = false;
         for (path, text) in written {
@@ -107,6 +105,29 @@ fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failur
             return Ok(ExitCode::SUCCESS);
         }
         pause();
+    }
+}
+
+/// Returns the chart of a stream's delays.
+fn chart(latency: &Latency) -> Waterfall {
+    let delay = |name: &str, p50_ms, p95_ms| StageDelay {
+        name: name.replace('_', " "),
+        p50_ms,
+        p95_ms,
+    };
+    let stages = latency.stages.iter();
+    let wholes = table::wholes(latency);
+    Waterfall {
+        title: format!(
+            "{}: delay by stage, last {} s",
+            latency.stream, latency.window_s
+        ),
+        stages: stages
+            .map(|it| delay(&it.stage, it.p50_ms, it.p95_ms))
+            .collect(),
+        wholes: wholes
+            .map(|(name, it)| delay(name, it.p50_ms, it.p95_ms))
+            .collect(),
     }
 }
 
@@ -228,8 +249,6 @@ mod tests {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let mixed = refused(&[here, "demo"]);
         assert!(mixed.starts_with("demo: no such file"), "{mixed}");
-        let drawn = refused(&["demo", "--svg", "x.svg"]);
-        assert!(drawn.contains("--svg draws log files"), "{drawn}");
         let neither = refused(&[here]);
         assert!(neither.contains("neither a marker"), "{neither}");
         assert!(refused(&[here, "--watch"]).contains("--watch"));

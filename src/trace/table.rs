@@ -145,7 +145,7 @@ pub(super) fn csv(latency: &Latency) -> String {
     out
 }
 
-fn wholes(latency: &Latency) -> impl Iterator<Item = (&'static str, &Whole)> {
+pub(super) fn wholes(latency: &Latency) -> impl Iterator<Item = (&'static str, &Whole)> {
     let named = [
         ("end to end", &latency.end_to_end),
         ("glass to glass", &latency.glass_to_glass),

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io::{self, Read as _, Write as _};
+use std::sync::OnceLock;
 
 use glassline_trust::{Trust, UntrustedCertificate};
 use rustls::pki_types::ServerName;
@@ -13,6 +14,24 @@ use ureq::unversioned::transport::{
     TcpConnector, Transport, TransportAdapter,
 };
 use ureq::{Agent, Error};
+
+/// Name of `glassline doctor` in its requests: servers do not count what it tries in vain.
+pub const OF_DOCTOR: &str = concat!("glassline-doctor/", env!("CARGO_PKG_VERSION"));
+
+/// Name of every other command.
+const OF_GLASSLINE: &str = concat!("glassline/", env!("CARGO_PKG_VERSION"));
+
+static USER_AGENT: OnceLock<&str> = OnceLock::new();
+
+/// Names this process in the requests of its viewers and publishers from now on. The first name stays.
+pub fn name_process(user_agent: &'static str) {
+    let _ = USER_AGENT.set(user_agent);
+}
+
+/// Returns the name of this process in its requests.
+pub(crate) fn user_agent() -> &'static str {
+    USER_AGENT.get().unwrap_or(&OF_GLASSLINE)
+}
 
 /// Returns an HTTP client with this configuration that accepts the certificates which `trust` accepts.
 ///

@@ -132,7 +132,7 @@ impl FromStr for ServerUrl {
             false => format!("nats://{text}"),
         };
         let url = glassline_url::parse(&full).map_err(|error| match error.wrong {
-            WrittenWrong::Ambiguous => ServerUrlError::Ambiguous(error),
+            WrittenWrong::Ambiguous { .. } => ServerUrlError::Ambiguous(error),
             _ => no_address(),
         })?;
         if !url.username().is_empty() || url.password().is_some() {

@@ -107,7 +107,7 @@ pub use events::{
 };
 pub use keyframe_size::KeyframeSize;
 pub use layout::TrackLayout;
-pub use name::{NameError, StreamName};
+pub use name::{CHECK_PREFIX, NameError, StreamName};
 pub use publisher::Publisher;
 pub use ring::LayerFigures;
 pub use stream::{
@@ -286,7 +286,7 @@ impl Hub {
             // No other thread can take a reference to the stream while the list is locked.
             let is_held = Arc::strong_count(stream) > 1;
             let unused_for = stream.sweep(is_held, now);
-            let stays = unused_for.is_none_or(|time| time < departed_span);
+            let stays = unused_for.is_none_or(|time| time < departed_span && !name.is_of_check());
             if !stays {
                 forgotten.push(name.clone());
                 stream.set_listed(false);

@@ -16,6 +16,9 @@ const COMPONENTS_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName(String);
 
+/// Beginning of the names of streams that a check publishes to see whether a server works.
+pub const CHECK_PREFIX: &str = "glassline-doctor-";
+
 impl StreamName {
     /// Checks that `text` is a valid name and returns it as one.
     ///
@@ -42,6 +45,12 @@ impl StreamName {
             found if found > COMPONENTS_MAX => Err(NameError::Components { found }),
             _ => Ok(Self(name())),
         }
+    }
+
+    /// Returns whether the stream is one of a check: such a stream is removed when its publisher
+    /// leaves.
+    pub fn is_of_check(&self) -> bool {
+        self.0.starts_with(CHECK_PREFIX)
     }
 
     /// Returns the name as text.

@@ -36,6 +36,8 @@ pub enum TrialError {
         input: String,
         /// Reason why the source is down.
         detail: String,
+        /// Whether the source is a camera.
+        is_camera: bool,
     },
     /// The source neither played nor failed in time.
     #[error("{input}: no media within {} s", .patience.as_secs())]
@@ -52,6 +54,12 @@ impl TrialError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Silent { .. } => Some("the address may be wrong, or a firewall drops packets"),
+            Self::Down {
+                is_camera: true, ..
+            } => Some(
+                "see that the camera is on and that this machine reaches it; if its address or password \
+                 is another one, correct the source",
+            ),
             Self::Start(_) | Self::Down { .. } => None,
         }
     }
@@ -90,6 +98,7 @@ pub async fn try_source(
         return Ok(Tried::AwaitsPublisher);
     }
     let (name, input) = (spec.name.clone(), spec.input.to_string());
+    let is_camera = spec.input.camera().is_some();
     let (stop, stopped) = watch::channel(false);
     // What is tried is no stream whose frames somebody measures.
     let surroundings = Surroundings {
@@ -123,6 +132,7 @@ pub async fn try_source(
         Ok(Err(detail)) => Err(TrialError::Down {
             input,
             detail: detail.to_string(),
+            is_camera,
         }),
         Err(_) => Err(TrialError::Silent { input, patience }),
     }

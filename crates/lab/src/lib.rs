@@ -31,3 +31,4 @@ pub mod send;
 mod statistics;
 pub mod timestamp;
 pub mod viewers;
+pub mod waterfall;

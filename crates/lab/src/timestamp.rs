@@ -9,7 +9,7 @@ pub fn now() -> String {
 }
 
 /// A time in UTC in the format of RFC 3339, like `2026-11-21T03:04:05Z`.
-pub(crate) fn rfc3339(unix_s: u64) -> String {
+pub fn rfc3339(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

@@ -1,10 +1,13 @@
 //! Identity of a server: a certificate chain and its key, given or self-signed.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::{hkdf, hmac};
 use glassline_trust::Fingerprint;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
 
 /// Lifetime of a self-signed certificate, clock skew included. Browsers pin a certificate only
 /// if it is valid for at most two weeks (W3C WebTransport, "verify a certificate hash").
@@ -16,42 +19,27 @@ const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    renew: Option<Duration>,
+}
+
+/// A certificate that its server signed itself, and its key, as PEM text that can be kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfSigned {
+    certificate: String,
+    key: String,
 }
 
 impl Identity {
     /// Takes a chain, the server's own certificate first, and its private key.
     pub const fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
-        Self {
-            chain,
-            key,
-            renew: None,
-        }
+        Self { chain, key }
     }
 
-    /// Creates a self-signed certificate for `names` on the P-256 curve. It is valid for
-    /// thirteen days from one hour before `now`; browsers and our clients accept it by its
-    /// [fingerprint](Self::fingerprint).
+    /// Creates a certificate as [`SelfSigned::make`] does, which lives as long as the process.
     ///
     /// # Errors
     /// [`IdentityError::Generate`] if a name is invalid.
     pub fn self_signed(names: Vec<String>, now: SystemTime) -> Result<Self, IdentityError> {
-        let generate = |error: rcgen::Error| IdentityError::Generate(error.to_string());
-        let mut parameters = rcgen::CertificateParams::new(names).map_err(generate)?;
-        parameters
-            .distinguished_name
-            .push(rcgen::DnType::CommonName, "glassline");
-        parameters.not_before = (now - CLOCK_SKEW).into();
-        parameters.not_after = (now - CLOCK_SKEW + SELF_SIGNED).into();
-        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256);
-        let pair = pair.map_err(generate)?;
-        let certificate = parameters.self_signed(&pair).map_err(generate)?;
-        let key = PrivateKeyDer::try_from(pair.serialize_der());
-        Ok(Self {
-            chain: vec![certificate.der().clone()],
-            key: key.map_err(|error| IdentityError::Generate(error.to_owned()))?,
-            renew: Some(SELF_SIGNED - 3 * Duration::from_secs(86_400)),
-        })
+        SelfSigned::make(names, now)?.identity()
     }
 
     /// Returns the SHA-256 of the server's own certificate.
@@ -60,12 +48,9 @@ impl Identity {
     }
 
     /// Returns the keys for stateless resets, connection ids (RFC 9000 §10.3.2) and tokens, derived
-    /// from the private key of a file, so that a server that was killed and started again can tell
-    /// its old clients at once. `None` for a certificate that lives no longer than the process.
+    /// from the private key, so that a server that was killed and started again can tell its old
+    /// clients at once.
     pub(crate) fn endpoint_keys(&self) -> Option<EndpointKeys> {
-        if self.renew.is_some() {
-            return None;
-        }
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"glassline stateless reset");
         let secret = salt.extract(self.key.secret_der());
         let mut bytes = [0; 56];
@@ -82,10 +67,51 @@ impl Identity {
             token: rest.try_into().ok()?,
         })
     }
+}
 
-    /// Returns after which time the certificate must be replaced; `None` for files.
-    pub const fn renew_after(&self) -> Option<Duration> {
-        self.renew
+impl fmt::Debug for SelfSigned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SelfSigned")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SelfSigned {
+    /// Creates a self-signed certificate for `names` on the P-256 curve. It is valid for thirteen days
+    /// from one hour before `now`; browsers and our clients accept it by its
+    /// [fingerprint](Identity::fingerprint).
+    ///
+    /// # Errors
+    /// [`IdentityError::Generate`] if a name is invalid.
+    pub fn make(names: Vec<String>, now: SystemTime) -> Result<Self, IdentityError> {
+        let generate = |error: rcgen::Error| IdentityError::Generate(error.to_string());
+        let mut parameters = rcgen::CertificateParams::new(names).map_err(generate)?;
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, "glassline");
+        parameters.not_before = (now - CLOCK_SKEW).into();
+        parameters.not_after = (now - CLOCK_SKEW + SELF_SIGNED).into();
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256);
+        let pair = pair.map_err(generate)?;
+        let certificate = parameters.self_signed(&pair).map_err(generate)?;
+        Ok(Self {
+            certificate: certificate.pem(),
+            key: pair.serialize_pem(),
+        })
+    }
+
+    /// Returns the certificate for handshakes.
+    ///
+    /// # Errors
+    /// [`IdentityError::NoPem`] if the text was changed.
+    pub fn identity(&self) -> Result<Identity, IdentityError> {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes());
+        Ok(Identity {
+            chain: vec![certificate.map_err(|_| IdentityError::NoPem)?],
+            key: key.map_err(|_| IdentityError::NoPem)?,
+        })
     }
 }
 
@@ -115,6 +141,9 @@ pub enum IdentityError {
     /// No certificate can be created.
     #[error("cannot create a certificate: {0}")]
     Generate(String),
+    /// What was kept is no certificate with its key.
+    #[error("no certificate and key in PEM")]
+    NoPem,
     /// TLS rejects the certificate or its key.
     #[error("TLS rejects the certificate or its key: {0}")]
     Tls(#[from] rustls::Error),

@@ -26,4 +26,4 @@ pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
 pub use dial_error::DialError;
 pub use endpoint::{ClientEndpoint, ListenError};
 pub use glassline_trust::{Fingerprint, FingerprintError, Trust};
-pub use identity::{Identity, IdentityError};
+pub use identity::{Identity, IdentityError, SelfSigned};

@@ -13,6 +13,7 @@
 //! names only: no session, no media.
 
 mod bounds;
+mod guest;
 mod listed;
 mod share;
 
@@ -56,7 +57,7 @@ pub struct Listing {
 pub struct Participant {
     /// Identifier of the participant for the others; it gives no right.
     pub id: ParticipantId,
-    /// Name that the participant gave; it may be empty.
+    /// Name that the participant gave; 'Guest 1', 'Guest 2' and so on if it gave none.
     pub name: Box<str>,
     /// User whose right to join the participant used; `None` if a token gave the right, or if the
     /// server is open.
@@ -160,7 +161,7 @@ impl Rooms {
             listing.version = version;
             listing.people.push(Participant {
                 id: id.clone(),
-                name: name.into(),
+                name: guest::name_for(name, &listing.people),
                 user: user.map(String::into_boxed_str),
                 session,
                 waits: Arc::new(Semaphore::new(WAITS_MAX)),

@@ -35,11 +35,12 @@ export const streamUrl = (name, below = '') =>
  * `ended`: the name of the reason for which the server ended a session, or null.
  * `transcode`: whether the server would encode the video again for this browser.
  * `configured`: whether a camera or file of the server has the name.
+ * `streamStatus`: what viewers can expect of the stream, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, configured = false, late = false } = {}) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, configured = false, late = false, streamStatus = null } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, configured, late });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, configured, late, streamStatus });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -52,7 +53,14 @@ export class Problem extends Error {
       response.status,
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
-      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, transcode: body?.transcode === true, configured: body?.configured === true },
+      {
+        retryAfter: seconds >= 0 ? seconds : null,
+        remedy: body?.remedy || null,
+        ended: body?.ended || null,
+        transcode: body?.transcode === true,
+        configured: body?.configured === true,
+        streamStatus: body?.stream_status || null,
+      },
     );
   }
 }

@@ -10,6 +10,7 @@
 
 import { Problem, base, pagePath, request, withToken } from './api.js';
 import { html, setText } from './dom.js';
+import { hasKey } from './key.js';
 import { Retry, sleep } from './retry.js';
 import { Servers } from './servers.js';
 import { SILENCE_DB, arrival, describe, level } from './voice.js';
@@ -37,6 +38,19 @@ if (room) {
   document.title = `${room} · glassline`;
   setText($('title'), `Call · ${room}`);
   setText($('command'), `glassline call ${location.origin}${location.pathname}`);
+  $('invite').addEventListener('click', invite);
+}
+
+/** Copies the address that others open to join, with the key if this page has one. */
+async function invite() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    setText($('invite'), 'Copied');
+  } catch {
+    // Plain HTTP of another host has no clipboard.
+    prompt('The address for others', location.href);
+  }
+  setTimeout(() => setText($('invite'), 'Copy invitation'), 2000);
 }
 
 $('room-form').addEventListener('submit', (event) => {
@@ -59,6 +73,14 @@ function state(word, text) {
   setText($('state'), text);
 }
 
+/** Why this page may not join, in words for people who were invited. */
+function refusal(error) {
+  if (!(error instanceof Problem)) return error.message;
+  if (error.status === 401) return hasKey ? 'This key is wrong: ask for another invitation.' : 'This room needs a key: ask for an invitation.';
+  if (error.status === 403) return 'You may not join this room: ask for an invitation.';
+  return error.message;
+}
+
 function trouble(text) {
   $('trouble').hidden = !text;
   setText($('trouble'), text ?? '');
@@ -74,7 +96,7 @@ async function start() {
     await call.open($('microphone').value);
     await listMicrophones();
   } catch (error) {
-    call.end('Not in a call', error.message);
+    call.end('Not in a call', refusal(error));
   } finally {
     $('dial').disabled = false;
   }
@@ -167,7 +189,7 @@ class Call {
         const isOwn = this.servers.isOwn();
         pauseMs = this.servers.next();
         if (isOwn && error instanceof Problem && [400, 401, 403, 422].includes(error.status)) {
-          this.end('Not in a call', error.message);
+          this.end('Not in a call', refusal(error));
         }
       }
     }

@@ -28,7 +28,7 @@ async function seen(pc, gathered) {
       });
     }
   } catch { /* the server has seen its own side */ }
-  return { gathered, pairs: pairs.slice(0, PAIRS_MAX) };
+  return { host: location.hostname, gathered, pairs: pairs.slice(0, PAIRS_MAX) };
 }
 
 /**

@@ -37,12 +37,14 @@ export function duration(seconds) {
   return `${s} s`;
 }
 
+/** Names of codecs that SDP spells as nobody else does. */
+const SPOKEN = { opus: 'Opus', 'mpeg4-generic': 'AAC', 'mp4a-latm': 'AAC' };
+
 /** `H264 1280×720`, `Opus stereo` from one entry of a stream's `tracks`. */
 export function track({ kind, codec, width, height, channels }) {
   if (kind === 'audio') {
     const layout = { 1: ' mono', 2: ' stereo' }[channels] ?? (channels ? ` ${channels} ch` : '');
-    // SDP spells it in small letters; everybody else does not.
-    return `${codec === 'opus' ? 'Opus' : (codec ?? 'audio')}${layout}`;
+    return `${SPOKEN[codec?.toLowerCase()] ?? codec ?? 'audio'}${layout}`;
   }
   return `${codec ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
 }

@@ -3,6 +3,7 @@
 import { base, getJson, pageUrl, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
+import { hasKey, openByKey } from './key.js';
 import { Thumbnail } from './thumbnail.js';
 import { statusDetail, statusWord } from './words.js';
 
@@ -11,6 +12,8 @@ const REFRESH_MS = 2000;
 const $ = (id) => document.getElementById(id);
 const rows = new Map();
 let listed = '[]';
+/** Ports of other protocols, as the server tells them. */
+let ports = null;
 
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
@@ -72,12 +75,28 @@ function fill(parts, stream) {
   setText(parts.uptime, duration(stream.uptime_s));
 }
 
+/** The URL of a file for players; '' if the server does not tell its port. */
+function rtspUrl(name) {
+  return ports?.rtsp ? `: rtsp://${location.hostname}:${ports.rtsp}/${name.split('/').map(encodeURIComponent).join('/')}` : '';
+}
+
+/** Shows the ways to a first stream that this server has. */
+async function showWays() {
+  ({ ports } = await getJson(`${base}/api/v1/server`).catch(() => ({ ports: null })));
+  $('obs').textContent = `${location.origin}${base}/NAME/whip`;
+  $('try').href = withToken(`${base}/test/publish`);
+  if (!ports?.admin) return;
+  $('add').href = `http://${location.hostname}:${ports.admin}/#add-name`;
+  $('add').hidden = false;
+  $('add-hint').hidden = true;
+}
+
 /** A file that is played, or one with the reason why not. */
 function fileItem({ name, page, refused }) {
   if (refused) return html('li', { class: 'refused' }, html('span', {}, name), html('small', {}, refused));
   return html('li', {}, page
     ? html('a', { href: withToken(pageUrl(name)) }, name)
-    : html('span', { title: 'Plays by RTSP; its folder is called like a path of the server' }, name));
+    : html('span', {}, name, html('small', {}, ` by RTSP only, as its folder is called like a path of the server${rtspUrl(name)}`)));
 }
 
 /** Lists the files of the media folder that are no stream at present. */
@@ -95,16 +114,26 @@ async function refresh() {
   try {
     const { streams } = await getJson(`${base}/api/v1/streams`);
     $('trouble').hidden = true;
+    $('key-form').hidden = true;
     show(streams ?? []);
     const files = await getJson(`${base}/api/v1/files`);
     showFiles(files);
     if (files.files.length > 0) $('empty').hidden = true;
   } catch (error) {
-    setText($('trouble'), `${error.message}. Trying again every ${REFRESH_MS / 1000} s.`);
+    const needsKey = error.status === 401 || error.status === 403;
+    setText($('trouble'), needsKey
+      ? (hasKey ? 'This key is wrong. Enter another one.' : 'This server asks for a key.')
+      : `${error.message}. Trying again every ${REFRESH_MS / 1000} s.`);
     $('trouble').hidden = false;
+    $('key-form').hidden = !needsKey;
+    // A wrong key that is shown again and again would lock this address out.
+    isRefused = needsKey;
   }
 }
 
+let isRefused = false;
+openByKey($('key-form'));
+showWays();
 $('publish-form').hidden = false;
 $('publish-form').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -115,6 +144,6 @@ $('wall').href = withToken(`${base}/-/wall`);
 
 for (;;) {
   // A hidden page does not ask.
-  if (!document.hidden) await refresh();
+  if (!document.hidden && !isRefused) await refresh();
   await new Promise((resolve) => { setTimeout(resolve, REFRESH_MS); });
 }

@@ -33,8 +33,11 @@ export class Panel {
     this.account(null, performance.now());
   }
 
-  /** Shows a word in the header, and a message over the video while there is none to see. */
-  state(state, label, title = null, detail = null, mayRetry = false) {
+  /**
+   * Shows a word in the header, and a message over the video while there is none to see. `operator`:
+   * what is for whoever runs the server, or null.
+   */
+  state(state, label, title = null, detail = null, { mayRetry = false, operator = null, needsKey = false } = {}) {
     const pill = $('state');
     pill.dataset.state = state;
     setText(pill, label);
@@ -42,6 +45,9 @@ export class Panel {
     setText($('message-title'), title ?? '');
     setText($('message-detail'), detail ?? '');
     $('again').hidden = !mayRetry;
+    $('key-form').hidden = !needsKey;
+    $('operator').hidden = operator === null;
+    setText($('operator-detail'), operator ?? '');
   }
 
   /** Shows the way to the page that publishes, while the stream has no publisher. */

@@ -3,7 +3,9 @@
 
 import { Problem } from './api.js';
 import { asSentence } from './failure.js';
+import { hasKey } from './key.js';
 import { Retry } from './retry.js';
+import { statusWord } from './words.js';
 
 /** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
 const WAITING_MAX_MS = 4000;
@@ -32,13 +34,16 @@ const REFUSED_MAX_MS = 60_000;
 /** Statuses that another try does not change: the request itself is wrong or not allowed. */
 const REFUSALS = new Set([400, 401, 403, 415, 422]);
 
-/** Advice for the viewer, by the status of a refusal. */
-const ADVICE = {
-  401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
-  403: 'Use another token: ?token=TOKEN in the address of this page.',
-  ...(/\bFirefox\//.test(navigator.userAgent) && {
-    422: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
-  }),
+/** What a viewer is told, by the status of a refusal. The server's own words are for its operator. */
+const REFUSED = {
+  401: hasKey
+    ? ['This key is wrong', 'Enter another one, or ask whoever gave you the link.']
+    : ['A key is needed', 'Whoever runs this server has it.'],
+  403: ['You may not watch this', 'Another key may open it.'],
+  415: ['This video is not for browsers', null],
+  422: ['This video is not for browsers', /\bFirefox\//.test(navigator.userAgent)
+    ? 'Firefox fetches its H.264 decoder only some minutes after its first start.'
+    : null],
 };
 
 export class Pauses {
@@ -52,8 +57,9 @@ export class Pauses {
   }
 
   /**
-   * Explains a `Lost` or a `Problem`: `{state, label, title, detail, mayRetry, mayPublish,
-   * mayEncodeAgain, waitMs}`. `mayPublish`: a name without a publisher may get one from this browser.
+   * Explains a `Lost` or a `Problem`: `{state, label, title, detail, operator, mayRetry, mayPublish,
+   * mayEncodeAgain, needsKey, waitMs}`. `operator`: what whoever runs the server can do.
+   * `mayPublish`: a name without a publisher may get one from this browser.
    * `mayEncodeAgain`: this browser shows the video if the server encodes it again. `sinceLostMs`: time since a
    * session that worked was lost.
    */
@@ -62,8 +68,8 @@ export class Pauses {
     const movingMs = MOVING_MAX_MS * (0.25 + 0.75 * Math.random());
     if (reason.neverConnected) {
       const waitMs = this.#unconnected.next();
-      const detail = withNext([reason.message], waitMs);
-      return { state: 'reconnecting', label: 'Reconnecting', title: 'No connection, trying again', detail, mayRetry: true, waitMs };
+      const detail = withNext(['The server answers, and its video does not come through.'], waitMs);
+      return { state: 'reconnecting', label: 'Reconnecting', title: 'No connection, trying again', detail, operator: reason.message, mayRetry: true, waitMs };
     }
     if (reason.transcode || reason.ended === 'b_frames') {
       const detail = 'Its frames are stored in an order that browsers cannot play live (B-frames). The server can encode it again for you.';
@@ -83,8 +89,11 @@ export class Pauses {
       const waitMs = reason.retryAfter
         ? reason.retryAfter * 1000 * (1 + Math.random() / 2)
         : this.#refused.next();
-      const detail = withNext([reason.detail, reason.remedy && `To do: ${reason.remedy}`, ADVICE[reason.status]], waitMs);
-      return { state: 'refused', label: 'Refused', title: reason.title, detail, mayRetry: true, waitMs };
+      const [title, advice] = REFUSED[reason.status] ?? [reason.title, null];
+      const operator = [asSentence(reason.detail ?? reason.title), reason.remedy].filter(Boolean).join('. To do: ');
+      const needsKey = reason.status === 401 || reason.status === 403;
+      const detail = needsKey ? advice : withNext([advice], waitMs);
+      return { state: 'refused', label: 'Refused', title, detail, operator, needsKey, mayRetry: !needsKey, waitMs };
     }
     const waitMs = isMoving ? movingMs : Math.max(this.#waiting.next(), (reason.retryAfter ?? 0) * 1000);
     const isUnknown = reason.status === 404;
@@ -92,7 +101,7 @@ export class Pauses {
     const told = isUnknown ? 'it plays here as soon as somebody does' : reason.detail ?? (title === reason.title ? null : reason.title);
     const detail = withNext([told], waitMs);
     const mayPublish = reason.status === 404 || reason.status === 409;
-    return { state: 'waiting', label: 'Waiting', title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
+    return { state: 'waiting', label: statusWord(reason.streamStatus ?? 'waiting'), title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
   }
 }
 

@@ -22,6 +22,7 @@ import { ServerClock } from './clock.js';
 import { Controls } from './controls.js';
 import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
+import { openByKey } from './key.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { Pauses } from './pauses.js';
@@ -29,6 +30,7 @@ import { sleep } from './retry.js';
 import { Servers, isServersFault } from './servers.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
+import { statusWord } from './words.js';
 
 /** No frame for this long while connected counts as stalled. */
 const STALL_MS = 3000;
@@ -67,7 +69,7 @@ const audioView = new AudioView(document.getElementById('picture'), () => loudne
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -76,7 +78,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, talk: null,
+  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, talk: null, operator: null,
 };
 window.glassline = seen;
 
@@ -94,6 +96,8 @@ let lost = null;
 /** When a session that worked was lost. */
 let lostMs = -Infinity;
 const pauses = new Pauses();
+/** Whether this viewer may talk to the camera, as the server said in this session. */
+const talk = { isAsked: false, isOffered: false, button: null };
 
 const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
@@ -103,10 +107,11 @@ const log = new FrameLog(video, (presentedMs) => {
   if (session && seen.state !== 'live') live();
 });
 
-function show(state, label, title, detail, mayRetry) {
+function show(state, label, title, detail, more) {
   seen.state = state;
   seen.detail = detail ?? title ?? null;
-  panel.state(state, label, title, detail, mayRetry);
+  seen.operator = more?.operator ?? null;
+  panel.state(state, label, title, detail, more);
   panel.publishable(null);
   panel.unknown(false);
   panel.anyway(false);
@@ -191,6 +196,7 @@ function onConnected() {
   seen.sessions += 1;
   audioView.shown = !session.receivesVideo;
   log.active = true;
+  talk.isAsked = false;
   clock.restart();
   readEntry();
   if (unexplained !== null) explainLate(unexplained);
@@ -202,7 +208,7 @@ async function explainLate(resource) {
   const why = await whyEnded(resource);
   if (!why) return;
   seen.lastEnd = why.reason;
-  lost = { text: `Lost before: ${why.reason}`, untilMs: performance.now() + LOST_SHOWN_MS };
+  lost = { text: `Lost before: ${why.title}`, untilMs: performance.now() + LOST_SHOWN_MS };
   await readEntry();
 }
 
@@ -223,8 +229,8 @@ function play() {
 /** Shows why there is no session, and returns the pause; `sinceLostMs`: since a session was lost. */
 function explain(reason, sinceLostMs) {
   seen.lastError = reason.message;
-  const { state, label, title, detail, mayRetry, mayPublish, mayEncodeAgain, waitMs } = pauses.explain(reason, sinceLostMs);
-  show(state, label, title, detail, mayRetry);
+  const { state, label, title, detail, mayPublish, mayEncodeAgain, waitMs, ...more } = pauses.explain(reason, sinceLostMs);
+  show(state, label, title, detail, more);
   panel.anyway(mayEncodeAgain === true);
   panel.unknown(reason.status === 404 || reason.status === 400);
   if (mayPublish) offerPublishing(reason.status === 404);
@@ -299,18 +305,18 @@ function watchForStall(nowMs) {
 /** Shows why no frames come: the reason of the source, or what arrives here although the source is live. */
 function showStalled() {
   if (entry && entry.state !== 'live') {
-    const detail = [entry.status ?? entry.state, entry.detail].filter(Boolean).join(': ');
+    const detail = [statusWord(entry.status), entry.detail].filter(Boolean).join(': ');
     show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
     return;
   }
   if (entry?.status === 'hangs') {
-    const detail = `hangs: the source is connected and has sent nothing for ${Math.round(entry.silent_s)} s`;
+    const detail = `The source is connected and has sent nothing for ${Math.round(entry.silent_s)} s`;
     show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
     return;
   }
-  const detail = joinedAtMs === null ? keyframeWait() : null;
-  if (detail) {
-    show('stalled', 'Stalled', 'Waiting for a keyframe', detail);
+  const wait = joinedAtMs === null ? keyframeWait() : null;
+  if (wait) {
+    show('stalled', 'Stalled', 'Waiting for a keyframe', wait.detail, { operator: wait.operator });
     return;
   }
   show('stalled', 'Stalled', 'Stalled, waiting for the source', seen.bitrate > 0
@@ -318,8 +324,11 @@ function showStalled() {
     : 'The connection is open, but no packets arrive. The stream resumes by itself.');
 }
 
+/** What ends long waits for a keyframe. */
+const KEYFRAME_ADVICE = 'Set a shorter keyframe interval (or no "smart codec") at the camera or encoder; or a larger limits.ring_mib at the server, which keeps the latest keyframe for those who come late.';
+
 /**
- * Why a viewer of live video who just came has no picture; null if it is not for want of a keyframe. The
+ * Why a viewer of live video who just came has no picture, and what the operator can do; null if it is not for want of a keyframe. The
  * server keeps the latest keyframe with what follows, unless that is too much.
  */
 function keyframeWait() {
@@ -327,14 +336,16 @@ function keyframeWait() {
   const sinceS = track?.since_keyframe_s ?? null;
   if (sinceS === null || entry.silent_s > 2) return null;
   if (track.begins_in_browsers === false) {
-    return again ? 'The server encodes the video again, from the first picture on that is right.' : track.browser.note;
+    return again
+      ? { detail: 'The server encodes the video again, from the first picture on that is right.', operator: null }
+      : { detail: 'This video has no picture that a browser can begin with.', operator: track.browser.note };
   }
   const intervalS = track.keyframe_interval_s;
   const dueS = intervalS - sinceS;
   const due = intervalS !== null && dueS > 0
     ? `Keyframes are ${Math.round(intervalS)} s apart: the next one is due in ${Math.ceil(dueS)} s.`
     : `The last keyframe was ${Math.round(sinceS)} s ago.`;
-  return `A picture begins with a keyframe. ${due} To do: a shorter keyframe interval (or no "smart codec") in the settings of the camera or encoder; or a larger limits.ring_mib at the server, which keeps the latest keyframe for those who come late.`;
+  return { detail: `A picture begins with a keyframe. ${due}`, operator: KEYFRAME_ADVICE };
 }
 
 async function readEntry() {
@@ -348,7 +359,11 @@ async function readEntry() {
   noteTracks(entry.tracks ?? []);
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
-  if (entry.source?.protocol === 'camera') await Promise.all([offerTalk(), offerPtz()]);
+  const isCamera = entry.source?.protocol === 'camera';
+  await Promise.all([
+    offerTalk(isCamera && entry.state === 'live' && !isAway),
+    isCamera ? offerPtz() : null,
+  ]);
 }
 
 /** Offers to move a camera, once, to those who may. */
@@ -364,16 +379,27 @@ async function offerPtz() {
   });
 }
 
-/** Offers to talk to a camera. Other streams do not load the script. */
-async function offerTalk() {
+/**
+ * Offers to talk to a camera that takes a voice, if this viewer may: the server tells both. It is asked
+ * once in each session. Other streams do not load the script.
+ */
+async function offerTalk(isPresent) {
   const button = document.getElementById('talk');
-  if (!button.hidden) return;
-  button.hidden = false;
-  const { Talk } = await import('./talk.js');
-  new Talk(button, pageUrl(name, '/talk'), (state, problem) => {
-    seen.talk = { state, problem };
-    panel.talkNote(problem);
-  });
+  if (isPresent && !talk.isAsked) {
+    talk.isAsked = true;
+    const endpoint = pageUrl(name, '/talk');
+    const refusal = await request(endpoint).then(() => null, (error) => error);
+    talk.isOffered = refusal === null;
+    if (refusal) seen.talk = { state: 'none', problem: refusal.detail ?? refusal.message };
+    if (talk.isOffered && !talk.button) {
+      const { Talk } = await import('./talk.js');
+      talk.button = new Talk(button, endpoint, (state, problem) => {
+        seen.talk = { state, problem };
+        panel.talkNote(problem);
+      });
+    }
+  }
+  button.hidden = !(isPresent && talk.isOffered);
 }
 
 /**
@@ -455,6 +481,7 @@ async function measure() {
 function wirePage() {
   video.muted = !options.has('sound');
   new Controls(video, play);
+  openByKey(document.getElementById('key-form'));
   const again = document.getElementById('again');
   again.addEventListener('click', () => wake());
   // The same page, whose address asks the server to encode the video again.

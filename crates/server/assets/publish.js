@@ -197,12 +197,15 @@ function ends(reason, wasLive) {
   if (status === 401 || status === 403) {
     refused = authorization();
     askKey(true);
-    shown = ['refused', 'Refused', status === 401 ? 'This server asks for a key' : 'Not allowed',
-      status === 401 && !$('key').value ? 'Enter the publish token, or NAME:PASSWORD of a user, below and start again.' : reason.detail];
+    const wrong = $('key').value !== '';
+    const title = status === 403 ? 'Not allowed' : wrong ? 'This key is wrong' : 'This server asks for a key';
+    shown = ['refused', 'Refused', title, status === 403 && !wrong
+      ? 'Without a key only the server’s own machine may publish.'
+      : 'Enter the publish token, or NAME:PASSWORD of a user, below and start again.'];
   } else if (status === 409 && reason.configured) {
     shown = ['refused', 'Refused', reason.title, asSentence(reason.detail)];
   } else if (status === 409 && !wasLive) {
-    shown = ['taken', 'Taken', 'Somebody publishes here already', reason.detail, 'Take over'];
+    shown = ['taken', 'Taken', 'Somebody publishes here already', 'Taking over ends what they publish.', 'Take over'];
   } else if (byServer) {
     shown = ['taken', 'Ended', 'The server ended the session', reason.message, 'Publish again'];
   } else if (reason instanceof Problem && [400, 404, 405, 415, 422].includes(status)) {

@@ -47,7 +47,7 @@ export class StreamDetail {
     const name = inPath(this.#name);
     const place = { origin, base: '', name: this.#name, rtspPort: ports.rtsp, rtspsPort: ports.rtsps, key: false };
     const watch = [{ program: 'Browser', note: 'watch', line: `${origin}/${name}` }];
-    if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });
+    if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch; Debian’s VLC has no RTSP', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });
     $('lines').replaceChildren(...[...watch, ...commands(place)].map(({ program, note, line, fields }) => html('div', { class: 'line' },
       html('p', {}, html('strong', {}, program), ` ${note}`),
       line ? copyLine(line) : html('dl', {}, ...fields.flatMap(([key, value]) => [html('dt', {}, key), html('dd', {}, html('code', {}, value))])))));

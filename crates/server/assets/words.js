@@ -1,4 +1,6 @@
-// Words for the states of streams: one state has one word on every page.
+// Words for the states of streams: one state has one word on every page. Of a stream without media,
+// "waiting" says that nothing is wrong (nobody publishes it yet, or its camera rests until somebody
+// watches), and "unreachable" that its source fails.
 
 /** The word for each status of the API. */
 const WORDS = { live: 'Live', hangs: 'Hangs', waiting: 'Waiting', unreachable: 'Unreachable' };

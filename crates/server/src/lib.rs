@@ -52,6 +52,7 @@ mod talk;
 mod telemetry;
 mod transcoding;
 
+pub use glassline_hub::CHECK_PREFIX;
 pub use glassline_net::{raise_descriptor_limit, return_large_blocks};
 pub use metrics::{LOG, LogCounters};
 pub use reload::{LoadConfig, LogFilter, Reloading};

@@ -84,7 +84,7 @@ fn offers_that_cannot_be_answered_are_named_in_the_list() {
     post("/cam/whip", SDP.1, &"x".repeat(300 << 10)).problem(413);
     latest(&running, "publisher", "offer", "(413)");
     post("/cam/talk", SDP.1, "v=0\r\n");
-    latest(&running, "publisher", "offer", "");
+    latest(&running, "talker", "offer", "");
     let _only = Peer::joined(&running);
     Peer::offering(&running, str::to_owned)
         .err()

@@ -123,7 +123,8 @@ fn serve(stream: TcpStream, line: &str, seen: &Sender<Seen>) {
             .lines()
             .find(|it| it.starts_with("CSeq"))
             .expect("CSeq");
-        is_talk |= requires;
+        // A connection that asks for the description alone asks whether the camera takes a voice.
+        is_talk |= requires && method == "SETUP";
         let (status, more) = match method.as_str() {
             "DESCRIBE" if !requires => ("404 Not Found", String::new()),
             "DESCRIBE" => {
@@ -147,7 +148,7 @@ fn serve(stream: TcpStream, line: &str, seen: &Sender<Seen>) {
             }
             _ => ("200 OK", "Session: 7\r\n\r\n".to_owned()),
         };
-        if is_talk {
+        if requires {
             let _ = seen.send(Seen::Request(method, requires));
         }
         let more = if more.is_empty() {

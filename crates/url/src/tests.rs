@@ -40,23 +40,28 @@ fn a_password_with_one_reading_is_taken_as_it_is() {
 /// mediamtx#2973, mediamtx#2069, opencv-python#848: the password is no port, no path, no fragment.
 #[test]
 fn a_password_that_ends_the_host_is_refused_and_told_how_to_be_written() {
-    for password in [
-        "12#4",
-        "12/34",
-        "pa#ss",
-        "a?b",
-        "12345/secret9",
-        "554#secret9",
-        "s/ecret9@x",
-        "/",
-        "1/@2",
+    for (password, sign, written) in [
+        ("12#4", '#', "write '#' as %23"),
+        ("12/34", '/', "write '/' as %2F"),
+        ("pa#ss", '#', "write '#' as %23"),
+        ("p@ss#1", '#', "write '#' as %23"),
+        ("p@ss/1", '/', "write '/' as %2F"),
+        ("p@ss?1", '?', "write '?' as %3F"),
+        ("a?b", '?', "write '?' as %3F"),
+        ("12345/secret9", '/', "write '/' as %2F"),
+        ("554#secret9", '#', "write '#' as %23"),
+        ("s/ecret9@x", '/', "write '/' as %2F"),
+        ("/", '/', "write '/' as %2F"),
+        ("1/@2", '/', "write '/' as %2F"),
     ] {
         let text = format!("rtsp://admin:{password}@cam.example:24601/x");
         let error = parse(&text).expect_err(&text);
-        assert_eq!(error.wrong, WrittenWrong::Ambiguous, "{text}");
+        assert_eq!(error.wrong, WrittenWrong::Ambiguous { sign }, "{text}");
         assert_eq!(error.shown, "rtsp://admin:…@cam.example:24601/x");
-        assert!(error.to_string().contains("'#' as %23"), "{error}");
+        assert!(error.to_string().contains(written), "{error}");
     }
+    let web = parse("https://ann:s\\cret@hooks.example/x").expect_err("two readings");
+    assert!(web.to_string().contains("write '\\' as %5C"), "{web}");
 }
 
 #[test]
@@ -71,7 +76,7 @@ fn an_at_sign_in_a_path_is_no_mystery_behind_an_address() {
     }
     assert_eq!(
         wrong("rtsp://cam.example:554/live@main"),
-        WrittenWrong::Ambiguous
+        WrittenWrong::Ambiguous { sign: '/' }
     );
 }
 

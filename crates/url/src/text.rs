@@ -35,11 +35,15 @@ pub enum WrittenWrong {
     Port,
     /// An `@` follows the end of the host, so that a password may reach beyond that end.
     #[error(
-        "an '@' stands behind a '/', '?', '#' or '\\', which end the host: in a user or password \
-         write '/' as %2F, '?' as %3F, '#' as %23, '\\' as %5C, '@' as %40, ':' as %3A and '%' as \
-         %25; an '@' behind the host is written %40, too"
+        "the '{sign}' in front of the last '@' ends the host: in a user or password write '{sign}' as \
+         {code} (also '@' as %40, '#' as %23, '/' as %2F, '?' as %3F, ':' as %3A and '%' as %25); an '@' \
+         behind the host is written %40, too",
+        code = code_of(*sign)
     )]
-    Ambiguous,
+    Ambiguous {
+        /// The first character that ends the host.
+        sign: char,
+    },
     /// The rest breaks a rule of the standard.
     #[error("{0}")]
     Standard(url::ParseError),
@@ -60,8 +64,8 @@ pub fn parse(text: &str) -> Result<Url, UrlError> {
 
 fn understood(text: &str) -> Result<Url, WrittenWrong> {
     let parts = Parts::of(text).ok_or(WrittenWrong::Scheme)?;
-    if parts.is_ambiguous() {
-        return Err(WrittenWrong::Ambiguous);
+    if let Some(sign) = parts.ambiguous_sign() {
+        return Err(WrittenWrong::Ambiguous { sign });
     }
     let Parts {
         scheme,
@@ -90,6 +94,11 @@ fn understood(text: &str) -> Result<Url, WrittenWrong> {
         let _ = url.set_password(password.as_deref());
     }
     Ok(url)
+}
+
+/// Returns the percent-encoding of a character of ASCII (RFC 3986 §2.1).
+fn code_of(sign: char) -> String {
+    format!("%{:02X}", u32::from(sign))
 }
 
 /// Returns `text` with all that may be a credential hidden, whether it is a URL or not.
@@ -169,15 +178,15 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Returns whether a password may reach beyond the end of the host: an `@` follows that end, and
-    /// a `:` is in front of that `@`. The address of a machine in the place of the host settles it.
-    fn is_ambiguous(&self) -> bool {
-        let Some(at) = self.all.rfind('@') else {
-            return false;
-        };
+    /// Returns the character that ends the host, if a password may reach beyond that end: an `@`
+    /// follows, and a `:` is in front of that `@`. The address of a machine in the place of the host
+    /// settles it.
+    fn ambiguous_sign(&self) -> Option<char> {
+        let at = self.all.rfind('@')?;
         let end = self.all.len() - self.rest.len();
         let has_colon = self.all.find(':').is_some_and(|colon| colon < at);
-        at >= end && has_colon && !self.is_address()
+        let is_ambiguous = at >= end && has_colon && !self.is_address();
+        self.rest.chars().next().filter(|_| is_ambiguous)
     }
 
     fn host_and_port(&self) -> (&'a str, Option<&'a str>) {

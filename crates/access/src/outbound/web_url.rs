@@ -27,7 +27,7 @@ impl WebUrl {
             return Err(WebUrlError::Length { bytes: text.len() });
         }
         let understood = glassline_url::parse(text);
-        if understood.is_err_and(|it| it.wrong == WrittenWrong::Ambiguous) {
+        if understood.is_err_and(|it| matches!(it.wrong, WrittenWrong::Ambiguous { .. })) {
             return Err(WebUrlError::User);
         }
         let uri = text.parse::<Uri>().map_err(|_| WebUrlError::NoUrl)?;

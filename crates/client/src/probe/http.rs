@@ -117,7 +117,7 @@ fn agent(trust: Trust) -> Agent {
         .max_redirects(0)
         .max_idle_connections(0)
         .allow_non_standard_methods(true)
-        .user_agent(concat!("glassline-doctor/", env!("CARGO_PKG_VERSION")))
+        .user_agent(crate::agent::OF_DOCTOR)
         .build();
     crate::agent::agent(config, trust)
 }

@@ -261,7 +261,7 @@ fn new_agent(trust: Trust) -> Agent {
         .timeout_connect(Some(Duration::from_secs(5)))
         .max_idle_connections_per_host(16)
         .max_idle_connections(32)
-        .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
+        .user_agent(crate::agent::user_agent())
         .build();
     crate::agent::agent(config, trust)
 }

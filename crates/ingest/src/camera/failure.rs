@@ -160,8 +160,13 @@ impl Failure {
             Closed::Refused { status, .. } if matches!(status.0, 401 | 403) => Self::Refused,
             Closed::Refused { status, .. } if status.0 == 404 => Self::NoSuchPath,
             Closed::ByServer | Closed::ConnectionEnded { waiting_for: None } => Self::HungUp,
+            Closed::NoResponse { after, .. } => Self::Rtsp(format!(
+                "the camera did not answer within {} s",
+                after.as_secs()
+            )),
             other => {
-                let text = format!("the camera: {other}");
+                // The server of an RTSP session is the camera.
+                let text = other.to_string().replace("the server", "the camera");
                 Self::Rtsp(text.chars().take(REASON_CHARS_MAX).collect())
             }
         }
@@ -220,7 +225,18 @@ mod tests {
         assert!(matches!(Failure::of(Closed::ByServer), Failure::HungUp));
         let waiting_for = Some(Method::Setup);
         let ended = Failure::of(Closed::ConnectionEnded { waiting_for });
-        assert!(matches!(ended, Failure::Rtsp(_)));
+        assert_eq!(
+            ended.to_string(),
+            "the camera closed the connection instead of answering SETUP"
+        );
+        let unanswered = Failure::of(Closed::NoResponse {
+            method: Method::Setup,
+            after: Duration::from_secs(5),
+        });
+        assert_eq!(
+            unanswered.to_string(),
+            "the camera did not answer within 5 s"
+        );
         let silent = Failure::AfterKeepAlive {
             failure: Box::new(Failure::Silent {
                 timeout: Duration::from_secs(5),

@@ -229,7 +229,7 @@ impl BroadcastReceiver<'_> {
             }
         };
         let detail = match &end {
-            Ok(()) => "the publisher ended it".to_owned(),
+            Ok(()) => "the publisher stopped".to_owned(),
             Err(fault) => fault.to_string(),
         };
         self.live.finish(State::Down { detail });

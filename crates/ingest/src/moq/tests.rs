@@ -168,7 +168,7 @@ async fn a_broadcast_ends_with_its_last_track_or_its_catalog_or_a_fault() {
     let scene = Scene::new();
     let next = || ReaderEvent::Frame(VIDEO, scene.frame(40, false));
     let over = || ReaderEvent::TrackOver;
-    let told = "the publisher ended it".to_owned();
+    let told = "the publisher stopped".to_owned();
     let end = ended(vec![over(), next(), over(), next()]).await;
     assert_eq!(end, (true, told.clone(), 2));
     let end = ended(vec![ReaderEvent::CatalogOver, next()]).await;

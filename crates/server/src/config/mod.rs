@@ -181,8 +181,8 @@ pub struct Admin {
     /// Where to listen within TLS, `IP:PORT`, with the certificate of `tls`; null does not listen.
     pub https: Option<SocketAddr>,
     /// File of sources that are made over the API, one for each server and readable by its user
-    /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`)
-    /// and the last load test.
+    /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`),
+    /// the last load test, and MoQ's own certificate (`.moq.json`).
     pub state_file: Option<PathBuf>,
     /// What may be named over the API as a source.
     pub sources: ApiSources,

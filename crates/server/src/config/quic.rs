@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use glassline_access::tls::{FilesError, PemFiles};
 use glassline_congestion::Algorithm;
-use glassline_quic::{Identity, IdentityError};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,7 +18,8 @@ pub struct Quic {
     /// UDP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
     /// PEM file with the certificate chain. Null for both files takes that of `tls`, or else one
-    /// that clients pin by its SHA-256, replaced every ten days.
+    /// that clients pin by its SHA-256: kept over restarts, replaced after ten days, and announced
+    /// three days before.
     pub certificate: Option<PathBuf>,
     /// PEM file with the private key, without a passphrase.
     pub key: Option<PathBuf>,
@@ -52,14 +52,10 @@ impl Quic {
         PemFiles::of("quic", self.certificate.as_ref(), self.key.as_ref())
     }
 
-    /// Makes a certificate for this machine's names, which clients pin by its SHA-256.
-    ///
-    /// # Errors
-    /// Returns [`IdentityError`] if the cryptography fails.
-    pub fn self_signed(&self) -> Result<Identity, IdentityError> {
-        let mut names = vec!["localhost".to_owned()];
-        names.extend(self.address.iter().map(|address| address.ip().to_string()));
-        Identity::self_signed(names, std::time::SystemTime::now())
+    /// Returns the names of a certificate that the server makes, and clients pin by its SHA-256.
+    pub fn names(&self) -> Vec<String> {
+        let ip = self.address.iter().map(|address| address.ip().to_string());
+        std::iter::once("localhost".to_owned()).chain(ip).collect()
     }
 }
 

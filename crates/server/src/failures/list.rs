@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_hub::CHECK_PREFIX;
 use glassline_runtime::{SessionId, SourcePrefix};
 
 use super::counters::FailureCounters;
@@ -46,8 +47,12 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Notes a failure and logs it. The client has proven its address.
+    /// Notes a failure and logs it. The client has proven its address. A check that tries a stream of
+    /// its own is no client that failed.
     pub(crate) fn note(&self, failure: ConnectionFailure, now: Instant) {
+        if failure.stream.starts_with(CHECK_PREFIX) {
+            return;
+        }
         self.counters.note(failure.protocol, failure.stage);
         self.note_of(failure, Origin::Client, now);
     }

@@ -34,6 +34,8 @@ impl Protocol {
 pub(crate) enum ClientRole {
     Viewer,
     Publisher,
+    /// A voice that goes to the loudspeaker of a camera.
+    Talker,
     /// A participant of a room.
     Participant,
     /// The client did not say, or wanted to be both.
@@ -46,6 +48,7 @@ impl ClientRole {
         match self {
             Self::Viewer => "viewer",
             Self::Publisher => "publisher",
+            Self::Talker => "talker",
             Self::Participant => "participant",
             Self::Client => "client",
         }

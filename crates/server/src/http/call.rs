@@ -231,7 +231,7 @@ struct Others {
 #[derive(Debug, Serialize)]
 struct Other {
     id: String,
-    /// The participant's name; it may be empty.
+    /// The participant's name; 'Guest 1' and so on for one that gave none.
     name: String,
 }
 

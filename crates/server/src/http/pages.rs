@@ -64,6 +64,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "icon.svg" => SVG,
     "index.css" => STYLE,
     "index.js" => SCRIPT,
+    "key.js" => SCRIPT,
     "lifeline.js" => SCRIPT,
     "links.js" => SCRIPT,
     "load_charts.js" => SCRIPT,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -26,7 +27,8 @@ pub(super) async fn note(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some((role, wanted)) = target.rules().client(request.method()) else {
+    let client = target.rules().client(request.method());
+    let Some((role, wanted)) = client.filter(|_| !is_of_check(request.headers())) else {
         return next.run(request).await;
     };
     let stream = target.wanted(request.uri());
@@ -65,6 +67,12 @@ pub(super) async fn note(
     response
 }
 
+/// Returns whether `glassline doctor` asks, by the name that it gives: its user is told what fails.
+fn is_of_check(headers: &HeaderMap) -> bool {
+    let agent = headers.get(header::USER_AGENT);
+    agent.is_some_and(|it| it.as_bytes().starts_with(b"glassline-doctor/"))
+}
+
 /// Returns what to change, where the refusal does not say so by itself.
 fn remedy_of(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str> {
     match (stage, status, role) {
@@ -72,7 +80,7 @@ fn remedy_of(stage: Stage, status: u16, role: ClientRole) -> Option<&'static str
             "correct the password or token in the client; until then its whole address waits: 20 wrong logins \
              may come at once, then one in 2 s, and no key raises this limit",
         ),
-        (Stage::Rights, 401, ClientRole::Publisher) => Some(
+        (Stage::Rights, 401, ClientRole::Publisher | ClientRole::Talker) => Some(
             "give the client a user or token that may publish the stream: auth.users, or auth.publish_token",
         ),
         (Stage::Rights, 401, ClientRole::Participant) => Some(

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use glassline_access::auth::Users;
-use glassline_hub::{State, StreamName};
+use glassline_hub::{State, Status, StreamName};
 use glassline_runtime::SessionId;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
@@ -374,7 +374,11 @@ impl From<OfferError> for Problem {
                 "File cannot be played",
                 format!("{name}: {why}"),
             ),
-            OfferError::NotLive { stream, state } => not_live(&stream, &state),
+            OfferError::NotLive {
+                stream,
+                state,
+                status,
+            } => not_live(&stream, &state, status),
             OfferError::NoMedia(why) => Self::try_later("No media", why),
             OfferError::Full(why) => full(&why),
             why @ OfferError::NotTranscoded(_) => Self::new(
@@ -387,21 +391,16 @@ impl From<OfferError> for Problem {
     }
 }
 
-fn not_live(stream: &StreamName, state: &State) -> Problem {
-    let detail = match state {
-        State::Connecting | State::Idle => {
-            format!("stream '{stream}' is still connecting to its source")
-        }
-        other => format!(
-            "stream '{stream}' is {}: {}",
-            other.as_str(),
-            other.detail().unwrap_or("no source yet")
-        ),
+fn not_live(stream: &StreamName, state: &State, status: Status) -> Problem {
+    let detail = match state.detail() {
+        None => format!("stream '{stream}' is still connecting to its source"),
+        Some(why) => format!("stream '{stream}' is {}: {why}", status.as_str()),
     };
     // The WHEP draft has this status for a stream without a publisher.
     Problem::new(StatusCode::CONFLICT, "Stream not live", detail)
         .header(header::RETRY_AFTER, "1")
         .with("state", state.as_str())
+        .with("stream_status", status.as_str())
 }
 
 /// Returns the codecs of an offer in words: with their parameters if the wanted codec is among them, so

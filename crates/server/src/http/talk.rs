@@ -4,7 +4,7 @@
 //! POST /{stream}/talk   with the right to publish the stream; an offer that sends audio
 //!   ─► the camera answers first, then 201 with the camera's codec (PCMU or PCMA) alone; a codec that
 //!      is transcoded for a camera that takes AAC, or for a talker without the camera's codec
-//! GET  /{stream}/talk   204 if the stream comes from a camera
+//! GET  /{stream}/talk   204 if the stream comes from a camera that takes a voice
 //! ```
 //!
 //! The session's URL takes `PATCH` and `DELETE` as that of WHIP does.
@@ -19,6 +19,7 @@ use glassline_runtime::Part;
 use super::extract::Path;
 use super::problem::Problem;
 use super::rules::Right;
+use super::server::Waiter;
 use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{body, resource, whep};
@@ -29,7 +30,7 @@ use crate::talk::{Loudspeaker, TalkError, Voice};
 
 /// Returns the routes of talkers. A voice at a camera needs the right to publish its stream.
 pub(super) fn routes() -> ViewerRoutes {
-    let talker = ClientRole::Publisher;
+    let talker = ClientRole::Talker;
     ViewerRoutes::of("talk")
         .route(
             "/{stream}/talk",
@@ -101,12 +102,20 @@ async fn play(
     let _ = app.sessions.leave(&session).await;
 }
 
-/// Tells whether the stream comes from a camera: `GET /{stream}/talk`. Whether the camera has a
-/// loudspeaker shows when somebody talks.
-async fn present(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
-    match app.sessions.loudspeakers().has(&name) {
+/// Tells whether the stream comes from a camera that takes a voice: `GET /{stream}/talk`. The camera is
+/// asked once in ten minutes.
+async fn present(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    waiter: Waiter,
+) -> Result<StatusCode, Problem> {
+    let stream = app.hub.stream(&name).ok_or_else(|| unknown(&name))?;
+    let loudspeakers = app.sessions.loudspeakers();
+    let asked = waiter.during(loudspeakers.ask(stream.name())).await?;
+    let takes_voice = asked.map_err(|error| refused(&error))?;
+    match takes_voice {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(unknown(&name)),
+        false => Err(refused(&TalkError::NoBackChannel(stream.name().clone()))),
     }
 }
 

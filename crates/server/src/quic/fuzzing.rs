@@ -19,7 +19,7 @@ use glassline_runtime::{Clock, Supervisor};
 use tokio::runtime;
 use tokio::sync::watch;
 
-use super::{Quic, Services};
+use super::{CertificateSource, Quic, Services};
 use crate::config;
 
 const TOKEN: &str = "show";
@@ -116,7 +116,8 @@ impl Scene {
                 supervisor: Arc::clone(supervisor),
                 cluster: None,
             };
-            Quic::start(&config, None, services, &stopped)
+            let source = CertificateSource::new(&config, None, None);
+            Quic::start(&config, source, services, &stopped)
         });
         Self {
             hub,

@@ -23,8 +23,8 @@ mod messages;
 mod metrics;
 mod newcomer_rates;
 mod nodes;
+mod pinned;
 mod places;
-mod renewal;
 mod service;
 mod shared;
 mod start_error;
@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Sites, Users};
-use glassline_access::tls::CertificateStore;
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
 use glassline_hub::Hub;
@@ -51,7 +50,6 @@ use crate::config;
 use crate::failures::Failures;
 use access::{Rights, rights};
 use account::{Accounts, Reads, SessionEntry};
-use certificate_source::CertificateSource;
 use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
@@ -60,6 +58,7 @@ use nodes::Nodes;
 use places::{Handshake, Places};
 
 pub(crate) use account::{Sender, SessionView};
+pub(crate) use certificate_source::CertificateSource;
 pub(crate) use counters::Reason;
 pub(crate) use nodes::NodeServices;
 pub(crate) use service::MoqService;
@@ -118,22 +117,18 @@ pub(crate) struct Services {
 }
 
 impl Quic {
-    /// Listens if `config` has an address, with the certificate of `certificates`, or else with one
-    /// that clients pin. Must be called within tokio.
+    /// Listens if `config` has an address, with the certificate of `source`. Must be called within
+    /// tokio.
     pub(crate) fn start(
         config: &config::Quic,
-        certificates: Option<Arc<CertificateStore>>,
+        source: CertificateSource,
         services: Services,
         stopped: &watch::Receiver<bool>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
             return Ok(None);
         };
-        let source = CertificateSource {
-            config: config.clone(),
-            certificates,
-        };
-        let identity = source.identity()?;
+        let identity = source.identity(calendar::now())?;
         let rates = Box::<ListenerRates>::default();
         let server = Server::bind_public(address, &identity, rates)
             .map_err(|source| StartError::Listen { address, source })?;
@@ -175,6 +170,7 @@ impl Quic {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
             fingerprint,
+            next_fingerprint: Current::new(source.next()),
             server: Arc::clone(&server),
             places: Arc::clone(&places),
             congestion: Arc::new(Current::new(config.congestion)),
@@ -182,10 +178,9 @@ impl Quic {
         let congestion = Arc::clone(&shared.congestion);
         let accepting = accept(server, context, places, congestion, stopped.clone());
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
-        let renew_after = identity.renew_after();
         let looking_after = move || {
             let shared = Arc::clone(&renewed);
-            look_after(source.clone(), renew_after, shared, stop.clone())
+            look_after(source.clone(), shared, stop.clone())
         };
         let (of, until) = (supervisor, stopped);
         let mut tasks = vec![
@@ -445,12 +440,10 @@ async fn open(
 /// store when that changes.
 async fn look_after(
     source: CertificateSource,
-    mut renew_after: Option<Duration>,
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let mut made = calendar::now();
     let mut changes = source.watch();
     loop {
         let has_changed = tokio::select! {
@@ -459,19 +452,27 @@ async fn look_after(
             _ = stopped.wait_for(|stop| *stop) => return,
         };
         shared.accounts.measure(Instant::now());
-        let due =
-            renew_after.is_some_and(|after| renewal::is_outdated(made, calendar::now(), after));
-        if !due && !has_changed {
+        let now = calendar::now();
+        let is_due = match source.tend(now) {
+            Ok(is_due) => is_due,
+            Err(error) => {
+                tracing::error!(%error, "cannot make the next QUIC certificate");
+                false
+            }
+        };
+        if !is_due && !has_changed {
             continue;
         }
-        made = calendar::now();
-        let renewed = source.identity().map_err(StartError::from);
-        match renewed.and_then(|it| Ok((shared.renew(&it)?, it.renew_after()))) {
-            Ok((is_new, after)) => {
-                renew_after = after;
+        shared.next_fingerprint.replace(source.next());
+        let renewed = source.identity(now);
+        match renewed.and_then(|it| shared.renew(&it)) {
+            Ok(true) => {
                 let sha256 = shared.fingerprint();
-                if is_new {
-                    tracing::info!(%sha256, "QUIC certificate renewed: clients that pin it need this fingerprint");
+                tracing::info!(%sha256, "QUIC certificate renewed: clients that pin it need this fingerprint");
+            }
+            Ok(false) => {
+                if let Some(sha256) = source.next() {
+                    tracing::info!(%sha256, "QUIC certificate announced: in three days clients that pin it need this fingerprint");
                 }
             }
             Err(error) => {

@@ -27,6 +27,12 @@ impl MoqService {
         let shared = self.0.as_ref();
         shared.map(|shared| shared.fingerprint().to_string())
     }
+
+    /// Returns the SHA-256 of the certificate that comes next; `None` before it is announced.
+    pub(crate) fn next_fingerprint(&self) -> Option<String> {
+        let next = self.0.as_ref()?.next_fingerprint()?;
+        Some(next.to_string())
+    }
 }
 
 impl Service for MoqService {

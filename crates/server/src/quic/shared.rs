@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(super) accounts: Arc<Accounts>,
     pub(super) counters: Arc<Counters>,
     pub(super) fingerprint: watch::Sender<Fingerprint>,
+    /// SHA-256 of the certificate that comes next, once it is announced.
+    pub(super) next_fingerprint: Current<Option<Fingerprint>>,
     pub(super) server: Arc<Server>,
     pub(super) places: Arc<Places>,
     /// Congestion control of sessions that come from now on.
@@ -41,6 +43,11 @@ impl Shared {
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.borrow()
+    }
+
+    /// Returns the SHA-256 of the certificate that comes next; `None` before it is announced.
+    pub(crate) fn next_fingerprint(&self) -> Option<Fingerprint> {
+        *self.next_fingerprint.get()
     }
 
     /// Returns what tells the present fingerprint, and each one after it.

@@ -268,7 +268,7 @@ impl Clients {
     /// Ends a client's session, and closes the connection once everything is written.
     pub(super) fn close(&mut self, key: Key, reason: &Closed, now: Instant) {
         self.note_end(key, &ConnectionEnd::Closed(reason), now);
-        self.leave(key, "the publisher left");
+        self.leave(key, "the publisher stopped");
         if let Some(client) = self.delivery.clients.get_mut(key) {
             tracing::debug!(client = %client.name(), %reason, "RTSP connection closed");
             client.closing.get_or_insert(now + LINGER);

@@ -55,7 +55,7 @@ impl Clients {
     /// Ends what a client plays or publishes, because it asked for that; the connection stays.
     pub(super) fn tear_down(&mut self, key: Key, now: Instant) {
         self.note_player(key, Departure::Left, now);
-        self.leave(key, "the publisher left");
+        self.leave(key, "the publisher stopped");
     }
 
     /// Takes what the network says of closed ports, if it says something.

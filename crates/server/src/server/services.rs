@@ -296,8 +296,10 @@ fn start_quic(
         supervisor: Arc::clone(&foundation.supervisor),
         cluster: streams.cluster.clone(),
     };
-    let certificates = access.certificates.quic.clone();
-    Quic::start(&config.quic, certificates, services, &foundation.stopped)
+    let store = access.certificates.quic.clone();
+    let state_file = config.admin.state_file.as_deref();
+    let source = quic::CertificateSource::new(&config.quic, store, state_file);
+    Quic::start(&config.quic, source, services, &foundation.stopped)
 }
 
 /// Returns the number of processors that this process may use.

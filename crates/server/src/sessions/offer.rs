@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use glassline_hub::{State, StreamName};
+use glassline_hub::{State, Status, StreamName};
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Error, SessionDescription};
 
@@ -77,12 +77,14 @@ pub(crate) enum OfferError {
         why: String,
     },
     /// The stream exists but has no tracks at present.
-    #[error("stream '{stream}' is {}", state.as_str())]
+    #[error("stream '{stream}' is {}", status.as_str())]
     NotLive {
         /// Name of the stream.
         stream: StreamName,
         /// Present state of the stream.
         state: State,
+        /// What viewers can expect of the stream.
+        status: Status,
     },
     /// No media would reach the peer; holds the reason.
     #[error("{0}")]

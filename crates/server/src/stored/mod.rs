@@ -76,6 +76,9 @@ impl Stored {
         let load_test = StoredLoadTest::load(path.as_deref());
         let file = StateFile::open(path)?;
         let content = file.content().clone();
+        if let Some(told) = file.summary() {
+            tracing::info!("{told}");
+        }
         let file = Arc::new(tokio::sync::Mutex::new(file));
         let logins = StoredLogins::load(Arc::clone(&file), &content, users);
         let kept = content.sources;

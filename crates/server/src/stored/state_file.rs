@@ -121,6 +121,30 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
+    /// Returns how much the file has, for the log: it may be of another configuration, or of long ago.
+    /// `None` if it has nothing.
+    pub(super) fn summary(&self) -> Option<String> {
+        let Content {
+            sources,
+            users,
+            tokens,
+        } = &self.content;
+        let counts = [
+            (sources.len(), "source"),
+            (users.len(), "user"),
+            (tokens.len(), "token"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, noun)| match count {
+                1 => format!("1 {noun}"),
+                _ => format!("{count} {noun}s"),
+            })
+            .collect();
+        let path = self.path.as_ref()?.display();
+        (!counts.is_empty()).then(|| format!("state {path}: {}", counts.join(", ")))
+    }
+
     /// Reads the file at `path`; one that does not exist is empty.
     ///
     /// # Errors
@@ -265,6 +289,7 @@ mod tests {
         let path = file("again");
         let mut state = StateFile::open(Some(path.clone())).expect("no file yet");
         assert_eq!(*state.content(), Content::default());
+        assert_eq!(state.summary(), None);
         for source in [
             "rtsp://admin:secret@10.0.0.1/a",
             "rtsp://admin:secret@10.0.0.1/b",
@@ -272,6 +297,8 @@ mod tests {
             state.write(&content(source)).expect("written");
             let read = StateFile::open(Some(path.clone())).expect("whole");
             assert_eq!(*read.content(), content(source));
+            let told = format!("state {}: 1 source", path.display());
+            assert_eq!(read.summary(), Some(told));
         }
         #[cfg(unix)]
         {

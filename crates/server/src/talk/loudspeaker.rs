@@ -45,6 +45,44 @@ enum Payloads {
 }
 
 impl Loudspeaker {
+    /// Asks a camera whether it takes a voice: up to its description.
+    pub(super) async fn ask(camera: &RtspSource, stream: &StreamName) -> Result<bool, TalkError> {
+        let failed = |failure| TalkError::Camera {
+            stream: stream.clone(),
+            failure,
+        };
+        let mut connection = CameraConnection::open(camera, Purpose::Talk)
+            .await
+            .map_err(failed)?;
+        let mut buffer = vec![0; READ_BYTES];
+        let chosen = 'asked: loop {
+            exchange(&mut connection, &mut buffer)
+                .await
+                .map_err(failed)?;
+            while let Some(event) = connection.client.poll_event() {
+                match event {
+                    Event::Described(description) => {
+                        break 'asked choose(&description, stream).map(drop);
+                    }
+                    Event::Closed(Closed::Redirected { location }) => {
+                        let followed = connection.follow(camera, &location).await;
+                        followed.map_err(failed)?;
+                    }
+                    Event::Closed(reason) => {
+                        break 'asked Err(refused(&connection, reason, stream));
+                    }
+                    _ => {}
+                }
+            }
+        };
+        connection.leave().await;
+        match chosen {
+            Ok(()) => Ok(true),
+            Err(TalkError::NoBackChannel(_) | TalkError::NoCodec { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
     /// Connects to a camera, up to the response to PLAY.
     pub(super) async fn connect(camera: &RtspSource, turn: Turn) -> Result<Self, TalkError> {
         let stream = turn.stream.clone();

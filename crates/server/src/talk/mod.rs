@@ -18,6 +18,7 @@ mod transcoding;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 use glassline_media::Codec;
@@ -77,10 +78,28 @@ pub(crate) enum TalkError {
     },
 }
 
+/// Time for which a camera's answer is kept: pages ask for each viewer who may talk.
+const ANSWER_KEPT: Duration = Duration::from_secs(600);
+
+/// A camera, and what it said of its back channel.
+#[derive(Clone, Debug)]
+struct Camera {
+    source: RtspSource,
+    /// Held while the camera is asked, so that it is asked once.
+    answer: Arc<tokio::sync::Mutex<Option<Answer>>>,
+}
+
+/// What a camera said of its back channel.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    takes_voice: bool,
+    at: Instant,
+}
+
 /// The cameras that the server dials, as ends of voices.
 #[derive(Debug, Default)]
 pub(crate) struct Loudspeakers {
-    cameras: Mutex<HashMap<StreamName, RtspSource>>,
+    cameras: Mutex<HashMap<StreamName, Camera>>,
     busy: Mutex<HashSet<StreamName>>,
 }
 
@@ -91,12 +110,21 @@ struct Turn {
     stream: StreamName,
 }
 
+impl Camera {
+    fn new(source: &RtspSource) -> Self {
+        Self {
+            source: source.clone(),
+            answer: Arc::default(),
+        }
+    }
+}
+
 impl Loudspeakers {
     /// Creates the loudspeakers of the cameras among the sources.
     pub(crate) fn new(sources: &[SourceSpec]) -> Self {
         let cameras = sources.iter().filter_map(|source| {
             let camera = source.input.camera()?;
-            Some((source.name.clone(), camera.clone()))
+            Some((source.name.clone(), Camera::new(camera)))
         });
         Self {
             cameras: Mutex::new(cameras.collect()),
@@ -108,18 +136,35 @@ impl Loudspeakers {
     pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
         let mut cameras = self.cameras();
         match source.and_then(Input::camera) {
-            Some(camera) => drop(cameras.insert(stream.clone(), camera.clone())),
+            Some(camera) => drop(cameras.insert(stream.clone(), Camera::new(camera))),
             None => drop(cameras.remove(stream)),
         }
     }
 
-    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, RtspSource>> {
+    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, Camera>> {
         self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the stream comes from a camera, which may or may not have a loudspeaker.
-    pub(crate) fn has(&self, stream: &str) -> bool {
-        self.cameras().contains_key(stream)
+    fn camera(&self, stream: &StreamName) -> Result<Camera, TalkError> {
+        let camera = self.cameras().get(stream).cloned();
+        camera.ok_or_else(|| TalkError::NoCamera(stream.clone()))
+    }
+
+    /// Returns whether the camera of `stream` takes a voice. The camera is asked if its last answer is
+    /// older than ten minutes.
+    ///
+    /// # Errors
+    /// Returns the [`TalkError`] to answer with.
+    pub(crate) async fn ask(&self, stream: &StreamName) -> Result<bool, TalkError> {
+        let Camera { source, answer } = self.camera(stream)?;
+        let mut answer = answer.lock().await;
+        if let Some(answer) = answer.filter(|it| it.at.elapsed() < ANSWER_KEPT) {
+            return Ok(answer.takes_voice);
+        }
+        let takes_voice = Loudspeaker::ask(&source, stream).await?;
+        let at = Instant::now();
+        *answer = Some(Answer { takes_voice, at });
+        Ok(takes_voice)
     }
 
     /// Connects to the loudspeaker of the camera of `stream`.
@@ -130,10 +175,9 @@ impl Loudspeakers {
         self: &Arc<Self>,
         stream: &StreamName,
     ) -> Result<Loudspeaker, TalkError> {
-        let camera = self.cameras().get(stream).cloned();
-        let camera = camera.ok_or_else(|| TalkError::NoCamera(stream.clone()))?;
+        let camera = self.camera(stream)?;
         let turn = self.take_turn(stream)?;
-        Loudspeaker::connect(&camera, turn).await
+        Loudspeaker::connect(&camera.source, turn).await
     }
 
     fn take_turn(self: &Arc<Self>, stream: &StreamName) -> Result<Turn, TalkError> {

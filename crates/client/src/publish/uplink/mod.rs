@@ -252,7 +252,7 @@ impl Destination {
 /// Reads a URL; one that can be read in two ways says how its password is written.
 fn understood(text: &str) -> Result<Url, DestinationError> {
     glassline_url::parse(text).map_err(|error| match error.wrong {
-        WrittenWrong::Ambiguous => DestinationError::Ambiguous(error),
+        WrittenWrong::Ambiguous { .. } => DestinationError::Ambiguous(error),
         _ => DestinationError::NoScheme,
     })
 }

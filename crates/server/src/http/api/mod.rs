@@ -46,7 +46,7 @@ use crate::app::App;
 use crate::quic::{MoqService, Sender};
 use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;
-use media_ports::MediaPorts;
+use media_ports::{IsHere, MediaPorts};
 use publishing::SourceView;
 pub(super) use sources::panicked;
 use track_view::TrackView;
@@ -421,7 +421,7 @@ struct ServerView {
     ports: MediaPorts,
 }
 
-async fn server(State(app): State<App>) -> Json<ServerView> {
+async fn server(State(app): State<App>, IsHere(is_here): IsHere) -> Json<ServerView> {
     let shared = app.sessions.shared();
     let (sessions, half_open) = shared.registry.counts();
     Json(ServerView {
@@ -433,7 +433,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
         rss_bytes: glassline_net::rss_bytes(),
         open_fds: glassline_net::open_fds(),
         cpu_s: glassline_net::process_cpu().as_secs_f64(),
-        ports: MediaPorts::of(&app.config()),
+        ports: MediaPorts::of(&app.config(), is_here),
     })
 }
 

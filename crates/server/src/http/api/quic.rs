@@ -19,6 +19,8 @@ use crate::quic::{MoqService, SessionView};
 pub(crate) struct Sessions {
     /// SHA-256 of the certificate, for clients that pin it.
     certificate_sha256: Option<String>,
+    /// SHA-256 of the certificate that replaces it within three days; null before.
+    next_certificate_sha256: Option<String>,
     sessions: Vec<SessionView>,
     #[serde(flatten)]
     extent: Extent,
@@ -43,6 +45,7 @@ pub(in crate::http) async fn sessions(
     let (sessions, extent) = page.of(sessions);
     Json(Sessions {
         certificate_sha256: moq.and_then(MoqService::fingerprint),
+        next_certificate_sha256: moq.and_then(MoqService::next_fingerprint),
         sessions,
         extent,
     })

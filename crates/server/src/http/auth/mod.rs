@@ -103,7 +103,9 @@ fn open_reader(
         }
     }
     match stream.filter(|stream| !reader.sees(stream)) {
-        Some(_) if users.has_token(Access::Publish) => Err(unauthorised(users, Access::Publish)),
+        Some(_) if users.has_token(Access::Publish) => {
+            Err(unauthorised(users, Some(shown), Access::Publish))
+        }
         Some(stream) => Err(forbidden(format!(
             "'{stream}' is a voice of a room, which only this machine may hear: set \
              `auth.publish_token`, `auth.read_token` or `auth.users` to allow others"
@@ -251,7 +253,7 @@ async fn reader_or_publisher_of(
             // The request has no other credentials.
             Err(error) => {
                 refuse_later(error)?;
-                return Err(unauthorised(users, Access::Publish));
+                return Err(unauthorised(users, Some(shown), Access::Publish));
             }
         }
     }
@@ -316,7 +318,7 @@ async fn participant_of(
             return Ok(None);
         }
         if !users.is_open(Access::Read, login.by()) {
-            return Err(unauthorised(users, Access::Read));
+            return Err(unauthorised(users, Some(shown), Access::Read));
         }
         let own = sites.check_own(&shown.page());
         return own.map(|()| None).map_err(|refusal| {
@@ -402,7 +404,10 @@ async fn log_in(
             Action::Publish | Action::Call | Action::Ptz => Access::Publish,
         };
         let later = refuse_later(error);
-        later.map_or_else(|problem| problem, |()| unauthorised(users, access))
+        later.map_or_else(
+            |problem| problem,
+            |()| unauthorised(users, Some(shown), access),
+        )
     })
 }
 
@@ -446,8 +451,9 @@ fn forbidden(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail)
 }
 
-/// Returns status 401 with every kind of credentials that would be accepted.
-fn unauthorised(users: &Users, access: Access) -> Problem {
+/// Returns status 401 with every kind of credentials that would be accepted. A request that has `shown`
+/// credentials learns that they are wrong.
+fn unauthorised(users: &Users, shown: Option<&Shown<'_>>, access: Access) -> Problem {
     let (name, token) = (users.asks_for_names(), users.may_be_token(access));
     let kind = match access {
         Access::Read => "read",
@@ -466,6 +472,11 @@ fn unauthorised(users: &Users, access: Access) -> Problem {
         ),
         (true, false) => format!("this server requires {by_name}: send `Authorization: Basic …`"),
         _ => format!("this server requires {kind}: send {by_token}"),
+    };
+    let detail = match shown.map(|it| (it.user(), it.token())) {
+        Some((Some(_), _)) => format!("the name or the password is wrong: {detail}"),
+        Some((None, Some(_))) => format!("this key is wrong: {detail}"),
+        _ => detail,
     };
     let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorized", detail);
     // RFC 7617 §2.1: the encoding in which the browser is to send characters beyond ASCII.

@@ -88,7 +88,8 @@ async fn publisher_by_key(
         Ok(_) => Err(missing("publish", stream)),
         Err(error) => {
             refuse_later(error)?;
-            Err(unauthorised(users, Access::Publish))
+            let shown = Some(shown).filter(|_| !secret.is_empty());
+            Err(unauthorised(users, shown, Access::Publish))
         }
     }
 }

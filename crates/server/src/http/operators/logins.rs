@@ -295,7 +295,7 @@ async fn put_user(
         let long = password.chars().count() >= PASSWORD_CHARACTERS_MIN;
         if !long || password.len() > PASSWORD_BYTES_MAX {
             let detail = format!(
-                "body: a password has at least {PASSWORD_CHARACTERS_MIN} characters, and at most \
+                "a password has at least {PASSWORD_CHARACTERS_MIN} characters, and at most \
                  {PASSWORD_BYTES_MAX} bytes"
             );
             return Err(Problem::bad_request(detail));

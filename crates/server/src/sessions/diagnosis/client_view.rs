@@ -13,6 +13,9 @@ pub(crate) struct ClientView {
     /// Number of addresses of its own that the client has found; `None` if it did not tell.
     #[serde(default)]
     pub(super) gathered: Option<u32>,
+    /// Host of the page's address, if the client is a page.
+    #[serde(default)]
+    host: Option<String>,
     /// The pairs of candidates that the client has tried.
     #[serde(default)]
     pairs: Vec<TriedPair>,
@@ -35,6 +38,13 @@ struct TriedPair {
 }
 
 impl ClientView {
+    /// Returns the IP address at which the client opened its page, if the address names one.
+    pub(super) fn page_ip(&self) -> Option<IpAddr> {
+        let host = self.host.as_deref()?;
+        let ip: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+        Some(ip.to_canonical())
+    }
+
     /// Returns how many checks the client sent to `candidate` of the server, and how many responses
     /// it got.
     pub(super) fn checks(&self, candidate: SocketAddr) -> (u32, u32) {

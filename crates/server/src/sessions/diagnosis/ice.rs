@@ -100,6 +100,9 @@ fn unusable_candidates(evidence: &Evidence<'_>) -> Option<(&'static str, String)
 /// Returns what is wrong with the addresses that the server offers, and the remedy; `None` if
 /// nothing is wrong that shows.
 fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
+    if evidence.is_address_reached() {
+        return None;
+    }
     let (candidates, protocols) = (evidence.candidates(), evidence.protocols());
     let (port, surroundings) = (evidence.port(), evidence.surroundings);
     let client = evidence.addresses.peer.ip().to_canonical();
@@ -143,6 +146,16 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
 /// Returns what to check if the address may be right.
 fn way_remedy(evidence: &Evidence<'_>) -> String {
     let (port, protocols) = (evidence.port(), evidence.protocols());
+    let blocked = format!(
+        "open {protocols} port {port} in every firewall between client and server: HTTP reached this \
+         address, so that this port alone is blocked"
+    );
+    if evidence.is_address_reached() {
+        return match evidence.surroundings.is_contained {
+            true => format!("{blocked}, or not published by the container"),
+            false => blocked,
+        };
+    }
     if evidence.surroundings.is_advertised {
         return format!(
             "check that media.advertise is the address by which clients reach the server, and that {protocols} \
@@ -152,10 +165,7 @@ fn way_remedy(evidence: &Evidence<'_>) -> String {
     let local = evidence.addresses.local.ip().to_canonical();
     let candidates = evidence.candidates();
     if candidates.iter().any(|it| it.ip().to_canonical() == local) {
-        return format!(
-            "open {protocols} port {port} in every firewall between client and server: HTTP reached this \
-             address, so that this port alone is blocked"
-        );
+        return blocked;
     }
     format!(
         "open {protocols} port {port} in every firewall; if clients reach the server by another address, set \

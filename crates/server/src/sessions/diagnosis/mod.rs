@@ -145,6 +145,16 @@ impl Evidence<'_> {
         candidates
     }
 
+    /// Returns whether the client's page was opened at an address that the server offers, so that the
+    /// address is right.
+    fn is_address_reached(&self) -> bool {
+        let page = self.client.and_then(ClientView::page_ip);
+        page.is_some_and(|page| {
+            let mut candidates = self.candidates().into_iter();
+            candidates.any(|it| it.ip().to_canonical() == page)
+        })
+    }
+
     /// Returns the protocols of those addresses, in words.
     fn protocols(&self) -> &'static str {
         match self.report.candidates.iter().any(TransportAddress::is_tcp) {

@@ -108,6 +108,20 @@ fn addresses_that_cannot_be_reached_are_named_with_their_kind() {
     contained.surroundings.is_contained = true;
     contained.says(Stage::Ice, "the container's address", "set media.advertise");
 
+    // The page was opened there: the address is right, and the port is blocked.
+    let reached = contained.told(r#"{"host": "10.1.2.3", "pairs": []}"#);
+    let found = reached.diagnose();
+    assert!(!found.reason.contains("container"), "{found:?}");
+    reached.says(
+        Stage::Ice,
+        "10.1.2.3:8189",
+        "this port alone is blocked, or not published",
+    );
+    let mut advertised =
+        Scene::new("192.168.1.2:8189", NEIGHBOR).told(r#"{"host": "192.168.1.2"}"#);
+    advertised.surroundings.is_advertised = true;
+    advertised.says(Stage::Ice, "192.168.1.2:8189", "this port alone is blocked");
+
     // An address that is offered for both protocols is named once.
     let tcp = TransportAddress::tcp(udp(CONTAINER).socket);
     let mut both = Scene::new(CONTAINER, NEIGHBOR);

@@ -19,6 +19,14 @@ use crate::transcoding::Hindrance;
 /// connection counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Returns why a stream has no publisher any more, whose session ended for `reason`.
+pub(super) fn departure(reason: CloseReason) -> String {
+    match reason {
+        CloseReason::Local | CloseReason::Peer => "the publisher stopped".to_owned(),
+        other => format!("the publisher was lost: {other}"),
+    }
+}
+
 impl Peer {
     /// Returns why the connection failed; `None` if media flowed until the client left, or if somebody
     /// wanted the session to end. `resource` is the name in the session's URL, and `view` what the client
@@ -95,9 +103,8 @@ impl Peer {
             role: match &self.role {
                 Role::Viewer(_) => ClientRole::Viewer,
                 Role::Participant(_) => ClientRole::Participant,
-                Role::Publisher(_) | Role::DataPublisher(_) | Role::Talker(_) => {
-                    ClientRole::Publisher
-                }
+                Role::Talker(_) => ClientRole::Talker,
+                Role::Publisher(_) | Role::DataPublisher(_) => ClientRole::Publisher,
             },
             stage: diagnosis.stage,
             from,

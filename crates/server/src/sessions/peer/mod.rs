@@ -299,7 +299,7 @@ impl Peer {
             Event::Closed(reason) => {
                 self.closed = Some(reason);
                 if let Role::Publisher(publisher) = &mut self.role {
-                    publisher.leave(format!("the publisher left: {reason}"));
+                    publisher.leave(failure::departure(reason));
                 }
                 let role = self.role.as_str();
                 if self.is_joined() {
