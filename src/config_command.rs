@@ -194,7 +194,7 @@ fn who_may_watch(auth: &Auth) -> String {
 fn notes(input: &Input) -> String {
     let files = match input {
         Input::Files(files) => files,
-        Input::Rtsp(camera) => {
+        Input::Camera(camera) => {
             let options = camera.doubtful_options().into_iter();
             return options
                 .map(|(key, meant)| {

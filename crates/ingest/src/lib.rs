@@ -36,6 +36,7 @@ pub mod fuzzing {
 pub mod library;
 mod live_publisher;
 pub mod moq;
+mod on_demand;
 pub mod oversized;
 mod pace;
 mod pipe;
@@ -76,7 +77,7 @@ pub use source_parts::Surroundings;
 
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
-    Away, FileSource, Input, PlaceholderKind, RtspSource, SourceSpec, SpecError, Transport,
+    Away, CameraSource, FileSource, Input, PlaceholderKind, SourceSpec, SpecError, Transport,
     UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;

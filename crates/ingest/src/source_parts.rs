@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
-use super::{Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
+use super::{CameraSource, Input, SourceSpec, StartError, UdpPorts, camera};
 
 /// Files of sources that are opened and read through at a time. A trial of a source may end before its
 /// file is read.
@@ -43,7 +43,7 @@ pub struct Surroundings {
 pub(super) enum Ready {
     File(Clip, Box<glassline_demux::Demuxer>),
     Pipe(PipeSource),
-    Rtsp(Box<RtspSource>),
+    Camera(Box<CameraSource>),
     Publisher,
 }
 
@@ -93,7 +93,7 @@ impl Parts {
                     stream.set_state(State::Down { detail });
                 }
             }
-            Ready::Rtsp(camera) => {
+            Ready::Camera(camera) => {
                 let life = camera::Life {
                     supervisor,
                     udp_ports,
@@ -128,7 +128,7 @@ pub(super) async fn prepare(
     supervisor: &Arc<Supervisor>,
 ) -> Result<(StreamName, Ready), StartError> {
     let clip = match spec.input {
-        Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(Box::new(camera)))),
+        Input::Camera(camera) => return Ok((spec.name, Ready::Camera(Box::new(camera)))),
         Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
         Input::Files(files) => match PipeSource::of(&files) {
             Some(pipe) => return Ok((spec.name, Ready::Pipe(pipe))),

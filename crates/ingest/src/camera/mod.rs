@@ -11,7 +11,6 @@
 mod connection;
 mod failure;
 mod limits;
-mod on_demand;
 mod ports;
 mod receiver;
 mod route;
@@ -28,10 +27,10 @@ use glassline_runtime::{Heartbeat, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::{RtspSource, UdpPorts};
+use super::on_demand::{self, OnDemand};
+use super::{CameraSource, UdpPorts};
 pub use connection::{CameraConnection, Purpose};
 pub use failure::Failure;
-use on_demand::OnDemand;
 use session::Assignment;
 use transport::CameraTransport;
 
@@ -65,7 +64,7 @@ enum SessionEnd {
 /// Publishes what `camera` sends into `stream` until the server is stopped. Requests that come before
 /// the first poll wait for a camera on demand, too.
 pub(super) fn run(
-    camera: RtspSource,
+    camera: CameraSource,
     stream: Arc<Stream>,
     life: Life,
 ) -> impl Future<Output = ()> + Send {

@@ -4,7 +4,7 @@ use glassline_rtsp::auth::User;
 use url::Url;
 
 use super::failure::Failure;
-use crate::{RtspSource, Transport};
+use crate::{CameraSource, Transport};
 
 /// Most redirections that are followed, one after another.
 const REDIRECTIONS_MAX: usize = 5;
@@ -28,7 +28,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(camera: &RtspSource) -> Self {
+    pub(super) fn new(camera: &CameraSource) -> Self {
         Self {
             url: camera.url.clone(),
             user: user_of(camera),
@@ -57,7 +57,7 @@ impl Route {
     ///
     /// # Errors
     /// Returns why the redirection is not followed.
-    pub(super) fn to(&self, camera: &RtspSource, location: &str) -> Result<Self, Failure> {
+    pub(super) fn to(&self, camera: &CameraSource, location: &str) -> Result<Self, Failure> {
         let refused = |why: String| Err(Failure::Redirection(why));
         if location.is_empty() {
             return refused("the camera redirects, but names no URL (no Location)".to_owned());
@@ -113,7 +113,7 @@ fn may_have_credentials(source: &Url, target: &Url) -> bool {
     host(source) == host(target) && !is_downgrade
 }
 
-fn user_of(camera: &RtspSource) -> Option<User> {
+fn user_of(camera: &CameraSource) -> Option<User> {
     let is_any = camera.user.is_some() || camera.password.is_some();
     is_any.then(|| User {
         name: camera.user.clone().unwrap_or_default(),
@@ -148,14 +148,14 @@ mod tests {
     use super::*;
     use crate::Input;
 
-    fn camera(url: &str) -> RtspSource {
+    fn camera(url: &str) -> CameraSource {
         match Input::parse(url).expect(url) {
-            Input::Rtsp(camera) => camera,
+            Input::Camera(camera) => camera,
             other => panic!("{other}"),
         }
     }
 
-    fn refusal(camera: &RtspSource, locations: &[&str]) -> String {
+    fn refusal(camera: &CameraSource, locations: &[&str]) -> String {
         let mut route = Route::new(camera);
         for location in locations {
             match route.to(camera, location) {

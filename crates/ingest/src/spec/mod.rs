@@ -1,5 +1,5 @@
 mod away;
-mod rtsp_source;
+mod camera_source;
 mod udp_ports;
 
 use std::fmt;
@@ -11,8 +11,8 @@ use glassline_hub::StreamName;
 use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
-use rtsp_source::OPTIONS;
-pub use rtsp_source::{RtspSource, Transport};
+use camera_source::OPTIONS;
+pub use camera_source::{CameraSource, Transport};
 pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
@@ -66,7 +66,7 @@ pub enum Input {
     /// Files that become the tracks of one stream.
     Files(FileSource),
     /// A camera that the server connects to.
-    Rtsp(RtspSource),
+    Camera(CameraSource),
     /// Whoever publishes under the stream's name, and what receivers get before and after.
     Publisher(Away),
 }
@@ -89,17 +89,17 @@ impl Input {
     }
 
     /// Returns the camera that the server connects to, if the source is one.
-    pub const fn camera(&self) -> Option<&RtspSource> {
+    pub const fn camera(&self) -> Option<&CameraSource> {
         match self {
-            Self::Rtsp(camera) => Some(camera),
+            Self::Camera(camera) => Some(camera),
             _ => None,
         }
     }
 
     /// Returns the camera that the server connects to, if the source is one, to be changed.
-    pub const fn camera_mut(&mut self) -> Option<&mut RtspSource> {
+    pub const fn camera_mut(&mut self) -> Option<&mut CameraSource> {
         match self {
-            Self::Rtsp(camera) => Some(camera),
+            Self::Camera(camera) => Some(camera),
             _ => None,
         }
     }
@@ -128,7 +128,7 @@ impl Input {
         if let Some((scheme, _)) = text.split_once("://") {
             let schemes = ["rtsp", "rtsps"];
             return if schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
-                RtspSource::parse(text).map(Self::Rtsp)
+                CameraSource::parse(text).map(Self::Camera)
             } else {
                 // A text that is no URL at all may begin with a user and a password.
                 glassline_url::parse(text)?;
@@ -168,7 +168,7 @@ impl Input {
         let (is_known, known) = match self {
             Self::Demo => (false, &[][..]),
             Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
-            Self::Rtsp(camera) => (camera.take(option, value)?, &OPTIONS[..]),
+            Self::Camera(camera) => (camera.take(option, value)?, &OPTIONS[..]),
             Self::Publisher(away) => (away.take(option, value)?, &away::OPTIONS[..]),
         };
         if is_known {
@@ -181,7 +181,7 @@ impl Input {
     /// Returns what receivers get while the source is away; `None` if that is nothing.
     pub fn away(&self) -> Option<&Away> {
         let away = match self {
-            Self::Rtsp(camera) => &camera.away,
+            Self::Camera(camera) => &camera.away,
             Self::Publisher(away) => away,
             Self::Demo | Self::Files(_) => return None,
         };
@@ -200,7 +200,7 @@ impl Input {
         match self {
             Self::Demo => Vec::new(),
             Self::Files(files) => files.paths.iter_mut().collect(),
-            Self::Rtsp(camera) => camera.away.image_mut().into_iter().collect(),
+            Self::Camera(camera) => camera.away.image_mut().into_iter().collect(),
             Self::Publisher(away) => away.image_mut().into_iter().collect(),
         }
     }
@@ -211,7 +211,7 @@ impl fmt::Display for Input {
         match self {
             Self::Demo => f.write_str(DEMO),
             Self::Files(files) => files.fmt(f),
-            Self::Rtsp(camera) => camera.fmt(f),
+            Self::Camera(camera) => camera.fmt(f),
             Self::Publisher(away) => {
                 f.write_str(PUBLISHER)?;
                 away.write(f, '?')

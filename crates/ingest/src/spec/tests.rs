@@ -44,7 +44,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
     let spec = parse(
         "cam=rtsp://admin:p%40ss@10.0.0.7:554/live?channel=1&transport=udp&subtype=0&timeout_s=2.5",
     );
-    let Input::Rtsp(camera) = spec.input else {
+    let Input::Camera(camera) = spec.input else {
         panic!("a camera");
     };
     assert_eq!(
@@ -56,7 +56,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
     assert_eq!(camera.transport, Transport::Udp);
     assert_eq!(camera.timeout, Duration::from_millis(2500));
     let spec = parse("cam=rtsp://10.0.0.7/live?transport=udp&transport=tcp");
-    let Input::Rtsp(camera) = spec.input else {
+    let Input::Camera(camera) = spec.input else {
         panic!("a camera");
     };
     assert_eq!(camera.transport, Transport::Tcp, "the last one counts");
@@ -65,7 +65,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
 #[test]
 fn cameras_within_tls_have_a_port_and_a_trust_of_their_own() {
     let camera = |text: &str| match parse(text).input {
-        Input::Rtsp(camera) => camera,
+        Input::Camera(camera) => camera,
         other => panic!("{other}"),
     };
     let plain = camera("cam=RTSPS://u:p@h/x?y=1");
@@ -174,7 +174,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn cameras_on_demand_have_an_idle_time() {
     let on_demand = |text: &str| match parse(text).input {
-        Input::Rtsp(camera) => (camera.on_demand, camera.url.query().map(str::to_owned)),
+        Input::Camera(camera) => (camera.on_demand, camera.url.query().map(str::to_owned)),
         other => panic!("{other}"),
     };
     let seconds = Duration::from_secs;

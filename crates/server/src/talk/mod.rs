@@ -23,7 +23,7 @@ use glassline_hub::StreamName;
 use glassline_media::Codec;
 
 pub(crate) use format::VoiceFormat;
-use glassline_ingest::{CameraFailure, Input, RtspSource, SourceSpec};
+use glassline_ingest::{CameraFailure, CameraSource, Input, SourceSpec};
 pub(crate) use loudspeaker::Loudspeaker;
 pub(crate) use queue::{VoicePacket, VoiceReceiver, VoiceSender, voice_queue};
 
@@ -80,7 +80,7 @@ pub(crate) enum TalkError {
 /// The cameras that the server dials, as ends of voices.
 #[derive(Debug, Default)]
 pub(crate) struct Loudspeakers {
-    cameras: Mutex<HashMap<StreamName, RtspSource>>,
+    cameras: Mutex<HashMap<StreamName, CameraSource>>,
     busy: Mutex<HashSet<StreamName>>,
 }
 
@@ -113,7 +113,7 @@ impl Loudspeakers {
         }
     }
 
-    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, RtspSource>> {
+    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, CameraSource>> {
         self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -129,7 +129,7 @@ impl From<NamedSource> for SourceEntry {
         Self {
             name: source.name.to_string(),
             kind: match source.input {
-                Some(Input::Rtsp(_)) => SourceKind::Camera,
+                Some(Input::Camera(_)) => SourceKind::Camera,
                 Some(Input::Files(_)) => SourceKind::File,
                 Some(Input::Publisher(_)) => SourceKind::Publisher,
                 Some(Input::Demo) => SourceKind::Demo,

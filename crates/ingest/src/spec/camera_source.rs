@@ -12,7 +12,7 @@ use crate::spelling::nearest;
 
 /// A camera that the server connects to.
 #[derive(Clone, PartialEq)]
-pub struct RtspSource {
+pub struct CameraSource {
     /// URL without user and password. Its path and query may have secrets, so that it is shown by
     /// [`glassline_url::shown_with`] alone.
     pub url: Url,
@@ -77,7 +77,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Time without receivers after which a camera on demand is left, unless the source says otherwise.
 const IDLE: Duration = Duration::from_secs(10);
 
-impl RtspSource {
+impl CameraSource {
     /// Returns what is sent to the camera and looks like an option with a slip of the pen, with the
     /// option that may be meant.
     pub fn doubtful_options(&self) -> Vec<(String, &'static str)> {
@@ -207,7 +207,7 @@ impl RtspSource {
     }
 }
 
-impl fmt::Display for RtspSource {
+impl fmt::Display for CameraSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_login = self.user.is_some() || self.password.is_some();
         let login = has_login.then(|| Login {
@@ -249,8 +249,8 @@ impl fmt::Display for RtspSource {
     }
 }
 
-impl fmt::Debug for RtspSource {
+impl fmt::Debug for CameraSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RtspSource({self})")
+        write!(f, "CameraSource({self})")
     }
 }
