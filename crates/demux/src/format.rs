@@ -48,7 +48,7 @@ pub enum Format {
 }
 
 /// Formats that a pipe may have, for error texts.
-pub(crate) const PIPE_FORMATS: &str = "Matroska, an MPEG transport stream, FLV, Ogg, IVF, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
+pub(crate) const PIPE_FORMATS: &str = "Matroska, an MPEG transport stream, FLV, Ogg, IVF, H.264 or H.265 in Annex-B form, Motion JPEG, AAC with ADTS headers, MP3 or AC-3";
 
 /// Extensions in lower case, and their formats.
 const EXTENSIONS: &[(&str, Format)] = &[

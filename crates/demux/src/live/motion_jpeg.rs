@@ -93,6 +93,11 @@ impl MotionJpeg {
         self.pictures.pop_front()
     }
 
+    /// Returns whether no picture has begun to arrive.
+    pub const fn is_between(&self) -> bool {
+        matches!(self.place, Place::Between)
+    }
+
     /// Returns the number of pictures so far that broke off.
     pub const fn damaged(&self) -> u64 {
         self.damaged
