@@ -62,6 +62,10 @@ fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> 
         |error: &dyn std::fmt::Display| Failure::usage(format_args!("{}: {error}", file.display()));
     config.check_ports().map_err(|error| wrong(&error))?;
     config.check_cluster().map_err(|error| wrong(&error))?;
+    let specs = config.specs();
+    config
+        .check_programs(&specs)
+        .map_err(|error| wrong(&error))?;
     glassline_server::check_certificates(&config).map_err(|error| wrong(&error))?;
     if !quiet {
         output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;

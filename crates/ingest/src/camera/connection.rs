@@ -178,7 +178,7 @@ impl CameraConnection {
 
 /// Opens a connection to where `route` leads. Returns the addresses of the camera and of the server,
 /// too.
-async fn connect(
+pub(super) async fn connect(
     camera: &CameraSource,
     route: &Route,
 ) -> Result<(CameraSocket, IpAddr, IpAddr), Failure> {
@@ -202,7 +202,7 @@ async fn connect(
     let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
     let local = socket.local_addr().map_err(Failure::Connect)?.ip();
     let socket = match route.url.scheme() {
-        "rtsps" => {
+        "rtsps" | "https" => {
             let securing = CameraSocket::secure(socket, host, &camera.trust);
             let secured = tokio::time::timeout(STEP, securing).await;
             secured.unwrap_or(Err(Failure::NoAnswer {

@@ -15,7 +15,7 @@ const URL_CHARS_MAX: usize = 80;
 /// The URL that is dialled, and how it was found.
 ///
 /// The user and the password of the source go to the source's own host only, at any port, and never
-/// from `rtsps://` to `rtsp://`. Who redirects could ask for them itself, so another port of the same host
+/// from TLS to a URL without. Who redirects could ask for them itself, so another port of the same host
 /// learns nothing that the camera does not know. A target may have credentials of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
@@ -68,10 +68,14 @@ impl Route {
         };
         let own = own_user(&mut url);
         let target = shown(&url);
-        let is_rtsp = matches!(url.scheme(), "rtsp" | "rtsps");
-        if !is_rtsp || url.host_str().is_none_or(str::is_empty) {
+        let (schemes, protocol) = match camera.is_rtsp() {
+            true => (["rtsp", "rtsps"], "RTSP"),
+            false => (["http", "https"], "HTTP"),
+        };
+        let is_known = schemes.contains(&url.scheme());
+        if !is_known || url.host_str().is_none_or(str::is_empty) {
             return refused(format!(
-                "the camera redirects to {target}, which is no URL of RTSP"
+                "the camera redirects to {target}, which is no URL of {protocol}"
             ));
         }
         if url.scheme() == "rtsps" && camera.transport == Transport::Udp {
@@ -109,7 +113,8 @@ impl Route {
 /// Returns whether the credentials of a source at `source` may go to `target`.
 fn may_have_credentials(source: &Url, target: &Url) -> bool {
     let host = |url: &Url| url.host_str().unwrap_or_default().to_ascii_lowercase();
-    let is_downgrade = source.scheme() == "rtsps" && target.scheme() == "rtsp";
+    let is_secure = |url: &Url| matches!(url.scheme(), "rtsps" | "https");
+    let is_downgrade = is_secure(source) && !is_secure(target);
     host(source) == host(target) && !is_downgrade
 }
 

@@ -100,7 +100,7 @@ fn passwords_never_show() {
         "cam=rtsp://admin:hun/ter:hunter2@[::/live",
         "cam=rtsp://admin:hunter2@",
         "cam=rtsp://admin:hunter2@h/live?transport=pigeon",
-        "cam=https://admin:hunter2@h/live",
+        "cam=ftp://admin:hunter2@h/live",
     ] {
         let shown = error(text);
         assert!(!shown.contains(secret), "{shown}");
@@ -123,6 +123,11 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?on_demand",
         "rtsp://cam/live?x=1&on_demand&fallback=spare&placeholder&after_s=0.5",
         "rtsp://cam/live?placeholder",
+        "http://cam/mjpg?fps=5&transport=x",
+        "https://cam/shot.jpg?x=1&insecure&timeout_s=9&every_s=0.5&on_demand",
+        "exec:cat 'a b.ts'#fps=5#idle_s=3#fallback=spare",
+        "ffmpeg:-re film.mp4#video=h264#audio=none",
+        "/dev/video0?fps=30",
         "publisher",
         "publisher?fallback=loop&after_s=5",
         "publisher?placeholder&after_s=5&silent_s=3",
@@ -147,6 +152,9 @@ fn errors_name_what_is_wrong() {
         ("cam=a.h264,", "file name is empty in 'a.h264,'"),
         ("cam=srt://x", "'srt://' is not supported"),
         ("cam=rtmps://x", "'rtmps://' is not supported"),
+        ("cam=srt://x", "ffmpeg -i srt://… -c copy -f rtsp rtsp://"),
+        ("cam=ftp://x", "write rtsp://192.168.1.20/main or http://"),
+        ("cam=http://h/?every_s=0", "'0' is not a value of 'every_s'"),
         ("cam=rtsps://h/?transport=udp", "tcp for rtsps://"),
         ("cam=rtsps://h/?sha256=ab", "64 hexadecimal digits"),
         ("cam=rtsps://h/?insecure=no", "nothing, true or false"),

@@ -84,6 +84,11 @@ pub(crate) struct Loudspeakers {
     busy: Mutex<HashSet<StreamName>>,
 }
 
+/// Returns the camera of a source, if the camera may take a voice: over RTSP alone.
+fn loudspeaker(source: &Input) -> Option<&CameraSource> {
+    source.camera().filter(|camera| camera.is_rtsp())
+}
+
 /// The right to be the one who talks at a camera; given back when dropped.
 #[derive(Debug)]
 struct Turn {
@@ -95,7 +100,7 @@ impl Loudspeakers {
     /// Creates the loudspeakers of the cameras among the sources.
     pub(crate) fn new(sources: &[SourceSpec]) -> Self {
         let cameras = sources.iter().filter_map(|source| {
-            let camera = source.input.camera()?;
+            let camera = loudspeaker(&source.input)?;
             Some((source.name.clone(), camera.clone()))
         });
         Self {
@@ -107,7 +112,7 @@ impl Loudspeakers {
     /// Notes that the source of a stream is another one now; `None` if it has none any more.
     pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
         let mut cameras = self.cameras();
-        match source.and_then(Input::camera) {
+        match source.and_then(loudspeaker) {
             Some(camera) => drop(cameras.insert(stream.clone(), camera.clone())),
             None => drop(cameras.remove(stream)),
         }
