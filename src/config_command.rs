@@ -107,6 +107,10 @@ fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> 
         |error: &dyn std::fmt::Display| Failure::usage(format_args!("{}: {error}", file.display()));
     config.check_ports().map_err(|error| wrong(&error))?;
     config.check_cluster().map_err(|error| wrong(&error))?;
+    let specs = config.specs();
+    config
+        .check_programs(&specs)
+        .map_err(|error| wrong(&error))?;
     glassline_server::check_certificates(&config).map_err(|error| wrong(&error))?;
     if !quiet {
         output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
@@ -242,7 +246,7 @@ fn who_may_watch(auth: &Auth) -> String {
 fn notes(input: &Input) -> String {
     let files = match input {
         Input::Files(files) => files,
-        Input::Rtsp(camera) => {
+        Input::Camera(camera) => {
             let options = camera.doubtful_options().into_iter();
             return options
                 .map(|(key, meant)| {

@@ -208,6 +208,10 @@ fn subject(options: &Options) -> Result<Subject, Failure> {
         let wrong = |error: &dyn std::fmt::Display| Failure::usage(format_args!("{text}: {error}"));
         config.check_ports().map_err(|error| wrong(&error))?;
         config.check_cluster().map_err(|error| wrong(&error))?;
+        let specs = config.specs();
+        config
+            .check_programs(&specs)
+            .map_err(|error| wrong(&error))?;
         return Ok(Subject::Local(Box::new(config)));
     }
     if text.contains([':', '.']) {

@@ -48,7 +48,7 @@ pub enum Format {
 }
 
 /// Formats that a pipe may have, for error texts.
-pub(crate) const PIPE_FORMATS: &str = "Matroska, an MPEG transport stream, FLV, Ogg, IVF, H.264 or H.265 in Annex-B form, AAC with ADTS headers, MP3 or AC-3";
+pub(crate) const PIPE_FORMATS: &str = "Matroska, an MPEG transport stream, FLV, Ogg, IVF, H.264 or H.265 in Annex-B form, Motion JPEG, AAC with ADTS headers, MP3 or AC-3";
 
 /// Extensions in lower case, and their formats.
 const EXTENSIONS: &[(&str, Format)] = &[
@@ -194,11 +194,6 @@ impl Format {
         )
     }
 
-    /// Returns all known extensions, in lower case.
-    pub fn extensions() -> impl Iterator<Item = &'static str> {
-        EXTENSIONS.iter().map(|(extension, _)| *extension)
-    }
-
     /// Returns whether the format consists of audio frames between tags, without a container.
     pub(crate) const fn is_bare_audio(self) -> bool {
         matches!(
@@ -277,7 +272,7 @@ mod tests {
 
     #[test]
     fn no_extension_is_both_read_and_unread() {
-        let known: Vec<&str> = Format::extensions().collect();
+        let known: Vec<&str> = EXTENSIONS.iter().map(|(known, _)| *known).collect();
         assert!(UNREAD.iter().all(|(unread, ..)| !known.contains(unread)));
     }
 }

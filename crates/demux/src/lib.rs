@@ -15,7 +15,7 @@
 //! [`MediaTime`]s, and the caller sends them when they are due.
 //!
 //! A stream through a pipe cannot be read in advance: [`PipeDemuxer`] hands out the frames of some
-//! formats as they arrive, [`PushedDemuxer`] those of bytes that are pushed, [`live`] splits H.264 and H.265 into units, and [`y4m`] uncompressed
+//! formats as they arrive, [`PushedDemuxer`] those of bytes that are pushed, [`MotionJpeg`] finds pictures, [`live`] splits H.264 and H.265 into units, and [`y4m`] uncompressed
 //! video into frames.
 //!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265 (7.3,
@@ -64,6 +64,7 @@ pub use elementary::{annexb, frame_size};
 pub use error::{Error, NotApart, Reason, Warning, WarningReason};
 pub use format::{Format, Unread};
 pub use frame_rate::FrameRate;
+pub use live::motion_jpeg::{MotionJpeg, MotionJpegError};
 pub use live::pipe::PipeDemuxer;
 pub use live::pushed::PushedDemuxer;
 pub use live::{reordering, y4m};

@@ -51,6 +51,9 @@ pub(crate) const FLV: &str = "an FLV file";
 /// Name that [`looks_like`] returns for IVF.
 pub(crate) const IVF: &str = "an IVF file";
 
+/// Name that [`looks_like`] returns for Motion JPEG.
+pub(crate) const MOTION_JPEG: &str = "Motion JPEG";
+
 /// Number of bytes that are examined.
 pub(crate) const SNIFF_BYTES: usize = 4096;
 
@@ -110,6 +113,7 @@ pub(crate) fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"RIFF") && at(8, b"AVI ") => AVI,
         _ if at(0, b"FLV\x01") => FLV,
         _ if at(0, b"DKIF") => IVF,
+        _ if at(0, &[0xff, 0xd8, 0xff]) => MOTION_JPEG,
         _ if at(0, b"fLaC") => FLAC,
         _ if amr::MAGICS_OF_SEVERAL_CHANNELS
             .iter()

@@ -218,6 +218,13 @@ pub(super) enum Failure {
     Panicked(Panicked),
 }
 
+impl Failure {
+    /// Returns whether there was not a byte to play.
+    pub(super) const fn is_of_nothing(&self) -> bool {
+        matches!(self, Self::File(error) if matches!(error.reason, demux::Reason::Empty))
+    }
+}
+
 impl From<Panicked> for Failure {
     fn from(panicked: Panicked) -> Self {
         Self::Panicked(panicked)

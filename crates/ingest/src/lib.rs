@@ -3,7 +3,8 @@
 //! ```text
 //! SourceSpec ─► spawn ─┬► file: a thread, paced by due times ─┐
 //!                      ├► pipe: a thread, paced by its writer ┤
-//!                      ├► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
+//!                      ├► command: a thread, and a program ───┤
+//!                      ├► camera: a task, paced by the camera ┴► hub::Publisher::push
 //!                      └► stand_in: a task, while the source is away ─► hub::Stream::stand_in
 //! ```
 //!
@@ -22,6 +23,7 @@
 mod assembler;
 mod backoff;
 mod camera;
+mod command;
 mod feedback;
 mod file;
 mod lack;
@@ -36,10 +38,12 @@ pub mod fuzzing {
 pub mod library;
 mod live_publisher;
 pub mod moq;
+mod on_demand;
 pub mod oversized;
 mod pace;
 mod pipe;
 mod publishing;
+mod pulled;
 mod reach;
 pub mod rtsp;
 mod running;
@@ -76,8 +80,8 @@ pub use source_parts::Surroundings;
 
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
-    Away, FileSource, Input, NoOnvifService, OnvifService, PlaceholderKind, RtspSource, SourceSpec,
-    SpecError, Transport, UdpPorts, UdpPortsError,
+    Away, CameraSource, CommandSource, Device, FileSource, Input, NoOnvifService, OnvifService,
+    PlaceholderKind, Program, SourceSpec, SpecError, Transport, UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};
@@ -93,6 +97,18 @@ pub enum StartError {
         name: StreamName,
         /// The file, the byte, and what is wrong there.
         source: Box<glassline_demux::Error>,
+    },
+    /// The text names a file of no known extension, and may have been meant as something else.
+    #[error(
+        "source '{name}': '{}' has no extension of a media file, and is no other source: write {}",
+        path.display(),
+        spec::KINDS
+    )]
+    Kind {
+        /// Name of the stream.
+        name: StreamName,
+        /// Path that the source has been taken for.
+        path: std::path::PathBuf,
     },
     /// A file cannot be played because of a mistake of the server.
     #[error(

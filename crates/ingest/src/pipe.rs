@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -99,10 +99,12 @@ fn serve_writer(
     supervisor: &Supervisor,
     stop: &Arc<Stop>,
 ) -> Result<(), Failure> {
-    let failed = |error| Failure::Pipe {
-        path: source.path.clone(),
-        error,
+    let media = PipeMedia {
+        name: &source.path,
+        protocol: "pipe",
+        fps: source.fps,
     };
+    let failed = |error| media.failed(error);
     let opened = next
         .take()
         .map_or_else(|| PipeInput::open(source, stop), Ok);
@@ -114,50 +116,74 @@ fn serve_writer(
     let mut rest: Option<Box<dyn Read + Send>> = Some(Box::new(input));
     while let Some(input) = rest {
         // Bytes that make the server panic end this writer, like bytes that are damaged.
-        let played = supervisor.catch(Part::Source, || play(source, input, stream, stop));
+        let played = supervisor.catch(Part::Source, || media.play(input, stream, stop, &mut None));
         rest = played.map_err(Failure::from).flatten()?;
     }
     Ok(())
 }
 
-/// Publishes one recording. Returns the bytes behind it, if another one follows in the pipe.
-fn play(
-    source: &PipeSource,
-    input: Box<dyn Read + Send>,
-    stream: &Arc<Stream>,
-    stop: &Stop,
-) -> Result<Option<Box<dyn Read + Send>>, Failure> {
-    let mut demuxer = PipeDemuxer::open(&source.path, input, source.fps)?;
-    let now = Instant::now();
-    let left_out = warn(&mut demuxer, stream);
-    let protocol = "pipe";
-    let note = SourceNote { protocol, left_out };
-    let destination = Destination::Stream(Arc::clone(stream));
-    let mut live = LivePublisher::new(destination, note, demuxer.tracks().to_vec());
-    live.begin(now)?;
-    let mut pace = Pace::new(now);
-    let played = loop {
-        let frame = match demuxer.next_frame() {
-            Ok(Some(frame)) => frame,
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(Failure::from(error)),
-        };
-        if !stop.sleep_until(pace.due(frame.decode_time)) {
-            break Ok(());
+/// Media that a pipe brings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PipeMedia<'a> {
+    /// Name of the pipe, or of who writes to the pipe, in errors.
+    pub(super) name: &'a Path,
+    /// How the media comes, as the stream's note says.
+    pub(super) protocol: &'static str,
+    /// Frames per second of elementary video that states none.
+    pub(super) fps: Option<f64>,
+}
+
+impl PipeMedia<'_> {
+    /// Returns the failure of a pipe that cannot be read.
+    pub(super) fn failed(&self, error: io::Error) -> Failure {
+        Failure::Pipe {
+            path: self.name.to_owned(),
+            error,
         }
-        // A pause of the writer is a pause of the stream.
-        pace.catch_up(frame.decode_time, Instant::now());
-        live.publish(unit(frame, &pace), LayerIndex::BASE, Instant::now());
-        live.refused()?;
-    };
-    warn(&mut demuxer, stream);
-    live.finish(match &played {
-        Ok(()) => State::Connecting,
-        Err(failure) => State::Down {
-            detail: failure.to_string(),
-        },
-    });
-    played.map(|()| demuxer.into_rest())
+    }
+
+    /// Publishes one recording. Returns the bytes behind the recording, if another one follows in the
+    /// pipe. `live_since` is set to the time of the first unit, unless it has one.
+    pub(super) fn play(
+        &self,
+        input: Box<dyn Read + Send>,
+        stream: &Arc<Stream>,
+        stop: &Stop,
+        live_since: &mut Option<Instant>,
+    ) -> Result<Option<Box<dyn Read + Send>>, Failure> {
+        let mut demuxer = PipeDemuxer::open(self.name, input, self.fps)?;
+        let now = Instant::now();
+        let left_out = warn(&mut demuxer, stream);
+        let protocol = self.protocol;
+        let note = SourceNote { protocol, left_out };
+        let destination = Destination::Stream(Arc::clone(stream));
+        let mut live = LivePublisher::new(destination, note, demuxer.tracks().to_vec());
+        live.begin(now)?;
+        live_since.get_or_insert(now);
+        let mut pace = Pace::new(now);
+        let played = loop {
+            let frame = match demuxer.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(Failure::from(error)),
+            };
+            if !stop.sleep_until(pace.due(frame.decode_time)) {
+                break Ok(());
+            }
+            // A pause of the writer is a pause of the stream.
+            pace.catch_up(frame.decode_time, Instant::now());
+            live.publish(unit(frame, &pace), LayerIndex::BASE, Instant::now());
+            live.refused()?;
+        };
+        warn(&mut demuxer, stream);
+        live.finish(match &played {
+            Ok(()) => State::Connecting,
+            Err(failure) => State::Down {
+                detail: failure.to_string(),
+            },
+        });
+        played.map(|()| demuxer.into_rest())
+    }
 }
 
 /// Returns a frame as an access unit on the timeline of `pace`, which has just arrived.

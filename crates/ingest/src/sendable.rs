@@ -1,6 +1,6 @@
 //! Leaves out the tracks of files that no viewer can be sent.
 
-use glassline_demux::{self as demux, Demuxer, Frame};
+use glassline_demux::{self as demux, Demuxer};
 use glassline_media::{Codec, Track, UnitBuilder};
 use glassline_rtp::payload::{PacketizeError, Packetizer};
 
@@ -13,17 +13,21 @@ pub(super) fn leave_out_unsendable(source: &mut Demuxer) -> Result<(), demux::Er
     // Other codings are carried in any form.
     let may_fail = |track: &Track| track.codec == Codec::Jpeg;
     if source.tracks().iter().any(may_fail) {
-        source.leave_out(refusal)?;
+        source.leave_out(|track, frame| {
+            let why = refusal(track, &frame.data)?;
+            Some(format!(
+                "{why}; encode it again (ffmpeg: -c:v libx264 -bf 0 -pix_fmt yuv420p)"
+            ))
+        })?;
     }
     Ok(())
 }
 
-fn refusal(track: &Track, frame: &Frame) -> Option<String> {
-    let packetized = Packetizer::new(track).packetize(&frame.data, &mut UnitBuilder::default());
+/// Returns why RTP cannot carry a frame of `track` that has this form; `None` if it can.
+pub(super) fn refusal(track: &Track, frame: &[u8]) -> Option<String> {
+    let packetized = Packetizer::new(track).packetize(frame, &mut UnitBuilder::default());
     match packetized {
-        Err(why @ PacketizeError::UnsupportedFeature { .. }) => Some(format!(
-            "{why}; encode it again (ffmpeg: -c:v libx264 -bf 0 -pix_fmt yuv420p)"
-        )),
+        Err(why @ PacketizeError::UnsupportedFeature { .. }) => Some(why.to_string()),
         _ => None,
     }
 }

@@ -3,15 +3,17 @@
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
+use glassline_demux as demux;
 use glassline_hub::{State, Stream, StreamName};
 use glassline_latency::FrameCodes;
 use glassline_runtime::{BlockingPool, FaultPoint, Panicked, Part, Supervisor};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::command::Command;
 use super::file::{self, Clip};
 use super::pipe::{self, PipeSource};
-use super::{Input, RtspSource, SourceSpec, StartError, UdpPorts, camera};
+use super::{CameraSource, CommandSource, Input, SourceSpec, StartError, UdpPorts, camera, pulled};
 
 /// Files of sources that are opened and read through at a time. A trial of a source may end before its
 /// file is read.
@@ -43,7 +45,8 @@ pub struct Surroundings {
 pub(super) enum Ready {
     File(Clip, Box<glassline_demux::Demuxer>),
     Pipe(PipeSource),
-    Rtsp(Box<RtspSource>),
+    Camera(Box<CameraSource>),
+    Command(Box<CommandSource>),
     Publisher,
 }
 
@@ -87,13 +90,23 @@ impl Parts {
                     pipe::run(&source, &stream, &supervisor, stop);
                 })?);
             }
+            Ready::Command(source) => {
+                let life = pulled::Life {
+                    supervisor: Arc::clone(&supervisor),
+                    stopped,
+                    idle: source.on_demand,
+                };
+                let command = Command::new(*source, Arc::clone(&stream), supervisor);
+                let running = pulled::run(command, stream, life);
+                self.tasks.push(tokio::spawn(running));
+            }
             Ready::Publisher => {
                 if !stream.is_published() {
                     let detail = "nobody publishes yet".to_owned();
                     stream.set_state(State::Down { detail });
                 }
             }
-            Ready::Rtsp(camera) => {
+            Ready::Camera(camera) => {
                 let life = camera::Life {
                     supervisor,
                     udp_ports,
@@ -128,7 +141,8 @@ pub(super) async fn prepare(
     supervisor: &Arc<Supervisor>,
 ) -> Result<(StreamName, Ready), StartError> {
     let clip = match spec.input {
-        Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(Box::new(camera)))),
+        Input::Camera(camera) => return Ok((spec.name, Ready::Camera(Box::new(camera)))),
+        Input::Command(command) => return Ok((spec.name, Ready::Command(Box::new(command)))),
         Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
         Input::Files(files) => match PipeSource::of(&files) {
             Some(pipe) => return Ok((spec.name, Ready::Pipe(pipe))),
@@ -148,9 +162,15 @@ pub(super) async fn prepare(
         Ok(opened) => opened,
         Err(source) => return Err(StartError::Panicked { name, source }),
     };
-    let (clip, source) = opened.map_err(|source| StartError::File {
-        name,
-        source: Box::new(source),
+    let (clip, source) = opened.map_err(|source| match source.reason {
+        demux::Reason::UnknownExtension => StartError::Kind {
+            name,
+            path: source.path,
+        },
+        _ => StartError::File {
+            name,
+            source: Box::new(source),
+        },
     })?;
     Ok((spec.name, Ready::File(clip, Box::new(source))))
 }

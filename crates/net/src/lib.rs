@@ -51,8 +51,8 @@ pub use offload::{InterfaceOffload, OffloadState, interface_offloads};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
 pub use process::{
-    idle_heap_bytes, kill_process_group, open_fds, private_bytes, process_cpu, release_free_memory,
-    return_large_blocks, rss_bytes, thread_cpu,
+    idle_heap_bytes, isolate, kill_process_group, open_fds, private_bytes, process_cpu,
+    release_free_memory, return_large_blocks, rss_bytes, terminate_process_group, thread_cpu,
 };
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{

@@ -88,6 +88,21 @@ pub fn kill_process_group(leader: u32) -> io::Result<()> {
     crate::sys::kill_process_group(leader)
 }
 
+/// Asks every process of the group that the process `leader` leads to end (SIGTERM).
+///
+/// # Errors
+/// If there is no such group, or the system does not let this process do so.
+pub fn terminate_process_group(leader: u32) -> io::Result<()> {
+    crate::sys::terminate_process_group(leader)
+}
+
+/// Has the system kill the process of `command` when the thread that starts the command ends, and thus
+/// at the latest with this process. What the process itself starts is not killed. The process gets no
+/// descriptors but input, output and errors. Does nothing on systems other than Linux.
+pub fn isolate(command: &mut std::process::Command) {
+    crate::sys::isolate(command);
+}
+
 /// Returns the processor time that the calling thread has used, user and system.
 pub fn thread_cpu() -> Duration {
     crate::sys::thread_cpu()

@@ -140,6 +140,12 @@ pub(crate) fn kill_process_group(_: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn terminate_process_group(_: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn isolate(_: &mut std::process::Command) {}
+
 pub(crate) fn release_free_memory() -> bool {
     false
 }

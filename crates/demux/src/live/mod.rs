@@ -10,6 +10,7 @@
 
 mod arriving;
 mod assembly;
+pub(crate) mod motion_jpeg;
 pub(crate) mod pipe;
 pub(crate) mod pushed;
 pub mod reordering;

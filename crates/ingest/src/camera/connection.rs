@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, STEP};
 use super::route::Route;
 use super::socket::CameraSocket;
-use crate::RtspSource;
+use crate::CameraSource;
 
 /// Longest time for the end of a session. A camera that never answers does not delay the end of the
 /// server, or the source that follows.
@@ -41,14 +41,14 @@ pub struct CameraConnection {
     pub local: IpAddr,
     /// State of our side of the RTSP session.
     pub client: Client,
-    camera: RtspSource,
+    camera: CameraSource,
     purpose: Purpose,
     route: Route,
 }
 
 impl CameraConnection {
     /// Connects to `camera` and sends the first request.
-    pub async fn open(camera: &RtspSource, purpose: Purpose) -> Result<Self, Failure> {
+    pub async fn open(camera: &CameraSource, purpose: Purpose) -> Result<Self, Failure> {
         Self::dial(camera, purpose, Route::new(camera)).await
     }
 
@@ -57,7 +57,7 @@ impl CameraConnection {
     ///
     /// # Errors
     /// Returns why the redirection is not followed, or the failure of the target.
-    pub async fn follow(&mut self, camera: &RtspSource, location: &str) -> Result<(), Failure> {
+    pub async fn follow(&mut self, camera: &CameraSource, location: &str) -> Result<(), Failure> {
         let route = self.route.to(camera, location)?;
         let target = route.target();
         tracing::info!(%camera, target, "the camera redirects");
@@ -84,7 +84,7 @@ impl CameraConnection {
         withheld.unwrap_or_else(|| Failure::of(reason))
     }
 
-    async fn dial(camera: &RtspSource, purpose: Purpose, route: Route) -> Result<Self, Failure> {
+    async fn dial(camera: &CameraSource, purpose: Purpose, route: Route) -> Result<Self, Failure> {
         let (socket, peer, local) = connect(camera, &route).await?;
         let mut config = Config::new(route.url.clone(), rand::random());
         config.user.clone_from(&route.user);
@@ -178,11 +178,11 @@ impl CameraConnection {
 
 /// Opens a connection to where `route` leads. Returns the addresses of the camera and of the server,
 /// too.
-async fn connect(
-    camera: &RtspSource,
+pub(super) async fn connect(
+    camera: &CameraSource,
     route: &Route,
 ) -> Result<(CameraSocket, IpAddr, IpAddr), Failure> {
-    let (host, port) = RtspSource::host_and_port_of(&route.url);
+    let (host, port) = CameraSource::host_and_port_of(&route.url);
     // What was resolved and checked is what is dialled.
     let connecting = async {
         let addresses = camera.reach.resolve(host, port).await?;
@@ -202,7 +202,7 @@ async fn connect(
     let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
     let local = socket.local_addr().map_err(Failure::Connect)?.ip();
     let socket = match route.url.scheme() {
-        "rtsps" => {
+        "rtsps" | "https" => {
             let securing = CameraSocket::secure(socket, host, &camera.trust);
             let secured = tokio::time::timeout(STEP, securing).await;
             secured.unwrap_or(Err(Failure::NoAnswer {

@@ -1,6 +1,7 @@
 use std::io;
 use std::time::Duration;
 
+use glassline_demux::MotionJpegError;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::client::{Closed, RefusedKeepAlive};
 
@@ -40,6 +41,44 @@ pub enum Failure {
     /// The camera refused the credentials (status 401 or 403).
     #[error("the camera refuses the credentials: check user and password in its URL")]
     Refused,
+    /// The camera answered a request over HTTP with 401 or 403.
+    #[error("the camera answered {code}: user or password is wrong, or the user may not watch")]
+    RefusedByHttp {
+        /// Status of the answer.
+        code: u16,
+    },
+    /// The camera wants credentials, and its source has none.
+    #[error(
+        "the camera answered 401: it wants a user and a password, as in http://USER:PASSWORD@HOST/…"
+    )]
+    NoCredentials,
+    /// The camera wants credentials of another scheme than Basic and Digest.
+    #[error("the camera answered 401 and asks neither for Basic nor for Digest credentials")]
+    UnknownChallenge,
+    /// The exchange over HTTP failed, or the answer has no media.
+    #[error("the camera over HTTP: {0}")]
+    Http(String),
+    /// The answer is something else than media.
+    #[error(
+        "the camera answered with '{media_type}', which is neither pictures (multipart/x-mixed-replace, \
+         image/jpeg) nor an MPEG transport stream (video/mp2t): check the path of its URL"
+    )]
+    NoMedia {
+        /// Media type of the answer.
+        media_type: String,
+    },
+    /// The body has no Motion JPEG.
+    #[error("the camera's pictures: {0}")]
+    Pictures(MotionJpegError),
+    /// The body brings no picture.
+    #[error("the camera answered, but with no whole JPEG picture of at most 16 MiB within {} s", KEYFRAME.as_secs())]
+    NoPicture,
+    /// The pictures have a form that cannot be sent on.
+    #[error("{0}; choose a smaller size, or baseline JPEG, in the camera")]
+    Unsendable(String),
+    /// The transport stream is damaged, or has nothing that is played.
+    #[error(transparent)]
+    Demux(#[from] glassline_demux::Error),
     /// The camera has no stream of this path (status 404).
     #[error("the camera has no stream at this path (404): check the end of its URL")]
     NoSuchPath,
@@ -63,7 +102,7 @@ pub enum Failure {
     /// The URL that the camera redirected to asks for credentials, which are not for it.
     #[error(
         "it asks for a user and a password, and those of the source go neither to another host nor from \
-         rtsps:// to rtsp://; give the source {target}"
+         TLS to a URL without; give the source {target}"
     )]
     Withheld {
         /// URL that the camera redirected to.
@@ -141,7 +180,14 @@ impl Failure {
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Redirected { failure, .. } => failure.is_lasting(),
-            other => matches!(other, Self::Refused | Self::Forbidden(_) | Self::Tls(_)),
+            other => matches!(
+                other,
+                Self::Refused
+                    | Self::RefusedByHttp { .. }
+                    | Self::NoCredentials
+                    | Self::Forbidden(_)
+                    | Self::Tls(_)
+            ),
         }
     }
 
@@ -151,6 +197,17 @@ impl Failure {
             self,
             Self::Silent { .. } | Self::HungUp | Self::Connection(_)
         )
+    }
+
+    /// Returns the failure that an error of the HTTP connection is.
+    pub(super) fn of_http(error: &hyper::Error) -> Self {
+        if error.is_incomplete_message() || error.is_closed() {
+            return Self::HungUp;
+        }
+        // The library's text names the layer, and its cause what happened there.
+        let cause = std::error::Error::source(error).map(|it| format!(": {it}"));
+        let text = format!("{error}{}", cause.unwrap_or_default());
+        Self::Http(text.chars().take(REASON_CHARS_MAX).collect())
     }
 
     /// Returns the failure that the end of an RTSP session is.

@@ -1,7 +1,8 @@
-//! Ingest from cameras that the server connects to over RTSP.
+//! Ingest from cameras that the server connects to, over RTSP or HTTP.
 //!
 //! ```text
-//! Client (RTSP) ─► Receiver: UnitReceiver (access units) ─► LivePublisher ─► hub
+//! rtsp://  Client (RTSP) ─► Receiver: UnitReceiver (access units) ─┐
+//! http://  http: pictures, or an MPEG transport stream ────────────┴► LivePublisher ─► hub
 //! ```
 //!
 //! A camera may be hostile or broken: every message and every queue is bounded. The server connects
@@ -10,8 +11,8 @@
 
 mod connection;
 mod failure;
+mod http;
 mod limits;
-mod on_demand;
 mod ports;
 mod receiver;
 mod route;
@@ -21,30 +22,20 @@ mod socket;
 mod transport;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use glassline_hub::{State, Stream};
-use glassline_runtime::{Heartbeat, Part, Supervisor};
+use glassline_hub::Stream;
+use glassline_runtime::Supervisor;
 use tokio::sync::watch;
 
-use super::backoff::Backoff;
-use super::{RtspSource, UdpPorts};
+use super::on_demand::OnDemand;
+use super::pulled::{self, PullEnd, Pulled};
+use super::{CameraSource, UdpPorts};
 pub use connection::{CameraConnection, Purpose};
 pub use failure::Failure;
-use on_demand::OnDemand;
+use http::HttpCamera;
 use session::Assignment;
 use transport::CameraTransport;
-
-/// Time of publishing after which a session counts as working, so that the next pause is short
-/// again. A camera that answers and then sends nothing usable is not called more often for that.
-const WORKED: Duration = Duration::from_secs(5);
-
-/// Pause before the next attempt when a camera refuses the password; nobody can fix that within
-/// seconds.
-const LONG_PAUSE: Duration = Duration::from_secs(30);
-
-/// Interval at which the task of a camera shows that it makes progress.
-const BEAT: Duration = Duration::from_millis(500);
 
 /// What keeps the task of a camera running, and ends it.
 pub(super) struct Life {
@@ -62,109 +53,84 @@ enum SessionEnd {
     Unneeded,
 }
 
+impl From<SessionEnd> for PullEnd {
+    fn from(end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::Failed(failure) => Self::Failed {
+                detail: failure.to_string(),
+                is_lasting: failure.is_lasting(),
+            },
+            SessionEnd::Unneeded => Self::Unneeded,
+        }
+    }
+}
+
 /// Publishes what `camera` sends into `stream` until the server is stopped. Requests that come before
 /// the first poll wait for a camera on demand, too.
 pub(super) fn run(
-    camera: RtspSource,
+    camera: CameraSource,
     stream: Arc<Stream>,
     life: Life,
 ) -> impl Future<Output = ()> + Send {
-    if camera.on_demand.is_some() {
-        on_demand::begin_idle(&stream);
-    }
-    async move {
-        let Life {
-            supervisor,
+    let Life {
+        supervisor,
+        udp_ports,
+        stopped,
+    } = life;
+    let life = pulled::Life {
+        supervisor,
+        stopped,
+        idle: camera.on_demand,
+    };
+    let source = Arc::clone(&stream);
+    if camera.is_rtsp() {
+        let camera = RtspCamera {
+            camera,
+            stream: source,
             udp_ports,
-            mut stopped,
-        } = life;
+            transport: None,
+        };
+        futures_util::future::Either::Left(pulled::run(camera, stream, life))
+    } else {
+        let camera = HttpCamera::new(camera, source);
+        futures_util::future::Either::Right(pulled::run(camera, stream, life))
+    }
+}
+
+/// A camera that the server connects to over RTSP.
+struct RtspCamera {
+    camera: CameraSource,
+    stream: Arc<Stream>,
+    udp_ports: Option<UdpPorts>,
+    /// The transport of a session that the camera has not been told the end of.
+    transport: Option<CameraTransport>,
+}
+
+impl Pulled for RtspCamera {
+    const KIND: &'static str = "camera";
+
+    fn shown(&self) -> String {
+        self.camera.to_string()
+    }
+
+    async fn pull(
+        &mut self,
+        on_demand: &OnDemand<'_>,
+        live_since: &mut Option<Instant>,
+    ) -> PullEnd {
         let assignment = Assignment {
-            camera: &camera,
-            stream: &stream,
-            udp_ports,
+            camera: &self.camera,
+            stream: &self.stream,
+            udp_ports: self.udp_ports,
         };
-        let mut transport = None;
-        tokio::select! {
-            never = pull_while_needed(assignment, &mut transport, &supervisor) => never,
-            // A dropped sender means that the server ends.
-            _ = stopped.wait_for(|stop| *stop) => {}
-        }
-        part(&mut transport, &supervisor).await;
+        let pulling = session::pull(assignment, &mut self.transport, on_demand, live_since);
+        pulling.await.into()
     }
-}
 
-/// Connects to a camera again and again, whenever its stream is needed. `transport` is that of a session
-/// that the camera has not been told the end of.
-async fn pull_while_needed(
-    assignment: Assignment<'_>,
-    transport: &mut Option<CameraTransport>,
-    supervisor: &Arc<Supervisor>,
-) -> ! {
-    let Assignment { camera, stream, .. } = assignment;
-    let on_demand = OnDemand::new(stream, camera.on_demand);
-    let mut backoff = Backoff::new();
-    let mut next_attempt = Instant::now();
-    loop {
-        on_demand.needed().await;
-        // Nobody expects signs of life while the camera is left alone.
-        let heartbeat = supervisor.register(Part::Source, &format!("camera {}", stream.name()));
-        let mut live_since = None;
-        let pulling = async {
-            tokio::time::sleep_until(next_attempt.into()).await;
-            session::pull(assignment, transport, &on_demand, &mut live_since).await
-        };
-        // A camera whose data makes the server panic is down, like one that is broken.
-        let pulling = async {
-            tokio::select! {
-                end = pulling => end,
-                never = beat(&heartbeat) => never,
-            }
-        };
-        let pulled = supervisor.catch_task(Part::Source, pulling).await;
-        let (detail, is_lasting) = match pulled {
-            Ok(SessionEnd::Unneeded) => {
-                tracing::info!(stream = %stream.name(), %camera, "nobody watches: camera left");
-                part(transport, supervisor).await;
-                backoff.reset();
-                continue;
-            }
-            Ok(SessionEnd::Failed(failure)) => (failure.to_string(), failure.is_lasting()),
-            Err(panicked) => (format!("reading the camera: {panicked}"), false),
-        };
-        let known = stream.state().detail() == Some(&detail);
-        if known {
-            tracing::debug!(stream = %stream.name(), %camera, detail, "camera still down");
-        } else {
-            tracing::warn!(stream = %stream.name(), %camera, detail, "camera down");
+    async fn part(&mut self) {
+        if let Some(leaving) = &mut self.transport {
+            leaving.leave().await;
+            self.transport = None;
         }
-        stream.set_state(State::Down { detail });
-        if live_since.is_some_and(|since: Instant| since.elapsed() >= WORKED) {
-            backoff.reset();
-        }
-        let pause = if is_lasting {
-            LONG_PAUSE
-        } else {
-            backoff.pause()
-        };
-        next_attempt = Instant::now() + pause;
-        part(transport, supervisor).await;
-    }
-}
-
-/// Tells the camera goodbye, if it is connected. May be dropped, and begun anew.
-async fn part(transport: &mut Option<CameraTransport>, supervisor: &Supervisor) {
-    if let Some(leaving) = transport {
-        // What the camera sends meanwhile is read like everything else of it.
-        let _ = supervisor.catch_task(Part::Source, leaving.leave()).await;
-        *transport = None;
-    }
-}
-
-/// Shows again and again that the task makes progress.
-async fn beat(heartbeat: &Heartbeat) -> ! {
-    let mut ticks = tokio::time::interval(BEAT);
-    loop {
-        ticks.tick().await;
-        heartbeat.beat();
     }
 }

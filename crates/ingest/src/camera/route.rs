@@ -4,7 +4,7 @@ use glassline_rtsp::auth::User;
 use url::Url;
 
 use super::failure::Failure;
-use crate::{RtspSource, Transport};
+use crate::{CameraSource, Transport};
 
 /// Most redirections that are followed, one after another.
 const REDIRECTIONS_MAX: usize = 5;
@@ -15,7 +15,7 @@ const URL_CHARS_MAX: usize = 80;
 /// The URL that is dialled, and how it was found.
 ///
 /// The user and the password of the source go to the source's own host only, at any port, and never
-/// from `rtsps://` to `rtsp://`. Who redirects could ask for them itself, so another port of the same host
+/// from TLS to a URL without. Who redirects could ask for them itself, so another port of the same host
 /// learns nothing that the camera does not know. A target may have credentials of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
@@ -28,7 +28,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(camera: &RtspSource) -> Self {
+    pub(super) fn new(camera: &CameraSource) -> Self {
         Self {
             url: camera.url.clone(),
             user: user_of(camera),
@@ -57,7 +57,7 @@ impl Route {
     ///
     /// # Errors
     /// Returns why the redirection is not followed.
-    pub(super) fn to(&self, camera: &RtspSource, location: &str) -> Result<Self, Failure> {
+    pub(super) fn to(&self, camera: &CameraSource, location: &str) -> Result<Self, Failure> {
         let refused = |why: String| Err(Failure::Redirection(why));
         if location.is_empty() {
             return refused("the camera redirects, but names no URL (no Location)".to_owned());
@@ -68,10 +68,14 @@ impl Route {
         };
         let own = own_user(&mut url);
         let target = shown(&url);
-        let is_rtsp = matches!(url.scheme(), "rtsp" | "rtsps");
-        if !is_rtsp || url.host_str().is_none_or(str::is_empty) {
+        let (schemes, protocol) = match camera.is_rtsp() {
+            true => (["rtsp", "rtsps"], "RTSP"),
+            false => (["http", "https"], "HTTP"),
+        };
+        let is_known = schemes.contains(&url.scheme());
+        if !is_known || url.host_str().is_none_or(str::is_empty) {
             return refused(format!(
-                "the camera redirects to {target}, which is no URL of RTSP"
+                "the camera redirects to {target}, which is no URL of {protocol}"
             ));
         }
         if url.scheme() == "rtsps" && camera.transport == Transport::Udp {
@@ -109,11 +113,12 @@ impl Route {
 /// Returns whether the credentials of a source at `source` may go to `target`.
 fn may_have_credentials(source: &Url, target: &Url) -> bool {
     let host = |url: &Url| url.host_str().unwrap_or_default().to_ascii_lowercase();
-    let is_downgrade = source.scheme() == "rtsps" && target.scheme() == "rtsp";
+    let is_secure = |url: &Url| matches!(url.scheme(), "rtsps" | "https");
+    let is_downgrade = is_secure(source) && !is_secure(target);
     host(source) == host(target) && !is_downgrade
 }
 
-fn user_of(camera: &RtspSource) -> Option<User> {
+fn user_of(camera: &CameraSource) -> Option<User> {
     let is_any = camera.user.is_some() || camera.password.is_some();
     is_any.then(|| User {
         name: camera.user.clone().unwrap_or_default(),
@@ -148,14 +153,14 @@ mod tests {
     use super::*;
     use crate::Input;
 
-    fn camera(url: &str) -> RtspSource {
+    fn camera(url: &str) -> CameraSource {
         match Input::parse(url).expect(url) {
-            Input::Rtsp(camera) => camera,
+            Input::Camera(camera) => camera,
             other => panic!("{other}"),
         }
     }
 
-    fn refusal(camera: &RtspSource, locations: &[&str]) -> String {
+    fn refusal(camera: &CameraSource, locations: &[&str]) -> String {
         let mut route = Route::new(camera);
         for location in locations {
             match route.to(camera, location) {

@@ -20,12 +20,12 @@ use glassline_rtsp::sdp::Description;
 use super::SessionEnd;
 use super::failure::Failure;
 use super::limits::{KEYFRAME, REPORTS};
-use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
 use super::transport::CameraTransport;
 use crate::feedback::{Feedback, KeyframeRequest, Reporter};
-use crate::{RtspSource, Transport, UdpPorts};
+use crate::on_demand::OnDemand;
+use crate::{CameraSource, Transport, UdpPorts};
 
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Camera and stream of a session, with the ports that the session may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment<'a> {
-    pub(super) camera: &'a RtspSource,
+    pub(super) camera: &'a CameraSource,
     pub(super) stream: &'a Arc<Stream>,
     /// The UDP ports that cameras may take; `None` for any.
     pub(super) udp_ports: Option<UdpPorts>,
@@ -67,7 +67,7 @@ pub(super) async fn pull(
 
 /// A session whose camera is connected.
 struct CameraSession<'a> {
-    camera: &'a RtspSource,
+    camera: &'a CameraSource,
     stream: &'a Arc<Stream>,
     transport: &'a mut CameraTransport,
     /// The tracks that are used; `None` before the camera has described them.

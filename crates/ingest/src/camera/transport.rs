@@ -5,7 +5,7 @@ use glassline_media::TrackIndex;
 use super::connection::{CameraConnection, Purpose};
 use super::failure::Failure;
 use super::ports::Ports;
-use crate::RtspSource;
+use crate::CameraSource;
 
 /// The connection and the ports of a session with a camera. A session that is dropped leaves them, so
 /// that the camera can be told goodbye.
@@ -20,7 +20,7 @@ pub(super) struct CameraTransport {
 
 impl CameraTransport {
     /// Connects to `camera` and sends the first request. The tracks take `ports`.
-    pub(super) async fn open(camera: &RtspSource, ports: Ports) -> Result<Self, Failure> {
+    pub(super) async fn open(camera: &CameraSource, ports: Ports) -> Result<Self, Failure> {
         Ok(Self {
             connection: CameraConnection::open(camera, Purpose::Watch).await?,
             ports,
@@ -31,7 +31,7 @@ impl CameraTransport {
     /// Ends the session, and begins one at `location`, to which the camera redirects.
     pub(super) async fn follow(
         &mut self,
-        camera: &RtspSource,
+        camera: &CameraSource,
         location: &str,
     ) -> Result<(), Failure> {
         self.send_bye();

@@ -86,10 +86,21 @@ impl Away {
     }
 
     /// Writes the options that differ from the defaults, with `separator` before the first.
-    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, mut separator: char) -> fmt::Result {
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, separator: char) -> fmt::Result {
+        self.write_with(f, separator, '&')
+    }
+
+    /// Writes the options that differ from the defaults, with `separator` before the first and `next`
+    /// before each other one.
+    pub(super) fn write_with(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        mut separator: char,
+        next: char,
+    ) -> fmt::Result {
         if let Some(fallback) = &self.fallback {
             write!(f, "{separator}fallback={fallback}")?;
-            separator = '&';
+            separator = next;
         }
         match &self.placeholder {
             None => {}
@@ -99,11 +110,11 @@ impl Away {
             }
         }
         if self.placeholder.is_some() {
-            separator = '&';
+            separator = next;
         }
         if self.after != AFTER {
             write!(f, "{separator}after_s={}", self.after.as_secs_f64())?;
-            separator = '&';
+            separator = next;
         }
         if self.silence != SILENCE {
             write!(f, "{separator}silent_s={}", self.silence.as_secs_f64())?;

@@ -1,6 +1,8 @@
+mod arguments;
 mod away;
+mod camera_source;
+mod command_source;
 mod onvif;
-mod rtsp_source;
 mod udp_ports;
 
 use std::fmt;
@@ -12,9 +14,11 @@ use glassline_hub::StreamName;
 use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
+use camera_source::OPTIONS;
+pub use camera_source::{CameraSource, Transport};
+pub(crate) use command_source::without_secrets;
+pub use command_source::{CommandSource, Device, Program};
 pub use onvif::{NoOnvifService, OnvifService};
-use rtsp_source::OPTIONS;
-pub use rtsp_source::{RtspSource, Transport};
 pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
@@ -68,7 +72,9 @@ pub enum Input {
     /// Files that become the tracks of one stream.
     Files(FileSource),
     /// A camera that the server connects to.
-    Rtsp(RtspSource),
+    Camera(CameraSource),
+    /// A program that the server starts, whose output is played.
+    Command(CommandSource),
     /// Whoever publishes under the stream's name, and what receivers get before and after.
     Publisher(Away),
 }
@@ -97,32 +103,41 @@ impl Input {
         match self {
             Self::Demo => Some("clip"),
             Self::Files(files) if !files.takes_publishers => Some("file"),
-            Self::Rtsp(camera) if !camera.takes_publishers => Some("camera"),
-            Self::Files(_) | Self::Rtsp(_) | Self::Publisher(_) => None,
+            Self::Camera(camera) if !camera.takes_publishers => Some("camera"),
+            Self::Command(command) if !command.takes_publishers => Some("program"),
+            Self::Files(_) | Self::Camera(_) | Self::Command(_) | Self::Publisher(_) => None,
         }
     }
 
     /// Returns the camera that the server connects to, if the source is one.
-    pub const fn camera(&self) -> Option<&RtspSource> {
+    pub const fn camera(&self) -> Option<&CameraSource> {
         match self {
-            Self::Rtsp(camera) => Some(camera),
+            Self::Camera(camera) => Some(camera),
+            _ => None,
+        }
+    }
+
+    /// Returns the program that the server starts, if the source is one.
+    pub const fn command(&self) -> Option<&CommandSource> {
+        match self {
+            Self::Command(command) => Some(command),
             _ => None,
         }
     }
 
     /// Returns the camera that the server connects to, if the source is one, to be changed.
-    pub const fn camera_mut(&mut self) -> Option<&mut RtspSource> {
+    pub const fn camera_mut(&mut self) -> Option<&mut CameraSource> {
         match self {
-            Self::Rtsp(camera) => Some(camera),
+            Self::Camera(camera) => Some(camera),
             _ => None,
         }
     }
 
-    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `rtsps://…[?sha256=…]`, `FILE[,FILE…][?fps=30&once]`, `publisher` or
-    /// `demo`. (A file called `demo` is written `./demo`.)
+    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `rtsps://…[?sha256=…]`, `http://…`,
+    /// `FILE[,FILE…][?fps=30&once]`, `exec:…`, `ffmpeg:…`, `/dev/videoN`, `publisher` or `demo`. (A file called `demo` is written `./demo`.)
     ///
     /// Only the options of the server, like `transport` and `on_demand`, are removed from the query of
-    /// an RTSP URL; the rest is sent to the camera.
+    /// a camera's URL; the rest is sent to the camera.
     ///
     /// # Errors
     /// Returns [`SpecError`] with what is wrong; it never contains a password.
@@ -139,10 +154,13 @@ impl Input {
             }
             return Ok(publisher);
         }
+        if let Some(command) = CommandSource::parse(text) {
+            return command.map(Self::Command);
+        }
         if let Some((scheme, _)) = text.split_once("://") {
-            let schemes = ["rtsp", "rtsps"];
+            let schemes = ["rtsp", "rtsps", "http", "https"];
             return if schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
-                RtspSource::parse(text).map(Self::Rtsp)
+                CameraSource::parse(text).map(Self::Camera)
             } else {
                 // A text that is no URL at all may begin with a user and a password.
                 glassline_url::parse(text)?;
@@ -182,7 +200,8 @@ impl Input {
         let (is_known, known) = match self {
             Self::Demo => (false, &[][..]),
             Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
-            Self::Rtsp(camera) => (camera.take(option, value)?, &OPTIONS[..]),
+            Self::Camera(camera) => (camera.take(option, value)?, &OPTIONS[..]),
+            Self::Command(command) => (command.take(option, value)?, &command_source::OPTIONS[..]),
             Self::Publisher(away) => (away.take(option, value)?, &away::OPTIONS[..]),
         };
         if is_known {
@@ -195,7 +214,8 @@ impl Input {
     /// Returns what receivers get while the source is away; `None` if that is nothing.
     pub fn away(&self) -> Option<&Away> {
         let away = match self {
-            Self::Rtsp(camera) => &camera.away,
+            Self::Camera(camera) => &camera.away,
+            Self::Command(command) => &command.away,
             Self::Publisher(away) => away,
             Self::Demo | Self::Files(_) => return None,
         };
@@ -214,7 +234,8 @@ impl Input {
         match self {
             Self::Demo => Vec::new(),
             Self::Files(files) => files.paths.iter_mut().collect(),
-            Self::Rtsp(camera) => camera.away.image_mut().into_iter().collect(),
+            Self::Camera(camera) => camera.away.image_mut().into_iter().collect(),
+            Self::Command(command) => command.away.image_mut().into_iter().collect(),
             Self::Publisher(away) => away.image_mut().into_iter().collect(),
         }
     }
@@ -225,7 +246,8 @@ impl fmt::Display for Input {
         match self {
             Self::Demo => f.write_str(DEMO),
             Self::Files(files) => files.fmt(f),
-            Self::Rtsp(camera) => camera.fmt(f),
+            Self::Camera(camera) => camera.fmt(f),
+            Self::Command(command) => command.fmt(f),
             Self::Publisher(away) => {
                 f.write_str(PUBLISHER)?;
                 away.write(f, '?')
@@ -320,12 +342,18 @@ pub enum SpecError {
     #[error(transparent)]
     Name(StreamNameError),
     /// The URL's scheme is not supported.
-    #[error(
-        "'{scheme}://' is not supported: a source is rtsp://…, rtsps://…, files, publisher, or demo"
-    )]
+    #[error("'{scheme}://' is not supported: {}", way_out(scheme))]
     Scheme {
         /// Scheme of the URL.
         scheme: String,
+    },
+    /// The command line of a program cannot be understood.
+    #[error("{kind} needs a command line, and in this one {why}: write {kind}PROGRAM ARGUMENTS")]
+    CommandLine {
+        /// Beginning of the source.
+        kind: &'static str,
+        /// What is wrong.
+        why: String,
     },
     /// The scheme of a URL without two slashes behind it.
     #[error(
@@ -372,6 +400,22 @@ pub enum SpecError {
         /// The values that the option takes.
         wanted: &'static str,
     },
+}
+
+/// The kinds of sources, with an example of each.
+pub(crate) const KINDS: &str = "rtsp://192.168.1.20/main or http://192.168.1.20/mjpg (a camera), film.mp4 (a \
+    file), /dev/video0 (a device), ffmpeg:… or exec:… (a program), publisher, or demo";
+
+/// Returns what to write in place of a URL of another scheme.
+fn way_out(scheme: &str) -> String {
+    let is = |schemes: &[&str]| schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it));
+    match () {
+        () if is(&["srt", "rtmp", "rtmps", "udp"]) => format!(
+            "let FFmpeg bring it, by the source 'ffmpeg:-i {scheme}://… -c copy' (`limits.programs`), or by \
+             `ffmpeg -i {scheme}://… -c copy -f rtsp rtsp://127.0.0.1:8554/NAME`"
+        ),
+        () => format!("write {KINDS}"),
+    }
 }
 
 impl SpecError {

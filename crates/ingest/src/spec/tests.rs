@@ -45,7 +45,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
     let spec = parse(
         "cam=rtsp://admin:p%40ss@10.0.0.7:554/live?channel=1&transport=udp&subtype=0&timeout_s=2.5",
     );
-    let Input::Rtsp(camera) = spec.input else {
+    let Input::Camera(camera) = spec.input else {
         panic!("a camera");
     };
     assert_eq!(
@@ -57,7 +57,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
     assert_eq!(camera.transport, Transport::Udp);
     assert_eq!(camera.timeout, Duration::from_millis(2500));
     let spec = parse("cam=rtsp://10.0.0.7/live?transport=udp&transport=tcp");
-    let Input::Rtsp(camera) = spec.input else {
+    let Input::Camera(camera) = spec.input else {
         panic!("a camera");
     };
     assert_eq!(camera.transport, Transport::Tcp, "the last one counts");
@@ -66,7 +66,7 @@ fn cameras_keep_their_own_query_and_lose_ours() {
 #[test]
 fn cameras_within_tls_have_a_port_and_a_trust_of_their_own() {
     let camera = |text: &str| match parse(text).input {
-        Input::Rtsp(camera) => camera,
+        Input::Camera(camera) => camera,
         other => panic!("{other}"),
     };
     let plain = camera("cam=RTSPS://u:p@h/x?y=1");
@@ -101,7 +101,7 @@ fn passwords_never_show() {
         "cam=rtsp://admin:hun/ter:hunter2@[::/live",
         "cam=rtsp://admin:hunter2@",
         "cam=rtsp://admin:hunter2@h/live?transport=pigeon",
-        "cam=https://admin:hunter2@h/live",
+        "cam=ftp://admin:hunter2@h/live",
     ] {
         let shown = error(text);
         assert!(!shown.contains(secret), "{shown}");
@@ -127,6 +127,11 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?on_demand",
         "rtsp://cam/live?x=1&on_demand&fallback=spare&placeholder&after_s=0.5",
         "rtsp://cam/live?placeholder",
+        "http://cam/mjpg?fps=5&transport=x",
+        "https://cam/shot.jpg?x=1&insecure&timeout_s=9&every_s=0.5&on_demand",
+        "exec:cat 'a b.ts'#fps=5#idle_s=3#fallback=spare",
+        "ffmpeg:-re film.mp4#video=h264#audio=none",
+        "/dev/video0?fps=30",
         "publisher",
         "publisher?fallback=loop&after_s=5",
         "publisher?placeholder&after_s=5&silent_s=3",
@@ -151,6 +156,9 @@ fn errors_name_what_is_wrong() {
         ("cam=a.h264,", "file name is empty in 'a.h264,'"),
         ("cam=srt://x", "'srt://' is not supported"),
         ("cam=rtmps://x", "'rtmps://' is not supported"),
+        ("cam=srt://x", "ffmpeg -i srt://… -c copy -f rtsp rtsp://"),
+        ("cam=ftp://x", "write rtsp://192.168.1.20/main or http://"),
+        ("cam=http://h/?every_s=0", "'0' is not a value of 'every_s'"),
         ("cam=rtsps://h/?transport=udp", "tcp for rtsps://"),
         ("cam=rtsps://h/?sha256=ab", "64 hexadecimal digits"),
         ("cam=rtsps://h/?insecure=no", "nothing, true or false"),
@@ -178,7 +186,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn cameras_on_demand_have_an_idle_time() {
     let on_demand = |text: &str| match parse(text).input {
-        Input::Rtsp(camera) => (camera.on_demand, camera.url.query().map(str::to_owned)),
+        Input::Camera(camera) => (camera.on_demand, camera.url.query().map(str::to_owned)),
         other => panic!("{other}"),
     };
     let seconds = Duration::from_secs;

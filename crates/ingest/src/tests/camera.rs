@@ -205,7 +205,7 @@ async fn a_redirection_leads_nowhere_that_the_source_may_not_be() {
         ..Script::default()
     });
     let mut spec = SourceSpec::parse(&camera.source("rtsp", "/x")).expect("a source");
-    if let Input::Rtsp(camera) = &mut spec.input {
+    if let Input::Camera(camera) = &mut spec.input {
         camera.reach = Reach::Within(AddressLimits {
             private: false,
             loopback: true,

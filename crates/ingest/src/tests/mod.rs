@@ -1,6 +1,8 @@
 mod added_source;
 mod camera;
+mod command;
 mod decode_times;
+mod http_camera;
 mod pipe;
 mod refusing_camera;
 mod scripted_camera;

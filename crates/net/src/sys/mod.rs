@@ -19,8 +19,8 @@ pub(crate) use errors::{
 };
 pub(crate) use name::Name;
 pub(crate) use process::{
-    allocated_bytes_modulo, kill_process_group, map_large_blocks, page_bytes, process_cpu,
-    release_free_memory, thread_cpu,
+    allocated_bytes_modulo, isolate, kill_process_group, map_large_blocks, page_bytes, process_cpu,
+    release_free_memory, terminate_process_group, thread_cpu,
 };
 pub(crate) use socket::{
     bind, listen, receive_buffer, reset_on_close, send_buffer, set_unsent_limit,

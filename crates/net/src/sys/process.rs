@@ -1,6 +1,8 @@
 //! Resource usage of this process and thread.
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 /// Returns the size of a memory page, in bytes.
@@ -21,11 +23,53 @@ pub(crate) fn thread_cpu() -> Duration {
 
 /// Sends SIGKILL to a group of processes.
 pub(crate) fn kill_process_group(leader: u32) -> io::Result<()> {
+    signal_process_group(leader, libc::SIGKILL)
+}
+
+/// Sends SIGTERM to a group of processes.
+pub(crate) fn terminate_process_group(leader: u32) -> io::Result<()> {
+    signal_process_group(leader, libc::SIGTERM)
+}
+
+/// First descriptor behind those of input, output and errors.
+const FIRST_DESCRIPTOR: libc::c_uint = 3;
+
+/// Has the system kill the process of `command` when the thread that starts the command ends, and leaves
+/// the process no other descriptor than input, output and errors.
+pub(crate) fn isolate(command: &mut Command) {
+    let server = std::process::id();
+    let set = move || {
+        // SAFETY: takes integers.
+        let is_set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0;
+        // Ours close by themselves, but not those that this process was started with. A kernel before 5.11
+        // refuses, and leaves those open.
+        // SAFETY: takes integers, and closes nothing before the program is there.
+        unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                FIRST_DESCRIPTOR,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            )
+        };
+        // The server may have ended before the signal was asked for.
+        // SAFETY: takes nothing.
+        let parent = unsafe { libc::getppid() };
+        match is_set && u32::try_from(parent).is_ok_and(|parent| parent == server) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: the closure calls the system alone: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(set) };
+}
+
+fn signal_process_group(leader: u32, signal: i32) -> io::Result<()> {
     // Zero would be the group of this process itself, and negative numbers other things.
     let group = i32::try_from(leader).ok().filter(|group| *group > 1);
     let group = group.ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: takes integers.
-    match unsafe { libc::kill(-group, libc::SIGKILL) } {
+    match unsafe { libc::kill(-group, signal) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

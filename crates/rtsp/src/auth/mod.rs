@@ -88,7 +88,7 @@ impl Challenge {
 
     /// Returns the challenge to answer: digest with SHA-256 before digest with MD5 before
     /// basic.
-    pub(crate) fn strongest(challenges: Vec<Self>) -> Option<Self> {
+    pub fn strongest(challenges: Vec<Self>) -> Option<Self> {
         let strength = |challenge: &Self| match challenge {
             Self::Basic { .. } => 0,
             Self::Digest(digest) if digest.algorithm.is_md5() => 1,

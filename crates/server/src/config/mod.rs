@@ -26,6 +26,7 @@ mod log;
 mod media;
 mod nats;
 mod parts;
+mod programs;
 mod public_urls;
 mod quic;
 mod rtsp;
@@ -76,6 +77,7 @@ pub use load::Error;
 pub use log::Log;
 pub use media::Media;
 pub use nats::{Nats, NatsTls};
+pub use programs::ProgramsError;
 pub use public_urls::{PublicUrlError, PublicUrls};
 pub use quic::Quic;
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
@@ -124,8 +126,8 @@ pub struct Config {
     pub auth: Auth,
     /// Limits of the server.
     pub limits: Limits,
-    /// Streams by name with their source: `rtsp://…`, files separated by commas, `demo`, or
-    /// `publisher` for what clients publish; or a map of `source` and its options (`{source:
+    /// Streams by name with their source: `rtsp://…`, `http://…`, files separated by commas,
+    /// `/dev/video0`, `ffmpeg:…`, `exec:…`, `demo`, or `publisher` for what clients publish; or a map of `source` and its options (`{source:
     /// rtsp://…, on_demand: true}`).
     #[serde(with = "sources")]
     #[schemars(with = "BTreeMap<String, sources::SourceSchema>")]
@@ -203,7 +205,7 @@ pub struct ApiSources {
     pub folders: Vec<PathBuf>,
 }
 
-/// Limits of the server. All but `departed_s` are at least 1.
+/// Limits of the server. All but `programs` and `departed_s` are at least 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -238,6 +240,9 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub streams: usize,
+    /// Most sources that are programs: `exec:…`, `ffmpeg:…`, and devices like `/dev/video0`. They run as the
+    /// server's user, and 0 allows none.
+    pub programs: usize,
     /// Most rooms of voice calls that have participants.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
@@ -420,6 +425,7 @@ impl Default for Limits {
             ring_mib: hub.ring_bytes >> 20,
             ring_s: hub.ring_span.as_secs(),
             streams: hub.streams,
+            programs: 0,
             rooms: 100,
             room_participants: 16,
             departed_s: hub.departed_span.as_secs(),

@@ -94,7 +94,8 @@ impl<'de> Visitor<'de> for SourceEntry {
 #[schemars(rename = "Source")]
 #[serde(deny_unknown_fields)]
 pub struct SourceKeys {
-    /// `rtsp://…`, `rtsps://…`, files separated by commas, `publisher`, or `demo`.
+    /// `rtsp://…`, `http://…`, files separated by commas, `/dev/video0`, `ffmpeg:…`, `exec:…`, `publisher`,
+    /// or `demo`.
     source: String,
     /// Transport of a camera's packets: `tcp` or `udp`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +103,7 @@ pub struct SourceKeys {
     /// UDP ports that a camera may send to, like `20000-20099`; `rtsp.camera_udp_ports` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     udp_ports: Option<String>,
-    /// SHA-256 of the certificate that a camera at `rtsps://` must have, as 64 hexadecimal digits, in
+    /// SHA-256 of the certificate that a camera at `rtsps://` or `https://` must have, as 64 hexadecimal digits, in
     /// place of one that an authority signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
@@ -113,7 +114,11 @@ pub struct SourceKeys {
     /// Time without packets after which a camera counts as gone, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_s: Option<f64>,
-    /// Whether a camera is connected only while somebody watches.
+    /// Time between two pictures of a camera at `http://` that answers with a single one, in seconds; 1 by
+    /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    every_s: Option<f64>,
+    /// Whether a camera is connected, or a program runs, only while somebody watches.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_demand: Option<bool>,
     /// Time without receivers after which a camera on demand is left, in seconds; 10 by default.
@@ -140,6 +145,15 @@ pub struct SourceKeys {
     /// Frames per second of elementary video, like `30` or `30000/1001`.
     #[serde(skip_serializing_if = "Option::is_none")]
     fps: Option<FrameRate>,
+    /// Variables of a program's environment, beside `PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<BTreeMap<String, String>>,
+    /// What becomes of the video of `ffmpeg:…`: `copy`, `h264` or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    video: Option<String>,
+    /// What becomes of the audio of `ffmpeg:…`: `copy`, `opus` or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<String>,
     /// Whether a file is played only once.
     #[serde(skip_serializing_if = "Option::is_none")]
     once: Option<bool>,
@@ -178,6 +192,9 @@ impl SourceKeys {
             ("sha256", self.sha256.clone()),
             ("insecure", self.insecure.map(|it| it.to_string())),
             ("timeout_s", self.timeout_s.map(|it| it.to_string())),
+            ("every_s", self.every_s.map(|it| it.to_string())),
+            ("video", self.video.clone()),
+            ("audio", self.audio.clone()),
             // `on_demand: false` beside an idle time turns it off.
             ("idle_s", self.idle_s.map(|it| it.to_string())),
             ("on_demand", self.on_demand.map(|it| it.to_string())),
@@ -202,6 +219,9 @@ impl SourceKeys {
             ("once", self.once.map(|it| it.to_string())),
             ("publishers", self.publishers.clone()),
         ];
+        for (name, value) in self.env.iter().flatten() {
+            input.set("env", &format!("{name}={value}"))?;
+        }
         for (option, value) in options {
             if let Some(value) = value {
                 input.set(option, &value)?;

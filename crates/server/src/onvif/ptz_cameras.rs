@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
-use glassline_ingest::{OnvifService, RtspSource};
+use glassline_ingest::{CameraSource, OnvifService};
 use glassline_onvif::{self as onvif, Camera, Credentials, Trust};
 use tokio::time::Instant;
 use url::{Host, Url};
@@ -32,7 +32,7 @@ pub(crate) struct PtzCameras {
 /// What was found of the camera of one source.
 #[derive(Debug)]
 struct Found {
-    source: RtspSource,
+    source: CameraSource,
     /// Held while the camera is looked for, so that it is looked for once.
     outcome: tokio::sync::Mutex<Option<Outcome>>,
 }
@@ -73,7 +73,7 @@ impl PtzCameras {
     pub(crate) async fn mover(
         &self,
         stream: &StreamName,
-        source: Option<RtspSource>,
+        source: Option<CameraSource>,
     ) -> Result<Arc<Mover>, PtzError> {
         let Some(source) = source else {
             self.lock().remove(stream);
@@ -98,7 +98,7 @@ impl PtzCameras {
         }
     }
 
-    fn found(&self, stream: &StreamName, source: RtspSource) -> Arc<Found> {
+    fn found(&self, stream: &StreamName, source: CameraSource) -> Arc<Found> {
         let mut cameras = self.lock();
         if let Some(found) = cameras.get(stream)
             && found.source == source
@@ -126,7 +126,7 @@ impl Outcome {
         }
     }
 
-    async fn of(source: &RtspSource) -> Self {
+    async fn of(source: &CameraSource) -> Self {
         match look(source).await {
             Ok(mover) => Self::Movable(Arc::new(mover)),
             Err(reason) => Self::Not {
@@ -138,7 +138,7 @@ impl Outcome {
 }
 
 /// Looks for the ONVIF of a camera, and for what can be moved by it.
-async fn look(source: &RtspSource) -> Result<Mover, String> {
+async fn look(source: &CameraSource) -> Result<Mover, String> {
     let (url, trust) = match &source.onvif {
         OnvifService::At(url) => (url.clone(), Trust::Anyone),
         _ => usual(source).await?,
@@ -160,7 +160,7 @@ async fn look(source: &RtspSource) -> Result<Mover, String> {
 
 /// Returns the device service that answers at a usual port of the camera's host. Nothing of the
 /// credentials is sent. Those of a camera within TLS go nowhere else than into TLS.
-async fn usual(source: &RtspSource) -> Result<(Url, Trust), String> {
+async fn usual(source: &CameraSource) -> Result<(Url, Trust), String> {
     let (host, _) = source.host_and_port();
     let host = match host.parse() {
         Ok(ip) => Host::<String>::Ipv6(ip).to_string(),

@@ -93,6 +93,13 @@ impl Configuration {
         for spec in &self.fixed {
             sources.insert(spec.name.clone(), spec.input.clone());
         }
+        let specs = sources.iter().map(|(name, input)| SourceSpec {
+            name: name.clone(),
+            input: input.clone(),
+        });
+        config
+            .check_programs(&specs.collect::<Vec<_>>())
+            .map_err(|error| Error::at(&file, &error))?;
         // Files are read on a thread that may block; sources are tasks.
         let renewing = self.parts.renew(config, sources.clone(), &file);
         let renewed = Handle::current().block_on(renewing)?;

@@ -101,6 +101,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         config.check_ports()?;
         config.check_cluster()?;
+        config.check_programs(&specs)?;
         let foundation = Foundation::start(&config)?;
         let access = Access::load(&config)?;
         let http = HttpListeners::open(&config, &access.certificates)?;

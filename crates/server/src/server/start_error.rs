@@ -4,7 +4,7 @@ use glassline_access::auth::KeyRingError;
 use glassline_access::outbound::ClientError;
 use glassline_access::tls::{AcmeError, FilesError, LanError};
 
-use crate::config::{ClusterError, Collisions};
+use crate::config::{ClusterError, Collisions, ProgramsError};
 use crate::stored::StateFileError;
 use glassline_ingest as ingest;
 
@@ -36,6 +36,9 @@ pub enum StartError {
     /// The section `cluster` does not fit the rest.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// More sources are programs than the configuration allows.
+    #[error(transparent)]
+    Programs(#[from] ProgramsError),
     /// The media port could not be opened, or its threads could not be started.
     #[error(transparent)]
     Shards(#[from] sessions::StartError),

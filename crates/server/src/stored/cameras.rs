@@ -1,7 +1,7 @@
 //! Cameras among the sources, as they may be dialled.
 
 use glassline_hub::StreamName;
-use glassline_ingest::{Input, Reach, RtspSource};
+use glassline_ingest::{CameraSource, Input, Reach};
 
 use super::StoredSources;
 
@@ -13,12 +13,12 @@ impl StoredSources {
 
     /// Returns the camera that the stream `name` comes from, if it comes from one. A camera that was
     /// named over the API is where callers may name one.
-    pub(crate) fn camera(&self, name: &StreamName) -> Option<RtspSource> {
+    pub(crate) fn camera(&self, name: &StreamName) -> Option<CameraSource> {
         if let Some(input) = self.configured().get(name) {
             return input.camera().cloned();
         }
         let keys = self.lock().get(name)?.keys.clone();
-        let Ok(Input::Rtsp(mut camera)) = keys.input() else {
+        let Ok(Input::Camera(mut camera)) = keys.input() else {
             return None;
         };
         camera.reach = self.reach();

@@ -25,6 +25,9 @@ pub(crate) enum NotPermitted {
     /// The camera's address is one of those that callers may not reach.
     #[error("{0}")]
     Address(String),
+    /// The source is a program.
+    #[error("programs (exec:, ffmpeg:, /dev/video0) can be sources of the configuration alone")]
+    Program,
     /// No folder is configured.
     #[error(
         "files cannot be named over the API: `admin.sources.folders` has no folder that they may be in"
@@ -78,6 +81,9 @@ impl Permitted {
     /// # Errors
     /// Returns [`NotPermitted`] with a file that must not be named.
     pub(super) async fn limit(&self, mut input: Input) -> Result<Input, NotPermitted> {
+        if input.command().is_some() {
+            return Err(NotPermitted::Program);
+        }
         if let Some(camera) = input.camera_mut() {
             camera.reach = Reach::Within(self.addresses);
         }
@@ -142,6 +148,7 @@ mod tests {
             "rtsp://192.168.1.20/main",
             "rtsp://[fd12::1]/",
             "rtsp://8.8.8.8:8554/x",
+            "http://192.168.1.20/mjpg",
         ] {
             assert!(limited(&usual, good).await.is_ok(), "{good}");
         }
@@ -158,6 +165,13 @@ mod tests {
             "rtsp://2130706433/",
             "rtsp://0x7f.1/",
             "rtsp://0177.0.0.1/",
+            "http://127.0.0.1:9997/",
+            "https://localhost/",
+            "http://169.254.169.254/latest/meta-data",
+            // Programs are no business of the API.
+            "exec:cat /etc/passwd",
+            "ffmpeg:http://169.254.169.254/",
+            "/dev/video0",
         ];
         for bad in bad {
             assert!(limited(&usual, bad).await.is_err(), "{bad}");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use glassline_hub::StreamName;
-use glassline_ingest::{CameraConnection, CameraFailure, Purpose, RtspSource};
+use glassline_ingest::{CameraConnection, CameraFailure, CameraSource, Purpose};
 use glassline_media::{Ssrc, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::client::{Closed, Event, RequestedTransport};
@@ -46,7 +46,7 @@ enum Payloads {
 
 impl Loudspeaker {
     /// Asks a camera whether it takes a voice: up to its description.
-    pub(super) async fn ask(camera: &RtspSource, stream: &StreamName) -> Result<bool, TalkError> {
+    pub(super) async fn ask(camera: &CameraSource, stream: &StreamName) -> Result<bool, TalkError> {
         let failed = |failure| TalkError::Camera {
             stream: stream.clone(),
             failure,
@@ -84,7 +84,7 @@ impl Loudspeaker {
     }
 
     /// Connects to a camera, up to the response to PLAY.
-    pub(super) async fn connect(camera: &RtspSource, turn: Turn) -> Result<Self, TalkError> {
+    pub(super) async fn connect(camera: &CameraSource, turn: Turn) -> Result<Self, TalkError> {
         let stream = turn.stream.clone();
         let failed = |failure| TalkError::Camera {
             stream: stream.clone(),

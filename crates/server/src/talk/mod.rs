@@ -24,7 +24,7 @@ use glassline_hub::StreamName;
 use glassline_media::Codec;
 
 pub(crate) use format::VoiceFormat;
-use glassline_ingest::{CameraFailure, Input, RtspSource, SourceSpec};
+use glassline_ingest::{CameraFailure, CameraSource, Input, SourceSpec};
 pub(crate) use loudspeaker::Loudspeaker;
 pub(crate) use queue::{VoicePacket, VoiceReceiver, VoiceSender, voice_queue};
 
@@ -84,7 +84,7 @@ const ANSWER_KEPT: Duration = Duration::from_secs(600);
 /// A camera, and what it said of its back channel.
 #[derive(Clone, Debug)]
 struct Camera {
-    source: RtspSource,
+    source: CameraSource,
     /// Held while the camera is asked, so that it is asked once.
     answer: Arc<tokio::sync::Mutex<Option<Answer>>>,
 }
@@ -103,6 +103,11 @@ pub(crate) struct Loudspeakers {
     busy: Mutex<HashSet<StreamName>>,
 }
 
+/// Returns the camera of a source, if the camera may take a voice: over RTSP alone.
+fn loudspeaker(source: &Input) -> Option<&CameraSource> {
+    source.camera().filter(|camera| camera.is_rtsp())
+}
+
 /// The right to be the one who talks at a camera; given back when dropped.
 #[derive(Debug)]
 struct Turn {
@@ -111,7 +116,7 @@ struct Turn {
 }
 
 impl Camera {
-    fn new(source: &RtspSource) -> Self {
+    fn new(source: &CameraSource) -> Self {
         Self {
             source: source.clone(),
             answer: Arc::default(),
@@ -123,7 +128,7 @@ impl Loudspeakers {
     /// Creates the loudspeakers of the cameras among the sources.
     pub(crate) fn new(sources: &[SourceSpec]) -> Self {
         let cameras = sources.iter().filter_map(|source| {
-            let camera = source.input.camera()?;
+            let camera = loudspeaker(&source.input)?;
             Some((source.name.clone(), Camera::new(camera)))
         });
         Self {
@@ -135,7 +140,7 @@ impl Loudspeakers {
     /// Notes that the source of a stream is another one now; `None` if it has none any more.
     pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
         let mut cameras = self.cameras();
-        match source.and_then(Input::camera) {
+        match source.and_then(loudspeaker) {
             Some(camera) => drop(cameras.insert(stream.clone(), Camera::new(camera))),
             None => drop(cameras.remove(stream)),
         }

@@ -104,6 +104,8 @@ struct SourceEntry {
 enum SourceKind {
     /// A camera that the server dials.
     Camera,
+    /// A program that the server starts.
+    Program,
     /// Files that are played.
     File,
     /// Whoever publishes under the stream's name.
@@ -129,7 +131,8 @@ impl From<NamedSource> for SourceEntry {
         Self {
             name: source.name.to_string(),
             kind: match source.input {
-                Some(Input::Rtsp(_)) => SourceKind::Camera,
+                Some(Input::Camera(_)) => SourceKind::Camera,
+                Some(Input::Command(_)) => SourceKind::Program,
                 Some(Input::Files(_)) => SourceKind::File,
                 Some(Input::Publisher(_)) => SourceKind::Publisher,
                 Some(Input::Demo) => SourceKind::Demo,

@@ -7,7 +7,7 @@ use glassline_hub::{Prospect, State, Stream, Wake};
 use glassline_runtime::TaskWaker;
 
 /// When a camera is to be connected: always, or while somebody needs its stream.
-pub(super) struct OnDemand<'a> {
+pub(crate) struct OnDemand<'a> {
     stream: &'a Arc<Stream>,
     /// Time without receivers after which the camera is left; `None` if it stays connected.
     idle: Option<Duration>,
@@ -15,7 +15,7 @@ pub(super) struct OnDemand<'a> {
 }
 
 /// Makes a stream idle whose camera comes when somebody needs it, so that requests wait for it.
-pub(super) fn begin_idle(stream: &Stream) {
+pub(crate) fn begin_idle(stream: &Stream) {
     stream.set_state(State::Idle);
     if stream.prospect() == Prospect::None {
         stream.set_prospect(Prospect::OnDemand);
@@ -24,7 +24,7 @@ pub(super) fn begin_idle(stream: &Stream) {
 
 impl<'a> OnDemand<'a> {
     /// Watches `stream`, which begins idle if there is an `idle` time.
-    pub(super) fn new(stream: &'a Arc<Stream>, idle: Option<Duration>) -> Self {
+    pub(crate) fn new(stream: &'a Arc<Stream>, idle: Option<Duration>) -> Self {
         let changed = Arc::new(TaskWaker::default());
         if idle.is_some() {
             let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
@@ -38,7 +38,7 @@ impl<'a> OnDemand<'a> {
     }
 
     /// Waits until somebody needs the stream. No timer runs meanwhile.
-    pub(super) async fn needed(&self) {
+    pub(crate) async fn needed(&self) {
         while self.idle.is_some() && !self.stream.is_demanded() {
             self.changed.woken().await;
         }
@@ -48,7 +48,7 @@ impl<'a> OnDemand<'a> {
     }
 
     /// Waits until nobody has needed the stream for the idle time.
-    pub(super) async fn unneeded(&self) {
+    pub(crate) async fn unneeded(&self) {
         let Some(idle) = self.idle else {
             return std::future::pending().await;
         };

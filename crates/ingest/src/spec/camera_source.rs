@@ -15,7 +15,7 @@ use crate::spelling::nearest;
 
 /// A camera that the server connects to.
 #[derive(Clone, PartialEq)]
-pub struct RtspSource {
+pub struct CameraSource {
     /// URL without user and password. Its path and query may have secrets, so that it is shown by
     /// [`glassline_url::shown_with`] alone.
     pub url: Url,
@@ -27,13 +27,16 @@ pub struct RtspSource {
     pub transport: Transport,
     /// UDP ports that the camera's packets may come to; `None` leaves the choice to the server.
     pub udp_ports: Option<UdpPorts>,
-    /// Certificates of the camera that are accepted, for `rtsps://`.
+    /// Certificates of the camera that are accepted, for `rtsps://` and `https://`.
     pub trust: Arc<Trust>,
     /// Time without packets after which the camera counts as gone.
     pub timeout: Duration,
     /// Time without receivers after which the camera is left until somebody needs its stream;
     /// `None` if it stays connected.
     pub on_demand: Option<Duration>,
+    /// Time between two pictures of a camera that answers with a single one over HTTP; `None` leaves
+    /// the choice to the server.
+    pub every: Option<Duration>,
     /// What receivers get while the camera is away.
     pub away: Away,
     /// Where the camera's ONVIF is.
@@ -60,6 +63,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "sha256",
     "insecure",
     "timeout_s",
+    "every_s",
     "on_demand",
     "idle_s",
     "onvif",
@@ -83,10 +87,14 @@ const SWITCHES: [&str; 3] = ["insecure", "on_demand", "placeholder"];
 /// 40 ms or so.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Time without receivers after which a camera on demand is left, unless the source says otherwise.
-const IDLE: Duration = Duration::from_secs(10);
+/// Time between two pictures of a camera that answers with a single one, unless the source says
+/// otherwise.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-impl RtspSource {
+/// Time without receivers after which a camera on demand is left, unless the source says otherwise.
+pub(super) const IDLE: Duration = Duration::from_secs(10);
+
+impl CameraSource {
     /// Returns what is sent to the camera and looks like an option with a slip of the pen, with the
     /// option that may be meant.
     pub fn doubtful_options(&self) -> Vec<(String, &'static str)> {
@@ -108,7 +116,17 @@ impl RtspSource {
         Self::host_and_port_of(&self.url)
     }
 
-    /// Returns the host of a URL of RTSP as it is resolved, and the TCP port.
+    /// Returns whether the camera is reached over RTSP, and not over HTTP.
+    pub fn is_rtsp(&self) -> bool {
+        matches!(self.url.scheme(), "rtsp" | "rtsps")
+    }
+
+    /// Returns the time between two pictures of a camera that answers with a single one.
+    pub(crate) fn interval(&self) -> Duration {
+        self.every.unwrap_or(INTERVAL)
+    }
+
+    /// Returns the host of a camera's URL as it is resolved, and the TCP port.
     pub fn host_and_port_of(url: &Url) -> (&str, u16) {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -116,7 +134,8 @@ impl RtspSource {
             "rtsps" => PORT_OF_TLS,
             _ => PORT,
         };
-        (host, url.port().unwrap_or(usual))
+        // Those of HTTP are known.
+        (host, url.port_or_known_default().unwrap_or(usual))
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
@@ -134,6 +153,7 @@ impl RtspSource {
             trust: Arc::default(),
             timeout: SILENCE,
             on_demand: None,
+            every: None,
             away: Away::default(),
             onvif: OnvifService::default(),
             reach: Reach::default(),
@@ -164,6 +184,10 @@ impl RtspSource {
     /// Takes an option. Returns false if there is none of this name.
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match (key, value) {
+            // Words of a camera's own, where they mean nothing here.
+            ("transport" | "udp_ports", _) if !self.is_rtsp() => return Ok(false),
+            ("every_s", _) if self.is_rtsp() => return Ok(false),
+            ("every_s", value) => self.every = Some(seconds("every_s", value)?),
             ("transport", "tcp") => self.transport = Transport::Tcp,
             // Plain UDP would undo the encryption, and SRTP is not spoken to cameras.
             ("transport", "udp") if self.url.scheme() == "rtsps" => {
@@ -226,7 +250,7 @@ impl RtspSource {
     }
 }
 
-impl fmt::Display for RtspSource {
+impl fmt::Display for CameraSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_login = self.user.is_some() || self.password.is_some();
         let login = has_login.then(|| Login {
@@ -256,6 +280,10 @@ impl fmt::Display for RtspSource {
             write!(f, "{separator}timeout_s={}", self.timeout.as_secs_f64())?;
             separator = '&';
         }
+        if let Some(every) = self.every {
+            write!(f, "{separator}every_s={}", every.as_secs_f64())?;
+            separator = '&';
+        }
         match self.on_demand {
             None => {}
             Some(IDLE) => write!(f, "{separator}on_demand")?,
@@ -276,8 +304,8 @@ impl fmt::Display for RtspSource {
     }
 }
 
-impl fmt::Debug for RtspSource {
+impl fmt::Debug for CameraSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RtspSource({self})")
+        write!(f, "CameraSource({self})")
     }
 }
