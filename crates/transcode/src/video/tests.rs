@@ -1,10 +1,13 @@
 //! Frames of a real encoder with B-frames, in and out.
 
+use std::time::Duration;
+
 use glassline_demux as demux;
 use glassline_demux::live::Splitter;
 use glassline_media::annexb;
 use openh264::formats::YUVSource;
 
+use super::encoder::Encoder;
 use super::*;
 
 /// A unit of the film as it is.
@@ -197,7 +200,10 @@ fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
     let second = second.expect("two refreshes").time;
     let ahead = second.saturating_since(out[0].time);
     // Two pictures wait in the decoder when the second refresh begins.
-    assert!(ahead < 3 * FRAME && out[0].time <= second, "{ahead:?}");
+    assert!(
+        ahead < 3 * pictures::FRAME && out[0].time <= second,
+        "{ahead:?}"
+    );
     assert_eq!(transcoder.counts().undecodable, 0);
 }
 
@@ -331,7 +337,11 @@ fn the_bitrate_is_half_as_much_again_within_limits() {
         (u64::MAX, 12_000_000),
     ] {
         let transcoder = VideoTranscoder::new(Bitrate::from_bps(source));
-        assert_eq!(transcoder.bitrate, Bitrate::from_bps(bitrate), "{source}");
+        assert_eq!(
+            transcoder.pictures.bitrate,
+            Bitrate::from_bps(bitrate),
+            "{source}"
+        );
     }
 }
 
@@ -413,7 +423,7 @@ fn rates_are_from_one_to_120_frames() {
         (1_000, 1.0),
         (4_000, 1.0),
     ] {
-        let made = rate_of(Duration::from_millis(ms));
+        let made = pictures::rate_of(Duration::from_millis(ms));
         assert!((made - rate).abs() < 1e-9, "{ms}: {made}");
     }
 }
@@ -438,13 +448,13 @@ fn failures_are_trouble_from_ten_in_a_row_on() {
         // Frames that wait for a keyframe are neither.
         assert!(push(&mut transcoder, damaged, false));
     }
-    assert_eq!(transcoder.failures, FAILURES_MAX);
+    assert_eq!(transcoder.failures.count(), trouble::FAILURES_MAX);
     assert_eq!(transcoder.counts().undecodable, 99);
     for (number, (data, keyframe)) in (0..).zip(&frames) {
         assert_eq!(transcoder.trouble().is_some(), number <= 20, "{number}");
         assert!(push(&mut transcoder, data, *keyframe));
     }
-    assert_eq!(transcoder.failures, 0);
+    assert_eq!(transcoder.failures.count(), 0);
     assert_eq!(transcoder.counts().frames_in, 139);
 }
 
