@@ -76,8 +76,8 @@ pub use source_parts::Surroundings;
 
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
-    Away, FileSource, Input, PlaceholderKind, RtspSource, SourceSpec, SpecError, Transport,
-    UdpPorts, UdpPortsError,
+    Away, FileSource, Input, PlaceholderKind, PublisherSource, RtspSource, SourceSpec, SpecError,
+    Transport, UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};

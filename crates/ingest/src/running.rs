@@ -301,6 +301,7 @@ impl Sources {
             name: name.clone(),
             source,
         })?;
+        stream.set_transcode(spec.input.transcode());
         let (end, until) = self.ending();
         let mut running = RunningSource {
             away: away.as_ref().map(|it| it.away.clone()),

@@ -1,4 +1,5 @@
 mod away;
+mod publisher_source;
 mod rtsp_source;
 mod udp_ports;
 
@@ -6,11 +7,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use glassline_hub::StreamName;
+use glassline_hub::{StreamName, Transcode};
 
 use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
+pub use publisher_source::PublisherSource;
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
 pub use udp_ports::{UdpPorts, UdpPortsError};
@@ -68,7 +70,7 @@ pub enum Input {
     /// A camera that the server connects to.
     Rtsp(RtspSource),
     /// Whoever publishes under the stream's name, and what receivers get before and after.
-    Publisher(Away),
+    Publisher(PublisherSource),
 }
 
 /// Files that become the tracks of one stream.
@@ -80,6 +82,8 @@ pub struct FileSource {
     pub fps: Option<f64>,
     /// Whether the source stops at the end instead of beginning again.
     pub once: bool,
+    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub transcode: Option<Transcode>,
 }
 
 impl Input {
@@ -118,7 +122,7 @@ impl Input {
         }
         let (word, options) = text.split_once('?').unwrap_or((text, ""));
         if word == PUBLISHER {
-            let mut publisher = Self::Publisher(Away::default());
+            let mut publisher = Self::Publisher(PublisherSource::default());
             for option in options.split('&').filter(|option| !option.is_empty()) {
                 let (key, value) = option.split_once('=').unwrap_or((option, ""));
                 publisher.set(key, value)?;
@@ -169,7 +173,10 @@ impl Input {
             Self::Demo => (false, &[][..]),
             Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
             Self::Rtsp(camera) => (camera.take(option, value)?, &OPTIONS[..]),
-            Self::Publisher(away) => (away.take(option, value)?, &away::OPTIONS[..]),
+            Self::Publisher(publisher) => (
+                publisher.take(option, value)?,
+                &publisher_source::OPTIONS[..],
+            ),
         };
         if is_known {
             Ok(())
@@ -182,10 +189,20 @@ impl Input {
     pub fn away(&self) -> Option<&Away> {
         let away = match self {
             Self::Rtsp(camera) => &camera.away,
-            Self::Publisher(away) => away,
+            Self::Publisher(publisher) => &publisher.away,
             Self::Demo | Self::Files(_) => return None,
         };
         away.is_used().then_some(away)
+    }
+
+    /// Returns who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub const fn transcode(&self) -> Option<Transcode> {
+        match self {
+            Self::Demo => None,
+            Self::Files(files) => files.transcode,
+            Self::Rtsp(camera) => camera.transcode,
+            Self::Publisher(publisher) => publisher.transcode,
+        }
     }
 
     /// Makes relative paths relative to `folder`.
@@ -201,7 +218,7 @@ impl Input {
             Self::Demo => Vec::new(),
             Self::Files(files) => files.paths.iter_mut().collect(),
             Self::Rtsp(camera) => camera.away.image_mut().into_iter().collect(),
-            Self::Publisher(away) => away.image_mut().into_iter().collect(),
+            Self::Publisher(publisher) => publisher.away.image_mut().into_iter().collect(),
         }
     }
 }
@@ -212,10 +229,7 @@ impl fmt::Display for Input {
             Self::Demo => f.write_str(DEMO),
             Self::Files(files) => files.fmt(f),
             Self::Rtsp(camera) => camera.fmt(f),
-            Self::Publisher(away) => {
-                f.write_str(PUBLISHER)?;
-                away.write(f, '?')
-            }
+            Self::Publisher(publisher) => write!(f, "{PUBLISHER}{publisher}"),
         }
     }
 }
@@ -232,6 +246,7 @@ impl FileSource {
             paths: list.split(',').map(PathBuf::from).collect(),
             fps: None,
             once: false,
+            transcode: None,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -247,6 +262,7 @@ impl FileSource {
         match key {
             "fps" => self.fps = Some(frame_rate(value)?),
             "once" => self.once = switch("once", value, ON_OR_OFF)?,
+            "transcode" => self.transcode = Some(transcode(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -268,6 +284,10 @@ impl fmt::Display for FileSource {
         }
         if self.once {
             write!(f, "{separator}once")?;
+            separator = '&';
+        }
+        if let Some(choice) = self.transcode {
+            write!(f, "{separator}transcode={choice}")?;
         }
         Ok(())
     }
@@ -279,7 +299,7 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Options of files.
-const FILE_OPTIONS: [&str; 2] = ["fps", "once"];
+const FILE_OPTIONS: [&str; 3] = ["fps", "once", "transcode"];
 
 /// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -384,6 +404,15 @@ fn frame_rate(text: &str) -> Result<f64, SpecError> {
             value: text.to_owned(),
             wanted: "frames per second, 0.1 to 1000, like 30 or 30000/1001",
         })
+}
+
+/// Reads who gets video transcoded.
+fn transcode(text: &str) -> Result<Transcode, SpecError> {
+    Transcode::parse(text).ok_or_else(|| SpecError::Value {
+        option: "transcode",
+        value: text.to_owned(),
+        wanted: Transcode::WANTED,
+    })
 }
 
 fn seconds(option: &'static str, text: &str) -> Result<Duration, SpecError> {

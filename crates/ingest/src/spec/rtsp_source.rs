@@ -2,11 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_hub::Transcode;
 use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 
-use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch};
+use super::{Away, ON_OR_OFF, SpecError, UdpPorts, seconds, switch, transcode};
 use crate::Reach;
 use crate::spelling::nearest;
 
@@ -33,6 +34,8 @@ pub struct RtspSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the camera is away.
     pub away: Away,
+    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub transcode: Option<Transcode>,
     /// Addresses at which the camera may be.
     pub reach: Reach,
 }
@@ -47,7 +50,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 11] = [
+pub(super) const OPTIONS: [&str; 12] = [
     "transport",
     "udp_ports",
     "sha256",
@@ -55,6 +58,7 @@ pub(super) const OPTIONS: [&str; 11] = [
     "timeout_s",
     "on_demand",
     "idle_s",
+    "transcode",
     "fallback",
     "placeholder",
     "after_s",
@@ -126,6 +130,7 @@ impl RtspSource {
             timeout: SILENCE,
             on_demand: None,
             away: Away::default(),
+            transcode: None,
             reach: Reach::default(),
         };
         source.take_options()?;
@@ -200,6 +205,7 @@ impl RtspSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
+            ("transcode", value) => self.transcode = Some(transcode(value)?),
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
             _ => return self.away.take(key, value),
         }
@@ -243,6 +249,10 @@ impl fmt::Display for RtspSource {
             Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64())?,
         }
         if self.on_demand.is_some() {
+            separator = '&';
+        }
+        if let Some(choice) = self.transcode {
+            write!(f, "{separator}transcode={choice}")?;
             separator = '&';
         }
         self.away.write(f, separator)
