@@ -75,6 +75,7 @@ mod talk;
 mod through_balancer;
 mod traces;
 mod transcoding;
+mod transcoding_always;
 mod viewers;
 mod webdriver;
 mod whip;
@@ -136,6 +137,7 @@ fn main() -> ExitCode {
         data::TESTS,
         traces::TESTS,
         transcoding::TESTS,
+        transcoding_always::TESTS,
         call::TESTS,
         cameras::browser::TESTS,
         rooms::TESTS,

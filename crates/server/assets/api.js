@@ -29,12 +29,13 @@ export const streamUrl = (name, below = '') =>
  * `status`: the HTTP status; 0 if no answer came. `late`: the time for the answer was over.
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
- * `transcode`: whether the server would encode the video again for this browser.
+ * `transcode`: whether the server would encode the video again for this browser; `hindrance` and
+ * `codec`: why the browser cannot show the video, and its codec, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, late = false } = {}) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, hindrance = null, codec = null, late = false } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, late });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, hindrance, codec, late });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -47,7 +48,14 @@ export class Problem extends Error {
       response.status,
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
-      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, transcode: body?.transcode === true },
+      {
+        retryAfter: seconds >= 0 ? seconds : null,
+        remedy: body?.remedy || null,
+        ended: body?.ended || null,
+        transcode: body?.transcode === true,
+        hindrance: body?.hindrance || null,
+        codec: body?.codec || null,
+      },
     );
   }
 }

@@ -141,6 +141,27 @@ impl Pictures {
 }
 
 /// Returns the frames a second of pictures that are `gap` apart, 1 to 120.
-pub(super) fn rate_of(gap: Duration) -> f64 {
+fn rate_of(gap: Duration) -> f64 {
     (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_from_one_to_120_frames() {
+        for (ms, rate) in [
+            (0, 120.0),
+            (5, 120.0),
+            (10, 100.0),
+            (40, 25.0),
+            (500, 2.0),
+            (1_000, 1.0),
+            (4_000, 1.0),
+        ] {
+            let made = rate_of(Duration::from_millis(ms));
+            assert!((made - rate).abs() < 1e-9, "{ms}: {made}");
+        }
+    }
 }

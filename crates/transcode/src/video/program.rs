@@ -6,12 +6,15 @@
 //!                    └────────── ticks ─────────────────────────────────► media time
 //! ```
 //!
+//! FFmpeg decodes alone. The encoder is the one of H.264 with B-frames, which makes keyframes on request;
+//! a process has no way to be asked for one. The decoders of H.265 in Rust are too young to read what
+//! strangers publish.
+//!
 //! A picture has the ticks of its coded frame, whatever the program drops, doubles or invents before:
 //! pictures with other ticks are left out.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
 
 use glassline_media::{Bitrate, Codec, MediaTime};
 use openh264::formats::YUVSource;
@@ -107,6 +110,8 @@ pub struct ProgramTranscoder {
     /// Whether frames are left out until the next keyframe, because one before was.
     is_broken: bool,
     counts: Counts,
+    /// Pictures that belong to a frame.
+    shown: u64,
     failures: Failures,
 }
 
@@ -131,6 +136,7 @@ impl ProgramTranscoder {
             first: None,
             is_broken: true,
             counts: Counts::default(),
+            shown: 0,
             failures: Failures::default(),
         }
     }
@@ -229,6 +235,7 @@ impl ProgramTranscoder {
                 self.counts.steps += 1;
                 continue;
             };
+            self.shown += 1;
             // Pictures come in the order of display: those before were dropped.
             self.pending.retain(|it| it.time > time);
             let shown = Shown {
@@ -275,13 +282,9 @@ impl ProgramTranscoder {
         self.failures.trouble()
     }
 
-    /// Returns how far the earliest frame without picture lies behind the latest one.
-    pub fn backlog(&self) -> Duration {
-        let times = || self.pending.iter().map(|it| it.time);
-        let span = times().max().zip(times().min());
-        span.map_or(Duration::ZERO, |(latest, earliest)| {
-            latest.saturating_since(earliest)
-        })
+    /// Returns how many pictures the program has shown.
+    pub const fn pictures(&self) -> u64 {
+        self.shown
     }
 }
 

@@ -1,7 +1,5 @@
 //! Frames of a real encoder with B-frames, in and out.
 
-use std::time::Duration;
-
 use glassline_demux as demux;
 use glassline_demux::live::Splitter;
 use glassline_media::annexb;
@@ -410,22 +408,6 @@ fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
         .collect();
     let expected = [0, 1, 2, 4, 5, 6, 7].map(|it| (at_ms(40 * it), it == 0 || it == 4));
     assert_eq!(keyframes, expected);
-}
-
-#[test]
-fn rates_are_from_one_to_120_frames() {
-    for (ms, rate) in [
-        (0, 120.0),
-        (5, 120.0),
-        (10, 100.0),
-        (40, 25.0),
-        (500, 2.0),
-        (1_000, 1.0),
-        (4_000, 1.0),
-    ] {
-        let made = pictures::rate_of(Duration::from_millis(ms));
-        assert!((made - rate).abs() < 1e-9, "{ms}: {made}");
-    }
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn a_program_that_begins_anew_begins_at_a_keyframe() {
     let times: Vec<_> = frames.iter().map(|frame| frame.time).collect();
     assert_eq!(times, [ms(40), ms(160)]);
     assert_eq!(transcoder.size(), Some(FrameSize::new(16, 16)));
-    assert_eq!(transcoder.backlog(), Duration::ZERO);
+    assert_eq!(transcoder.pictures(), 2);
 }
 
 #[test]
@@ -200,10 +200,6 @@ fn frames_that_never_show_are_bounded() {
         transcoder.push(unit(ms(20 * number), number == 0), true, &mut Vec::new());
     }
     assert_eq!(transcoder.pending.len(), PENDING_MAX);
-    assert_eq!(
-        transcoder.backlog(),
-        Duration::from_millis(20 * (PENDING_MAX as u64 - 1))
-    );
     // Two frames of one time, and one long before the first.
     transcoder.push(unit(ms(20), false), true, &mut Vec::new());
     let before = transcoder.counts().undecodable;
