@@ -76,6 +76,7 @@ mod talk;
 mod through_balancer;
 mod traces;
 mod transcoding;
+mod transcoding_always;
 mod viewers;
 mod webdriver;
 mod whip;
@@ -138,6 +139,7 @@ fn main() -> ExitCode {
         data::TESTS,
         traces::TESTS,
         transcoding::TESTS,
+        transcoding_always::TESTS,
         call::TESTS,
         cameras::browser::TESTS,
         rooms::TESTS,

@@ -94,6 +94,7 @@ mod publisher;
 mod ring;
 mod stream;
 mod timeline;
+mod transcode;
 mod wake;
 mod watch;
 
@@ -114,6 +115,7 @@ pub use stream::{
     Demand, PartingKeyframe, Prospect, RenditionPublisher, SourceNote, State, Status, Stream,
     StreamLifetime, Subscription, Totals, ViewerToken, WantedKeyframes,
 };
+pub use transcode::Transcode;
 pub use wake::Wake;
 
 use events::EventQueues;

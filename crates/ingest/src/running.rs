@@ -302,6 +302,7 @@ impl Sources {
             source,
         })?;
         stream.set_only_source(spec.input.only_source());
+        stream.set_transcode(spec.input.transcode());
         let (end, until) = self.ending();
         let mut running = RunningSource {
             away: away.as_ref().map(|it| it.away.clone()),

@@ -33,14 +33,21 @@ export const streamUrl = (name, below = '') =>
  * `status`: the HTTP status; 0 if no answer came. `late`: the time for the answer was over.
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
- * `transcode`: whether the server would encode the video again for this browser.
+ * `transcode`: whether the server would encode the video again for this browser; `hindrance` and
+ * `codec`: why the browser cannot show the video, and its codec, or null.
  * `configured`: whether a camera or file of the server has the name.
  * `streamStatus`: what viewers can expect of the stream, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, configured = false, late = false, streamStatus = null } = {}) {
+  constructor(status, title, detail, {
+    retryAfter = null, remedy = null, ended = null, transcode = false, hindrance = null, codec = null,
+    configured = false, late = false, streamStatus = null,
+  } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, configured, late, streamStatus });
+    Object.assign(this, {
+      name: 'Problem', status, title, detail,
+      retryAfter, remedy, ended, transcode, hindrance, codec, configured, late, streamStatus,
+    });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -60,6 +67,8 @@ export class Problem extends Error {
         transcode: body?.transcode === true,
         configured: body?.configured === true,
         streamStatus: body?.stream_status || null,
+        hindrance: body?.hindrance || null,
+        codec: body?.codec || null,
       },
     );
   }

@@ -71,9 +71,13 @@ export class Pauses {
       const detail = withNext(['The server answers, and its video does not come through.'], waitMs);
       return { state: 'reconnecting', label: 'Reconnecting', title: 'No connection, trying again', detail, operator: reason.message, mayRetry: true, waitMs };
     }
-    if (reason.transcode || reason.ended === 'b_frames') {
-      const detail = 'Its frames are stored in an order that browsers cannot play live (B-frames). The server can encode it again for you.';
+    if (reason.transcode) {
+      const detail = `${hindrance(reason)} The server can encode it again for you.`;
       return { state: 'refused', label: 'Not for browsers', title: 'This video is not made for browsers', detail, mayEncodeAgain: true, waitMs: REFUSED_MAX_MS };
+    }
+    if (reason.ended === 'b_frames') {
+      // The next offer is answered with the way out.
+      return { state: 'reconnecting', label: 'Reconnecting', title: 'The video has B-frames now', detail: reason.message, waitMs: MOVING_MAX_MS };
     }
     if (reason.ended === 'dismissed') {
       const waitMs = this.#refused.next();
@@ -83,6 +87,12 @@ export class Pauses {
       const waitMs = Math.min(this.#waiting.next(), isMoving ? movingMs : UNREACHED_MAX_MS);
       const told = reason instanceof Problem ? null : reason.title;
       return { state: 'reconnecting', label: 'Reconnecting', title: told ?? 'Reconnecting', detail: reason.message, waitMs };
+    }
+    if (reason.status === 422 && reason.title === 'Not for browsers') {
+      // Until somebody changes the source or the configuration; the first sentence is for viewers.
+      const waitMs = reason.retryAfter ? reason.retryAfter * 1000 * (1 + Math.random() / 2) : REFUSED_MAX_MS;
+      const detail = asSentence((reason.detail ?? '').split('; ')[0]);
+      return { state: 'refused', label: 'Not for browsers', title: 'This video is not made for browsers', detail, mayRetry: true, waitMs };
     }
     if (REFUSALS.has(reason.status)) {
       // Where the server names a time, the reason may end by itself. Viewers must not all come at once.
@@ -103,6 +113,13 @@ export class Pauses {
     const mayPublish = reason.status === 404 || reason.status === 409;
     return { state: 'waiting', label: statusWord(reason.streamStatus ?? 'waiting'), title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
   }
+}
+
+/** Why the browser cannot show the video of a refusal, as a sentence. */
+function hindrance({ hindrance, codec }) {
+  if (hindrance === 'codec') return `It is ${codec}, which browsers do not play.`;
+  if (hindrance === 'viewer') return `It is ${codec}, which this browser does not play.`;
+  return 'Its frames are stored in an order that browsers cannot play live (B-frames).';
 }
 
 /** The parts of a text, with the time until the next try. */

@@ -69,7 +69,7 @@ const audioView = new AudioView(document.getElementById('picture'), () => loudne
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -78,7 +78,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, talk: null, operator: null,
+  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
 };
 window.glassline = seen;
 
@@ -336,7 +336,7 @@ function keyframeWait() {
   const sinceS = track?.since_keyframe_s ?? null;
   if (sinceS === null || entry.silent_s > 2) return null;
   if (track.begins_in_browsers === false) {
-    return again
+    return again || track.browser.codec
       ? { detail: 'The server encodes the video again, from the first picture on that is right.', operator: null }
       : { detail: 'This video has no picture that a browser can begin with.', operator: track.browser.note };
   }
@@ -414,9 +414,19 @@ function noteTracks(tracks) {
   seen.audioNote = note === null ? null : `${prefix}: ${note}`;
   const video = tracks.find(({ kind, browser }) => kind === 'video' && browser.codec !== null);
   seen.videoNote = video?.browser.note ? `Video: ${video.browser.note}` : null;
+  const cost = tracks.find(({ kind }) => kind === 'video')?.browser.transcoding ?? null;
+  const isTranscoded = cost !== null && (seen.codec?.startsWith(cost.to) ?? false);
+  seen.transcoding = isTranscoded ? costOf(cost) : null;
   if (lost !== null && performance.now() > lost.untilMs) lost = null;
-  const notes = [lost?.text ?? null, seen.videoNote, seen.audioNote].filter((it) => it !== null);
+  const notes = [lost?.text ?? null, seen.videoNote, seen.transcoding, seen.audioNote].filter((it) => it !== null);
   panel.audioNote(notes.length > 0 ? notes.join('. ') : null);
+}
+
+/** What it costs that the server encodes the video again. */
+function costOf({ from, to, viewers, cpu_ratio: ratio }) {
+  const whom = viewers === 1 ? '1 viewer' : `${viewers} viewers`;
+  const cores = ratio > 0 ? `${Math.max(1, Math.round(ratio * 100))} % of a core` : 'just begun';
+  return `The server encodes this video again (${from} to ${to}) for ${whom}: ${cores}`;
 }
 
 async function report(current, sample, estimate) {

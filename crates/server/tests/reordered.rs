@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
 use glassline_demux::live::Splitter;
-use glassline_hub::Publisher;
+use glassline_hub::{Publisher, Transcode};
 use glassline_media::{Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder, annexb};
 use glassline_rtp::h264;
 use glassline_rtp::payload::Depacketizer;
@@ -321,7 +321,7 @@ fn a_viewer_that_asks_for_it_gets_idr_frames_of_intra_refresh() {
 
 #[test]
 fn a_viewer_is_refused_where_video_is_not_transcoded() {
-    let running = Running::with(1, |config| config.transcoding.video_streams = 0);
+    let running = Running::with(1, |config| config.transcoding.video_streams = Some(0));
     let mut film = Film::start(&running);
     film.play();
     let path = format!("/{STREAM}/whep?transcode");
@@ -338,4 +338,43 @@ fn a_viewer_is_refused_where_video_is_not_transcoded() {
         note.is_some_and(|note| note.contains("turned off")),
         "{entry}"
     );
+}
+
+#[test]
+fn with_always_a_viewer_gets_video_without_b_frames_and_without_asking() {
+    let running = Running::with(1, |config| config.transcoding.video = Transcode::Always);
+    let mut film = Film::start(&running);
+    film.play();
+    let path = format!("/{STREAM}/whep");
+    let mut viewer = transcoded(&running, &path).expect("an answer");
+    let end = Instant::now() + 3 * SOON;
+    while viewer.of(Kind::Video).filter(|it| it.marker).count() < 30 {
+        assert!(Instant::now() < end, "frames: {:?}", viewer.dropped);
+        film.play();
+        viewer.run_for(Duration::from_millis(5));
+    }
+    let entry = running.get(&format!("/api/v1/streams/{STREAM}")).json();
+    let browser = &entry["tracks"][0]["browser"];
+    assert_eq!(browser["codec"], "H264", "{entry}");
+    assert_eq!(browser["note"], serde_json::Value::Null, "{entry}");
+    let cost = &browser["transcoding"];
+    assert_eq!(cost["viewers"], 1, "{entry}");
+    assert!(cost["cpu_ratio"].as_f64() > Some(0.0), "{entry}");
+    let metrics = running.admin("/metrics").body;
+    let gauge = format!("glassline_transcoding_cores{{stream=\"{STREAM}\"");
+    assert!(metrics.contains(&gauge), "{metrics}");
+    // The stream's own choice goes first.
+    running.stream().set_transcode(Some(Transcode::Never));
+    let refused = transcoded(&running, &path).err().expect("refused");
+    let problem = refused.problem(422);
+    assert_eq!(problem["transcode"], serde_json::Value::Null, "{problem}");
+    let asked = transcoded(&running, &format!("{path}?transcode"));
+    let problem = asked.err().expect("refused").problem(422);
+    let detail = problem["detail"].as_str().expect("words");
+    assert!(detail.contains("transcode: never"), "{detail}");
+    running.stream().set_transcode(Some(Transcode::Auto));
+    let refused = transcoded(&running, &path).err().expect("refused");
+    let problem = refused.problem(422);
+    assert_eq!(problem["transcode"], true, "{problem}");
+    assert_eq!(problem["hindrance"], "b_frames", "{problem}");
 }

@@ -71,8 +71,8 @@ pub use still::{
 };
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
-    AccessUnit, PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource,
-    VideoTranscoder,
+    AccessUnit, PIXELS_MAX, ProgramTranscoder, UntranscodableVideo, VideoError, VideoFrame,
+    VideoSource, VideoTranscoder,
 };
 pub use voice::{VoiceError, VoiceFrame, VoiceTarget, VoiceTranscoder};
 

@@ -28,6 +28,7 @@ use crate::keyframe_size::KeyframeSize;
 use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::{LayerFigures, Ring};
 use crate::timeline::Timeline;
+use crate::transcode::Transcode;
 use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
@@ -120,6 +121,8 @@ struct Inner {
     rate: Rate,
     /// What the present or latest source says of itself.
     note: Option<Arc<SourceNote>>,
+    /// What the configuration of the source chooses; `None` if that is nothing.
+    transcode: Option<Transcode>,
     announced: Announced,
 }
 
@@ -186,6 +189,7 @@ impl Stream {
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
                 note: None,
+                transcode: None,
                 announced: Announced::default(),
             }),
             incarnation: events.next_incarnation(),
@@ -260,6 +264,17 @@ impl Stream {
         inner.subscribers.wake_all();
         self.tell(inner, &[StreamChange::State]);
         self.source_watchers.wake();
+    }
+
+    /// Returns who gets video transcoded that browsers cannot show; `None` if the source's configuration
+    /// chooses nothing.
+    pub fn transcode(&self) -> Option<Transcode> {
+        self.lock().transcode
+    }
+
+    /// Sets who gets video transcoded from now on.
+    pub fn set_transcode(&self, choice: Option<Transcode>) {
+        self.lock().transcode = choice;
     }
 
     /// Returns what a request may wait for while the stream has no tracks.

@@ -29,9 +29,6 @@ pub enum PlaceholderKind {
     Image(PathBuf),
 }
 
-/// Options of [`Away`].
-pub(super) const OPTIONS: [&str; 4] = ["fallback", "placeholder", "after_s", "silent_s"];
-
 /// Time after which a source that is not connected counts as away, unless the source says otherwise:
 /// a camera that was reached again at the first attempts is not.
 const AFTER: Duration = Duration::from_secs(2);

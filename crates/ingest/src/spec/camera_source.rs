@@ -2,13 +2,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_hub::Transcode;
 use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 
 use super::{
     ALLOWED, Away, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, UdpPorts, seconds, switch,
-    takes_publishers,
+    takes_publishers, transcode,
 };
 use crate::Reach;
 use crate::spelling::nearest;
@@ -41,6 +42,8 @@ pub struct CameraSource {
     pub away: Away,
     /// Where the camera's ONVIF is.
     pub onvif: OnvifService,
+    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub transcode: Option<Transcode>,
     /// Addresses at which the camera may be.
     pub reach: Reach,
     /// Whether clients may publish under the stream's name, too.
@@ -57,7 +60,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 12] = [
+pub(super) const OPTIONS: [&str; 15] = [
     "transport",
     "udp_ports",
     "sha256",
@@ -67,6 +70,7 @@ pub(super) const OPTIONS: [&str; 12] = [
     "on_demand",
     "idle_s",
     "onvif",
+    "transcode",
     "fallback",
     "placeholder",
     "after_s",
@@ -156,6 +160,7 @@ impl CameraSource {
             every: None,
             away: Away::default(),
             onvif: OnvifService::default(),
+            transcode: None,
             reach: Reach::default(),
             takes_publishers: false,
         };
@@ -242,6 +247,7 @@ impl CameraSource {
                     wanted: OnvifService::WANTED,
                 })?;
             }
+            ("transcode", value) => self.transcode = Some(transcode(value)?),
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
             (PUBLISHERS, value) => self.takes_publishers = takes_publishers(value)?,
             _ => return self.away.take(key, value),
@@ -298,6 +304,10 @@ impl fmt::Display for CameraSource {
         }
         if self.onvif != OnvifService::Auto {
             write!(f, "{separator}onvif={}", self.onvif)?;
+            separator = '&';
+        }
+        if let Some(choice) = self.transcode {
+            write!(f, "{separator}transcode={choice}")?;
             separator = '&';
         }
         self.away.write(f, separator)

@@ -3,10 +3,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassline_hub::Transcode;
+
 use super::arguments::{quoted, split};
 use super::camera_source::IDLE;
 use super::{
     ALLOWED, Away, ON_OR_OFF, PUBLISHERS, SpecError, frame_rate, seconds, switch, takes_publishers,
+    transcode,
 };
 
 /// A program whose output is the source.
@@ -23,6 +26,8 @@ pub struct CommandSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the source is away.
     pub away: Away,
+    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub transcode: Option<Transcode>,
     /// Whether clients may publish under the stream's name, too.
     pub takes_publishers: bool,
 }
@@ -67,7 +72,8 @@ pub struct Device {
 }
 
 /// Options of programs; those of FFmpeg and of devices come in addition.
-pub(super) const OPTIONS: [&str; 13] = [
+pub(super) const OPTIONS: [&str; 14] = [
+    "transcode",
     PUBLISHERS,
     "env",
     "fps",
@@ -125,6 +131,7 @@ impl CommandSource {
             fps: None,
             on_demand: None,
             away: Away::default(),
+            transcode: None,
             takes_publishers: false,
         }
     }
@@ -202,6 +209,7 @@ impl CommandSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
+            ("transcode", _) => self.transcode = Some(transcode(value)?),
             (PUBLISHERS, _) => self.takes_publishers = takes_publishers(value)?,
             ("idle_s", _) => self.on_demand = Some(seconds("idle_s", value)?),
             ("video", Program::Ffmpeg(ffmpeg)) => {
@@ -383,6 +391,7 @@ impl fmt::Display for CommandSource {
             IDLE => "on_demand".to_owned(),
             idle => format!("idle_s={}", idle.as_secs_f64()),
         }));
+        options.extend(self.transcode.map(|choice| format!("transcode={choice}")));
         if self.takes_publishers {
             options.push(format!("{PUBLISHERS}={ALLOWED}"));
         }

@@ -3,13 +3,14 @@ mod away;
 mod camera_source;
 mod command_source;
 mod onvif;
+mod publisher_source;
 mod udp_ports;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use glassline_hub::StreamName;
+use glassline_hub::{StreamName, Transcode};
 
 use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
@@ -19,6 +20,7 @@ pub use camera_source::{CameraSource, Transport};
 pub(crate) use command_source::without_secrets;
 pub use command_source::{CommandSource, Device, Program};
 pub use onvif::{NoOnvifService, OnvifService};
+pub use publisher_source::PublisherSource;
 pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
@@ -76,7 +78,7 @@ pub enum Input {
     /// A program that the server starts, whose output is played.
     Command(CommandSource),
     /// Whoever publishes under the stream's name, and what receivers get before and after.
-    Publisher(Away),
+    Publisher(PublisherSource),
 }
 
 /// Files that become the tracks of one stream.
@@ -90,6 +92,8 @@ pub struct FileSource {
     pub once: bool,
     /// Whether clients may publish under the stream's name, too.
     pub takes_publishers: bool,
+    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub transcode: Option<Transcode>,
 }
 
 impl Input {
@@ -147,7 +151,7 @@ impl Input {
         }
         let (word, options) = text.split_once('?').unwrap_or((text, ""));
         if word == PUBLISHER {
-            let mut publisher = Self::Publisher(Away::default());
+            let mut publisher = Self::Publisher(PublisherSource::default());
             for option in options.split('&').filter(|option| !option.is_empty()) {
                 let (key, value) = option.split_once('=').unwrap_or((option, ""));
                 publisher.set(key, value)?;
@@ -202,7 +206,10 @@ impl Input {
             Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
             Self::Camera(camera) => (camera.take(option, value)?, &OPTIONS[..]),
             Self::Command(command) => (command.take(option, value)?, &command_source::OPTIONS[..]),
-            Self::Publisher(away) => (away.take(option, value)?, &away::OPTIONS[..]),
+            Self::Publisher(publisher) => (
+                publisher.take(option, value)?,
+                &publisher_source::OPTIONS[..],
+            ),
         };
         if is_known {
             Ok(())
@@ -216,10 +223,21 @@ impl Input {
         let away = match self {
             Self::Camera(camera) => &camera.away,
             Self::Command(command) => &command.away,
-            Self::Publisher(away) => away,
+            Self::Publisher(publisher) => &publisher.away,
             Self::Demo | Self::Files(_) => return None,
         };
         away.is_used().then_some(away)
+    }
+
+    /// Returns who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    pub const fn transcode(&self) -> Option<Transcode> {
+        match self {
+            Self::Demo => None,
+            Self::Files(files) => files.transcode,
+            Self::Camera(camera) => camera.transcode,
+            Self::Command(command) => command.transcode,
+            Self::Publisher(publisher) => publisher.transcode,
+        }
     }
 
     /// Makes relative paths relative to `folder`.
@@ -236,7 +254,7 @@ impl Input {
             Self::Files(files) => files.paths.iter_mut().collect(),
             Self::Camera(camera) => camera.away.image_mut().into_iter().collect(),
             Self::Command(command) => command.away.image_mut().into_iter().collect(),
-            Self::Publisher(away) => away.image_mut().into_iter().collect(),
+            Self::Publisher(publisher) => publisher.away.image_mut().into_iter().collect(),
         }
     }
 }
@@ -248,10 +266,7 @@ impl fmt::Display for Input {
             Self::Files(files) => files.fmt(f),
             Self::Camera(camera) => camera.fmt(f),
             Self::Command(command) => command.fmt(f),
-            Self::Publisher(away) => {
-                f.write_str(PUBLISHER)?;
-                away.write(f, '?')
-            }
+            Self::Publisher(publisher) => write!(f, "{PUBLISHER}{publisher}"),
         }
     }
 }
@@ -269,6 +284,7 @@ impl FileSource {
             fps: None,
             once: false,
             takes_publishers: false,
+            transcode: None,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -285,6 +301,7 @@ impl FileSource {
             "fps" => self.fps = Some(frame_rate(value)?),
             "once" => self.once = switch("once", value, ON_OR_OFF)?,
             PUBLISHERS => self.takes_publishers = takes_publishers(value)?,
+            "transcode" => self.transcode = Some(transcode(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -310,6 +327,10 @@ impl fmt::Display for FileSource {
         }
         if self.takes_publishers {
             write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
+            separator = '&';
+        }
+        if let Some(choice) = self.transcode {
+            write!(f, "{separator}transcode={choice}")?;
         }
         Ok(())
     }
@@ -321,7 +342,7 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Options of files.
-const FILE_OPTIONS: [&str; 3] = ["fps", "once", PUBLISHERS];
+const FILE_OPTIONS: [&str; 4] = ["fps", "once", PUBLISHERS, "transcode"];
 
 /// Option of sources that the server fetches: whether clients may publish under the name, too.
 const PUBLISHERS: &str = "publishers";
@@ -452,6 +473,15 @@ fn frame_rate(text: &str) -> Result<f64, SpecError> {
             value: text.to_owned(),
             wanted: "frames per second, 0.1 to 1000, like 30 or 30000/1001",
         })
+}
+
+/// Reads who gets video transcoded.
+fn transcode(text: &str) -> Result<Transcode, SpecError> {
+    Transcode::parse(text).ok_or_else(|| SpecError::Value {
+        option: "transcode",
+        value: text.to_owned(),
+        wanted: Transcode::WANTED,
+    })
 }
 
 fn seconds(option: &'static str, text: &str) -> Result<Duration, SpecError> {

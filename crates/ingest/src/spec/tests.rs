@@ -21,6 +21,7 @@ fn files_become_tracks_and_take_options() {
             fps: Some(25.0),
             once: true,
             takes_publishers: false,
+            transcode: None,
         })
     );
     let Input::Files(plain) = parse("a=clip.h264").input else {
@@ -211,4 +212,28 @@ fn options_beside_a_source_are_those_behind_it() {
     let mut file = parse("a=b.h264").input;
     file.set("once", "true").expect("an option of files");
     assert_eq!(file.to_string(), "b.h264?once");
+}
+
+#[test]
+fn each_kind_of_source_chooses_who_gets_video_transcoded() {
+    for (text, choice) in [
+        ("a=clip.h264?once&transcode=always", Some(Transcode::Always)),
+        (
+            "a=rtsp://10.0.0.7/x?channel=1&transcode=never",
+            Some(Transcode::Never),
+        ),
+        (
+            "a=publisher?transcode=auto&after_s=3",
+            Some(Transcode::Auto),
+        ),
+        ("a=publisher?after_s=3", None),
+        ("a=demo", None),
+    ] {
+        let input = parse(text).input;
+        assert_eq!(input.transcode(), choice, "{text}");
+        let again = Input::parse(&input.to_string()).expect(text);
+        assert_eq!(again, input, "{text}");
+    }
+    let refused = error("a=clip.h264?transcode=sometimes");
+    assert!(refused.contains("auto, never or always"), "{refused}");
 }

@@ -108,7 +108,7 @@ pub struct Config {
     pub media: Media,
     /// How media is sent to WebRTC viewers.
     pub webrtc: WebRtc,
-    /// Audio that browsers cannot play, transcoded to Opus while they watch.
+    /// Audio and video that browsers cannot play, transcoded while they watch.
     pub transcoding: Transcoding,
     /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,

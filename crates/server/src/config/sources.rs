@@ -142,6 +142,10 @@ pub struct SourceKeys {
     /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_s: Option<f64>,
+    /// Who gets video transcoded that browsers cannot show: `auto` for viewers who ask for it, `always`
+    /// for every viewer who needs it, `never` for nobody; `transcoding.video` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transcode: Option<String>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
     #[serde(skip_serializing_if = "Option::is_none")]
     fps: Option<FrameRate>,
@@ -209,6 +213,7 @@ impl SourceKeys {
             ),
             ("after_s", self.after_s.map(|it| it.to_string())),
             ("silent_s", self.silent_s.map(|it| it.to_string())),
+            ("transcode", self.transcode.clone()),
             (
                 "fps",
                 self.fps.as_ref().map(|it| match it {

@@ -44,6 +44,17 @@ impl Problem {
         self
     }
 
+    /// Adds members for programs.
+    pub(crate) fn with_all(
+        mut self,
+        members: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Self {
+        let members = members.into_iter();
+        self.members
+            .extend(members.map(|(name, value)| (name.to_owned(), value)));
+        self
+    }
+
     /// Adds the rule that the request broke to the detail.
     pub(crate) fn because(mut self, rule: &str) -> Self {
         self.detail = format!("{rule}; {}", self.detail);

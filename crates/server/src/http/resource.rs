@@ -386,6 +386,7 @@ impl From<OfferError> for Problem {
                 "Not for browsers",
                 why.to_string(),
             ),
+            OfferError::OnRequest(it) => refused(it.why).with_all(it.video.members()),
             OfferError::Refused(why) => refused(why),
         }
     }

@@ -8,8 +8,6 @@ use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, patch, post};
-use glassline_webrtc::AcceptError;
-use glassline_webrtc::sdp::NegotiationError;
 
 use super::extract::{Path, has_word};
 use super::problem::Problem;
@@ -20,7 +18,7 @@ use super::viewer_routes::ViewerRoutes;
 use super::{api, body, resource};
 use crate::app::App;
 use crate::failures::ClientRole;
-use crate::sessions::{ConnectionAddresses, Offer, OfferError};
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// Returns the routes of viewers.
 pub(super) fn routes() -> ViewerRoutes {
@@ -76,26 +74,10 @@ async fn offer(
         transcodes_video: has_word(query.as_deref(), "transcode"),
         ..Offer::new(sdp, connection)
     };
-    let answered = waiter.during(app.sessions.watch(&name, offer)).await?;
-    let answered = answered.map_err(|error| refusal(&app, error))?;
+    let answered = waiter.during(app.sessions.watch(&name, offer)).await??;
     let name = name_in_path(&name);
     let location = format!("/{name}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(&app, answered, location))
-}
-
-/// Returns the answer to an offer that makes no session. For a stream with B-frames it says whether the
-/// server would encode the video again.
-fn refusal(app: &App, error: OfferError) -> Problem {
-    let has_b_frames = matches!(
-        error,
-        OfferError::Refused(AcceptError::Negotiation(NegotiationError::Reordered { .. }))
-    );
-    let encodes = has_b_frames && app.config().transcoding.video_streams > 0;
-    let problem = Problem::from(error);
-    if encodes {
-        return problem.with("transcode", true);
-    }
-    problem
 }
 
 /// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.

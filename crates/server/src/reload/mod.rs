@@ -26,7 +26,7 @@ use crate::config::{Config, PemFiles};
 use crate::events::EventLog;
 use crate::settings::{Cause, Settings};
 pub(crate) use configuration::Configuration;
-pub(crate) use parts::{Parts, room_bounds, transcoded};
+pub(crate) use parts::{Parts, of_video, room_bounds, transcoded};
 use watched::{Files, Watched};
 
 /// Reads the configuration with everything that overrides the file; an error is a text for people,

@@ -194,6 +194,7 @@ impl Parts {
         app.hub.set_limits(config.limits.hub());
         let settings = config.transcoding.settings();
         app.transcoders.set(transcoded(&config), settings);
+        app.transcoders.set_video(of_video(&config));
         app.stored.sources.set_limits(&config.admin.sources);
         self.set_connections(&config, &allowed);
         for (store, certificate) in ready.certificates {
@@ -242,6 +243,14 @@ pub(crate) fn room_bounds(limits: &Limits) -> rooms::Bounds {
 pub(crate) fn transcoded(config: &Config) -> transcoding::Limits {
     transcoding::Limits {
         audio: config.transcoding.audio_streams,
-        video: config.transcoding.video_streams,
+        video: config.transcoding.video_streams(),
+    }
+}
+
+/// Returns the rules for video that is transcoded.
+pub(crate) fn of_video(config: &Config) -> transcoding::VideoRules {
+    transcoding::VideoRules {
+        choice: config.transcoding.video,
+        ffmpeg: config.transcoding.ffmpeg.clone(),
     }
 }

@@ -167,6 +167,7 @@ impl Services {
         let settings = config.transcoding.settings();
         let (transcoders, transcoding) =
             TranscodingThreads::start(limits, settings, &foundation.supervisor)?;
+        transcoders.set_video(reload::of_video(config));
         let sessions = Negotiator::new(
             Arc::clone(&media.shared),
             Arc::clone(&foundation.hub),

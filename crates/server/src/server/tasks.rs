@@ -19,6 +19,7 @@ use crate::hooks::Hook;
 use crate::reload::{Configuration, Parts, Reload, Reloading};
 use crate::sessions;
 use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
+use crate::transcoding;
 
 type Tasks = Vec<JoinHandle<()>>;
 
@@ -96,6 +97,12 @@ impl Running<'_> {
         tasks.push(keep_keys(&app.users, supervisor, stopped));
         tasks.push(run_hooks(app, hooks, &streams.sources, stopped));
         tasks.push(observing::spawn(app, &self.foundation.events, stopped));
+        let (hub, transcoders) = (Arc::clone(&app.hub), Arc::clone(&app.transcoders));
+        let until = stopped.clone();
+        let hinting =
+            move || transcoding::hint(Arc::clone(&hub), Arc::clone(&transcoders), until.clone());
+        let task = Part::Background.task("hints");
+        tasks.push(spawn_kept(supervisor, task, stopped, hinting));
         tasks
     }
 

@@ -6,6 +6,7 @@
 //! ```
 
 mod admission;
+mod browser_offer;
 mod candidates;
 mod change;
 mod counters;

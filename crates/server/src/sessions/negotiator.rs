@@ -43,7 +43,7 @@ pub(crate) struct Negotiator {
     /// Streams of other servers; `None` for a server alone.
     directory: Option<Arc<Directory>>,
     /// Transcodes audio that browsers cannot play.
-    transcoders: Arc<Transcoders>,
+    pub(super) transcoders: Arc<Transcoders>,
     /// The cameras that somebody may talk to.
     pub(super) loudspeakers: Arc<Loudspeakers>,
     pub(super) settings: Settings,
@@ -302,11 +302,13 @@ impl Negotiator {
     ) -> Result<AnsweredOffer, OfferError> {
         let config = data.as_ref();
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
-        let offered =
-            self.transcoders
-                .for_browsers(&stream, layout, tracks, offer.transcodes_video);
-        let BrowserTracks { tracks, leases } = offered.map_err(OfferError::NotTranscoded)?;
-        let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
+        let BrowserTracks {
+            tracks,
+            leases,
+            on_request,
+        } = self.for_browser(&stream, layout, tracks, offer)?;
+        let accepted = self.accept(offer, &tracks, Kinds::NONE, config);
+        let accepted = accepted.map_err(|error| error.with_transcoding(on_request))?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = self.draw_session_id();
         let (now, lag) = (accepted.now, self.settings.defaults.get().lag);

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 
 use glassline_hub::{State, Status, StreamName};
+use glassline_media::Kind;
 use glassline_webrtc::AcceptError;
-use glassline_webrtc::sdp::{Error, SessionDescription};
+use glassline_webrtc::sdp::{Error, NegotiationError, SessionDescription};
 
 use super::admission::Full;
+use crate::transcoding::Hindered;
 
 /// Both ends of the HTTP connection over which a session is negotiated.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +24,7 @@ pub(crate) struct ConnectionAddresses {
 pub(crate) struct Offer<'a> {
     pub(crate) sdp: &'a str,
     pub(crate) connection: ConnectionAddresses,
-    /// Whether the viewer asks for video with B-frames to be encoded again.
+    /// Whether the viewer asks for video to be transcoded that browsers cannot show.
     pub(crate) transcodes_video: bool,
 }
 
@@ -93,12 +95,52 @@ pub(crate) enum OfferError {
     /// and the remedy.
     #[error("the video is not transcoded: {0}")]
     NotTranscoded(String),
+    /// The viewer cannot show the video, and would get it transcoded if it asked.
+    #[error(transparent)]
+    OnRequest(Box<OnRequest>),
     /// The server has as many sessions or handshakes as configured.
     #[error(transparent)]
     Full(#[from] Full),
     /// The offer is malformed, or asks for nothing that the stream can send.
     #[error(transparent)]
     Refused(#[from] AcceptError),
+}
+
+/// A refusal that ends once the viewer asks for the video to be transcoded.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct OnRequest {
+    pub(crate) why: AcceptError,
+    /// The video that the viewer cannot show.
+    pub(crate) video: Hindered,
+}
+
+impl OfferError {
+    /// Returns the error as one that ends once the viewer asks for `video` to be transcoded, if the
+    /// error is for want of video that the viewer can show.
+    pub(super) fn with_transcoding(self, video: Option<Hindered>) -> Self {
+        match (self, video) {
+            (
+                Self::Refused(
+                    why @ AcceptError::Negotiation(
+                        NegotiationError::Reordered { .. }
+                        | NegotiationError::NothingPlayable { .. }
+                        | NegotiationError::NoCodec {
+                            kind: Kind::Video, ..
+                        },
+                    ),
+                ),
+                Some(video),
+            ) => Self::OnRequest(Box::new(OnRequest { why, video })),
+            (error, _) => error,
+        }
+    }
+}
+
+impl From<NegotiationError> for OfferError {
+    fn from(error: NegotiationError) -> Self {
+        Self::Refused(AcceptError::Negotiation(error))
+    }
 }
 
 impl From<Error> for OfferError {

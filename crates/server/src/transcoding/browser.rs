@@ -3,52 +3,135 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use glassline_hub::{KeyframeSize, Stream, TrackLayout};
-use glassline_media::{Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
+use glassline_hub::{KeyframeSize, Stream, TrackLayout, Transcode};
+use glassline_media::{Codec, Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
 use glassline_transcode::{AudioSource, VideoSource};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::hindrance::Hindrance;
+use super::job::TranscodingCost;
+use super::program;
 use super::source::TranscodingSource;
-use super::transcoders::{Transcoders, TranscodingLease};
+use super::transcoders::{Transcoders, TranscodingLease, TranscodingRefusal};
 
-/// The tracks of a stream as browsers can take them, index by index.
+/// The tracks of a stream as one browser can take them, index by index.
 #[derive(Debug)]
 pub(crate) struct BrowserTracks {
     pub(crate) tracks: Vec<Track>,
     /// Leases of the tracks that are transcoded.
     pub(crate) leases: Vec<TranscodingLease>,
+    /// The video that the browser would get transcoded if it asked.
+    pub(crate) on_request: Option<Hindered>,
+}
+
+/// Video that browsers cannot show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hindered {
+    track: TrackIndex,
+    pub(crate) codec: Codec,
+    pub(crate) hindrance: Hindrance,
+}
+
+impl Hindered {
+    /// Returns the members of a refusal by which programs learn that the viewer may ask for
+    /// transcoding, and why.
+    pub(crate) fn members(self) -> [(&'static str, Value); 3] {
+        [
+            ("transcode", true.into()),
+            ("hindrance", self.hindrance.as_str().into()),
+            ("codec", self.codec.to_string().into()),
+        ]
+    }
+}
+
+/// What a viewer wants of video.
+#[derive(Clone, Copy)]
+pub(crate) struct VideoWish<'a> {
+    /// Whether the viewer wants video at all.
+    pub(crate) wants: bool,
+    /// Whether the viewer asks for it to be transcoded.
+    pub(crate) asks: bool,
+    /// Returns whether the viewer decodes the codec of a track.
+    pub(crate) decodes: &'a dyn Fn(&Track) -> bool,
 }
 
 /// How browsers receive a track, for the API and the pages.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct BrowserView {
     /// Codec in which browsers receive the track; null if they do not receive it.
     pub(crate) codec: Option<&'static str>,
     /// Why browsers do not receive the track, or what is missing of it, and what to do; null if
     /// nothing is.
     pub(crate) note: Option<String>,
+    /// The transcoding of the track while viewers need it; null without one.
+    pub(crate) transcoding: Option<TranscodingCost>,
 }
 
 impl Transcoders {
-    /// Returns `tracks` of `stream` as browsers can take them. Audio that they cannot play is
-    /// transcoded if there is no other audio and a decoder for it, and with `transcodes_video` video
-    /// that browsers decode and cannot show.
+    /// Returns `tracks` of `stream` as a browser can take them. Audio that browsers cannot play is
+    /// transcoded if there is no other audio and a decoder for it. Video that this browser cannot show
+    /// is transcoded if the viewer asks for it, or if that is configured.
     ///
     /// # Errors
-    /// Returns why the video is not transcoded that was asked for, and what to do.
+    /// Returns why the video is not transcoded that is due, and what to do.
     pub(crate) fn for_browsers(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
         layout: TrackLayout,
         tracks: &[Track],
-        transcodes_video: bool,
+        wish: VideoWish<'_>,
     ) -> Result<BrowserTracks, String> {
         let mut offered = BrowserTracks {
             tracks: tracks.to_vec(),
             leases: Vec::new(),
+            on_request: None,
         };
+        self.offer_audio(stream, layout, tracks, &mut offered);
+        for (index, _) in TrackIndex::enumerate(tracks) {
+            if let Some(note) = oversized_keyframe(stream, index) {
+                tracing::warn!(stream = %stream.name(), "a browser may show nothing: {note}");
+            }
+        }
+        let Some(hindered) = hindered(stream, tracks, wish) else {
+            return Ok(offered);
+        };
+        let refused = |reason: &dyn Display| format!("{reason}; {}", hindered.hindrance.remedy());
+        let (choice, track) = (self.choice(stream), hindered.track);
+        let source = self.video_source(&tracks[track]);
+        let is_of_use = |source: &VideoSource| (wish.decodes)(&source.transcoded());
+        if source.as_ref().is_ok_and(|source| !is_of_use(source)) {
+            return Ok(offered);
+        }
+        match (choice, wish.asks) {
+            (Transcode::Always, _) | (Transcode::Auto, true) => {
+                let source = source.map_err(|reason| refused(&reason))?;
+                let source = TranscodingSource::Video(source, hindered.hindrance);
+                let lease = self.lease(stream, layout, track, source);
+                offered
+                    .leases
+                    .push(lease.map_err(|reason| refused(&reason))?);
+                offered.tracks[track] = source.transcoded();
+            }
+            (Transcode::Auto, false) => {
+                let is_possible = source.is_ok() && self.transcodes_video();
+                offered.on_request = is_possible.then_some(hindered);
+            }
+            (Transcode::Never, true) => return Err(refused(&TranscodingRefusal::Never)),
+            (Transcode::Never, false) => {}
+        }
+        Ok(offered)
+    }
+
+    /// Has the audio transcoded that browsers cannot play.
+    fn offer_audio(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
+        tracks: &[Track],
+        offered: &mut BrowserTracks,
+    ) {
         for (index, track) in needing(tracks) {
             let source = match AudioSource::of(track) {
                 Ok(source) => source,
@@ -68,27 +151,23 @@ impl Transcoders {
                 }
             }
         }
-        for (index, _) in TrackIndex::enumerate(tracks) {
-            if let Some(note) = oversized_keyframe(stream, index) {
-                tracing::warn!(stream = %stream.name(), "a browser may show nothing: {note}");
-            }
+    }
+
+    /// Returns who gets the video of `stream` transcoded.
+    pub(super) fn choice(&self, stream: &Stream) -> Transcode {
+        let general = || self.video_rules().choice;
+        stream.transcode().unwrap_or_else(general)
+    }
+
+    /// Returns the video of a track that can be transcoded.
+    pub(super) fn video_source(&self, track: &Track) -> Result<VideoSource, String> {
+        let source = VideoSource::of(track).map_err(|reason| reason.to_string())?;
+        if source.needs_program() {
+            program::find(&self.video_rules().ffmpeg).map_err(|missing| {
+                format!("{} is decoded by FFmpeg, and {missing}", track.codec)
+            })?;
         }
-        if transcodes_video {
-            let mut hindered = TrackIndex::enumerate(tracks).filter_map(|(index, track)| {
-                Hindrance::of(stream, index, track).map(|hindrance| (index, track, hindrance))
-            });
-            if let Some((index, track, hindrance)) = hindered.next() {
-                let refused = |reason: &dyn Display| format!("{reason}; {}", hindrance.remedy());
-                let source = VideoSource::of(track).map_err(|reason| refused(&reason))?;
-                let source = TranscodingSource::Video(source, hindrance);
-                let lease = self.lease(stream, layout, index, source);
-                offered
-                    .leases
-                    .push(lease.map_err(|reason| refused(&reason))?);
-                offered.tracks[index] = source.transcoded();
-            }
-        }
-        Ok(offered)
+        Ok(source)
     }
 
     /// Returns how browsers receive each of `tracks`.
@@ -100,70 +179,118 @@ impl Transcoders {
     ) -> Vec<BrowserView> {
         let needing: Vec<_> = needing(tracks).map(|(index, _)| index).collect();
         let views = TrackIndex::enumerate(tracks).map(|(index, track)| {
-            if let Some(hindrance) = Hindrance::of(stream, index, track) {
-                let refusal = match VideoSource::of(track) {
-                    Ok(_) => self
-                        .refusal(stream, layout, index, Kind::Video)
-                        .map(|it| it.to_string()),
-                    Err(reason) => Some(reason.to_string()),
-                };
-                return BrowserView::hindered(
-                    track,
-                    hindrance,
-                    refusal,
-                    self.trouble(stream, layout, index),
-                );
-            }
-            if !needing.contains(&index) {
+            let mut view = if track.kind() == Kind::Video
+                && let Some(hindrance) = Hindrance::of(stream, index, track)
+            {
+                self.hindered_view(stream, layout, index, track, hindrance)
+            } else if needing.contains(&index) {
+                self.audio_view(stream, layout, index, track)
+            } else {
                 let mut view = view_of(track);
                 view.note = view.note.or_else(|| oversized_keyframe(stream, index));
-                return view;
-            }
-            match AudioSource::of(track) {
-                Err(reason) => BrowserView::refused(reason.to_string()),
-                Ok(source) => match self.refusal(stream, layout, index, Kind::Audio) {
-                    Some(reason) => BrowserView::refused(reason.to_string()),
-                    None => BrowserView {
-                        codec: Some(source.transcoded().codec.encoding_name()),
-                        note: self
-                            .trouble(stream, layout, index)
-                            .or_else(|| source.loss())
-                            .or_else(|| source.mixdown()),
-                    },
-                },
-            }
+                view
+            };
+            view.transcoding = self.cost(stream, layout, index);
+            view
         });
         views.collect()
     }
-}
 
-impl BrowserView {
-    /// Returns how browsers receive video that they cannot show: not without `?transcode`, and with it
-    /// unless there is a `refusal`.
-    fn hindered(
+    fn audio_view(
+        &self,
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
+        index: TrackIndex,
+        track: &Track,
+    ) -> BrowserView {
+        match AudioSource::of(track) {
+            Err(reason) => BrowserView::refused(reason.to_string()),
+            Ok(source) => match self.refusal(stream, layout, index, Kind::Audio) {
+                Some(reason) => BrowserView::refused(reason.to_string()),
+                None => BrowserView {
+                    codec: Some(source.transcoded().codec.encoding_name()),
+                    note: self
+                        .trouble(stream, layout, index)
+                        .or_else(|| source.loss())
+                        .or_else(|| source.mixdown()),
+                    transcoding: None,
+                },
+            },
+        }
+    }
+
+    /// Returns how browsers receive video that they cannot show as it is.
+    fn hindered_view(
+        &self,
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
+        index: TrackIndex,
         track: &Track,
         hindrance: Hindrance,
-        refusal: Option<String>,
-        trouble: Option<String>,
-    ) -> Self {
-        let (codec, effect) = (track.codec, hindrance.effect());
+    ) -> BrowserView {
+        let choice = self.choice(stream);
+        let never = || (choice == Transcode::Never).then(|| TranscodingRefusal::Never.to_string());
+        let source = self.video_source(track);
+        let full = || self.refusal(stream, layout, index, Kind::Video);
+        let refusal = source
+            .as_ref()
+            .err()
+            .cloned()
+            .or_else(never)
+            .or_else(|| full().map(|it| it.to_string()));
+        let trouble = self.trouble(stream, layout, index);
+        if choice == Transcode::Always
+            && refusal.is_none()
+            && let Ok(source) = source
+        {
+            return BrowserView {
+                codec: Some(source.transcoded().codec.encoding_name()),
+                note: trouble,
+                transcoding: None,
+            };
+        }
         let remedy = match (refusal, trouble) {
-            (_, Some(trouble)) => format!("with ?transcode: {trouble}"),
-            (Some(refusal), None) => format!("?transcode does not help: {refusal}"),
+            (None, Some(trouble)) => format!("with ?transcode: {trouble}"),
+            (Some(refusal), _) if choice == Transcode::Always => refusal,
+            (Some(refusal), _) => format!("?transcode does not help: {refusal}"),
             (None, None) => ENCODED_AGAIN.to_owned(),
         };
-        Self::refused(format!(
+        let (codec, effect) = (track.codec, hindrance.effect());
+        BrowserView::refused(format!(
             "{codec} {effect}; {}; {remedy}",
             hindrance.remedy()
         ))
     }
+}
 
+impl BrowserView {
     const fn refused(note: String) -> Self {
         Self {
             codec: None,
             note: Some(note),
+            transcoding: None,
         }
     }
+}
+
+/// Returns the video that a viewer cannot show; `None` if the viewer wants none, or can show another
+/// video of the stream.
+fn hindered(stream: &Stream, tracks: &[Track], wish: VideoWish<'_>) -> Option<Hindered> {
+    let videos = || TrackIndex::enumerate(tracks).filter(|(_, track)| track.kind() == Kind::Video);
+    let hindrance = |index, track: &Track| {
+        let foreign = || (!(wish.decodes)(track)).then_some(Hindrance::Viewer);
+        Hindrance::of(stream, index, track).or_else(foreign)
+    };
+    if !wish.wants || videos().any(|(index, track)| hindrance(index, track).is_none()) {
+        return None;
+    }
+    let (track, codec, hindrance) =
+        videos().find_map(|(index, track)| Some((index, track.codec, hindrance(index, track)?)))?;
+    Some(Hindered {
+        track,
+        codec,
+        hindrance,
+    })
 }
 
 /// What viewers can do about video that browsers cannot show.
@@ -199,6 +326,7 @@ fn view_of(track: &Track) -> BrowserView {
     BrowserView {
         codec: plays.then(|| codec.encoding_name()),
         note: (!plays).then(|| format!("browsers do not play {codec}")),
+        transcoding: None,
     }
 }
 

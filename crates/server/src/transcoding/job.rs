@@ -72,6 +72,17 @@ pub(super) struct JobState {
     pub(super) trouble: Option<String>,
 }
 
+/// What a transcoding costs, for those who watch.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct TranscodingCost {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+    /// Viewers that get the transcoded track, connected or connecting.
+    pub(crate) viewers: usize,
+    /// Processor time as a share of one core while the transcoding ran.
+    pub(crate) cpu_ratio: f64,
+}
+
 /// A transcoding, for the API.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TranscodingView {
@@ -219,6 +230,17 @@ impl Job {
 
     pub(super) fn state(&self) -> MutexGuard<'_, JobState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the job costs.
+    pub(super) fn cost(&self, now: Instant) -> TranscodingCost {
+        let view = self.view(now);
+        TranscodingCost {
+            from: view.from,
+            to: view.to,
+            viewers: view.viewers,
+            cpu_ratio: view.cpu_ratio,
+        }
     }
 
     /// Returns the state of the job for the API.

@@ -1,10 +1,11 @@
-//! Transcodes audio that browsers cannot play, and video with B-frames or without IDR pictures for
-//! viewers that ask for it, once for each stream, while somebody needs it.
+//! Transcodes audio that browsers cannot play, and video that they cannot show, once for each stream,
+//! while somebody needs it.
 //!
 //! ```text
 //!  sessions ─ lease ─► Transcoders ─ Job ─► thread: Worker
 //!                                            │ StreamSubscription of the hub: coded frames
-//!                                            │ AudioTranscoder, VideoTranscoder (crate `transcode`)
+//!                                            │ AudioTranscoder, VideoTranscoder (crate `transcode`),
+//!                                            │ program: FFmpeg for what these do not decode
 //!                                            └► RenditionPublisher of the hub ─► shards ─► viewers
 //! ```
 //!
@@ -17,7 +18,9 @@
 
 mod browser;
 mod hindrance;
+mod hints;
 mod job;
+mod program;
 mod source;
 mod threads;
 mod transcoders;
@@ -25,8 +28,9 @@ mod video_work;
 mod work;
 mod worker;
 
-pub(crate) use browser::{BrowserTracks, BrowserView, ENCODED_AGAIN};
+pub(crate) use browser::{BrowserTracks, BrowserView, ENCODED_AGAIN, Hindered, VideoWish};
 pub(crate) use hindrance::Hindrance;
+pub(crate) use hints::hint;
 pub(crate) use job::TranscodingView;
 pub(crate) use threads::TranscodingThreads;
-pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease};
+pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease, VideoRules};

@@ -50,7 +50,7 @@ impl TranscodingSource {
     pub(super) const fn is_over(self, track: &Track) -> bool {
         match self {
             Self::Video(_, Hindrance::BFrames) => !track.video.reordered,
-            Self::Video(_, Hindrance::NoIdrFrames) | Self::Audio(_) => false,
+            Self::Video(..) | Self::Audio(_) => false,
         }
     }
 }

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use glassline_hub::{Stream, TrackLayout};
+use glassline_hub::{Stream, TrackLayout, Transcode};
 use glassline_media::{Kind, Track, TrackIndex};
 use glassline_runtime::{Counter, Current, Waker};
 use glassline_transcode::Settings;
 use thiserror::Error;
 
-use super::job::{Job, TranscodingView};
+use super::job::{Job, TranscodingCost, TranscodingView};
 use super::source::TranscodingSource;
 
 /// Most videos that are transcoded, whatever is configured.
@@ -33,11 +33,21 @@ impl Limits {
     }
 }
 
+/// The rules for video, as they are configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VideoRules {
+    /// Who gets video transcoded that browsers cannot show, unless its source chooses.
+    pub(crate) choice: Transcode,
+    /// The program FFmpeg: its path or its name.
+    pub(crate) ffmpeg: String,
+}
+
 /// All transcodings of a server.
 #[derive(Debug)]
 pub(crate) struct Transcoders {
     limits: Current<Limits>,
     settings: Current<Settings>,
+    video: Current<VideoRules>,
     jobs: Mutex<Vec<Arc<Job>>>,
     next_id: AtomicU64,
     /// The kind that each thread does, and its waker.
@@ -72,6 +82,11 @@ pub(crate) struct TranscodingCounters {
 /// Why a track is not transcoded although it could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TranscodingRefusal {
+    /// The configuration lets nobody have the video transcoded.
+    #[error(
+        "the video of this stream is never transcoded (transcode: never, or transcoding.video: never)"
+    )]
+    Never,
     /// Transcoding is turned off.
     #[error("transcoding of {kind} is turned off ({}: 0)", key(*kind))]
     Off {
@@ -80,7 +95,7 @@ pub(crate) enum TranscodingRefusal {
     },
     /// As many streams as allowed are transcoded.
     #[error(
-        "the {kind} of {limit} streams is transcoded already, as many as {} allows", key(*kind)
+        "as many streams as {} allows ({limit}) have their {kind} transcoded already", key(*kind)
     )]
     Full {
         /// Kind of the track.
@@ -105,6 +120,7 @@ impl Transcoders {
         Self {
             limits: Current::new(limits),
             settings: Current::new(settings),
+            video: Current::new(VideoRules::default()),
             jobs: Mutex::default(),
             next_id: AtomicU64::new(0),
             threads: RwLock::default(),
@@ -132,6 +148,21 @@ impl Transcoders {
     pub(crate) fn set(&self, limits: Limits, settings: Settings) {
         self.limits.replace(limits);
         self.settings.replace(settings);
+    }
+
+    /// Replaces the rules for video; what is transcoded already goes on.
+    pub(crate) fn set_video(&self, rules: VideoRules) {
+        self.video.replace(rules);
+    }
+
+    /// Returns the rules for video.
+    pub(super) fn video_rules(&self) -> Arc<VideoRules> {
+        self.video.get()
+    }
+
+    /// Returns whether any video is transcoded.
+    pub(super) fn transcodes_video(&self) -> bool {
+        self.limits.get().video > 0
     }
 
     /// Returns the settings of what is transcoded from now on.
@@ -232,6 +263,18 @@ impl Transcoders {
         let jobs = self.jobs();
         let job = jobs.iter().find(|job| job.is_of(stream, layout, track));
         job.and_then(|job| job.state().trouble.clone())
+    }
+
+    /// Returns what the transcoding of a track costs; `None` if there is none.
+    pub(super) fn cost(
+        &self,
+        stream: &Arc<Stream>,
+        layout: TrackLayout,
+        track: TrackIndex,
+    ) -> Option<TranscodingCost> {
+        let jobs = self.jobs();
+        let job = jobs.iter().find(|job| job.is_of(stream, layout, track))?;
+        Some(job.cost(Instant::now()))
     }
 
     /// Returns all transcodings.

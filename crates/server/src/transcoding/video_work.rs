@@ -1,6 +1,7 @@
 //! The work on a track of video: decoded in full, encoded as far as there is time.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,10 @@ use glassline_rtp::payload::Packetizer;
 use glassline_transcode::{
     AccessUnit, Counts, FrameSize, VideoFrame, VideoSource, VideoTranscoder,
 };
+use mio::Registry;
 
 use super::job::Job;
+use super::program::ProgramDecoding;
 
 /// Age from which a frame is decoded and not encoded, so that the thread catches up.
 const ENCODED_MAX: Duration = Duration::from_millis(200);
@@ -23,13 +26,13 @@ const DECODED_MAX: Duration = Duration::from_secs(1);
 /// first picture waits for the next keyframe.
 const BEGINNING_MAX: usize = 120;
 
-/// Most frames whose stamps are kept: more than a decoder reorders.
-const STAMPS_MAX: usize = 64;
+/// Most frames whose stamps are kept: more than a decoder reorders, and a program has.
+const STAMPS_MAX: usize = 192;
 
 /// The state of the work on a track of video.
 #[derive(Debug)]
 pub(super) struct VideoWork {
-    transcoder: VideoTranscoder,
+    decoding: Decoding,
     packetizer: Packetizer,
     /// Number of the next unit of the track.
     next: u64,
@@ -41,9 +44,27 @@ pub(super) struct VideoWork {
     frames: Vec<VideoFrame>,
 }
 
+/// What decodes the frames.
+#[derive(Debug)]
+enum Decoding {
+    /// The decoder within this process.
+    Here(Box<VideoTranscoder>),
+    Program(Box<ProgramDecoding>),
+}
+
 impl VideoWork {
     /// Begins at the latest keyframe: `units` gets the frames since then.
-    pub(super) fn begin(job: &Job, source: VideoSource, units: &mut Vec<Arc<MediaUnit>>) -> Self {
+    /// FFmpeg, if the source needs it, is `ffmpeg`, and its pipes wake the thread of `registry`.
+    ///
+    /// # Errors
+    /// Returns the system's error if no descriptor is left.
+    pub(super) fn begin(
+        job: &Job,
+        source: VideoSource,
+        ffmpeg: &str,
+        registry: &Registry,
+        units: &mut Vec<Arc<MediaUnit>>,
+    ) -> io::Result<Self> {
         *units = job.stream.since_keyframe(job.track);
         if units.len() > BEGINNING_MAX {
             units.clear();
@@ -51,33 +72,57 @@ impl VideoWork {
         if units.is_empty() {
             job.stream.request_keyframe();
         }
-        Self {
-            transcoder: VideoTranscoder::new(job.stream.bitrate(Instant::now())),
+        let bitrate = job.stream.bitrate(Instant::now());
+        let decoding = match source.needs_program() {
+            true => {
+                let (ffmpeg, registry) = (ffmpeg.to_owned(), registry.try_clone()?);
+                let program = ProgramDecoding::new(source, bitrate, ffmpeg, registry);
+                Decoding::Program(Box::new(program))
+            }
+            false => Decoding::Here(Box::new(VideoTranscoder::new(bitrate))),
+        };
+        Ok(Self {
+            decoding,
             packetizer: Packetizer::new(&source.transcoded()),
             next: 0,
             is_beginning: true,
             stamps: VecDeque::new(),
             frames: Vec::new(),
-        }
+        })
     }
 
     pub(super) fn counts(&self) -> Counts {
-        self.transcoder.counts()
+        match &self.decoding {
+            Decoding::Here(transcoder) => transcoder.counts(),
+            Decoding::Program(program) => program.counts(),
+        }
     }
 
     pub(super) fn size(&self) -> Option<FrameSize> {
-        self.transcoder.size()
+        match &self.decoding {
+            Decoding::Here(transcoder) => transcoder.size(),
+            Decoding::Program(program) => program.size(),
+        }
     }
 
     /// Returns what is wrong with the source and what to do.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.transcoder.trouble().map(ToString::to_string)
+        match &self.decoding {
+            Decoding::Here(transcoder) => transcoder.trouble().map(ToString::to_string),
+            Decoding::Program(program) => program.trouble(),
+        }
     }
 
     /// Leaves frames out up to the next keyframe, which is requested.
     pub(super) fn leave_out(&mut self, job: &Job) {
-        self.transcoder.leave_out();
-        self.stamps.clear();
+        match &mut self.decoding {
+            Decoding::Here(transcoder) => {
+                transcoder.leave_out();
+                self.stamps.clear();
+            }
+            // The program still has the frames before.
+            Decoding::Program(program) => program.leave_out(),
+        }
         job.stream.request_keyframe();
     }
 
@@ -108,28 +153,72 @@ impl VideoWork {
             self.stamps.pop_front();
         }
         self.stamps.push_back((unit.time, unit.stamps));
-        if publisher.keyframe_wanted() {
-            self.transcoder.request_keyframe();
-        }
         let coded = AccessUnit {
             data: coded,
             time: unit.time,
             keyframe: unit.keyframe,
         };
-        let pushed = self.transcoder.push(coded, encodes, &mut self.frames);
-        if pushed.is_err() {
-            // The transcoder counts it; only a keyframe helps.
-            job.stream.request_keyframe();
+        let wants_keyframe = publisher.keyframe_wanted();
+        let mut is_late = !encodes && !self.is_beginning;
+        match &mut self.decoding {
+            Decoding::Here(transcoder) => {
+                if wants_keyframe {
+                    transcoder.request_keyframe();
+                }
+                if transcoder.push(coded, encodes, &mut self.frames).is_err() {
+                    // The transcoder counts it; only a keyframe helps.
+                    job.stream.request_keyframe();
+                }
+            }
+            Decoding::Program(program) => {
+                if wants_keyframe {
+                    program.request_keyframe();
+                }
+                if program.push(coded, encodes, Instant::now()) {
+                    is_late = true;
+                    job.stream.request_keyframe();
+                }
+            }
         }
-        let frames = std::mem::take(&mut self.frames);
-        for frame in &frames {
-            self.publish(frame, job, publisher, builder);
-        }
-        self.frames = frames;
-        self.frames.clear();
-        let is_late = !encodes && !self.is_beginning;
+        self.publish_all(job, publisher, builder);
         job.counters.late.add(u64::from(is_late));
         is_late
+    }
+
+    /// Serves the program, if one decodes, and publishes what it has shown. Returns its processor time
+    /// since the last call.
+    pub(super) fn serve_program(
+        &mut self,
+        job: &Job,
+        publisher: &RenditionPublisher,
+        builder: &mut UnitBuilder,
+        now: Instant,
+    ) -> Duration {
+        let Decoding::Program(program) = &mut self.decoding else {
+            return Duration::ZERO;
+        };
+        program.serve(now, &mut self.frames);
+        let cpu = program.cpu_since(now);
+        self.publish_all(job, publisher, builder);
+        cpu
+    }
+
+    /// Returns whether a program decodes, which has something to say without a frame.
+    pub(super) const fn has_program(&self) -> bool {
+        matches!(self.decoding, Decoding::Program(_))
+    }
+
+    fn publish_all(
+        &mut self,
+        job: &Job,
+        publisher: &RenditionPublisher,
+        builder: &mut UnitBuilder,
+    ) {
+        let mut frames = std::mem::take(&mut self.frames);
+        for frame in frames.drain(..) {
+            self.publish(&frame, job, publisher, builder);
+        }
+        self.frames = frames;
     }
 
     fn publish(

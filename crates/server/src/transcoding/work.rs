@@ -1,5 +1,6 @@
 //! A job that a thread works on: frames of the hub in, frames of the rendition out.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use glassline_media::{MediaTime, MediaUnit, Stamps, TrackLayer, UnitBuilder};
 use glassline_net::thread_cpu;
 use glassline_runtime::{StreamWaker, Waker};
 use glassline_transcode::{AudioTranscoder, Counts, OpusFrame};
+use mio::Registry;
 
 use super::job::Job;
 use super::source::TranscodingSource;
@@ -44,7 +46,14 @@ enum Transcoder {
 }
 
 impl Work {
-    pub(super) fn new(job: Arc<Job>, waker: &Arc<Waker>, transcoders: &Transcoders) -> Self {
+    /// # Errors
+    /// Returns the system's error if no descriptor is left.
+    pub(super) fn new(
+        job: Arc<Job>,
+        waker: &Arc<Waker>,
+        registry: &Registry,
+        transcoders: &Transcoders,
+    ) -> io::Result<Self> {
         let waker = Arc::new(StreamWaker::new(Arc::clone(waker)));
         let subscription = Stream::subscribe(&job.stream, Arc::clone(&waker) as _);
         let mut units = Vec::new();
@@ -54,10 +63,12 @@ impl Work {
                 frames: Vec::new(),
             },
             TranscodingSource::Video(source, _) => {
-                Transcoder::Video(Box::new(VideoWork::begin(&job, source, &mut units)))
+                let ffmpeg = &transcoders.video_rules().ffmpeg;
+                let video = VideoWork::begin(&job, source, ffmpeg, registry, &mut units)?;
+                Transcoder::Video(Box::new(video))
             }
         };
-        Self {
+        Ok(Self {
             subscription,
             waker,
             transcoder,
@@ -67,12 +78,14 @@ impl Work {
             units,
             coded: Vec::new(),
             missed: 0,
-        }
+        })
     }
 
-    /// Returns whether units were published since the last call.
+    /// Returns whether units were published since the last call, or a program has to be looked at.
     pub(super) fn is_awake(&self) -> bool {
-        self.waker.take() || !self.units.is_empty()
+        let has_program =
+            matches!(&self.transcoder, Transcoder::Video(video) if video.has_program());
+        self.waker.take() || !self.units.is_empty() || has_program
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -104,7 +117,12 @@ impl Work {
         {
             video.leave_out(&self.job);
         }
-        let cpu = thread_cpu().saturating_sub(before);
+        let mut of_program = Duration::ZERO;
+        if let Transcoder::Video(video) = &mut self.transcoder {
+            let (job, publisher) = (&self.job, &self.publisher);
+            of_program = video.serve_program(job, publisher, &mut self.builder, now);
+        }
+        let cpu = thread_cpu().saturating_sub(before) + of_program;
         let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(0);
         let all = &transcoders.counters;
         let after = self.counts();

@@ -79,8 +79,12 @@ impl Worker {
             let (stream, from) = (job.stream.name(), job.source.codec());
             let (kind, to) = (job.source.kind(), job.source.transcoded().codec);
             tracing::info!(%stream, %from, %to, "{kind} is transcoded for browsers");
-            let work = Work::new(job, &self.waker, &self.transcoders);
-            self.works.push(work);
+            let registry = self.poll.registry();
+            match Work::new(Arc::clone(&job), &self.waker, registry, &self.transcoders) {
+                Ok(work) => self.works.push(work),
+                // The job is tried again at the next look.
+                Err(error) => tracing::warn!(stream = %job.stream.name(), "transcoding: {error}"),
+            }
             self.serving.end();
         }
     }

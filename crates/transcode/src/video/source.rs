@@ -3,6 +3,8 @@
 use glassline_media::{Codec, Track, VideoParameters};
 use thiserror::Error;
 
+use super::program;
+
 /// Most pixels of a picture: 1920 × 1088.
 pub const PIXELS_MAX: usize = 1920 * 1088;
 
@@ -16,6 +18,7 @@ const PROFILE_LEVEL: [u8; 3] = [0x42, 0xc0, 0x1f];
 /// Video of a track that can be transcoded, as far as the track's description knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VideoSource {
+    codec: Codec,
     width: u32,
     height: u32,
 }
@@ -25,7 +28,9 @@ pub struct VideoSource {
 #[non_exhaustive]
 pub enum UntranscodableVideo {
     /// There is no decoder for the codec.
-    #[error("there is no decoder for {codec}, only for H.264")]
+    #[error(
+        "there is no decoder for {codec}, only for H.264, H.265, MPEG-4 visual, MPEG-1/2 video and JPEG"
+    )]
     Codec {
         /// Codec of the track.
         codec: Codec,
@@ -59,10 +64,11 @@ impl VideoSource {
     /// Returns [`UntranscodableVideo`] if no decoder here takes the codec or the profile.
     pub fn of(track: &Track) -> Result<Self, UntranscodableVideo> {
         let codec = track.codec;
-        if codec != Codec::H264 {
+        if codec != Codec::H264 && program::names(codec).is_none() {
             return Err(UntranscodableVideo::Codec { codec });
         }
-        if let Some([profile_idc, ..]) = track.video.profile_level_id()
+        if codec == Codec::H264
+            && let Some([profile_idc, ..]) = track.video.profile_level_id()
             && !PROFILES.contains(&profile_idc)
         {
             return Err(UntranscodableVideo::Profile { profile_idc });
@@ -71,12 +77,21 @@ impl VideoSource {
         if width as usize * height as usize > PIXELS_MAX {
             return Err(UntranscodableVideo::Size { width, height });
         }
-        Ok(Self { width, height })
+        Ok(Self {
+            codec,
+            width,
+            height,
+        })
     }
 
     /// Returns the codec of the coded video.
     pub const fn codec(self) -> Codec {
-        Codec::H264
+        self.codec
+    }
+
+    /// Returns whether a program decodes the video: there is no decoder of this crate.
+    pub const fn needs_program(self) -> bool {
+        !matches!(self.codec, Codec::H264)
     }
 
     /// Returns the track that the video becomes.
@@ -118,7 +133,8 @@ mod tests {
         assert!(VideoSource::of(&unknown).is_ok(), "told by the first frame");
         let refused = |track: &Track| VideoSource::of(track).expect_err("refused").to_string();
         for (track, reason) in [
-            (video(Codec::H265, &[], 640, 360), "no decoder for H.265"),
+            (video(Codec::Av1, &[], 640, 360), "no decoder for AV1"),
+            (video(Codec::H265, &[], 3840, 2160), "3840 x 2160"),
             (
                 video(Codec::H264, &[0x67, 110, 0, 31], 640, 360),
                 "profile 110",
@@ -161,12 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn only_h264_is_transcoded() {
-        for codec in [Codec::Opus, Codec::H265] {
+    fn what_a_program_decodes_is_told_from_the_rest() {
+        let programs = [
+            Codec::H265,
+            Codec::Mpeg4Visual,
+            Codec::MpegVideo,
+            Codec::Jpeg,
+        ];
+        for codec in programs {
+            let source = VideoSource::of(&Track::new(codec)).expect("FFmpeg decodes it");
+            assert!(source.needs_program() && source.codec() == codec);
+            assert_eq!(source.transcoded().codec, Codec::H264);
+        }
+        for codec in [Codec::Opus, Codec::Vp9] {
             let refused = Err(UntranscodableVideo::Codec { codec });
             assert_eq!(VideoSource::of(&Track::new(codec)), refused);
         }
         let made = VideoSource::of(&video(Codec::H264, &[], 640, 360)).expect("H.264");
+        assert!(!made.needs_program());
         assert_eq!(made.transcoded().video.sps, [0x67, 0x42, 0xc0, 0x1f]);
     }
 }

@@ -5,6 +5,7 @@ use glassline_demux::live::Splitter;
 use glassline_media::annexb;
 use openh264::formats::YUVSource;
 
+use super::encoder::Encoder;
 use super::*;
 
 /// A unit of the film as it is.
@@ -197,7 +198,10 @@ fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
     let second = second.expect("two refreshes").time;
     let ahead = second.saturating_since(out[0].time);
     // Two pictures wait in the decoder when the second refresh begins.
-    assert!(ahead < 3 * FRAME && out[0].time <= second, "{ahead:?}");
+    assert!(
+        ahead < 3 * pictures::FRAME && out[0].time <= second,
+        "{ahead:?}"
+    );
     assert_eq!(transcoder.counts().undecodable, 0);
 }
 
@@ -331,7 +335,11 @@ fn the_bitrate_is_half_as_much_again_within_limits() {
         (u64::MAX, 12_000_000),
     ] {
         let transcoder = VideoTranscoder::new(Bitrate::from_bps(source));
-        assert_eq!(transcoder.bitrate, Bitrate::from_bps(bitrate), "{source}");
+        assert_eq!(
+            transcoder.pictures.bitrate,
+            Bitrate::from_bps(bitrate),
+            "{source}"
+        );
     }
 }
 
@@ -403,22 +411,6 @@ fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
 }
 
 #[test]
-fn rates_are_from_one_to_120_frames() {
-    for (ms, rate) in [
-        (0, 120.0),
-        (5, 120.0),
-        (10, 100.0),
-        (40, 25.0),
-        (500, 2.0),
-        (1_000, 1.0),
-        (4_000, 1.0),
-    ] {
-        let made = rate_of(Duration::from_millis(ms));
-        assert!((made - rate).abs() < 1e-9, "{ms}: {made}");
-    }
-}
-
-#[test]
 fn failures_are_trouble_from_ten_in_a_row_on() {
     let mut transcoder = VideoTranscoder::new(Bitrate::default());
     let mut out = Vec::new();
@@ -438,13 +430,13 @@ fn failures_are_trouble_from_ten_in_a_row_on() {
         // Frames that wait for a keyframe are neither.
         assert!(push(&mut transcoder, damaged, false));
     }
-    assert_eq!(transcoder.failures, FAILURES_MAX);
+    assert_eq!(transcoder.failures.count(), trouble::FAILURES_MAX);
     assert_eq!(transcoder.counts().undecodable, 99);
     for (number, (data, keyframe)) in (0..).zip(&frames) {
         assert_eq!(transcoder.trouble().is_some(), number <= 20, "{number}");
         assert!(push(&mut transcoder, data, *keyframe));
     }
-    assert_eq!(transcoder.failures, 0);
+    assert_eq!(transcoder.failures.count(), 0);
     assert_eq!(transcoder.counts().frames_in, 139);
 }
 

@@ -84,7 +84,9 @@ pub use fingerprint::{Fingerprint, HashAlgorithm};
 pub use fragment::{Fragment, restart_fragment};
 pub use h264::{H264Profile, ProfileLevelId};
 pub use limits::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
-pub use negotiate::{AnswerOptions, Negotiated, NegotiationError, negotiate};
+pub use negotiate::{
+    AnswerOptions, Negotiated, NegotiationError, negotiate, receives_codec, receives_kind,
+};
 pub use offer::{OfferParameters, OfferedMedia, offer};
 pub use opus::{OpusOptions, OpusParameters, Redundancy};
 pub use transport::RemoteTransport;

@@ -38,7 +38,7 @@ pub(in crate::http) async fn transcodings(
     let limits = &app.config().transcoding;
     Json(Transcodings {
         audio_limit: limits.audio_streams,
-        video_limit: limits.video_streams,
+        video_limit: limits.video_streams(),
         transcodings,
         extent,
     })

@@ -22,6 +22,20 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             "glassline_transcodings{{stream=\"{stream}\",from=\"{from}\",to=\"{to}\"}} {viewers}"
         );
     }
+    head(
+        text,
+        "transcoding_cores",
+        "gauge",
+        "Processor time of each track that is transcoded, in cores, while it is transcoded.",
+    );
+    for view in app.transcoders.views(Instant::now()) {
+        let (stream, cores) = (label_value(&view.stream), view.cpu_ratio);
+        let (from, to) = (view.from, view.to);
+        let _ = writeln!(
+            text,
+            "glassline_transcoding_cores{{stream=\"{stream}\",from=\"{from}\",to=\"{to}\"}} {cores}"
+        );
+    }
     let counters = &app.transcoders.counters;
     for (name, help, count) in [
         (

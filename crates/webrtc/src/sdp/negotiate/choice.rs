@@ -59,9 +59,23 @@ fn is_playable(track: &Track) -> bool {
     track.is_played_by_browsers() && !track.video.reordered
 }
 
+/// Returns whether an `m=` line of `offer` wants to receive media of this kind.
+pub fn receives_kind(offer: &SessionDescription, kind: Kind) -> bool {
+    (0..offer.media.len()).any(|line| wants(offer, line, kind))
+}
+
+/// Returns whether an `m=` line of `offer` can receive the codec of `track`, whatever the order of its
+/// frames.
+pub fn receives_codec(offer: &SessionDescription, track: &Track) -> bool {
+    let mut lines = offer.media.iter().enumerate();
+    lines.any(|(line, media)| {
+        wants(offer, line, track.kind()) && format::choose(media, track).is_some()
+    })
+}
+
 fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), NegotiationError> {
     let mut video = tracks.iter().filter(|track| track.kind() == Kind::Video);
-    let wanted = (0..offer.media.len()).any(|line| wants(offer, line, Kind::Video));
+    let wanted = receives_kind(offer, Kind::Video);
     let shown = video.clone().any(is_playable);
     let reordered = video.find(|it| it.video.reordered && it.codec.is_played_by_browsers());
     let audio = tracks.iter().any(is_playable);

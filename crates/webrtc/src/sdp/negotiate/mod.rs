@@ -20,6 +20,7 @@ use super::transport::RemoteTransport;
 
 use bundle::{bundle, remote_transport, transport_sections};
 use choice::{AcceptedLine, accepted_lines, transport_line};
+pub use choice::{receives_codec, receives_kind};
 pub use error::NegotiationError;
 pub use options::AnswerOptions;
 

@@ -1,0 +1,39 @@
+use std::fmt;
+
+/// Who gets video transcoded that browsers cannot show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transcode {
+    /// Viewers who ask for it.
+    #[default]
+    Auto,
+    /// Nobody.
+    Never,
+    /// Every viewer whose browser cannot show the video as it is.
+    Always,
+}
+
+impl Transcode {
+    /// The choices as they are written, for error texts.
+    pub const WANTED: &'static str = "auto, never or always";
+
+    /// Reads a choice as it is written; `None` for another text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let choices = [Self::Auto, Self::Never, Self::Always];
+        choices.into_iter().find(|choice| choice.as_str() == text)
+    }
+
+    /// Returns the choice as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl fmt::Display for Transcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,113 @@
+//! The log says of each stream once that browsers cannot show its video, and the way out, before the
+//! first viewer meets it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::{Hub, StreamChange, StreamEvent, StreamName, Transcode};
+use glassline_media::{Kind, TrackIndex};
+use glassline_runtime::HubEvents;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::hindrance::Hindrance;
+use super::transcoders::Transcoders;
+
+/// Time from the beginning of a stream until its video is looked at. B-frames turn out with the first
+/// frames.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
+
+/// Looks at each stream that begins, until the server stops.
+pub(crate) async fn hint(
+    hub: Arc<Hub>,
+    transcoders: Arc<Transcoders>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut events = HubEvents::new(&hub);
+    let mut due: BTreeMap<StreamName, Instant> = BTreeMap::new();
+    let mut told: BTreeMap<StreamName, Option<Hindrance>> = BTreeMap::new();
+    loop {
+        let next = due.values().min().copied();
+        let look = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            happened = events.next() => {
+                for event in happened {
+                    note(event, &mut due, &mut told);
+                }
+            }
+            () = look => {
+                let now = Instant::now();
+                let ready: Vec<_> = due.extract_if(.., |_, at| *at <= now).collect();
+                for (name, _) in ready {
+                    let Some(stream) = hub.stream(name.as_str()) else { continue };
+                    let found = transcoders.hint(&stream);
+                    let before = told.insert(name.clone(), found.as_ref().map(|(it, _)| *it));
+                    if let Some((hindrance, hint)) = found
+                        && before != Some(Some(hindrance))
+                    {
+                        tracing::warn!(stream = %name, "{hint}");
+                    }
+                }
+            }
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+/// Plans a look at each stream that begins, and forgets those that are gone.
+fn note(
+    event: StreamEvent,
+    due: &mut BTreeMap<StreamName, Instant>,
+    told: &mut BTreeMap<StreamName, Option<Hindrance>>,
+) {
+    let at = Instant::now() + LOOK_AFTER;
+    match event {
+        StreamEvent::Present(streams) => {
+            let published = streams.iter().filter(|it| it.is_published);
+            due.extend(published.map(|it| (it.name.clone(), at)));
+        }
+        StreamEvent::Changed { change, stream } => match change {
+            StreamChange::Ready(_) | StreamChange::Layout(_) => {
+                due.insert(stream.name.clone(), at);
+            }
+            StreamChange::Removed => {
+                due.remove(&stream.name);
+                told.remove(&stream.name);
+            }
+            _ => {}
+        },
+    }
+}
+
+impl Transcoders {
+    /// Returns why browsers cannot show the video of `stream`, and the way out; `None` if they can.
+    fn hint(&self, stream: &glassline_hub::Stream) -> Option<(Hindrance, String)> {
+        let tracks = stream.tracks();
+        let videos = TrackIndex::enumerate(tracks.iter());
+        let mut videos = videos.filter(|(_, track)| track.kind() == Kind::Video);
+        let (index, track) = videos.next()?;
+        let hindrance = Hindrance::of(stream, index, track)?;
+        let way_out = match (self.video_source(track), self.choice(stream)) {
+            (Err(reason), _) => reason,
+            (Ok(_), Transcode::Always) => return None,
+            (Ok(_), Transcode::Auto) => {
+                "or let the server encode it again: viewers ask for it by Play it anyway, and with \
+                 `transcode: always` at the source every viewer gets it"
+                    .to_owned()
+            }
+            (Ok(_), Transcode::Never) => "its configuration says transcode: never".to_owned(),
+        };
+        let (codec, effect) = (track.codec, hindrance.effect());
+        let remedy = hindrance.remedy();
+        Some((
+            hindrance,
+            format!("the video, {codec} {effect}; {remedy}; {way_out}"),
+        ))
+    }
+}
