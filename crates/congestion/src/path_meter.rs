@@ -25,7 +25,7 @@ const REPORTS_MAX: usize = 128;
 /// Time over which trains are counted together, once they have [`TRAIN_BYTES_MIN`].
 const TRAINS: Duration = Duration::from_millis(500);
 /// Fewest bytes of trains that say anything.
-pub const TRAIN_BYTES_MIN: u64 = 1_600;
+pub const TRAIN_BYTES_MIN: u64 = 1_200;
 /// Bytes of trains from which on older ones are not counted.
 const TRAIN_BYTES_ENOUGH: u64 = 24_000;
 /// Time that trains take from which on older ones are not counted, in µs.
