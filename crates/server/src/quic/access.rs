@@ -13,6 +13,8 @@ use glassline_access::auth::{
 use glassline_quic::moq::{Page, Role};
 use tokio::sync::watch;
 
+use super::shown::Shown;
+
 /// The streams that a session may publish and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
@@ -274,28 +276,6 @@ async fn ask(
     match (holder, refused) {
         (None, Some(error)) => Err(error),
         (holder, _) => Ok(holder.filter(|name| users.has_rights(name))),
-    }
-}
-
-#[derive(Debug, Default)]
-struct Shown {
-    token: Option<String>,
-    user: Option<(String, String)>,
-}
-
-impl Shown {
-    fn of(query: &str) -> Self {
-        let (mut shown, mut name, mut password) = (Self::default(), None, None);
-        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            match &*key {
-                "token" | "jwt" => shown.token = Some(value.into_owned()),
-                "user" => name = Some(value.into_owned()),
-                "password" => password = Some(value.into_owned()),
-                _ => {}
-            }
-        }
-        shown.user = name.map(|name| (name, password.unwrap_or_default()));
-        shown
     }
 }
 

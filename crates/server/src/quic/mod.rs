@@ -27,6 +27,7 @@ mod places;
 mod renewal;
 mod service;
 mod shared;
+mod shown;
 mod start_error;
 
 use std::net::SocketAddr;
