@@ -69,11 +69,14 @@ pub(super) async fn guard(
     if rules.is_page(&method) && !app.users.any() {
         return next.run(request).await;
     }
+    let client = shown.requester();
     match granted(&app, right, shown, &target).await {
         Err(problem) => problem.into_response(),
         Ok(Granted::Plainly) => next.run(request).await,
         Ok(Granted::Publisher(user)) => {
-            resource::end_with(&app.users, user.as_deref(), next.run(request).await)
+            let response = next.run(request).await;
+            let response = resource::end_with(&app.users, user.as_deref(), response);
+            resource::come_from(client, response)
         }
         Ok(Granted::Reader(reader)) => {
             let access = target.access(&request);
@@ -83,7 +86,8 @@ pub(super) async fn guard(
             }
             request.extensions_mut().insert(reader.clone());
             let response = next.run(request).await;
-            resource::end_with(&app.users, reader.user(), response)
+            let response = resource::end_with(&app.users, reader.user(), response);
+            resource::come_from(client, response)
         }
     }
 }

@@ -97,6 +97,8 @@ impl Rights {
 pub(super) enum Denied {
     #[error("no right to what it asks for, or wrong credentials")]
     NoRight,
+    #[error("an operator keeps this client away")]
+    Excluded,
     #[error(transparent)]
     Page(#[from] PageRefusal),
     #[error(transparent)]
@@ -171,6 +173,10 @@ pub(super) async fn rights(
         .with_token(shown.token.as_deref())
         .with_user(user.map(|(name, password)| (&**name, &**password)));
     let rights = rights_of(users, sites, &mut login, asked, &shown).await;
+    let rights = match rights {
+        Ok(rights) if asked.is_excluded(users, rights.user()) => Err(Denied::Excluded),
+        rights => rights,
+    };
     let concluded = users.conclude(login, rights.is_ok());
     match (rights, concluded) {
         (Err(_), Err(limited)) => Err(Denied::Login(limited)),

@@ -15,6 +15,7 @@ mod broadcasts;
 mod certificate_source;
 mod collection;
 mod counters;
+mod exclusion;
 mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;

@@ -475,5 +475,6 @@ fn not_live(stream: &Stream) -> OfferError {
     OfferError::NotLive {
         stream: stream.name().clone(),
         state: stream.state(),
+        status: stream.status(Instant::now()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use glassline_hub::{State, StreamName};
+use glassline_hub::{State, Status, StreamName};
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Error, SessionDescription};
 
@@ -83,6 +83,8 @@ pub(crate) enum OfferError {
         stream: StreamName,
         /// Present state of the stream.
         state: State,
+        /// What viewers can expect of the stream.
+        status: Status,
     },
     /// No media would reach the peer; holds the reason.
     #[error("{0}")]

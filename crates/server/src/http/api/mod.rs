@@ -19,6 +19,7 @@ mod advice;
 mod clock;
 mod cluster;
 pub(in crate::http) mod events;
+pub(in crate::http) mod exclusions;
 pub(crate) mod failures;
 mod files;
 mod load_test;
@@ -118,6 +119,7 @@ pub(super) fn operators() -> Routes {
         .merge(source_trials::routes())
         .merge(cluster::routes())
         .merge(events::routes())
+        .merge(exclusions::routes())
         .merge(load_test::routes())
         .get(
             "/api/v1/rtsp/clients",
