@@ -161,3 +161,17 @@ fn exclusions_name_somebody_and_end() {
     let gone = "/api/v1/viewers/webrtc/abc/exclusion?stream=cam";
     running.admin_post(gone).problem(404);
 }
+
+#[test]
+fn the_history_begins_before_a_page_asks() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let recent = || running.admin("/api/v1/history").json();
+    eventually("the first sample", || recent()["at_s"][0].is_u64());
+    let recent = recent();
+    assert_eq!(recent["streams"][0], 1, "{recent}");
+    assert!(recent["cpu_cores"][0].as_f64() > Some(0.0), "{recent}");
+    let day = running.admin("/api/v1/history?span=1d");
+    assert_eq!(day.json()["at_s"], json!([]), "{}", day.body);
+    running.admin("/api/v1/history?span=1y").problem(400);
+}

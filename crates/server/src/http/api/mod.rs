@@ -22,6 +22,7 @@ pub(in crate::http) mod events;
 pub(in crate::http) mod exclusions;
 pub(crate) mod failures;
 mod files;
+mod history;
 mod load_test;
 mod media_ports;
 pub(crate) mod publishing;
@@ -120,6 +121,7 @@ pub(super) fn operators() -> Routes {
         .merge(cluster::routes())
         .merge(events::routes())
         .merge(exclusions::routes())
+        .merge(history::routes())
         .merge(load_test::routes())
         .get(
             "/api/v1/rtsp/clients",
