@@ -301,7 +301,7 @@ fn allow(
     match required.role {
         Some(needed) if caller.role < needed => {
             let detail = format!(
-                "'{}' is a {}, and this needs the role {needed}",
+                "'{}' has the role {}, and this needs the role {needed}",
                 caller.operator.name(),
                 caller.role
             );
