@@ -28,13 +28,14 @@ export const streamUrl = (name, below = '') =>
  *
  * `status`: the HTTP status; 0 if no answer came. `late`: the time for the answer was over.
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
+ * `streamStatus`: what can be expected of a stream that is not live, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
  * `transcode`: whether the server would encode the video again for this browser.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, transcode = false, late = false } = {}) {
+  constructor(status, title, detail, { retryAfter = null, remedy = null, ended = null, streamStatus = null, transcode = false, late = false } = {}) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, transcode, late });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy, ended, streamStatus, transcode, late });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -47,7 +48,7 @@ export class Problem extends Error {
       response.status,
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
-      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, transcode: body?.transcode === true },
+      { retryAfter: seconds >= 0 ? seconds : null, remedy: body?.remedy || null, ended: body?.ended || null, streamStatus: body?.stream_status || null, transcode: body?.transcode === true },
     );
   }
 }

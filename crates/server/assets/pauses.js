@@ -4,6 +4,7 @@
 import { Problem } from './api.js';
 import { asSentence } from './failure.js';
 import { Retry } from './retry.js';
+import { statusWord } from './words.js';
 
 /** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
 const WAITING_MAX_MS = 4000;
@@ -90,7 +91,8 @@ export class Pauses {
     const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
     const detail = withNext([reason.detail ?? (title === reason.title ? null : reason.title)], waitMs);
     const mayPublish = reason.status === 404 || reason.status === 409;
-    return { state: 'waiting', label: 'Waiting', title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
+    const label = statusWord(reason.streamStatus ?? 'waiting');
+    return { state: 'waiting', label, title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
   }
 }
 
