@@ -153,6 +153,6 @@ export class LoginList {
   }
 }
 
-const LAST = 'This is the last administrator. The server refuses the change while others have a role; without any role, everybody on its machine does everything, and nobody from elsewhere.';
+const LAST = 'This is the last administrator: make another one first. The server refuses the change, unless an identity provider can name an admin.';
 
 const urlOf = ({ kind, name }) => `${base}/api/v1/${KINDS[kind]}/${encodeURIComponent(name)}`;

@@ -12,8 +12,7 @@ use axum::extract;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use glassline_access::auth::{Requester, Users};
-use glassline_hub::{State, Status, StreamName};
+use glassline_access::auth::Users;
 use glassline_runtime::SessionId;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
@@ -142,14 +141,6 @@ pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> R
 pub(super) fn end_with(users: &Users, user: Option<&str>, response: Response) -> Response {
     let until = user.and_then(|user| users.until(user));
     end_at(response, user, until)
-}
-
-/// Notes the client of the session that `response` tells of, if it tells of one.
-pub(super) fn come_from(client: Requester, response: Response) -> Response {
-    if let Some(made) = response.extensions().get::<Arc<SessionRecord>>() {
-        made.set_client(client);
-    }
-    response
 }
 
 /// Lets the session that `response` tells of, if it tells of one, be one of `user` and end at `until`.
@@ -394,7 +385,7 @@ impl From<OfferError> for Problem {
                 stream,
                 state,
                 status,
-            } => not_live(&stream, &state, status),
+            } => Problem::not_live(&stream, &state, status),
             OfferError::NoMedia(why) => Self::try_later("No media", why),
             OfferError::Full(why) => full(&why),
             why @ OfferError::NotTranscoded(_) => Self::new(
@@ -405,24 +396,6 @@ impl From<OfferError> for Problem {
             OfferError::Refused(why) => refused(why),
         }
     }
-}
-
-fn not_live(stream: &StreamName, state: &State, status: Status) -> Problem {
-    let detail = match state {
-        State::Connecting | State::Idle => {
-            format!("stream '{stream}' is still connecting to its source")
-        }
-        other => format!(
-            "stream '{stream}' is {}: {}",
-            other.as_str(),
-            other.detail().unwrap_or("no source yet")
-        ),
-    };
-    // The WHEP draft has this status for a stream without a publisher.
-    Problem::new(StatusCode::CONFLICT, "Stream not live", detail)
-        .header(header::RETRY_AFTER, "1")
-        .with("state", state.as_str())
-        .with("stream_status", status.as_str())
 }
 
 /// Returns the codecs of an offer in words: with their parameters if the wanted codec is among them, so

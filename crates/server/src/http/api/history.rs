@@ -54,7 +54,7 @@ struct HistoryView {
     memory_mib: Vec<u32>,
     /// Most viewers of streams.
     viewers: Vec<u32>,
-    /// Most streams.
+    /// Largest number of streams.
     streams: Vec<u32>,
     /// Most streams that hang or are unreachable.
     broken: Vec<u32>,
