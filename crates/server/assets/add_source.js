@@ -1,8 +1,11 @@
-// The form that adds a camera: the server tries it, then makes its stream, which the page shows.
+// The form that adds a camera, or changes one: the server tries it, then makes its stream, which the page
+// shows.
 
-import { base, change } from './api.js';
-import { setText } from './dom.js';
+import { base, change, getJson } from './api.js';
+import { confirmed } from './confirm.js';
+import { html, setText } from './dom.js';
 import { track } from './format.js';
+import { forPeople, refusal } from './words.js';
 
 /** Longest trial of the server, and some time for a slow network. */
 const TRIAL_MS = 20_000;
@@ -14,12 +17,21 @@ const json = { 'content-type': 'application/json' };
 
 /** What an answer says of the address; anything else is said of the name, or of the whole form. */
 const OF_ADDRESS = [403, 422];
-const OF_NAME = [400, 409, 412];
+const OF_NAME = [400, 404, 409, 412];
+
+/** A host without a scheme, as people copy it from a camera's manual: an address, or a name with something
+ * behind it. A bare name with a dot may be a file. */
+const WITHOUT_SCHEME = /^([^/\s@]+@)?((\d{1,3}\.){3}\d{1,3}|\[[0-9a-f:]+\]|localhost)(:\d+)?([/?].*)?$|^([^/\s@]+@)?[^/\s:@]+\.[^/\s:@]+(:\d+\/?|(:\d+)?[/?].*)$/i;
+
+/** Options that the form has fields for, as they stand behind an address. */
+const OPTION = /^(on_demand|transport=(tcp|udp))$/;
 
 export class AddSource {
   #form;
   #has;
   #onAdded;
+  /** Name of the camera that is changed; null while one is added. */
+  #edited = null;
 
   /** `has(name)`: whether there is such a stream; `onAdded(name)` is called once it was made. */
   constructor(form, { has, onAdded }) {
@@ -34,9 +46,57 @@ export class AddSource {
       this.#say(target.name, '');
       this.#anyway.hidden = true;
     });
+    form.querySelector('[value=cancel]').addEventListener('click', () => this.#reset());
   }
 
   get #anyway() { return this.#form.querySelector('[value=untried]'); }
+
+  /** Shows the source of stream `name`, to be changed. The server never tells its password. */
+  async edit(name) {
+    const { source } = await getJson(`${base}/api/v1/sources/${encodeURIComponent(name)}`);
+    this.#reset();
+    this.#edited = name;
+    const { name: field, address, user, password, transport, on_demand: onDemand } = this.#form.elements;
+    const [, scheme, login, rest] = /^(rtsps?:\/\/)(?:([^@]*)@)?(.*)$/i.exec(source) ?? [null, '', null, source];
+    const [place, ...query] = rest.split('?');
+    const options = query.join('?').split('&').filter(Boolean);
+    const others = options.filter((it) => !OPTION.test(it));
+    field.value = name;
+    field.readOnly = true;
+    address.value = `${scheme}${place}${others.length ? `?${others.join('&')}` : ''}`;
+    user.value = login ? decoded(login.split(':')[0]) : '';
+    password.placeholder = login?.includes(':') ? 'type it again' : '';
+    transport.value = options.find((it) => it.startsWith('transport='))?.slice('transport='.length) ?? '';
+    onDemand.checked = options.includes('on_demand');
+    this.#title(`Change ${name}`, 'Try and save');
+    this.#form.parentElement.open = true;
+    (password.placeholder ? password : address).focus();
+  }
+
+  /** Puts an address that was found into the form. */
+  offer(url) {
+    this.#reset();
+    this.#form.parentElement.open = true;
+    this.#form.elements.address.value = url;
+    this.#form.elements.name.focus();
+  }
+
+  #title(summary, button) {
+    setText(this.#form.parentElement.querySelector('summary'), summary);
+    setText(this.#form.querySelector('.main'), button);
+    this.#form.querySelector('[value=cancel]').hidden = this.#edited === null;
+  }
+
+  #reset() {
+    this.#edited = null;
+    this.#form.reset();
+    this.#form.elements.name.readOnly = false;
+    this.#form.elements.password.placeholder = '';
+    for (const name of ['name', 'address']) this.#say(name, '');
+    this.#anyway.hidden = true;
+    this.#tell('');
+    this.#title('Add a camera', 'Try and add');
+  }
 
   /** The source as the API takes it. */
   #source() {
@@ -53,10 +113,12 @@ export class AddSource {
   async #add(isTried) {
     const { name, address } = this.#form.elements;
     for (const field of [name, address]) this.#say(field.name, '');
+    const isNew = this.#edited === null;
     const problems = [
-      [name, !NAME.test(name.value) && 'Letters, digits and . _ ~ -, and neither . nor - in front.'],
-      [name, this.#has(name.value) && 'There is a stream of this name already.'],
+      [name, isNew && !NAME.test(name.value) && 'Letters, digits and . _ ~ -, and neither . nor - in front.'],
+      [name, isNew && this.#has(name.value) && 'There is a stream of this name already.'],
       [address, !address.value.trim() && 'The address is missing.'],
+      [address, WITHOUT_SCHEME.test(address.value.trim()) && `Write rtsp:// in front: rtsp://${address.value.trim()}`],
     ].filter(([, wrong]) => wrong);
     if (problems.length > 0) {
       for (const [field, wrong] of problems.reverse()) this.#fail(field, wrong);
@@ -64,10 +126,10 @@ export class AddSource {
     }
     this.#busy(true);
     try {
-      const found = isTried ? await this.#try() : '';
-      if (found !== null) await this.#make(name.value, found);
+      const tracks = isTried ? await this.#try() : [];
+      if (tracks !== null && await this.#isWanted(name.value, tracks)) await this.#make(name.value, tracks);
     } catch (error) {
-      const text = [error.detail ?? error.message, error.remedy].filter(Boolean).join('. ');
+      const text = forPeople([error.detail ?? error.message, error.remedy].filter(Boolean).join('. '));
       if (OF_ADDRESS.includes(error.status)) this.#fail(address, text);
       else if (OF_NAME.includes(error.status)) this.#fail(name, text);
       else this.#tell(error.message, true);
@@ -76,26 +138,36 @@ export class AddSource {
     }
   }
 
-  /** Lets the server try the source; returns its tracks in words, or null if no media came. */
+  /** Lets the server try the source; returns its tracks, or null if no media came. */
   async #try() {
     this.#tell('Trying: up to 10 seconds…');
     const url = `${base}/api/v1/source-trials`;
     const answer = await change(url, { method: 'POST', headers: json, body: this.#source(), timeoutMs: TRIAL_MS });
     const { works, tracks, problem, remedy } = await answer.json();
     this.#tell('');
-    if (works) return tracks.map(track).join(', ');
+    if (works) return tracks;
     this.#fail(this.#form.elements.address, [problem, remedy].filter(Boolean).join('; '));
     this.#anyway.hidden = false;
     return null;
   }
 
-  async #make(name, found) {
+  /** Names what browsers refuse before it is added. */
+  async #isWanted(name, tracks) {
+    const refused = refusal(tracks);
+    if (!refused) return true;
+    const text = `The camera sends ${inWords(tracks)}: ${refused}. H264 without B-frames, set in the camera, plays everywhere.`;
+    return confirmed({ title: `Browsers do not play ${name} as it is`, text, action: this.#edited ? 'Save it' : 'Add it', isFinal: false });
+  }
+
+  async #make(name, tracks) {
     const url = `${base}/api/v1/sources/${encodeURIComponent(name)}`;
-    const headers = { ...json, 'if-none-match': '*' };
+    const isNew = this.#edited === null;
+    const headers = { ...json, ...(isNew ? { 'if-none-match': '*' } : { 'if-match': '*' }) };
     await change(url, { method: 'PUT', headers, body: this.#source(), timeoutMs: MAKING_MS });
-    this.#form.reset();
-    this.#anyway.hidden = true;
-    this.#tell(`${name} is added${found ? `: ${found}` : ''}.`);
+    this.#reset();
+    const refused = refusal(tracks);
+    this.#tell(`${name} is ${isNew ? 'added' : 'changed'}${tracks.length ? `: ${inWords(tracks)}` : ''}.`);
+    if (refused) this.#form.querySelector('[role=status]').append(' ', html('span', { class: 'warned' }, `${refused}.`));
     this.#onAdded(name);
   }
 
@@ -106,7 +178,7 @@ export class AddSource {
   #tell(text, isBad = false) {
     const status = this.#form.querySelector('[role=status]');
     status.classList.toggle('problem', isBad);
-    setText(status, text);
+    status.replaceChildren(text);
   }
 
   /** Says beside a field what is wrong with it, and leads there. */
@@ -125,4 +197,11 @@ export class AddSource {
     if (text) field.setAttribute('aria-invalid', 'true');
     else field.removeAttribute('aria-invalid');
   }
+}
+
+/** `H264 640×360 with B-frames, AAC stereo`. */
+const inWords = (tracks) => tracks.map((it) => track(it) + (it.b_frames ? ' with B-frames' : '')).join(', ');
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }

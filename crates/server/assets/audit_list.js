@@ -2,13 +2,13 @@
 
 import { base, getJson } from './api.js';
 import { html } from './dom.js';
+import { when } from './format.js';
+import { actionWords } from './words.js';
 
 /** Changes that are shown. */
 const SHOWN = 50;
 
 const INTERVAL_MS = 10_000;
-
-const time = new Intl.DateTimeFormat([], { dateStyle: 'short', timeStyle: 'medium' });
 
 export class AuditList {
   #latest = '';
@@ -44,10 +44,13 @@ export class AuditList {
   }
 }
 
-function row({ at_ms: at, who, role, from, action, target, status, reason, count }) {
+function row(change) {
+  const { at_ms: at, who, role, from, target, status, reason, count } = change;
   const isDone = status < 400;
+  const times = count > 1 ? `, ${count} times` : '';
   return html('li', {},
-    html('time', { class: 'quiet', datetime: new Date(at).toISOString() }, time.format(at)),
-    html('span', { class: 'pill', 'data-state': isDone ? 'live' : 'down' }, html('strong', {}, who), ` (${role}) ${action}`, isDone ? '' : ` refused: ${status}`, count > 1 ? ` (${count} times)` : ''),
-    html('p', { class: 'quiet' }, `${target} from ${from}${reason ? ` · ${reason}` : ''}`));
+    html('time', { class: 'quiet', datetime: new Date(at).toISOString() }, when(at)),
+    html('span', { class: 'pill', 'data-state': isDone ? 'live' : 'down', title: `${target}: ${status}` },
+      html('span', {}, html('strong', {}, who), ` (${role}) ${actionWords(change)}${times}${isDone ? '' : ' – refused'}`)),
+    html('p', { class: 'quiet' }, `from ${from}${reason ? ` · ${reason}` : ''}`));
 }

@@ -2,6 +2,7 @@
 
 import { base, getJson } from './api.js';
 import { html, setText } from './dom.js';
+import { plural } from './words.js';
 
 const INTERVAL_MS = 5_000;
 
@@ -40,7 +41,7 @@ export class ClusterList {
 
   #draw({ node, is_draining: isDraining, engine, nodes, takeovers, pulled }) {
     this.card.hidden = false;
-    const taken = takeovers ? `, and has taken over ${count(takeovers, 'stream')}` : '';
+    const taken = takeovers ? `, and has taken over ${plural(takeovers, 'stream')}` : '';
     setText(this.name, `this server is ${node}${isDraining ? ', which drains' : ''}${taken}${way(pulled)}`);
     const trouble = engine.state === 'connected' ? engine.warnings.join('; ') : `NATS is ${engine.state}${engine.failure ? `: ${engine.failure}` : ''}`;
     setText(this.engine, trouble);
@@ -57,16 +58,14 @@ export class ClusterList {
 function way({ path_nodes: servers, bytes, delay_ms: delay } = {}) {
   if (!servers) return '';
   const time = delay === null ? '' : ` in ${delay} ms`;
-  return `; it pulls over up to ${count(servers, 'server')}${time}, ${(bytes / 1e6).toFixed(1)} MB so far`;
+  return `; it pulls over up to ${plural(servers, 'server')}${time}, ${(bytes / 1e6).toFixed(1)} MB so far`;
 }
-
-const count = (number, one) => `${number} ${one}${number === 1 ? '' : 's'}`;
 
 function row({ name, region, state, version, viewers, owned, pulled, isThis, quic, busy_percent: busy, mbps, clock_ahead_s: ahead }) {
   const facts = [
     region,
-    count(owned, 'stream'),
-    Number.isInteger(viewers) ? count(viewers, 'viewer') : null,
+    plural(owned, 'stream'),
+    Number.isInteger(viewers) ? plural(viewers, 'viewer') : null,
     pulled ? `${pulled} pulled from there` : null,
     Number.isInteger(busy) ? `${busy} % busy` : null,
     mbps ? `${mbps} Mbit/s` : null,

@@ -2,7 +2,8 @@
 
 import { base, getJson } from './api.js';
 import { html } from './dom.js';
-import { duration } from './format.js';
+import { duration, when as dated } from './format.js';
+import { forPeople } from './words.js';
 
 /** Who signed in is told to admins alone, and changes rarely. */
 const SIGN_INS_MS = 10_000;
@@ -10,8 +11,6 @@ const SIGN_INS = 50;
 
 /** The look of each severity. */
 const LOOKS = { good: 'live', neutral: 'off', bad: 'down' };
-
-const time = new Intl.DateTimeFormat([], { dateStyle: 'short', timeStyle: 'medium' });
 
 export class EventsList {
   #events = {};
@@ -73,9 +72,9 @@ export class EventsList {
 function row({ ago: when, at_ms: at, severity, subject, text, reason, remedy, count }) {
   const date = new Date(at);
   const times = count > 1 ? `, ${count} times` : '';
-  const why = [reason, remedy].filter(Boolean).join('. ');
+  const why = forPeople([reason, remedy].filter(Boolean).join('. '));
   return html('li', {},
-    html('time', { class: 'quiet', datetime: date.toISOString(), title: time.format(date) }, when),
+    html('time', { class: 'quiet', datetime: date.toISOString(), title: dated(date) }, when),
     html('span', { class: 'pill', 'data-state': LOOKS[severity] ?? 'off' }, html('span', {}, html('strong', {}, subject || 'This server'), ` ${text}${times}`)),
     why ? html('p', { class: 'quiet' }, why) : '');
 }

@@ -8,6 +8,7 @@
 // Only the browser knows which checks it has sent in vain.
 
 import { request } from './api.js';
+import { forPeople } from './words.js';
 
 /** Most pairs of candidates that are told. */
 const PAIRS_MAX = 16;
@@ -67,7 +68,8 @@ export function reasonOf(problem) {
   return asSentence([problem.detail ?? problem.title, problem.remedy].filter(Boolean).join('. To do: '));
 }
 
-/** `text` with a capital at its beginning: reasons are written to follow other words in the log. */
+/** `text` for people, with a capital at its beginning: reasons are written to follow other words in the log. */
 export function asSentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  const told = forPeople(text);
+  return told.charAt(0).toUpperCase() + told.slice(1);
 }

@@ -1,5 +1,7 @@
 // Numbers as people read them. Whatever is absent is a dash, never a zero.
 
+import { codecName } from './words.js';
+
 export const ABSENT = '–';
 
 const finite = (value) => typeof value === 'number' && Number.isFinite(value);
@@ -37,14 +39,19 @@ export function duration(seconds) {
   return `${s} s`;
 }
 
-/** Names of codecs that SDP spells as nobody else does. */
-const SPOKEN = { opus: 'Opus', 'mpeg4-generic': 'AAC', 'mp4a-latm': 'AAC' };
+/** A time as `2026-11-29 14:05:33`, in the zone of the browser: no reader takes the month for the day. */
+export function when(time) {
+  const date = new Date(time);
+  const two = (n) => String(n).padStart(2, '0');
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
+}
 
 /** `H264 1280×720`, `Opus stereo` from one entry of a stream's `tracks`. */
 export function track({ kind, codec, width, height, channels }) {
   if (kind === 'audio') {
     const layout = { 1: ' mono', 2: ' stereo' }[channels] ?? (channels ? ` ${channels} ch` : '');
-    return `${SPOKEN[codec?.toLowerCase()] ?? codec ?? 'audio'}${layout}`;
+    return `${codecName(codec) ?? 'audio'}${layout}`;
   }
-  return `${codec ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
+  return `${codecName(codec) ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
 }

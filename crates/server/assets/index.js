@@ -5,7 +5,7 @@ import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
 import { hasKey, openByKey } from './key.js';
 import { Thumbnail } from './thumbnail.js';
-import { statusDetail, statusWord } from './words.js';
+import { refusal, statusDetail, statusWord } from './words.js';
 
 const REFRESH_MS = 2000;
 
@@ -67,8 +67,9 @@ function fill(parts, stream) {
   setText(parts.detail, statusDetail(stream));
   parts.publish.hidden = stream.state !== 'down' || !stream.takes_publishers || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
-  if (parts.tracks.textContent !== tracks.join('')) {
-    parts.tracks.replaceChildren(...tracks.map((text) => html('span', {}, text)));
+  const refused = refusal(stream.tracks);
+  if (parts.tracks.textContent !== [...tracks, refused].join('')) {
+    parts.tracks.replaceChildren(...tracks.map((text) => html('span', {}, text)), ...(refused ? [html('span', { class: 'warned' }, refused)] : []));
   }
   setText(parts.viewers, String(stream.viewers ?? 0));
   setText(parts.bitrate, bitrate(stream.bitrate_bps));

@@ -3,10 +3,12 @@
 
 /* global uPlot */
 
+import { base, getJson } from './api.js';
 import { onTheme, resolved } from './colors.js';
+import { plural } from './words.js';
 
-/** Ten minutes at a sample a second. */
-const SAMPLES = 600;
+/** The spans of the server's history, with the steps of their samples in seconds. */
+const SPANS = { '10m': { step: 5, most: 121 }, '1d': { step: 120, most: 721 } };
 const HEIGHT = 200;
 
 /** Shortest time that the axis shows, in seconds: a single sample has no span of its own. */
@@ -39,21 +41,47 @@ export class LoadCharts {
   #viewers = [];
   #run = [];
   #where;
+  #span = '10m';
 
-  constructor({ over, against }) {
+  /** `span`: the choice of the time that is shown. */
+  constructor({ over, against, span }) {
     this.#where = { over, against };
     for (const element of [over, against]) element.setAttribute('role', 'img');
     this.#make();
     new ResizeObserver(() => this.#resize()).observe(over);
     onTheme(() => this.#make());
+    span.addEventListener('change', () => {
+      this.#span = span.value;
+      this.load();
+    });
   }
 
-  /** Adds a second: CPU in cores, and the number of viewers. */
+  /** Shows what the server has kept, also from before the page was opened. */
+  async load() {
+    let history;
+    try {
+      history = await getJson(`${base}/api/v1/history?span=${this.#span}`);
+    } catch {
+      // The connection of the page tells that the server is away.
+      return;
+    }
+    const start = Date.now() / 1000 - history.now_s;
+    // The scale of the axis holds this list.
+    this.#times.splice(0, Infinity, ...history.at_s.map((at) => start + at));
+    this.#cores = history.cpu_cores;
+    this.#viewers = history.viewers;
+    this.#draw();
+  }
+
+  /** Adds the present CPU in cores and number of viewers, if a step is over. */
   add(cores, viewers) {
     if (!Number.isFinite(cores)) return;
-    for (const [list, value] of [[this.#times, Date.now() / 1000], [this.#cores, cores], [this.#viewers, viewers]]) {
+    const { step, most } = SPANS[this.#span];
+    const now = Date.now() / 1000;
+    if (now - (this.#times.at(-1) ?? 0) < step) return;
+    for (const [list, value] of [[this.#times, now], [this.#cores, cores], [this.#viewers, viewers]]) {
       list.push(value);
-      if (list.length > SAMPLES) list.shift();
+      if (list.length > most) list.shift();
     }
     this.#draw();
   }
@@ -76,7 +104,7 @@ export class LoadCharts {
       ...size(over),
       legend: { show: false },
       scales: { x: timeScale(this.#times), cores: { range: (_, __, max) => [0, Math.max(0.1, max * 1.15)] }, viewers: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
-      axes: [axis(null, { size: 40 }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, incrs: WHOLE, grid: { show: false } })],
+      axes: [axis(null, { size: 28, values: '{HH}:{mm}' }), axis('cores', { scale: 'cores' }), axis('viewers', { scale: 'viewers', side: 1, incrs: WHOLE, grid: { show: false } })],
       series: [{},
         { label: 'Processor', scale: 'cores', stroke: resolved('--accent'), width: 1.5, points: { show: false }, fill: `color-mix(in srgb, ${resolved('--accent')} 12%, transparent)` },
         { label: 'Viewers', scale: 'viewers', stroke: resolved('--network'), width: 1.5, points: { show: false } }],
@@ -103,8 +131,8 @@ export class LoadCharts {
   #describe() {
     const { over, against } = this.#where;
     const [cores, viewers] = [this.#cores.at(-1), this.#viewers.at(-1)];
-    const now = cores === undefined ? 'no figures yet' : `now ${cores.toFixed(2)} cores with ${viewers} viewers`;
-    const most = cores === undefined ? '' : `; at most ${Math.max(...this.#cores).toFixed(2)} cores and ${Math.max(...this.#viewers)} viewers`;
+    const now = cores === undefined ? 'no figures yet' : `now ${cores.toFixed(2)} cores with ${plural(viewers, 'viewer')}`;
+    const most = cores === undefined ? '' : `; at most ${Math.max(...this.#cores).toFixed(2)} cores and ${plural(Math.max(...this.#viewers), 'viewer')}`;
     over.setAttribute('aria-label', `Processor and viewers: ${now}${most}`);
     const run = this.#run.map(([count, used]) => `${used.toFixed(2)} cores with ${count}`).join(', ');
     against.setAttribute('aria-label', `Processor against viewers: ${now}${run ? `; load test: ${run}` : ''}`);

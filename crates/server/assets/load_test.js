@@ -3,6 +3,7 @@
 import { base, change, getJson } from './api.js';
 import { copyLine } from './copy_line.js';
 import { setText } from './dom.js';
+import { when } from './format.js';
 
 const URL_OF_TEST = `${base}/api/v1/load-test`;
 const json = { 'content-type': 'application/json' };
@@ -50,8 +51,8 @@ export class LoadTest {
   #show(run) {
     this.onSteps(run?.steps ?? []);
     const date = run?.started ? new Date(run.started) : null;
-    const when = date && !Number.isNaN(date.getTime()) ? ` of ${date.toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}` : '';
-    setText(this.parts.name, run ? `with the load test${when}` : '');
+    const made = date && !Number.isNaN(date.getTime()) ? ` of ${when(date).slice(0, -3)}` : '';
+    setText(this.parts.name, run ? `with the load test${made}` : '');
     setText(this.parts.verdict, run ? [run.label, run.verdict].filter(Boolean).join(': ') : '');
     this.parts.verdict.hidden = !run;
     this.parts.remove.hidden = !run;

@@ -111,7 +111,8 @@ export class Pauses {
     const told = isUnknown ? 'it plays here as soon as somebody does' : reason.detail ?? (title === reason.title ? null : reason.title);
     const detail = withNext([told], waitMs);
     const mayPublish = reason.status === 404 || reason.status === 409;
-    return { state: 'waiting', label: statusWord(reason.streamStatus ?? 'waiting'), title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
+    const label = statusWord(reason.streamStatus ?? 'waiting');
+    return { state: 'waiting', label, title, detail, mayRetry: waitMs > 1000, mayPublish, waitMs };
   }
 }
 

@@ -2,14 +2,13 @@
 
 import { base, change, getJson } from './api.js';
 import { html, setText } from './dom.js';
+import { when } from './format.js';
 
 /** Readings that are shown. */
 const SHOWN = 5;
 
 /** Reading certificates, names and cameras of a large configuration takes some seconds. */
 const TIMEOUT_MS = 60_000;
-
-const time = new Intl.DateTimeFormat([], { dateStyle: 'short', timeStyle: 'medium' });
 
 /** Who or what asked for a reading. */
 const CAUSES = { api: 'asked for here or over the API', signal: 'SIGHUP', file: 'a file changed' };
@@ -83,7 +82,7 @@ function row({ at_ms: at, cause, outcome, changed, error }) {
   const date = new Date(at);
   const what = error ?? (changed.length ? `changed: ${changed.join(', ')}` : '');
   return html('li', {},
-    html('time', { class: 'quiet', datetime: date.toISOString() }, time.format(date)),
+    html('time', { class: 'quiet', datetime: date.toISOString() }, when(date)),
     html('span', { class: 'pill', 'data-state': look }, html('span', {}, html('strong', {}, words), ` \u00b7 ${CAUSES[cause] ?? cause}`)),
     what ? html('p', { class: error ? 'told' : 'quiet' }, what) : '');
 }

@@ -2,6 +2,7 @@
 
 import { html, setText } from './dom.js';
 import { bitrate } from './format.js';
+import { plural } from './words.js';
 
 const byName = new Intl.Collator('en', { numeric: true });
 
@@ -26,8 +27,6 @@ export class RoomsList {
     this.list.replaceChildren(...rows.map(row));
   }
 }
-
-const plural = (number, one) => `${number} ${one}${number === 1 ? '' : 's'}`;
 
 /** The words of a voice by the state of its stream. */
 const VOICES = { live: 'voice comes', hangs: 'no voice for 8 s', waiting: 'no voice yet' };

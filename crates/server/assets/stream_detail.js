@@ -6,6 +6,7 @@ import { copyLine } from './copy_line.js';
 import { html, setText } from './dom.js';
 import { HeatMap } from './heat_map.js';
 import { inPath } from './names.js';
+import { viewerOrigin, watchUrl } from './watch_url.js';
 import { STAGES, Waterfall } from './waterfall.js';
 
 const $ = (id) => document.getElementById(id);
@@ -36,19 +37,21 @@ export class StreamDetail {
     if (name !== null) this.#open();
   }
 
-  /** Shows the lines to copy for a server with these ports. */
-  ports(ports) {
-    if (this.#name === null) return;
-    const text = JSON.stringify([this.#name, ports]);
+  /** Shows the lines to copy for a server with these ports: to watch, and to publish unless the server
+   * fetches the stream itself. */
+  ports(ports, stream) {
+    if (this.#name === null || !stream) return;
+    const text = JSON.stringify([this.#name, ports, stream.fetched, stream.owner]);
     if (text === this.#lines) return;
     this.#lines = text;
     const { hostname } = location;
-    const origin = ports.https ? `https://${hostname}:${ports.https}` : `http://${hostname}:${ports.http}`;
     const name = inPath(this.#name);
-    const place = { origin, base: '', name: this.#name, rtspPort: ports.rtsp, rtspsPort: ports.rtsps, key: false };
-    const watch = [{ program: 'Browser', note: 'watch', line: `${origin}/${name}` }];
+    const place = { origin: viewerOrigin(ports), base: '', name: this.#name, rtspPort: ports.rtsp, rtspsPort: ports.rtsps, key: false };
+    const watch = [{ program: 'Browser', note: 'watch', line: watchUrl(ports, this.#name, stream.owner) }];
     if (ports.rtsp) watch.push({ program: 'VLC', note: 'watch; Debian’s VLC has no RTSP', line: `vlc rtsp://${hostname}:${ports.rtsp}/${name}` });
-    $('lines').replaceChildren(...[...watch, ...commands(place)].map(({ program, note, line, fields }) => html('div', { class: 'line' },
+    const lines = stream.fetched ? watch : [...watch, ...commands(place)];
+    setText($('lines-title'), stream.fetched ? 'Lines to copy to watch' : 'Lines to copy to watch and to publish');
+    $('lines').replaceChildren(...lines.map(({ program, note, line, fields }) => html('div', { class: 'line' },
       html('p', {}, html('strong', {}, program), ` ${note}`),
       line ? copyLine(line) : html('dl', {}, ...fields.flatMap(([key, value]) => [html('dt', {}, key), html('dd', {}, html('code', {}, value))])))));
   }
@@ -80,7 +83,7 @@ export class StreamDetail {
     const stages = STAGES.map(([name]) => name).filter((name) => this.#heat.stages.includes(name));
     if ([...select.options].map(({ value }) => value).join() === stages.join()) return;
     const chosen = select.value;
-    select.replaceChildren(...stages.map((name) => html('option', { value: name }, name.replaceAll('_', ' '))));
+    select.replaceChildren(...stages.map((name) => html('option', { value: name, title: meaning(name) }, name.replaceAll('_', ' '))));
     if (stages.includes(chosen)) select.value = chosen;
     else if (stages.includes('send')) select.value = 'send';
   }
@@ -88,6 +91,10 @@ export class StreamDetail {
   #draw() {
     const stage = $('heat-stage').value;
     $('heat').parentElement.className = `heat stage-${stage}`;
+    $('heat-stage').title = meaning(stage);
     this.#heat.draw(stage);
   }
 }
+
+/** What a stage spans, in a sentence. */
+const meaning = (stage) => STAGES.find(([name]) => name === stage)?.[2] ?? '';

@@ -18,8 +18,9 @@ export class ViewerTable {
   #rows = new Map();
   #body = html('tbody', { role: 'rowgroup' });
 
-  constructor(container, { onProblem }) {
-    this.onProblem = onProblem;
+  /** `onTold(text)` is called with what was done; `onExcluded()` when somebody is kept away. */
+  constructor(container, { onProblem, onTold, onExcluded }) {
+    Object.assign(this, { onProblem, onTold, onExcluded });
     container.append(html('table', { class: 'rows', role: 'table' },
       html('caption', { class: 'unseen' }, 'Viewers, those in trouble first'),
       html('thead', { role: 'rowgroup' }, html('tr', { role: 'row' },
@@ -55,14 +56,16 @@ export class ViewerTable {
       loss: number('loss'),
       queue: number('queue'),
       skips: number('skips'),
-      end: html('button', { class: 'small', type: 'button' }, 'Disconnect', html('span', { class: 'unseen' }, ` ${viewer.viewer}`)),
+      end: html('button', { class: 'small', type: 'button', title: 'End the session; a page comes back by itself within some seconds' }, 'Disconnect', html('span', { class: 'unseen' }, ` ${viewer.viewer}`)),
+      exclude: html('button', { class: 'small', type: 'button', title: 'End the session, and refuse this user or address for an hour' }, 'Keep away for an hour', html('span', { class: 'unseen' }, ` ${viewer.viewer}`)),
     };
-    parts.end.addEventListener('click', () => this.#disconnect(viewer, parts.end));
+    parts.end.addEventListener('click', () => this.#end(viewer, parts, 'DELETE', ''));
+    parts.exclude.addEventListener('click', () => this.#end(viewer, parts, 'POST', '/exclusion'));
     parts.row = html('tr', { role: 'row' },
       html('th', { scope: 'row', role: 'rowheader' }, parts.pill, html('span', { class: 'quiet' }, `${PROTOCOLS[viewer.protocol] ?? viewer.protocol} ${viewer.protocol === 'webrtc' ? viewer.viewer : ''}`)),
       html('td', { role: 'cell' }, viewer.stream || ABSENT),
       parts.path, parts.rtt, parts.loss, parts.queue, parts.skips,
-      html('td', { role: 'cell', class: 'act' }, parts.end));
+      html('td', { role: 'cell', class: 'act buttons' }, parts.end, parts.exclude));
     return parts;
   }
 
@@ -77,13 +80,18 @@ export class ViewerTable {
     setText(parts.skips, String(viewer.skips));
   }
 
-  async #disconnect({ protocol, stream, viewer }, button) {
-    const of = protocol === 'webrtc' ? `?stream=${encodeURIComponent(stream)}` : '';
-    button.disabled = true;
+  /** Ends a viewer's session, and with `/exclusion` keeps the viewer away. */
+  async #end({ protocol, stream, viewer }, { end, exclude }, method, below) {
+    const of = stream ? `?stream=${encodeURIComponent(stream)}` : '';
+    end.disabled = true;
+    exclude.disabled = true;
     try {
-      await change(`${base}/api/v1/viewers/${protocol}/${encodeURIComponent(viewer)}${of}`, { method: 'DELETE' });
+      await change(`${base}/api/v1/viewers/${protocol}/${encodeURIComponent(viewer)}${below}${of}`, { method });
+      this.onTold(below ? `${viewer} is kept away from ${stream || 'all streams'} for an hour.` : `${viewer} is disconnected; its page comes back by itself.`);
+      if (below) this.onExcluded();
     } catch (error) {
-      button.disabled = false;
+      end.disabled = false;
+      exclude.disabled = false;
       this.onProblem(error);
     }
   }

@@ -15,7 +15,7 @@ use glassline_rooms::Rooms;
 use glassline_runtime::{Clock, Supervisor};
 
 use crate::config::Config;
-use crate::events::EventLog;
+use crate::events::{EventLog, History};
 use crate::failures::Failures;
 use crate::hooks::HookCounters;
 use crate::http::server::{ListenerCounters, Places};
@@ -114,6 +114,8 @@ pub(crate) struct HttpEndpoints {
     pub(crate) audit: Arc<AuditLog>,
     /// What happened to the server and its streams.
     pub(crate) events: Arc<EventLog>,
+    /// How busy the server was.
+    pub(crate) history: Arc<History>,
 }
 
 /// The ports of HTTP for viewers.

@@ -10,10 +10,12 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
+use glassline_access::auth::Excluded;
 
 use crate::config::Config;
 use crate::settings::AllowedConnections;
@@ -41,6 +43,26 @@ pub(crate) trait Service: Any + fmt::Debug + Send + Sync {
     /// Returns everybody who watches at `now`.
     fn viewers(&self, now: Instant) -> BoxFuture<'_, Vec<ViewerFigures>>;
 
+    /// Returns the client that publishes `stream` by this protocol, as [`disconnect`](Self::disconnect) takes
+    /// it; `None` if none does.
+    fn publisher<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Option<NamedViewer>> {
+        let _ = stream;
+        Box::pin(async { None })
+    }
+
+    /// Returns how an exclusion knows a viewer or publisher: by its user, otherwise by its address; `None` if the viewer
+    /// cannot be told from others.
+    fn excludable<'a>(
+        &'a self,
+        viewer: &'a NamedViewer,
+    ) -> BoxFuture<'a, Result<Option<Excluded>, NotEnded>> {
+        Box::pin(async {
+            let mut viewers = self.viewers(Instant::now()).await.into_iter();
+            let found = viewers.find(|it| it.viewer == viewer.name);
+            Ok(excluded_at(&found.ok_or(NotEnded::Unknown)?.address))
+        })
+    }
+
     /// Ends the session of a viewer on behalf of an operator.
     fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>>;
 
@@ -54,6 +76,12 @@ pub(crate) trait Service: Any + fmt::Debug + Send + Sync {
     fn has_idle_readers(&self) -> bool {
         false
     }
+}
+
+/// Returns what keeps the client at a socket's address away; `None` if the text is no such address.
+pub(crate) fn excluded_at(address: &str) -> Option<Excluded> {
+    let address = address.parse::<SocketAddr>().ok();
+    address.map(|it| Excluded::Address(it.ip()))
 }
 
 /// All protocols of a server.
@@ -118,12 +146,12 @@ pub(crate) struct ViewerFigures {
     pub(crate) skips: u64,
 }
 
-/// The viewer whose session an operator ends.
+/// The viewer or publisher whose session an operator ends.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedViewer {
-    /// The name that lists have for the viewer.
+    /// The name that lists have for the client.
     pub(crate) name: String,
-    /// The stream that it watches, if the operator said so.
+    /// The stream that it watches or publishes, if the operator said so.
     pub(crate) stream: Option<String>,
 }
 

@@ -26,6 +26,7 @@ mod connections;
 mod data;
 mod dual_stack;
 mod events;
+mod exclusions;
 mod failures;
 mod handshake;
 mod hijack;

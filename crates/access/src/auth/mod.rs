@@ -29,6 +29,7 @@ mod account;
 mod asked;
 mod bearer;
 mod checked_pairs;
+mod exclusions;
 mod hash_threads;
 mod holder_name;
 mod holders;
@@ -72,6 +73,9 @@ use user_table::{Layers, UserTable};
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub use bearer::query_token;
+pub use exclusions::{
+    EXCLUSION_MAX, EXCLUSIONS_MAX, Excluded, Exclusion, Exclusions, Guest, TooManyExclusions,
+};
 pub use glassline_rtsp::server::Access;
 #[cfg(any(test, fuzzing))]
 pub use jwt::fuzz_token;
@@ -119,6 +123,7 @@ pub struct Users {
     replaced: watch::Sender<()>,
     holders: Holders,
     sign_ins: SignIns,
+    exclusions: Exclusions,
     limit: Arc<LoginLimit>,
     hashing: HashThreads,
     /// Hash that is checked for names that do not exist.
@@ -163,6 +168,7 @@ impl Users {
             replaced: watch::Sender::new(()),
             holders: Holders::default(),
             sign_ins: SignIns::default(),
+            exclusions: Exclusions::default(),
             limit: Arc::new(LoginLimit::new()),
             hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
@@ -174,6 +180,11 @@ impl Users {
     /// another number must be checked again before it is used.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns who is kept away for some time, whatever the rights.
+    pub const fn exclusions(&self) -> &Exclusions {
+        &self.exclusions
     }
 
     /// Returns a receiver that tells when the users are replaced.

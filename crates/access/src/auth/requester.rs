@@ -72,6 +72,11 @@ impl Requester {
         self.address
     }
 
+    /// Returns whether a proxy sent the request, so that the address is the proxy's.
+    pub const fn is_forwarded(&self) -> bool {
+        self.is_forwarded
+    }
+
     /// Returns whether the client runs on this machine. A forwarded request never counts as local:
     /// a proxy on this machine serves clients from everywhere.
     pub fn is_local(&self) -> bool {

@@ -21,7 +21,7 @@ mod viewer_ticket;
 pub(crate) use identity::{Identity, Provenances};
 pub(crate) use member::{
     ClaimRefusal, Crowding, Draining, Elsewhere, Member, MemberSettings, MemberView, NodesView,
-    NotHandedOn, NotHere, Reachable, by_calendar, without_credentials,
+    NotHandedOn, NotHere, Owner, Reachable, by_calendar, without_credentials,
 };
 pub(crate) use origins::Directory;
 pub(crate) use pull::Pulls;

@@ -8,13 +8,17 @@
 //!  http: sign-ins ─────────────────────────────────────────────┘
 //! ```
 //!
+//! How busy the server was beside them is in [`History`].
+//!
 //! Connections that failed have a list of their own, [`crate::failures`], which the API lays beside
 //! these events. Each kind has a bound of its own, and within a kind the subject with most events
 //! gives way first: neither strangers who try passwords nor a camera that comes and goes every second
 //! push out what happened elsewhere.
 
+mod history;
 mod log;
 mod streams;
 
+pub(crate) use history::{History, Load, READING, Reading, Sample};
 pub(crate) use log::{Event, EventKind, EventLog, RecordedEvent, Severity};
 pub(crate) use streams::{StreamObserver, status_reason};

@@ -15,7 +15,7 @@ pub(crate) fn status_reason(state: &State, status: Status, is_fetched: bool) -> 
             "the source is connected, but no media has come for 8 s"
         }
         (State::Live { .. }, _) => return None,
-        (State::Idle, _) => "the source is fetched when somebody watches",
+        (State::Idle, _) => "connects when somebody watches",
         (State::Connecting, true) => "the server is connecting to the source",
         (State::Connecting, false) => "nobody publishes the stream yet",
         _ => return None,

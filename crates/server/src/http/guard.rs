@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use glassline_access::auth::Requester;
 
 use super::auth::Reader;
 use super::distant_session;
@@ -17,7 +18,7 @@ use super::rules::Right;
 use super::shown::Shown;
 use super::{auth, resource};
 use crate::app::App;
-use crate::sessions::ConnectionAddresses;
+use crate::sessions::{ConnectionAddresses, SessionRecord};
 
 /// Result of the check of a right, for the handler.
 enum Granted {
@@ -69,11 +70,14 @@ pub(super) async fn guard(
     if rules.is_page(&method) && !app.users.any() {
         return next.run(request).await;
     }
+    let client = shown.requester();
     match granted(&app, right, shown, &target).await {
         Err(problem) => problem.into_response(),
         Ok(Granted::Plainly) => next.run(request).await,
         Ok(Granted::Publisher(user)) => {
-            resource::end_with(&app.users, user.as_deref(), next.run(request).await)
+            let response = next.run(request).await;
+            let response = resource::end_with(&app.users, user.as_deref(), response);
+            come_from(client, response)
         }
         Ok(Granted::Reader(reader)) => {
             let access = target.access(&request);
@@ -83,9 +87,18 @@ pub(super) async fn guard(
             }
             request.extensions_mut().insert(reader.clone());
             let response = next.run(request).await;
-            resource::end_with(&app.users, reader.user(), response)
+            let response = resource::end_with(&app.users, reader.user(), response);
+            come_from(client, response)
         }
     }
+}
+
+/// Notes the client of the session that `response` tells of, if it tells of one.
+fn come_from(client: Requester, response: Response) -> Response {
+    if let Some(made) = response.extensions().get::<Arc<SessionRecord>>() {
+        made.set_client(client);
+    }
+    response
 }
 
 /// Checks that a request has `right`, unless its handler does.

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use glassline_hub::{State, Status, StreamName};
 use serde_json::{Map, Value};
 
 use super::server::WaitRefusal;
@@ -82,6 +83,19 @@ impl Problem {
             "there is no stream called '{name}'; GET /api/v1/streams lists the streams that exist"
         );
         Self::new(StatusCode::NOT_FOUND, "No such stream", detail)
+    }
+
+    /// Returns the answer to a viewer of a stream that has no tracks at present.
+    pub(super) fn not_live(stream: &StreamName, state: &State, status: Status) -> Self {
+        let detail = match state.detail() {
+            None => format!("stream '{stream}' is still connecting to its source"),
+            Some(why) => format!("stream '{stream}' is {}: {why}", status.as_str()),
+        };
+        // The WHEP draft has this status for a stream without a publisher.
+        Self::new(StatusCode::CONFLICT, "Stream not live", detail)
+            .header(header::RETRY_AFTER, "1")
+            .with("state", state.as_str())
+            .with("stream_status", status.as_str())
     }
 
     pub(crate) fn no_session() -> Self {

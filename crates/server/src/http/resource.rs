@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use glassline_access::auth::Users;
-use glassline_hub::{State, Status, StreamName};
 use glassline_runtime::SessionId;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
@@ -378,7 +377,7 @@ impl From<OfferError> for Problem {
                 stream,
                 state,
                 status,
-            } => not_live(&stream, &state, status),
+            } => Problem::not_live(&stream, &state, status),
             OfferError::NoMedia(why) => Self::try_later("No media", why),
             OfferError::Full(why) => full(&why),
             why @ OfferError::NotTranscoded(_) => Self::new(
@@ -390,18 +389,6 @@ impl From<OfferError> for Problem {
             OfferError::Refused(why) => refused(why),
         }
     }
-}
-
-fn not_live(stream: &StreamName, state: &State, status: Status) -> Problem {
-    let detail = match state.detail() {
-        None => format!("stream '{stream}' is still connecting to its source"),
-        Some(why) => format!("stream '{stream}' is {}: {why}", status.as_str()),
-    };
-    // The WHEP draft has this status for a stream without a publisher.
-    Problem::new(StatusCode::CONFLICT, "Stream not live", detail)
-        .header(header::RETRY_AFTER, "1")
-        .with("state", state.as_str())
-        .with("stream_status", status.as_str())
 }
 
 /// Returns the codecs of an offer in words: with their parameters if the wanted codec is among them, so

@@ -13,6 +13,8 @@ use glassline_access::auth::{
 use glassline_quic::moq::{Page, Role};
 use tokio::sync::watch;
 
+use super::shown::Shown;
+
 /// The streams that a session may publish and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
@@ -95,6 +97,8 @@ impl Rights {
 pub(super) enum Denied {
     #[error("no right to what it asks for, or wrong credentials")]
     NoRight,
+    #[error("an operator keeps this client away")]
+    Excluded,
     #[error(transparent)]
     Page(#[from] PageRefusal),
     #[error(transparent)]
@@ -169,6 +173,10 @@ pub(super) async fn rights(
         .with_token(shown.token.as_deref())
         .with_user(user.map(|(name, password)| (&**name, &**password)));
     let rights = rights_of(users, sites, &mut login, asked, &shown).await;
+    let rights = match rights {
+        Ok(rights) if asked.is_excluded(users, rights.user()) => Err(Denied::Excluded),
+        rights => rights,
+    };
     let concluded = users.conclude(login, rights.is_ok());
     match (rights, concluded) {
         (Err(_), Err(limited)) => Err(Denied::Login(limited)),
@@ -274,28 +282,6 @@ async fn ask(
     match (holder, refused) {
         (None, Some(error)) => Err(error),
         (holder, _) => Ok(holder.filter(|name| users.has_rights(name))),
-    }
-}
-
-#[derive(Debug, Default)]
-struct Shown {
-    token: Option<String>,
-    user: Option<(String, String)>,
-}
-
-impl Shown {
-    fn of(query: &str) -> Self {
-        let (mut shown, mut name, mut password) = (Self::default(), None, None);
-        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            match &*key {
-                "token" | "jwt" => shown.token = Some(value.into_owned()),
-                "user" => name = Some(value.into_owned()),
-                "password" => password = Some(value.into_owned()),
-                _ => {}
-            }
-        }
-        shown.user = name.map(|name| (name, password.unwrap_or_default()));
-        shown
     }
 }
 

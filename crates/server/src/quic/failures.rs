@@ -188,7 +188,7 @@ impl SessionContext {
     pub(super) fn note_refusal(&self, peer: SocketAddr, path: &str, role: Role, why: &Denied) {
         let asked = SessionRequest { path, role };
         let remedy = match why {
-            Denied::Page(_) => None,
+            Denied::Page(_) | Denied::Excluded => None,
             Denied::NoRight | Denied::Login(_) => Some(TOKEN),
         };
         let explained = (Stage::Rights, why.to_string(), remedy);

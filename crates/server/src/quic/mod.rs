@@ -15,6 +15,7 @@ mod broadcasts;
 mod certificate_source;
 mod collection;
 mod counters;
+mod exclusion;
 mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -27,6 +28,7 @@ mod pinned;
 mod places;
 mod service;
 mod shared;
+mod shown;
 mod start_error;
 
 use std::net::SocketAddr;

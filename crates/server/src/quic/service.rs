@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use glassline_access::auth::Excluded;
 
 use super::{SessionView, Shared, metrics};
 use crate::config::Config;
-use crate::service::{Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures};
+use crate::service::{
+    Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures, excluded_at,
+};
 use crate::settings::AllowedConnections;
 
 /// MoQ as one of the server's protocols; without state if QUIC is turned off.
@@ -57,6 +60,27 @@ impl Service for MoqService {
         let sessions = self.sessions(now).into_iter();
         let readers = sessions.filter(|it| it.publishes.is_empty());
         std::future::ready(readers.map(|it| figures(&it)).collect()).boxed()
+    }
+
+    fn publisher<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Option<NamedViewer>> {
+        let mut sessions = self.sessions(Instant::now()).into_iter();
+        let found = sessions.find(|it| it.publishes.iter().any(|name| name == stream));
+        let named = found.map(|session| NamedViewer {
+            name: session.id.to_string(),
+            stream: Some(stream.to_owned()),
+        });
+        std::future::ready(named).boxed()
+    }
+
+    fn excludable<'a>(
+        &'a self,
+        viewer: &'a NamedViewer,
+    ) -> BoxFuture<'a, Result<Option<Excluded>, NotEnded>> {
+        let id = viewer.name.parse().ok();
+        let mut sessions = self.sessions(Instant::now()).into_iter();
+        let found = sessions.find(|it| Some(it.id) == id);
+        let excluded = found.map(|it| excluded_at(&it.peer));
+        std::future::ready(excluded.ok_or(NotEnded::Unknown)).boxed()
     }
 
     fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>> {

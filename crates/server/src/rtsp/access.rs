@@ -1,7 +1,9 @@
 //! Rights to read and publish over RTSP, from the [user store](glassline_access::auth).
 
+use std::time::Instant;
+
 use glassline_access::auth::{
-    Action, Credential, Login, LoginError, Question, Requester, Users, query_token,
+    Action, Credential, Guest, Login, LoginError, Question, Requester, Users, query_token,
 };
 use glassline_rtsp::auth::User;
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
@@ -32,13 +34,28 @@ pub(super) fn login_of(
     }))
 }
 
-/// Ends a login with the answer to its request, which is to wait if the address has failed too often.
-pub(super) fn concluded(users: &Users, login: Login, answer: Answer) -> Answer {
+/// Ends a login with the answer to its request for `path`, which is to wait if the address has failed too
+/// often, and is refused while an operator keeps the client away.
+pub(super) fn concluded(users: &Users, login: Login, path: &str, answer: Answer) -> Answer {
+    let answer = match answer {
+        Answer::Authorized { user } if is_excluded(users, &login, user.as_deref(), path) => {
+            Answer::Refused(Refusal::Forbidden)
+        }
+        answer => answer,
+    };
     let is_granted = matches!(answer, Answer::Authorized { .. });
     match users.conclude(login, is_granted) {
         Err(limited) if !is_granted => Answer::Refused(refused(limited)),
         _ => answer,
     }
+}
+
+fn is_excluded(users: &Users, login: &Login, user: Option<&str>, path: &str) -> bool {
+    let address = login.by().address();
+    let until = users
+        .exclusions()
+        .until(Guest { address, user }, |it| it == path, Instant::now());
+    until.is_some()
 }
 
 /// The right that a client wants: to read or to publish the stream at `path`.
@@ -215,11 +232,12 @@ fn refused(error: LoginError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
 
     use crate::config::{Algorithm, Auth, Jwt, Secret};
-    use glassline_access::auth::Listener;
+    use glassline_access::auth::{Excluded, Listener};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];
@@ -249,7 +267,7 @@ mod tests {
     ) -> Decision {
         let mut login = login_of(by, query, shown.as_ref());
         match authorize(users, &mut login, wanted, query, shown) {
-            Decision::Now(answer) => Decision::Now(concluded(users, login, answer)),
+            Decision::Now(answer) => Decision::Now(concluded(users, login, wanted.path, answer)),
             later => later,
         }
     }
@@ -409,7 +427,7 @@ mod tests {
                                 by_name(users, user, access, stream)
                             }
                         };
-                        match concluded(users, login, answer) {
+                        match concluded(users, login, stream, answer) {
                             Answer::Authorized { .. } => 200,
                             Answer::Refused(Refusal::Unavailable { .. }) => 429,
                             _ => 401,
@@ -420,6 +438,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_client_that_is_kept_away_is_refused_whatever_its_rights() {
+        let users = Users::new(&Auth::default());
+        let read = |peer| decide(&users, from(peer), want(Access::Read), None, None);
+        let now = Instant::now();
+        let (whom, until) = (
+            Excluded::Address(AWAY.into()),
+            now + Duration::from_secs(60),
+        );
+        let stream = Some("cam".to_owned());
+        let made = users.exclusions().add(whom, stream, until, now);
+        assert_eq!(read(AWAY), refused(Refusal::Forbidden));
+        assert_eq!(read(HERE), open());
+        users.exclusions().lift(made.expect("a place").number);
+        assert_eq!(read(AWAY), open());
     }
 
     #[test]

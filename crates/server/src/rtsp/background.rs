@@ -50,7 +50,7 @@ impl Background {
             // A client that waits for its answer gets one even after a panic.
             let user = verified.unwrap_or(Err(LoginError::Wrong));
             let answer = access::by_name(users, user, access, &path);
-            let answer = Box::new(access::concluded(users, login, answer));
+            let answer = Box::new(access::concluded(users, login, &path, answer));
             shared.send(thread, Command::Answer { client, id, answer });
         });
     }

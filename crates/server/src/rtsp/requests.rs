@@ -177,7 +177,9 @@ impl Requests {
             path: &path,
         };
         match access::authorize(users, &mut login, wanted, query, credentials) {
-            Decision::Now(answer) => Effect::Answer(id, access::concluded(users, login, answer)),
+            Decision::Now(answer) => {
+                Effect::Answer(id, access::concluded(users, login, &path, answer))
+            }
             Decision::Later(check) => {
                 let credentials = Credentials {
                     login,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use glassline_access::auth::Excluded;
 
 use super::{ClientView, Handle, Shared, metrics};
 use crate::config::Config;
@@ -87,6 +88,33 @@ impl Service for RtspService {
 
     fn viewers(&self, _: Instant) -> BoxFuture<'_, Vec<ViewerFigures>> {
         async { self.playing().await.into_iter().map(figures).collect() }.boxed()
+    }
+
+    fn publisher<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Option<NamedViewer>> {
+        async move {
+            let mut clients = self.clients().await.into_iter();
+            let found = clients.find(|it| !it.is_player() && it.stream == stream);
+            found.map(|client| NamedViewer {
+                name: client.address.to_string(),
+                stream: Some(stream.to_owned()),
+            })
+        }
+        .boxed()
+    }
+
+    fn excludable<'a>(
+        &'a self,
+        viewer: &'a NamedViewer,
+    ) -> BoxFuture<'a, Result<Option<Excluded>, NotEnded>> {
+        async {
+            let address: SocketAddr = viewer.name.parse().map_err(|_| NotEnded::Unknown)?;
+            let mut clients = self.clients().await.into_iter();
+            let found = clients.find(|it| it.address == address);
+            let client = found.ok_or(NotEnded::Unknown)?;
+            let user = client.user.map(Excluded::User);
+            Ok(Some(user.unwrap_or(Excluded::Address(address.ip()))))
+        }
+        .boxed()
     }
 
     fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>> {

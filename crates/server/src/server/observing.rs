@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use glassline_hub::Status;
 use glassline_rooms as rooms;
 use glassline_runtime::{HubEvents, Part, calendar, spawn_kept};
 use tokio::sync::watch;
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
-use crate::events::{Event, EventKind, EventLog, Severity, StreamObserver};
+use crate::events::{Event, EventKind, EventLog, Load, READING, Reading, Severity, StreamObserver};
 
 /// Interval between two looks at certificates, threads and the cluster. A state that begins and ends
 /// between two of them is no event.
@@ -85,6 +86,9 @@ impl Observer {
         let mut events = Vec::new();
         self.look_at_certificates(app, &mut events);
         self.look_at_threads(app, &mut events);
+        if self.looks.is_multiple_of(READING.as_secs()) {
+            app.http.history.note(reading(app));
+        }
         // The view of a cluster counts what each server has.
         if self.looks.is_multiple_of(CLUSTER_LOOKS) {
             self.look_at_cluster(app, &mut events);
@@ -181,6 +185,34 @@ impl Observer {
         }
         self.cluster = states;
     }
+}
+
+/// Reads how busy the server is. The numbers are at hand: no thread is asked.
+fn reading(app: &App) -> Reading {
+    let now = Instant::now();
+    let mut load = Load {
+        memory_mib: glassline_net::rss_bytes().map_or(0, |bytes| saturated(bytes >> 20)),
+        ..Load::default()
+    };
+    for stream in app.hub.streams() {
+        if !rooms::is_voice(stream.name().as_str()) {
+            load.streams += 1;
+            let status = stream.status(now);
+            load.broken += u32::from(matches!(status, Status::Hangs | Status::Unreachable));
+            load.viewers = load.viewers.saturating_add(saturated(stream.viewers()));
+            load.in_bps = load.in_bps.saturating_add(stream.bitrate(now).bps());
+        }
+    }
+    Reading {
+        at: app.clock.uptime(),
+        cpu: glassline_net::process_cpu(),
+        load,
+    }
+}
+
+/// Returns a number that is larger in theory alone.
+fn saturated(number: impl TryInto<u32>) -> u32 {
+    number.try_into().unwrap_or(u32::MAX)
 }
 
 fn event(

@@ -264,6 +264,7 @@ impl Services {
             operators: Places::new(allowed.operators, allowed.operators_per_address()),
             audit: Arc::new(AuditLog::open(config.admin.state_file.as_deref())),
             events: Arc::clone(&foundation.events),
+            history: Arc::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_access::auth::{Excluded, Requester};
 use glassline_hub::StreamName;
 use glassline_latency::ReportAllowance;
 use glassline_runtime::SessionId;
@@ -32,6 +33,8 @@ pub struct SessionRecord {
     /// Name whose rights the session was made with; unset if it needed none, or a token of the
     /// configuration gave them.
     user: OnceLock<Box<str>>,
+    /// Client that asked for the session; unset if a server of the cluster sent it here.
+    client: OnceLock<Requester>,
     state: Mutex<SessionState>,
 }
 
@@ -78,6 +81,7 @@ impl SessionRecord {
             until: OnceLock::new(),
             reports: Mutex::default(),
             user: OnceLock::new(),
+            client: OnceLock::new(),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
@@ -121,6 +125,21 @@ impl SessionRecord {
     /// the configuration gave them.
     pub(crate) fn user(&self) -> Option<&str> {
         self.user.get().map(AsRef::as_ref)
+    }
+
+    /// Sets the client that asked for the session.
+    pub(crate) fn set_client(&self, client: Requester) {
+        self.client.get_or_init(|| client);
+    }
+
+    /// Returns how an exclusion knows the session's client: by its user, otherwise by its address; `None`
+    /// if neither is known. The address of a proxy is that of many.
+    pub(super) fn excludable(&self) -> Option<Excluded> {
+        if let Some(user) = self.user() {
+            return Some(Excluded::User(user.to_owned()));
+        }
+        let client = self.client.get().filter(|it| !it.is_forwarded());
+        client.map(|it| Excluded::Address(it.address()))
     }
 
     /// Returns whether the rights that the session was made with have ended.

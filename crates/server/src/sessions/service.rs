@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use glassline_access::auth::Excluded;
 use glassline_latency::{PathView, WatchedPath};
 use glassline_rooms::is_voice;
 
-use super::{Bounds, ChangeError, Command, EndReason, Negotiator, SessionDefaults, metrics};
+use super::{
+    Bounds, ChangeError, Command, EndReason, Negotiator, SessionDefaults, SessionRecord, metrics,
+};
 use crate::config::Config;
 use crate::service::{Departing, Departure, NamedViewer, NotEnded, Sent, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
@@ -46,21 +49,28 @@ impl Service for Negotiator {
         std::future::ready(watched.map(figures).collect()).boxed()
     }
 
+    fn publisher<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Option<NamedViewer>> {
+        let mut records = self.publishers().into_iter();
+        let found = records.find(|it| it.stream.as_str() == stream);
+        let named = found.map(|record| NamedViewer {
+            name: record.id.as_str().to_owned(),
+            stream: Some(stream.to_owned()),
+        });
+        std::future::ready(named).boxed()
+    }
+
+    fn excludable<'a>(
+        &'a self,
+        viewer: &'a NamedViewer,
+    ) -> BoxFuture<'a, Result<Option<Excluded>, NotEnded>> {
+        let found = self.named(viewer);
+        std::future::ready(found.map(|it| it.excludable())).boxed()
+    }
+
     fn disconnect<'a>(&'a self, viewer: &'a NamedViewer) -> BoxFuture<'a, Result<(), NotEnded>> {
         async {
-            let stream = viewer.stream.as_deref().unwrap_or_default();
-            if stream.is_empty() || viewer.name.is_empty() {
-                let rule = "a WebRTC viewer is named by its letters and ?stream=NAME";
-                return Err(NotEnded::Misnamed(rule));
-            }
-            let found = self.beginning_with(stream, &viewer.name);
-            let [record] = found.as_slice() else {
-                return Err(match found.len() {
-                    0 => NotEnded::Unknown,
-                    several => NotEnded::Several(several),
-                });
-            };
-            match self.dismiss(record).await {
+            let record = self.named(viewer)?;
+            match self.dismiss(&record).await {
                 // The viewer left in the meantime.
                 Ok(()) | Err(ChangeError::Ended | ChangeError::Stale { .. }) => Ok(()),
                 Err(ChangeError::Busy) => Err(NotEnded::Busy),
@@ -91,6 +101,23 @@ impl Service for Negotiator {
             }
         });
         std::future::ready(departing.collect()).boxed()
+    }
+}
+
+impl Negotiator {
+    /// Returns the session that an operator names by its first letters and its stream.
+    fn named(&self, viewer: &NamedViewer) -> Result<Arc<SessionRecord>, NotEnded> {
+        let stream = viewer.stream.as_deref().unwrap_or_default();
+        if stream.is_empty() || viewer.name.is_empty() {
+            let rule = "a WebRTC viewer is named by its letters and ?stream=NAME";
+            return Err(NotEnded::Misnamed(rule));
+        }
+        let mut found = self.beginning_with(stream, &viewer.name);
+        match (found.pop(), found.len()) {
+            (None, _) => Err(NotEnded::Unknown),
+            (Some(record), 0) => Ok(record),
+            (Some(_), others) => Err(NotEnded::Several(others + 1)),
+        }
     }
 }
 

@@ -269,6 +269,15 @@ impl StoredSources {
         all
     }
 
+    /// Returns where the source of the stream `name` was named: `configuration` or `api`; `None` if the
+    /// stream has no source of its own.
+    pub(crate) fn origin(&self, name: &StreamName) -> Option<&'static str> {
+        if self.is_configured(name) {
+            return Some("configuration");
+        }
+        self.lock().contains_key(name).then_some("api")
+    }
+
     /// Returns the source of the stream `name`; that of the configuration if there are two.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ pub(crate) use record::Reachable;
 pub(crate) use redirect::{Elsewhere, by_calendar, without_credentials};
 pub(crate) use requests::NotHandedOn;
 pub(crate) use rooms::NotHere;
-pub(crate) use status::{Counts, MemberView, NodesView};
+pub(crate) use status::{Counts, MemberView, NodesView, Owner};
 
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
 const PULL_LINGER: Duration = Duration::from_secs(3600);

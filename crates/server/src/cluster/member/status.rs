@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use glassline_cluster::record::{Kind, Load, NodeState};
 use glassline_cluster::{Node, NodeId, PeerView};
 use glassline_cluster_nats::{Engine, Link, Status};
+use glassline_hub::StreamName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::authentic::Authentic;
-use super::{Core, Member};
+use super::{Core, Member, core_name};
 use crate::cluster::pull::Pull;
 
 /// What this member has done since it started.
@@ -137,6 +138,16 @@ pub(crate) struct PullView {
     delay_ms: Option<f64>,
 }
 
+/// The server that has a stream.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StreamOwner")]
+pub(crate) struct Owner {
+    server: String,
+    /// Address of its pages for viewers; absent of this server, and of one without such an address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<String>,
+}
+
 /// What a server pulls, all streams together.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct PulledView {
@@ -188,6 +199,20 @@ impl Member {
             pulled: pulled(&core),
             counts: core.counts,
         }
+    }
+
+    /// Returns the server that has the stream `name`; `None` if none has claimed it.
+    pub(crate) fn owner(&self, name: &StreamName) -> Option<Owner> {
+        let name = core_name(name)?;
+        let core = self.lock();
+        let owner = core.node.owner(&name)?;
+        let is_away = *owner != self.options.node && self.authentic.is_proven(owner);
+        let mut records = core.node.known_nodes().filter(|_| is_away);
+        let record = records.find(|(node, _)| *node == owner);
+        Some(Owner {
+            server: owner.to_string(),
+            http: record.and_then(|(_, record)| record.http.clone()),
+        })
     }
 
     /// Returns whether the engine can be used at present.

@@ -20,8 +20,10 @@ mod cameras;
 mod clock;
 mod cluster;
 pub(in crate::http) mod events;
+pub(in crate::http) mod exclusions;
 pub(crate) mod failures;
 mod files;
+mod history;
 mod load_test;
 mod media_ports;
 pub(crate) mod publishing;
@@ -121,6 +123,8 @@ pub(super) fn operators() -> Routes {
         .merge(cameras::routes())
         .merge(cluster::routes())
         .merge(events::routes())
+        .merge(exclusions::routes())
+        .merge(history::routes())
         .merge(load_test::routes())
         .get(
             "/api/v1/rtsp/clients",

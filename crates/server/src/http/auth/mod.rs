@@ -4,10 +4,11 @@
 mod stream_key;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::{StatusCode, header};
 use glassline_access::auth::{
-    Access, Action, Login, LoginError, REALM, Readable, Sites, TokenError, Users,
+    Access, Action, Guest, Login, LoginError, REALM, Readable, Sites, TokenError, Users,
 };
 use glassline_rooms as rooms;
 
@@ -51,6 +52,10 @@ pub(super) async fn reader(
 ) -> Result<Reader, Problem> {
     let mut login = shown.login();
     let reader = reader_of(users, &mut login, shown, stream).await;
+    let reader = reader.and_then(|it| {
+        check_excluded(users, shown, it.user(), stream)?;
+        Ok(it)
+    });
     concluded(users, login, reader)
 }
 
@@ -127,14 +132,9 @@ pub(super) async fn publisher(
     stream: &str,
 ) -> Result<Option<String>, Problem> {
     let mut login = shown.login();
-    let user = changer_of(
-        users,
-        sites,
-        &mut login,
-        shown,
-        Change::new(Action::Publish, stream),
-    )
-    .await;
+    let change = Change::new(Action::Publish, stream);
+    let user = changer_of(users, sites, &mut login, shown, change).await;
+    let user = not_excluded(users, shown, user, stream);
     concluded(users, login, user)
 }
 
@@ -234,6 +234,7 @@ pub(super) async fn reader_or_publisher(
 ) -> Result<(), Problem> {
     let mut login = shown.login();
     let may = reader_or_publisher_of(users, sites, &mut login, shown, stream).await;
+    let may = may.and_then(|()| check_excluded(users, shown, None, Some(stream)));
     concluded(users, login, may)
 }
 
@@ -299,6 +300,7 @@ pub(super) async fn participant(
 ) -> Result<Option<String>, Problem> {
     let mut login = shown.login();
     let user = participant_of(users, sites, &mut login, shown, stream).await;
+    let user = not_excluded(users, shown, user, stream);
     concluded(users, login, user)
 }
 
@@ -350,6 +352,38 @@ pub(super) fn missing_right(users: &Users, user: &str, stream: &str) -> Option<&
     let mut lists = lists.into_iter();
     let missing = lists.find(|(access, _)| !users.may(user, *access, stream));
     missing.map(|(_, list)| list)
+}
+
+/// Returns the name whose right a request has, unless an operator keeps the client away from `stream`.
+fn not_excluded(
+    users: &Users,
+    shown: &Shown<'_>,
+    user: Result<Option<String>, Problem>,
+    stream: &str,
+) -> Result<Option<String>, Problem> {
+    let user = user?;
+    check_excluded(users, shown, user.as_deref(), Some(stream))?;
+    Ok(user)
+}
+
+/// Refuses a client that an operator keeps away from `stream`, or from all streams.
+fn check_excluded(
+    users: &Users,
+    shown: &Shown<'_>,
+    user: Option<&str>,
+    stream: Option<&str>,
+) -> Result<(), Problem> {
+    let (now, address) = (Instant::now(), shown.requester().address());
+    let guest = Guest { address, user };
+    let until = users
+        .exclusions()
+        .until(guest, |it| Some(it) == stream, now);
+    let Some(until) = until else {
+        return Ok(());
+    };
+    let minutes = until.saturating_duration_since(now).as_secs().div_ceil(60);
+    let detail = format!("an operator of this server keeps you away for another {minutes} min");
+    Err(Problem::new(StatusCode::FORBIDDEN, "Kept away", detail))
 }
 
 /// Ends a login with the answer to its request, whose refusal is another one if the address has failed

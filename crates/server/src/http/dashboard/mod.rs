@@ -94,6 +94,47 @@ pub(super) fn routes() -> Routes {
         )
         .on(
             Method::DELETE,
+            "/api/v1/streams/{name}/publisher",
+            Operation::new(
+                "endPublisher",
+                "Ends the session of whoever publishes a stream",
+            )
+            .problem(404, no_stream)
+            .problem(409, "Nobody publishes the stream to this server")
+            .needs(Role::Operator),
+            actions::end_publisher,
+        )
+        .on(
+            Method::POST,
+            "/api/v1/streams/{name}/publisher/exclusion",
+            Operation::new(
+                "excludePublisher",
+                "Ends the session of whoever publishes a stream, and keeps it away for an hour",
+            )
+            .problem(404, no_stream)
+            .problem(
+                409,
+                "Nobody publishes the stream, or the client cannot be told from others",
+            )
+            .problem(413, "Too many are kept away already")
+            .needs(Role::Operator),
+            actions::exclude_publisher,
+        )
+        .on(
+            Method::POST,
+            "/api/v1/viewers/{protocol}/{name}/exclusion",
+            Operation::new(
+                "excludeViewer",
+                "Ends the session of a viewer, and keeps it away from the stream for an hour",
+            )
+            .problem(404, "There is no such viewer")
+            .problem(409, "The viewer cannot be told from others")
+            .problem(413, "Too many are kept away already")
+            .needs(Role::Operator),
+            actions::exclude,
+        )
+        .on(
+            Method::DELETE,
             "/api/v1/viewers/{protocol}/{name}",
             Operation::new("disconnectViewer", "Ends the session of a viewer")
                 .problem(404, "There is no such viewer")

@@ -14,6 +14,7 @@ use super::rooms::{self, RoomsNow};
 use super::rounding::{significant, thousandths};
 use super::viewers::{self, ViewersNow};
 use crate::app::App;
+use crate::cluster::Owner;
 use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
 use crate::http::track_row::TrackRow;
@@ -98,6 +99,13 @@ struct StreamRow {
     since_s: Option<u64>,
     /// Whether the server fetches the stream itself, so that its source can be restarted.
     fetched: bool,
+    /// Where the source was named: `configuration`, or `api`, which changes and deletes it; absent without
+    /// a source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<&'static str>,
+    /// The server of the cluster that has the stream; absent outside a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<Owner>,
     /// Number of sources that the stream has had.
     sources: u64,
     tracks: Vec<TrackRow>,
@@ -223,6 +231,8 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
             _ => None,
         },
         fetched,
+        origin: app.stored.sources.origin(stream.name()),
+        owner: owner(app, stream),
         sources: stream.totals().sources,
         tracks: tracks.iter().map(TrackRow::from).collect(),
         bitrate_bps: significant(stream.bitrate(now).bps()),
@@ -230,6 +240,12 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
         keyframe_interval_s: interval.map(|it| (it.as_secs_f64() * 10.0).round() / 10.0),
         viewers: stream.viewers(),
     }
+}
+
+/// Returns the server of the cluster that has a stream.
+fn owner(app: &App, stream: &Stream) -> Option<Owner> {
+    let member = app.sessions.directory()?.member()?;
+    member.owner(stream.name())
 }
 
 /// Returns the time `at` in seconds since the server began.
