@@ -181,8 +181,9 @@ fn an_unknown_stream_is_waited_for() -> Result<(), Failed> {
     browser.wait_until(PATIENCE, "return glassline.state === 'waiting'")?;
     let shown = browser.run("return document.getElementById('message').innerText")?;
     browser.screenshot("waiting")?;
-    let names_it = shown.as_str().is_some_and(|text| text.contains("nothing"));
-    ensure(names_it, "the page names the stream", &shown)
+    let shows = |text: &str| shown.as_str().is_some_and(|it| it.contains(text));
+    let is_told = shows("Nobody publishes this yet") && shows("All streams");
+    ensure(is_told, "the page says why, and leads to all streams", &shown)
 }
 
 /// The server advertises an address that nobody has, as behind a NAT or in a container.

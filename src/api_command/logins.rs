@@ -69,7 +69,7 @@ struct Rights {
     /// (also create, change and delete).
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
-    /// Streams to read: a name, a prefix like 'cam/*', or '*'. Repeatable.
+    /// Streams to read: a name, 'cam*', 'site/**' for a folder, or '**'. Repeatable.
     #[arg(long, value_name = "PATTERN")]
     read: Vec<Pattern>,
     /// Streams to publish: patterns as of --read. Repeatable.

@@ -26,9 +26,9 @@ pub(super) struct Draft {
 /// A line that could not be taken, or not whole.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Note {
-    line: u64,
-    key: String,
-    why: String,
+    pub(super) line: u64,
+    pub(super) key: String,
+    pub(super) why: String,
 }
 
 impl fmt::Display for Note {

@@ -152,7 +152,7 @@ fn requests_without_rights_are_answered_before_their_body_is_read() {
         (404, "PATCH", "/call/room/nobody", fragment),
         (404, "POST", "/call/room/nobody/hear/anybody", sdp),
         (404, "PATCH", "/call/room/nobody/hear/anybody/leg", fragment),
-        (404, "POST", "/nothing/here?token=battery-staple", sdp),
+        (404, "POST", "/-/nothing/here?token=battery-staple", sdp),
     ] {
         assert_eq!(
             answer(method, path, kind, 200_000).status,

@@ -33,7 +33,7 @@ fn a_page_asks_for_the_password_and_then_shows_what_the_user_may_see() {
         "/cam",
         "/api/v1/streams",
         "/api/v1/streams/cam",
-        "/no/such",
+        "/-/no/such",
     ] {
         let asked = running.get(path);
         let challenge = asked.header("www-authenticate").unwrap_or_default();
@@ -50,7 +50,7 @@ fn a_page_asks_for_the_password_and_then_shows_what_the_user_may_see() {
     get("/hall", ANN).problem(403);
     get("/api/v1/streams/hall", ANN).problem(403);
     get("/api/v1/streams/h%61ll", ANN).problem(403);
-    get("/no/such", ANN).problem(404);
+    get("/-/no/such", ANN).problem(404);
     let listed = get("/api/v1/streams", ANN).json();
     let names = listed["streams"].as_array().expect("a list");
     assert_eq!(names.len(), 1, "{listed}");

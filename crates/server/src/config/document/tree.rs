@@ -11,7 +11,7 @@ pub struct YamlNode {
     pub value: YamlValue,
 }
 
-/// What a value of a YAML file is.
+/// A value of a YAML file without its place.
 #[derive(Clone, Debug)]
 pub enum YamlValue {
     /// Text, a number or a switch; empty for no value.
