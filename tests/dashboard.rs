@@ -26,6 +26,16 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test,
     },
     Test {
+        name: "dashboard::thirteen_streams_show_the_five_that_are_broken_first",
+        needs: &[Peer::Chromium],
+        run: thirteen_streams_show_the_five_that_are_broken_first,
+    },
+    Test {
+        name: "dashboard::the_first_token_is_shown_once_and_signs_its_maker_in",
+        needs: &[Peer::Chromium],
+        run: the_first_token_is_shown_once_and_signs_its_maker_in,
+    },
+    Test {
         name: "dashboard::comes_back_after_a_restart_of_the_server",
         needs: &[Peer::Chromium],
         run: comes_back_after_a_restart_of_the_server,
@@ -79,14 +89,15 @@ fn shows_streams_viewers_and_failures_and_ends_a_viewer() -> Result<(), Failed> 
     )?;
     ensure(refused.status >= 400, "no such stream", &Value::Null)?;
     let browser = dashboard_of(&server)?;
-    for words in [
-        "UNREACHABLE",
-        "1280×720",
-        "Opus stereo",
-        "1 rtsp",
-        "nowhere",
-    ] {
+    for words in ["UNREACHABLE", "1280×720", "Opus stereo", "1 rtsp"] {
         browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
+    }
+    // What is out of sight has no text as people see it.
+    let listed = "return document.getElementById('events').textContent.includes('nowhere')";
+    browser.wait_until(LONG, listed)?;
+    for kept in ["[data-name=demo] .name", "[data-name=demo] .picture a"] {
+        let href = browser.run(&format!("return document.querySelector('{kept}').href"))?;
+        ensure(href == server.url("/demo"), "it opens the player", &href)?;
     }
     let thumbnail = "return document.querySelector('[data-name=demo] img').naturalWidth > 0";
     browser.wait_until(LONG, thumbnail)?;
@@ -105,7 +116,7 @@ fn shows_streams_viewers_and_failures_and_ends_a_viewer() -> Result<(), Failed> 
         clients => Err(format!("{clients} RTSP clients")),
     })?;
     viewer.wait(LONG)?;
-    browser.wait_until(LONG, &format!("{TEXT}.includes('Nobody watches')"))?;
+    browser.wait_until(LONG, "return !document.getElementById('no-viewers').hidden")?;
     Ok(())
 }
 
@@ -131,9 +142,18 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
     browser.run("document.activeElement.select()")?;
     browser.press(&format!("{address}{ENTER}"))?;
     browser.wait_until(LONG, &format!("{TEXT}.includes('door is added')"))?;
-    for words in ["LIVE by camera", "2 of 2"] {
-        browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
-    }
+    browser.wait_until(LONG, &format!("{TEXT}.includes('by camera')"))?;
+    browser.run("document.querySelector('[data-name=door] .more summary').focus()")?;
+    browser.press(&ENTER.to_string())?;
+    let offered = browser.run(
+        "return [...document.querySelectorAll('[data-name=door] .more > button')]
+           .filter((it) => !it.hidden).map((it) => it.firstChild.textContent).join()",
+    )?;
+    ensure(
+        offered == "Restart,Keyframe,Edit,Delete",
+        "what fits a camera that was added here",
+        &offered,
+    )?;
     browser.run("document.querySelector('[data-name=door] .restart').focus()")?;
     browser.press(&ENTER.to_string())?;
     eventually(LONG, || {
@@ -144,7 +164,6 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
         }
     })?;
     browser.run("document.getElementById('reload').click()")?;
-    // What is out of sight has no text as people see it.
     let is_told =
         "return document.getElementById('reloads').textContent.includes('Nothing changed')";
     browser.wait_until(LONG, is_told)?;
@@ -181,8 +200,107 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
     test.extend(ramp);
     let (status, printed) = run_to_end(&test)?;
     ensure(status.success(), "the load test ends well", &printed.into())?;
-    browser.wait_until(LONG, &format!("{TEXT}.includes('with the load test of')"))?;
+    let is_named = "return document.getElementById('bench-name').textContent.includes('with the load test of')";
+    browser.wait_until(LONG, is_named)?;
     browser.screenshot("dashboard-phone")?;
+    Ok(())
+}
+
+fn thirteen_streams_show_the_five_that_are_broken_first() -> Result<(), Failed> {
+    let live = (0..8).map(|number| format!("cam{number}=demo"));
+    let broken = (0..5).map(|number| format!("zoo{number}=rtsp://127.0.0.1:1/none"));
+    let sources: Vec<String> = live.chain(broken).collect();
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let server = Server::serve(&sources)?;
+    let browser = dashboard_of(&server)?;
+    let sorted = "zoo0 zoo1 zoo2 zoo3 zoo4 cam0 cam1 cam2 cam3 cam4 cam5 cam6 cam7";
+    let are = |names: &str| {
+        format!(
+            "const rows = [...document.querySelectorAll('#streams tbody tr')].filter((it) => !it.hidden);
+             return rows.map(({{ dataset }}) => dataset.name).join(' ') === '{names}'"
+        )
+    };
+    browser.wait_until(LONG, &are(sorted))?;
+    browser.screenshot("dashboard-thirteen")?;
+    let first = browser.run(
+        "return document.getElementById('streams').getBoundingClientRect().top
+           < document.getElementById('load').getBoundingClientRect().top",
+    )?;
+    ensure(first == true, "streams come before charts", &first)?;
+    let boxed = browser.run(
+        "const list = document.getElementById('streams'); return list.scrollHeight - list.clientHeight",
+    )?;
+    ensure(boxed == 0, "the list is no box within the page", &boxed)?;
+    browser.click(".tile.bad")?;
+    browser.wait_until(LONG, &are("zoo0 zoo1 zoo2 zoo3 zoo4"))?;
+    browser.click(".tile.bad")?;
+    browser.wait_until(LONG, &are(sorted))?;
+    // The lines of a stream that the server fetches are not for publishers.
+    let lines =
+        browser.run("return document.getElementById('lines').textContent.includes('OBS')")?;
+    ensure(lines == false, "no lines of OBS", &lines)?;
+    browser.run(
+        "document.getElementById('add').open = true;
+         const { name, address } = document.getElementById('add-form').elements;
+         name.value = 'gate'; address.value = '192.168.1.20/main';",
+    )?;
+    browser.click("#add-form .main")?;
+    let advice = "return document.getElementById('add-address-problem').textContent
+        === 'Write rtsp:// in front: rtsp://192.168.1.20/main'";
+    browser.wait_until(LONG, advice)?;
+    // The chart has what was before the page: the server keeps it.
+    eventually(LONG, || {
+        let history = http::get_json(&server.admin_url("/api/v1/history"))?;
+        match history["broken"]
+            .as_array()
+            .is_some_and(|it| it.contains(&5.into()))
+        {
+            true => Ok(()),
+            false => Err(format!("no sample yet: {history}")),
+        }
+    })?;
+    browser.open(&server.admin_url("/"))?;
+    let described = "return /at most \\d/.test(document.getElementById('load').ariaLabel)";
+    browser.wait_until(LONG, described)?;
+    Ok(())
+}
+
+fn the_first_token_is_shown_once_and_signs_its_maker_in() -> Result<(), Failed> {
+    let state = write_file(
+        &format!("dashboard-{}-logins.json", std::process::id()),
+        b"",
+    )?;
+    fs::remove_file(&state)?;
+    let server = Server::configured(&format!("admin: {{state_file: '{state}'}}\n"), &["demo"])?;
+    let browser = dashboard_of(&server)?;
+    browser.run(
+        "const form = document.getElementById('login-form');
+         form.parentElement.open = true;
+         form.elements.kind.value = 'token';
+         form.elements.name.value = 'ci';
+         form.elements.role.value = 'admin';
+         form.requestSubmit();",
+    )?;
+    let shown = "return document.querySelector('#made-token code')?.textContent.startsWith('glt_') === true";
+    browser.wait_until(LONG, shown)?;
+    // The port is closed now, and this browser is the administrator.
+    for words in ["ci, admin", "Sign out"] {
+        browser.wait_until(LONG, &format!("{TEXT}.includes('{words}')"))?;
+    }
+    let refused = http::request("GET", &server.admin_url("/api/v1/overview"), &[], "")?;
+    ensure(
+        refused.status == 401,
+        "others need a role",
+        &refused.status.into(),
+    )?;
+    browser.run("document.querySelector('#logins .buttons button:last-child').click()")?;
+    let warned = "return document.querySelector('dialog')?.textContent.includes('last administrator') === true";
+    browser.wait_until(LONG, warned)?;
+    browser.screenshot("dashboard-logins")?;
+    browser.run("document.querySelector('dialog .danger').click()")?;
+    // The server keeps it, and says why.
+    let kept = "return /make an admin first/.test(document.getElementById('notice').textContent)";
+    browser.wait_until(LONG, kept)?;
     Ok(())
 }
 
