@@ -1,5 +1,6 @@
 //! The registry's record of one session, whichever thread owns the peer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub struct SessionRecord {
     /// Name whose rights the session was made with; unset if it needed none, or a token of the
     /// configuration gave them.
     user: OnceLock<Box<str>>,
+    /// Whether `glassline doctor` made the session, whose user is told what fails.
+    is_of_check: AtomicBool,
     state: Mutex<SessionState>,
 }
 
@@ -78,12 +81,23 @@ impl SessionRecord {
             until: OnceLock::new(),
             reports: Mutex::default(),
             user: OnceLock::new(),
+            is_of_check: AtomicBool::new(false),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
                 client_view: None,
             }),
         }
+    }
+
+    /// Notes that `glassline doctor` made the session.
+    pub(crate) fn set_of_check(&self) {
+        self.is_of_check.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether `glassline doctor` made the session.
+    pub(super) fn is_of_check(&self) -> bool {
+        self.is_of_check.load(Ordering::Relaxed)
     }
 
     /// Returns the name in the session's URL: of its stream, or of its file.
