@@ -48,7 +48,8 @@ async fn serve(config: Config, reloading: Reloading, quiet: bool) -> Result<Exit
     let pulls = |cluster: &glassline_server::config::Cluster| {
         !cluster.origins.is_empty() || cluster.nats.is_some()
     };
-    if specs.is_empty() && !config.cluster.as_ref().is_some_and(pulls) {
+    let has_files = config.rtsp.media_folder.is_some();
+    if specs.is_empty() && !has_files && !config.cluster.as_ref().is_some_and(pulls) {
         tracing::info!(
             "no sources yet: publish one (OBS, a browser), add a camera in the dashboard, or start with --source NAME=…"
         );

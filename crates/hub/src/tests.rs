@@ -66,6 +66,19 @@ fn a_deleted_stream_ends_its_publisher_and_receivers_and_its_name_is_free() {
 }
 
 #[test]
+fn a_stream_of_a_check_is_forgotten_with_its_publisher() {
+    let (hub, now) = (Hub::default(), Instant::now());
+    let name = StreamName::parse(&format!("{CHECK_PREFIX}whip-1")).expect("a good name");
+    let track = glassline_media::Track::audio(glassline_media::Codec::Opus, 2);
+    let stream = hub.admit(name.clone()).expect("room");
+    let publisher = stream.publish(vec![track], now).expect("free");
+    drop(stream);
+    assert!(hub.sweep(now).is_empty(), "it is published");
+    drop(publisher);
+    assert_eq!(hub.sweep(now), [name]);
+}
+
+#[test]
 fn streams_that_nobody_publishes_or_holds_are_forgotten_unless_they_were_to_stay() {
     let hub = Hub::default();
     let start = Instant::now();

@@ -93,6 +93,24 @@ fn offers_that_cannot_be_answered_are_named_in_the_list() {
     latest(&running, "viewer", "server", "limits.viewers");
 }
 
+/// `glassline doctor` tells its user what fails: its tries are no failed connections of viewers.
+#[test]
+fn what_doctor_tries_in_vain_is_no_failed_connection() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let tried = |agent: &str| {
+        let agent = ("User-Agent", agent);
+        running.request("POST", "/nobody/whep", &[SDP, agent], "v=1");
+        let watching = PeerOffer::to_watch();
+        let path = "/cam/whep";
+        let peer = Peer::asking(&running, path, &[agent], socket(), watching, str::to_owned);
+        give_up(&peer.expect("answered"), &json!({"gathered": 2}));
+        failures(&running).len()
+    };
+    assert_eq!(tried("glassline-doctor/1.2"), 0);
+    assert_eq!(tried("a browser"), 2);
+}
+
 /// An address that guesses learns to wait, whatever it guesses next, and the operator learns where.
 #[test]
 fn wrong_logins_and_their_limit_are_named_in_the_list() {

@@ -138,6 +138,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("jitter", &["plot", "statistics", "timestamp"]),
         ("send", &["machine", "plot", "statistics", "timestamp"]),
         ("viewers", &["machine", "meter", "plot", "statistics", "timestamp"]),
+        ("waterfall", &["plot"]),
     ]),
     ("quic", &[
         ("address_validation", &[]),

@@ -313,6 +313,14 @@ mod tests {
     }
 
     #[test]
+    fn a_check_that_tries_its_own_stream_is_no_failure() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let stream = format!("{CHECK_PREFIX}whip-1");
+        failures.note(failure(ONE, &stream, "no source yet"), now);
+        assert!(failures.all(now).is_empty() && failures.counters().rows().is_empty());
+    }
+
+    #[test]
     fn reasons_that_differ_in_numbers_are_one_entry_with_the_latest_numbers() {
         let (failures, now) = (Failures::default(), Instant::now());
         for sent in [9, 1240, 10] {

@@ -14,7 +14,7 @@ use super::redirect::RequestTarget;
 use super::rules::Wanted;
 use crate::app::App;
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
-use crate::sessions::ConnectionAddresses;
+use crate::sessions::{ConnectionAddresses, SessionRecord};
 
 /// Title of the answer to an address that may not try a login now.
 pub(super) const TOO_MANY_WRONG_LOGINS: &str = "Too many wrong logins";
@@ -27,10 +27,16 @@ pub(super) async fn note(
     request: Request,
     next: Next,
 ) -> Response {
-    let client = target.rules().client(request.method());
-    let Some((role, wanted)) = client.filter(|_| !is_of_check(request.headers())) else {
+    let Some((role, wanted)) = target.rules().client(request.method()) else {
         return next.run(request).await;
     };
+    if is_of_check(request.headers()) {
+        let response = next.run(request).await;
+        if let Some(made) = response.extensions().get::<Arc<SessionRecord>>() {
+            made.set_of_check();
+        }
+        return response;
+    }
     let stream = target.wanted(request.uri());
     let mut response = next.run(request).await;
     let status = response.status().as_u16();

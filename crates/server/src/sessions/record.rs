@@ -1,5 +1,6 @@
 //! The registry's record of one session, whichever thread owns the peer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ pub struct SessionRecord {
     user: OnceLock<Box<str>>,
     /// Client that asked for the session; unset if a server of the cluster sent it here.
     client: OnceLock<Requester>,
+    /// Whether `glassline doctor` made the session, whose user is told what fails.
+    is_of_check: AtomicBool,
     state: Mutex<SessionState>,
 }
 
@@ -82,12 +85,23 @@ impl SessionRecord {
             reports: Mutex::default(),
             user: OnceLock::new(),
             client: OnceLock::new(),
+            is_of_check: AtomicBool::new(false),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
                 client_view: None,
             }),
         }
+    }
+
+    /// Notes that `glassline doctor` made the session.
+    pub(crate) fn set_of_check(&self) {
+        self.is_of_check.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether `glassline doctor` made the session.
+    pub(super) fn is_of_check(&self) -> bool {
+        self.is_of_check.load(Ordering::Relaxed)
     }
 
     /// Returns the name in the session's URL: of its stream, or of its file.

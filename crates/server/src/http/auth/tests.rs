@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use glassline_access::auth::{Account, Credential, Listener, Name, Pattern, Requester};
 
+use super::super::problem::Refusal;
 use crate::config::{Auth, Config, Secret};
 use crate::sessions::ConnectionAddresses;
 
@@ -96,6 +97,39 @@ async fn users_read_what_they_may_beside_the_token() {
             "Bearer realm=\"glassline\""
         ]
     );
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_told_from_missing_ones() {
+    let auth = Auth {
+        read_token: Some(Secret::new("correct-horse").expect("a token")),
+        ..Auth::default()
+    };
+    let users = Arc::new(Users::new(&auth));
+    for (target, login, begin) in [
+        ("/demo", None, "this server requires"),
+        (
+            "/demo?token=battery",
+            None,
+            "this key is wrong: this server",
+        ),
+        (
+            "/demo",
+            Some("Basic YW5uOm5v"),
+            "the name or the password is wrong: this server",
+        ),
+    ] {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = login {
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+        }
+        let uri: Uri = target.parse().expect("a URI");
+        let shown = Shown::new(connection("192.0.2.1"), &headers, &uri);
+        let refused = reader(&users, &shown, Some("demo")).await.err();
+        let response = axum::response::IntoResponse::into_response(refused.expect("no right"));
+        let refusal = response.extensions().get::<Refusal>().expect("a reason");
+        assert!(refusal.detail.starts_with(begin), "{}", refusal.detail);
+    }
 }
 
 /// Asks as a client at `peer`, with `headers`.

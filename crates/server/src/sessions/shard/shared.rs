@@ -105,6 +105,9 @@ impl Shared {
         let name = record.resource_name();
         let failure = peer.failure(name, view.as_deref(), self.surroundings, now);
         peer.end_join(failure.as_ref(), now);
+        if record.is_of_check() {
+            return;
+        }
         if let Some(failure) = failure {
             return self.failures.note(failure, now);
         }
