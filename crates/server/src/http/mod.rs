@@ -1,7 +1,7 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
+//!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg · /pictures] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   / · /sign-in · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
@@ -33,6 +33,7 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
+mod pictures;
 pub(crate) mod problem;
 mod redirect;
 mod refusals;
@@ -106,6 +107,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         pages::routes(),
         trust::routes(),
         snapshot::routes(),
+        pictures::routes(),
         health::routes(),
         acme::routes(),
     ];

@@ -16,6 +16,7 @@
 //! costs nothing.
 
 mod cache;
+mod pictures;
 mod start;
 
 use std::collections::HashMap;
@@ -30,6 +31,8 @@ use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
 use glassline_runtime::{
     BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink,
 };
+use pictures::PictureReaders;
+pub(crate) use pictures::{MEDIA_TYPE as PICTURES, NoPictures};
 use start::Start;
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the
@@ -50,6 +53,7 @@ pub(crate) struct Snapshots {
     /// One place for each address that waits for an image.
     turns: Mutex<HashMap<SourcePrefix, BlockingPool>>,
     decoders: BlockingPool,
+    picture_readers: PictureReaders,
 }
 
 /// An image with its entity tag.
@@ -95,6 +99,7 @@ impl Default for Snapshots {
             cache: Arc::default(),
             turns: Mutex::default(),
             decoders: BlockingPool::new(DECODERS),
+            picture_readers: PictureReaders::default(),
         }
     }
 }
@@ -155,6 +160,19 @@ impl Snapshots {
             let _ = tokio::time::timeout(PATIENCE, keyframe).await;
         }
         demand
+    }
+
+    /// Returns the parts of a body with the pictures of a stream of Motion JPEG as they come, for a client
+    /// of the network `client`.
+    ///
+    /// # Errors
+    /// Returns [`NoPictures`].
+    pub(crate) fn pictures(
+        &self,
+        stream: &Arc<Stream>,
+        client: SourcePrefix,
+    ) -> Result<impl futures_util::Stream<Item = Bytes> + Send + use<>, NoPictures> {
+        self.picture_readers.read(stream, client)
     }
 
     /// Returns what is known of a keyframe that was the newest within the last second, if that needs
