@@ -23,6 +23,7 @@ pub(crate) mod extract;
 #[cfg(debug_assertions)]
 mod fault;
 mod forwarded;
+mod frames;
 mod guard;
 mod health;
 mod joins;
@@ -33,7 +34,6 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
-mod pictures;
 pub(crate) mod problem;
 mod redirect;
 mod refusals;
@@ -107,7 +107,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         pages::routes(),
         trust::routes(),
         snapshot::routes(),
-        pictures::routes(),
+        frames::routes(),
         health::routes(),
         acme::routes(),
     ];

@@ -16,7 +16,7 @@
 //! costs nothing.
 
 mod cache;
-mod pictures;
+mod frames;
 mod start;
 
 use std::collections::HashMap;
@@ -28,11 +28,11 @@ use glassline_hub::{Demand, Prospect, Stream, StreamName};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
 
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
+use frames::FrameReaders;
+pub(crate) use frames::{MEDIA_TYPE as FRAMES, NoFrames};
 use glassline_runtime::{
     BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink,
 };
-use pictures::PictureReaders;
-pub(crate) use pictures::{MEDIA_TYPE as PICTURES, NoPictures};
 use start::Start;
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the
@@ -53,7 +53,7 @@ pub(crate) struct Snapshots {
     /// One place for each address that waits for an image.
     turns: Mutex<HashMap<SourcePrefix, BlockingPool>>,
     decoders: BlockingPool,
-    picture_readers: PictureReaders,
+    frame_readers: FrameReaders,
 }
 
 /// An image with its entity tag.
@@ -99,7 +99,7 @@ impl Default for Snapshots {
             cache: Arc::default(),
             turns: Mutex::default(),
             decoders: BlockingPool::new(DECODERS),
-            picture_readers: PictureReaders::default(),
+            frame_readers: FrameReaders::default(),
         }
     }
 }
@@ -166,13 +166,13 @@ impl Snapshots {
     /// of the network `client`.
     ///
     /// # Errors
-    /// Returns [`NoPictures`].
-    pub(crate) fn pictures(
+    /// Returns [`NoFrames`].
+    pub(crate) fn frames(
         &self,
         stream: &Arc<Stream>,
         client: SourcePrefix,
-    ) -> Result<impl futures_util::Stream<Item = Bytes> + Send + use<>, NoPictures> {
-        self.picture_readers.read(stream, client)
+    ) -> Result<impl futures_util::Stream<Item = Bytes> + Send + use<>, NoFrames> {
+        self.frame_readers.read(stream, client)
     }
 
     /// Returns what is known of a keyframe that was the newest within the last second, if that needs

@@ -28,9 +28,9 @@ const SPAN: Duration = Duration::from_secs(60);
 
 /// The readers of pictures.
 #[derive(Debug)]
-pub(super) struct PictureReaders(FairPlaces<SourcePrefix>);
+pub(super) struct FrameReaders(FairPlaces<SourcePrefix>);
 
-impl Default for PictureReaders {
+impl Default for FrameReaders {
     fn default() -> Self {
         Self(FairPlaces::new(READERS_MAX, READERS_OF_ADDRESS_MAX))
     }
@@ -38,7 +38,7 @@ impl Default for PictureReaders {
 
 /// Why a stream has no pictures.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoPictures {
+pub(crate) enum NoFrames {
     /// The stream carries no video.
     #[error("the stream has no video")]
     NoVideo,
@@ -63,7 +63,7 @@ struct Reading {
     _demand: Demand,
 }
 
-impl PictureReaders {
+impl FrameReaders {
     /// Returns the parts of a body with the pictures of `stream` for a client of the network `client`.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl PictureReaders {
         &self,
         stream: &Arc<Stream>,
         client: SourcePrefix,
-    ) -> Result<impl stream::Stream<Item = Bytes> + Send + use<>, NoPictures> {
+    ) -> Result<impl stream::Stream<Item = Bytes> + Send + use<>, NoFrames> {
         self.read_until(stream, client, Instant::now() + SPAN)
     }
 
@@ -81,14 +81,14 @@ impl PictureReaders {
         stream: &Arc<Stream>,
         client: SourcePrefix,
         end_at: Instant,
-    ) -> Result<impl stream::Stream<Item = Bytes> + Send + use<>, NoPictures> {
+    ) -> Result<impl stream::Stream<Item = Bytes> + Send + use<>, NoFrames> {
         let layout = stream.layout();
         let tracks = stream.tracks();
         let mut videos =
             TrackIndex::enumerate(tracks.iter()).filter(|(_, it)| it.kind() == Kind::Video);
-        let (track, video) = videos.next().ok_or(NoPictures::NoVideo)?;
+        let (track, video) = videos.next().ok_or(NoFrames::NoVideo)?;
         if video.codec != Codec::Jpeg {
-            return Err(NoPictures::Codec(video.codec));
+            return Err(NoFrames::Codec(video.codec));
         }
         let arrival = Arc::new(TaskWaker::default());
         let reading = Reading {
@@ -103,11 +103,11 @@ impl PictureReaders {
             _demand: stream.demand(),
         };
         let place = self.0.admit_newest(&client);
-        let pictures = stream::unfold(reading, async |mut reading| {
+        let frames = stream::unfold(reading, async |mut reading| {
             let part = reading.next().await?;
             Some((part, reading))
         });
-        Ok(pictures.take_until(async move { place.displaced().await }))
+        Ok(frames.take_until(async move { place.displaced().await }))
     }
 }
 
@@ -123,8 +123,8 @@ impl Reading {
             if let Some(unit) = newest.filter(|unit| Some(unit.index) != self.last) {
                 self.last = Some(unit.index);
                 self.next_at = Instant::now() + INTERVAL;
-                if let Some(picture) = unit.coded_frame() {
-                    return Some(part(&picture.to_vec()));
+                if let Some(frame) = unit.coded_frame() {
+                    return Some(part(&frame.to_vec()));
                 }
             }
             let waiting = tokio::time::timeout_at(self.end_at, self.arrival.woken());
@@ -133,10 +133,10 @@ impl Reading {
     }
 }
 
-fn part(picture: &[u8]) -> Bytes {
-    let length = picture.len();
+fn part(frame: &[u8]) -> Bytes {
+    let length = frame.len();
     let head = format!("--picture\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
-    [head.as_bytes(), picture, b"\r\n"].concat().into()
+    [head.as_bytes(), frame, b"\r\n"].concat().into()
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     struct Camera {
         stream: Arc<Stream>,
         publisher: Publisher,
-        pictures: Vec<Bytes>,
+        frames: Vec<Bytes>,
     }
 
     impl Camera {
@@ -174,7 +174,7 @@ mod tests {
             Self {
                 publisher: publisher.expect("free"),
                 stream,
-                pictures: std::iter::from_fn(|| splitter.next_picture()).collect(),
+                frames: std::iter::from_fn(|| splitter.next_frame()).collect(),
             }
         }
 
@@ -182,7 +182,7 @@ mod tests {
             let now = std::time::Instant::now();
             let mut builder = UnitBuilder::default();
             let mut packetizer = Packetizer::new(&Track::new(Codec::Jpeg));
-            let packetized = packetizer.packetize(&self.pictures[number], &mut builder);
+            let packetized = packetizer.packetize(&self.frames[number], &mut builder);
             packetized.expect("a usual picture");
             let time = MediaTime::from_nanos(i64::try_from(number).expect("few") * 40_000_000);
             let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
@@ -192,15 +192,15 @@ mod tests {
         }
 
         fn expected(&self, number: usize) -> Bytes {
-            part(&self.pictures[number])
+            part(&self.frames[number])
         }
     }
 
     #[tokio::test]
-    async fn a_reader_gets_the_newest_picture_whenever_there_is_room_until_the_time_is_over() {
+    async fn a_reader_gets_the_newest_frame_whenever_there_is_room_until_the_time_is_over() {
         let mut camera = Camera::new();
         camera.publish(0);
-        let readers = PictureReaders::default();
+        let readers = FrameReaders::default();
         let end_at = Instant::now() + Duration::from_secs(1);
         let reading = readers.read_until(&camera.stream, CLIENT, end_at);
         let reading = reading.expect("Motion JPEG");
@@ -219,7 +219,7 @@ mod tests {
     async fn an_address_has_its_share_of_readers_and_the_newest_ones_read() {
         let mut camera = Camera::new();
         camera.publish(0);
-        let readers = PictureReaders::default();
+        let readers = FrameReaders::default();
         let read = || Box::pin(readers.read(&camera.stream, CLIENT).expect("Motion JPEG"));
         let mut all: Vec<_> = (0..=READERS_OF_ADDRESS_MAX).map(|_| read()).collect();
         let newest = all.pop().expect("one").next().await;
@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_video_has_no_pictures() {
+    async fn other_video_has_no_frames() {
         let name = StreamName::parse("cam").expect("a name");
         let stream = Hub::default().admit(name).expect("room");
-        let readers = PictureReaders::default();
+        let readers = FrameReaders::default();
         let refused = readers.read(&stream, CLIENT).err().expect("no source yet");
-        assert!(matches!(refused, NoPictures::NoVideo));
+        assert!(matches!(refused, NoFrames::NoVideo));
         let tracks = vec![Track::new(Codec::H264)];
         let _publisher = stream.publish(tracks, std::time::Instant::now());
         let refused = readers.read(&stream, CLIENT).err().expect("H.264");

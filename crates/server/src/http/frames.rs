@@ -17,15 +17,15 @@ use super::snapshot::awaited_stream;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-use crate::snapshots::{NoPictures, PICTURES, Snapshots};
+use crate::snapshots::{FRAMES, NoFrames, Snapshots};
 
 /// Returns the route of pictures.
 pub(super) fn routes() -> ViewerRoutes {
-    ViewerRoutes::default().route("/{stream}/pictures", Right::Read, get(pictures))
+    ViewerRoutes::default().route("/{stream}/pictures", Right::Read, get(frames))
 }
 
 /// Answers with one picture after the other for a minute. A source on demand is connected.
-async fn pictures(
+async fn frames(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     waiter: Waiter,
@@ -33,20 +33,20 @@ async fn pictures(
 ) -> Result<Response, Problem> {
     let (stream, _pull_demand) = awaited_stream(&app, connection, &waiter, &name).await?;
     let _demand = waiter.during(Snapshots::wake(&stream)).await?;
-    let pictures = app.snapshots.pictures(&stream, waiter.source())?;
-    let body = Body::from_stream(pictures.map(Ok::<_, Infallible>));
+    let frames = app.snapshots.frames(&stream, waiter.source())?;
+    let body = Body::from_stream(frames.map(Ok::<_, Infallible>));
     let fields = [
-        (header::CONTENT_TYPE, PICTURES),
+        (header::CONTENT_TYPE, FRAMES),
         (header::CACHE_CONTROL, "no-store"),
     ];
     Ok((fields, body).into_response())
 }
 
-impl From<NoPictures> for Problem {
-    fn from(error: NoPictures) -> Self {
+impl From<NoFrames> for Problem {
+    fn from(error: NoFrames) -> Self {
         let title = match error {
-            NoPictures::NoVideo => "No video",
-            NoPictures::Codec(_) => "No pictures",
+            NoFrames::NoVideo => "No video",
+            NoFrames::Codec(_) => "No pictures",
         };
         Self::new(StatusCode::NOT_FOUND, title, error.to_string())
     }
