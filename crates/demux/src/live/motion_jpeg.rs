@@ -39,7 +39,7 @@ const TEMPORARY: u8 = 0x01;
 pub struct MotionJpeg {
     /// Bytes from the beginning of a picture on, or of what may become one.
     bytes: Vec<u8>,
-    place: Place,
+    place: Cursor,
     /// Bytes since the last picture that belong to none.
     between: usize,
     /// Pictures that were given up, because their bytes are no JPEG.
@@ -49,7 +49,7 @@ pub struct MotionJpeg {
 
 /// The place that reading has reached within `bytes`.
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum Cursor {
     /// No picture has begun.
     #[default]
     Between,
@@ -80,8 +80,8 @@ impl MotionJpeg {
         self.bytes.extend_from_slice(bytes);
         while self.advance() {}
         match self.place {
-            Place::Between if self.between > BETWEEN_BYTES_MAX => Err(MotionJpegError::NoFrame),
-            Place::Marker(_) | Place::Scan(_) if self.bytes.len() > FRAME_BYTES_MAX => {
+            Cursor::Between if self.between > BETWEEN_BYTES_MAX => Err(MotionJpegError::NoFrame),
+            Cursor::Marker(_) | Cursor::Scan(_) if self.bytes.len() > FRAME_BYTES_MAX => {
                 Err(MotionJpegError::Endless)
             }
             _ => Ok(()),
@@ -95,7 +95,7 @@ impl MotionJpeg {
 
     /// Returns whether no picture has begun to arrive.
     pub const fn is_between(&self) -> bool {
-        matches!(self.place, Place::Between)
+        matches!(self.place, Cursor::Between)
     }
 
     /// Returns the number of pictures so far that broke off.
@@ -106,9 +106,9 @@ impl MotionJpeg {
     /// Goes on to the next place. Returns false if more bytes are needed.
     fn advance(&mut self) -> bool {
         match self.place {
-            Place::Between => self.find_start(),
-            Place::Marker(at) => self.pass_segment(at),
-            Place::Scan(from) => self.pass_scan(from),
+            Cursor::Between => self.find_start(),
+            Cursor::Marker(at) => self.pass_segment(at),
+            Cursor::Scan(from) => self.pass_scan(from),
         }
     }
 
@@ -119,7 +119,7 @@ impl MotionJpeg {
         self.bytes.drain(..passed);
         self.between += passed;
         if found.is_some() {
-            self.place = Place::Marker(2);
+            self.place = Cursor::Marker(2);
         }
         found.is_some()
     }
@@ -138,7 +138,7 @@ impl MotionJpeg {
         match marker {
             _ if fill == 0 => self.give_up(at),
             EOI => self.end(behind),
-            TEMPORARY => self.place = Place::Marker(behind),
+            TEMPORARY => self.place = Cursor::Marker(behind),
             // The picture broke off, and another one begins.
             SOI | 0 => self.give_up(at),
             _ if RESTARTS.contains(&marker) => self.give_up(at),
@@ -153,9 +153,9 @@ impl MotionJpeg {
                 } else if self.bytes.len() < end {
                     return false;
                 } else if marker == SOS {
-                    self.place = Place::Scan(end);
+                    self.place = Cursor::Scan(end);
                 } else {
-                    self.place = Place::Marker(end);
+                    self.place = Cursor::Marker(end);
                 }
             }
         }
@@ -179,13 +179,13 @@ impl MotionJpeg {
                 }
                 _ if RESTARTS.contains(&marker) => at += 2,
                 _ => {
-                    self.place = Place::Marker(at);
+                    self.place = Cursor::Marker(at);
                     return true;
                 }
             }
         }
         let is_cut = self.bytes.last() == Some(&0xff);
-        self.place = Place::Scan(match is_cut {
+        self.place = Cursor::Scan(match is_cut {
             true => self.bytes.len() - 1,
             false => self.bytes.len(),
         });
@@ -197,7 +197,7 @@ impl MotionJpeg {
         let rest = self.bytes.split_off(end);
         let frame = std::mem::replace(&mut self.bytes, rest);
         self.frames.push_back(frame.into());
-        self.place = Place::Between;
+        self.place = Cursor::Between;
         self.between = 0;
     }
 
@@ -213,7 +213,7 @@ impl MotionJpeg {
         }
         frame.extend([0xff, EOI]);
         self.frames.push_back(frame.into());
-        self.place = Place::Between;
+        self.place = Cursor::Between;
         self.between = 0;
     }
 
@@ -224,7 +224,7 @@ impl MotionJpeg {
         let passed = at.max(1);
         self.bytes.drain(..passed);
         self.between += passed;
-        self.place = Place::Between;
+        self.place = Cursor::Between;
     }
 }
 

@@ -75,7 +75,7 @@ pub enum Failure {
     NoFrame,
     /// The pictures have a form that cannot be sent on.
     #[error("{0}; choose a smaller size, or baseline JPEG, in the camera")]
-    Unsendable(String),
+    Uncarried(String),
     /// The transport stream is damaged, or has nothing that is played.
     #[error(transparent)]
     Demux(#[from] glassline_demux::Error),

@@ -10,7 +10,7 @@ use super::{Away, ON_OR_OFF, SpecError, frame_rate, seconds, switch};
 /// A program whose output is the source.
 #[derive(Clone, PartialEq)]
 pub struct CommandSource {
-    /// What runs.
+    /// The program, and how the program is started.
     pub program: Program,
     /// Variables of its environment, beside `PATH`; their values are never shown.
     pub environment: BTreeMap<String, String>,

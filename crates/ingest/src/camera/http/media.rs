@@ -188,7 +188,7 @@ impl Media<'_> {
         let track = Track::new(Codec::Jpeg);
         if self.live.is_none() {
             if let Some(why) = sendable::refusal(&track, frame) {
-                return Err(Failure::Unsendable(why));
+                return Err(Failure::Uncarried(why));
             }
             self.begin(Vec::new(), vec![track]);
         }
