@@ -98,7 +98,7 @@ pub fn terminate_process_group(leader: u32) -> io::Result<()> {
 
 /// Has the system kill the process of `command` when the thread that starts the command ends, and thus
 /// at the latest with this process. What the process itself starts is not killed. The process gets no
-/// descriptors but input, output and errors. Does nothing on systems other than Linux.
+/// ambient capability, and no descriptors but input, output and errors. Does nothing on systems other than Linux.
 pub fn isolate(command: &mut std::process::Command) {
     crate::sys::isolate(command);
 }

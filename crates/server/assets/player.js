@@ -26,6 +26,7 @@ import { openByKey } from './key.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { Pauses } from './pauses.js';
+import { PictureView, hasPicturesAlone } from './pictures.js';
 import { sleep } from './retry.js';
 import { Servers, isServersFault } from './servers.js';
 import { StatsSampler } from './stats.js';
@@ -59,6 +60,13 @@ const sampler = new StatsSampler();
 const loudness = new Loudness();
 const audioView = new AudioView(document.getElementById('picture'), () => loudness.level ?? session?.audioLevel ?? null);
 
+const pictures = new PictureView(document.getElementById('picture'),
+  `${base}/${encodeURIComponent(name)}/pictures`, (rate) => {
+    seen.pictures = rate;
+    show('live', 'Live, pictures');
+    panel.joined(`pictures, ${rate} a second`);
+  });
+
 /**
  * State for tests and the console; the page writes it and does not read it.
  *
@@ -69,7 +77,7 @@ const audioView = new AudioView(document.getElementById('picture'), () => loudne
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -79,6 +87,7 @@ const seen = {
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
   clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
+  pictures: null,
 };
 window.glassline = seen;
 
@@ -133,7 +142,11 @@ function joined(presentedMs) {
 async function run() {
   show('connecting', 'Connecting');
   for (;;) {
-    const reason = await watch();
+    let reason = await watch();
+    if (joinedAtMs === null && reason.status >= 400) {
+      await readEntry();
+      if (hasPicturesAlone(entry.tracks)) reason = await pictures.play();
+    }
     if (joinedAtMs !== null) {
       pauses.reset();
       servers.reset();
@@ -357,6 +370,8 @@ async function readEntry() {
     entry = { state: error.title, detail: error.detail };
   }
   noteTracks(entry.tracks ?? []);
+  // Beside sound by WebRTC; without any, the pictures are all there is.
+  if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
   const isCamera = entry.source?.protocol === 'camera';

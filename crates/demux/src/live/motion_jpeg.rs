@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 /// Most bytes of one picture.
-const PICTURE_BYTES_MAX: usize = 16 << 20;
+const FRAME_BYTES_MAX: usize = 16 << 20;
 
 /// Most bytes in a row that belong to no picture.
 const BETWEEN_BYTES_MAX: usize = 1 << 20;
@@ -39,17 +39,17 @@ const TEMPORARY: u8 = 0x01;
 pub struct MotionJpeg {
     /// Bytes from the beginning of a picture on, or of what may become one.
     bytes: Vec<u8>,
-    place: Place,
+    place: Cursor,
     /// Bytes since the last picture that belong to none.
     between: usize,
     /// Pictures that were given up, because their bytes are no JPEG.
     damaged: u64,
-    pictures: VecDeque<Bytes>,
+    frames: VecDeque<Bytes>,
 }
 
 /// The place that reading has reached within `bytes`.
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum Cursor {
     /// No picture has begun.
     #[default]
     Between,
@@ -65,9 +65,9 @@ enum Place {
 pub enum MotionJpegError {
     /// Nothing that arrives is a picture.
     #[error("no JPEG picture begins in {} KiB", BETWEEN_BYTES_MAX >> 10)]
-    NoPicture,
+    NoFrame,
     /// A picture has no end.
-    #[error("a JPEG picture has more than {} MiB", PICTURE_BYTES_MAX >> 20)]
+    #[error("a JPEG picture has more than {} MiB", FRAME_BYTES_MAX >> 20)]
     Endless,
 }
 
@@ -80,8 +80,8 @@ impl MotionJpeg {
         self.bytes.extend_from_slice(bytes);
         while self.advance() {}
         match self.place {
-            Place::Between if self.between > BETWEEN_BYTES_MAX => Err(MotionJpegError::NoPicture),
-            Place::Marker(_) | Place::Scan(_) if self.bytes.len() > PICTURE_BYTES_MAX => {
+            Cursor::Between if self.between > BETWEEN_BYTES_MAX => Err(MotionJpegError::NoFrame),
+            Cursor::Marker(_) | Cursor::Scan(_) if self.bytes.len() > FRAME_BYTES_MAX => {
                 Err(MotionJpegError::Endless)
             }
             _ => Ok(()),
@@ -89,13 +89,13 @@ impl MotionJpeg {
     }
 
     /// Returns the next whole picture; poll until `None`.
-    pub fn next_picture(&mut self) -> Option<Bytes> {
-        self.pictures.pop_front()
+    pub fn next_frame(&mut self) -> Option<Bytes> {
+        self.frames.pop_front()
     }
 
     /// Returns whether no picture has begun to arrive.
     pub const fn is_between(&self) -> bool {
-        matches!(self.place, Place::Between)
+        matches!(self.place, Cursor::Between)
     }
 
     /// Returns the number of pictures so far that broke off.
@@ -106,9 +106,9 @@ impl MotionJpeg {
     /// Goes on to the next place. Returns false if more bytes are needed.
     fn advance(&mut self) -> bool {
         match self.place {
-            Place::Between => self.find_start(),
-            Place::Marker(at) => self.pass_segment(at),
-            Place::Scan(from) => self.pass_scan(from),
+            Cursor::Between => self.find_start(),
+            Cursor::Marker(at) => self.pass_segment(at),
+            Cursor::Scan(from) => self.pass_scan(from),
         }
     }
 
@@ -119,7 +119,7 @@ impl MotionJpeg {
         self.bytes.drain(..passed);
         self.between += passed;
         if found.is_some() {
-            self.place = Place::Marker(2);
+            self.place = Cursor::Marker(2);
         }
         found.is_some()
     }
@@ -138,7 +138,7 @@ impl MotionJpeg {
         match marker {
             _ if fill == 0 => self.give_up(at),
             EOI => self.end(behind),
-            TEMPORARY => self.place = Place::Marker(behind),
+            TEMPORARY => self.place = Cursor::Marker(behind),
             // The picture broke off, and another one begins.
             SOI | 0 => self.give_up(at),
             _ if RESTARTS.contains(&marker) => self.give_up(at),
@@ -153,9 +153,9 @@ impl MotionJpeg {
                 } else if self.bytes.len() < end {
                     return false;
                 } else if marker == SOS {
-                    self.place = Place::Scan(end);
+                    self.place = Cursor::Scan(end);
                 } else {
-                    self.place = Place::Marker(end);
+                    self.place = Cursor::Marker(end);
                 }
             }
         }
@@ -179,13 +179,13 @@ impl MotionJpeg {
                 }
                 _ if RESTARTS.contains(&marker) => at += 2,
                 _ => {
-                    self.place = Place::Marker(at);
+                    self.place = Cursor::Marker(at);
                     return true;
                 }
             }
         }
         let is_cut = self.bytes.last() == Some(&0xff);
-        self.place = Place::Scan(match is_cut {
+        self.place = Cursor::Scan(match is_cut {
             true => self.bytes.len() - 1,
             false => self.bytes.len(),
         });
@@ -195,9 +195,9 @@ impl MotionJpeg {
     /// Hands out the picture, which ends before `end`.
     fn end(&mut self, end: usize) {
         let rest = self.bytes.split_off(end);
-        let picture = std::mem::replace(&mut self.bytes, rest);
-        self.pictures.push_back(picture.into());
-        self.place = Place::Between;
+        let frame = std::mem::replace(&mut self.bytes, rest);
+        self.frames.push_back(frame.into());
+        self.place = Cursor::Between;
         self.between = 0;
     }
 
@@ -205,15 +205,15 @@ impl MotionJpeg {
     /// cameras leave it out. What lies between both may be the boundary of a multipart body.
     fn end_without_marker(&mut self, next: usize) {
         let rest = self.bytes.split_off(next);
-        let mut picture = std::mem::replace(&mut self.bytes, rest);
-        let searched = picture.len().saturating_sub(BOUNDARY_BYTES_MAX);
-        let mut lines = picture[searched..].windows(4);
+        let mut frame = std::mem::replace(&mut self.bytes, rest);
+        let searched = frame.len().saturating_sub(BOUNDARY_BYTES_MAX);
+        let mut lines = frame[searched..].windows(4);
         if let Some(boundary) = lines.position(|it| it == b"\r\n--") {
-            picture.truncate(searched + boundary);
+            frame.truncate(searched + boundary);
         }
-        picture.extend([0xff, EOI]);
-        self.pictures.push_back(picture.into());
-        self.place = Place::Between;
+        frame.extend([0xff, EOI]);
+        self.frames.push_back(frame.into());
+        self.place = Cursor::Between;
         self.between = 0;
     }
 
@@ -224,7 +224,7 @@ impl MotionJpeg {
         let passed = at.max(1);
         self.bytes.drain(..passed);
         self.between += passed;
-        self.place = Place::Between;
+        self.place = Cursor::Between;
     }
 }
 
@@ -235,31 +235,31 @@ mod tests {
     use super::*;
 
     /// A picture with a comment that looks like a picture, a restart and stuffed zeros.
-    fn picture(number: u8) -> Vec<u8> {
+    fn frame(number: u8) -> Vec<u8> {
         let comment = [0xff, 0xfe, 0, 8, 0xff, SOI, 0xff, EOI, number, 0];
         let scan = [0xff, SOS, 0, 4, 1, 2, 7, 0xff, 0, 9, 0xff, 0xd0, number, 8];
         [&[0xff, SOI][..], &comment, &scan, &[0xff, EOI]].concat()
     }
 
-    fn pictures(body: &[u8]) -> Vec<Vec<u8>> {
-        pictures_of([body]).expect("Motion JPEG")
+    fn frames(body: &[u8]) -> Vec<Vec<u8>> {
+        frames_of([body]).expect("Motion JPEG")
     }
 
-    fn pictures_of<'a>(
+    fn frames_of<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Vec<Vec<u8>>, MotionJpegError> {
         let mut found = Vec::new();
         let mut splitter = MotionJpeg::default();
         for piece in pieces {
             splitter.push(piece)?;
-            found.extend(std::iter::from_fn(|| splitter.next_picture()).map(|it| it.to_vec()));
+            found.extend(std::iter::from_fn(|| splitter.next_frame()).map(|it| it.to_vec()));
         }
         Ok(found)
     }
 
     #[test]
-    fn pictures_are_found_whatever_stands_between_them() {
-        let all = [picture(1), picture(2), picture(3)];
+    fn frames_are_found_whatever_stands_between_them() {
+        let all = [frame(1), frame(2), frame(3)];
         let between: [&[u8]; 6] = [
             b"--b\r\nContent-Type: image/jpeg\r\nContent-Length: 36\r\n\r\n",
             b"\r\n--b\r\nContent-Type: image/jpeg\r\n\r\n",
@@ -270,48 +270,48 @@ mod tests {
         ];
         for before in between {
             let body = all.iter().flat_map(|it| [before, it].concat());
-            assert_eq!(pictures(&body.collect::<Vec<_>>()), all, "{before:?}");
+            assert_eq!(frames(&body.collect::<Vec<_>>()), all, "{before:?}");
         }
     }
 
     #[test]
-    fn a_picture_is_there_with_its_last_byte_and_not_before() {
-        let whole = picture(5);
+    fn a_frame_is_there_with_its_last_byte_and_not_before() {
+        let whole = frame(5);
         let mut splitter = MotionJpeg::default();
         splitter.push(&whole[..whole.len() - 1]).expect("a picture");
-        assert_eq!(splitter.next_picture(), None);
+        assert_eq!(splitter.next_frame(), None);
         splitter.push(&whole[whole.len() - 1..]).expect("a picture");
-        assert_eq!(splitter.next_picture().as_deref(), Some(&whole[..]));
+        assert_eq!(splitter.next_frame().as_deref(), Some(&whole[..]));
     }
 
     #[test]
-    fn a_picture_without_an_end_ends_before_the_boundary() {
-        let whole = picture(1);
+    fn a_frame_without_an_end_ends_before_the_boundary() {
+        let whole = frame(1);
         let open = &whole[..whole.len() - 2];
         let body = [open, b"\r\n--b\r\nContent-Type: image/jpeg\r\n\r\n", &whole].concat();
-        assert_eq!(pictures(&body), [&whole[..], &whole]);
+        assert_eq!(frames(&body), [&whole[..], &whole]);
     }
 
     #[test]
-    fn a_picture_that_breaks_off_is_counted_and_the_next_one_found() {
-        let whole = picture(1);
+    fn a_frame_that_breaks_off_is_counted_and_the_next_one_found() {
+        let whole = frame(1);
         let mut splitter = MotionJpeg::default();
         splitter.push(&whole[..8]).expect("a beginning");
         splitter.push(&[0; 40]).expect("damage");
         splitter.push(&whole).expect("a picture");
-        assert_eq!(splitter.next_picture().as_deref(), Some(&whole[..]));
+        assert_eq!(splitter.next_frame().as_deref(), Some(&whole[..]));
         assert_eq!(splitter.damaged(), 1);
     }
 
     #[test]
     fn something_else_is_refused_within_bounds() {
         let text = vec![b'<'; BETWEEN_BYTES_MAX + 8];
-        let refused = pictures_of([&*text]).expect_err("a page");
-        assert_eq!(refused, MotionJpegError::NoPicture);
-        let mut endless = picture(1);
+        let refused = frames_of([&*text]).expect_err("a page");
+        assert_eq!(refused, MotionJpegError::NoFrame);
+        let mut endless = frame(1);
         endless.truncate(endless.len() - 2);
-        endless.resize(PICTURE_BYTES_MAX + 8, 7);
-        let refused = pictures_of([&*endless]).expect_err("no end");
+        endless.resize(FRAME_BYTES_MAX + 8, 7);
+        let refused = frames_of([&*endless]).expect_err("no end");
         assert_eq!(refused, MotionJpegError::Endless);
     }
 
@@ -322,7 +322,7 @@ mod tests {
             junk in prop::collection::vec(any::<u8>(), 0..60),
             sizes in prop::collection::vec(1usize..40, 1..9),
         ) {
-            let body = numbers.iter().flat_map(|number| [junk.clone(), picture(*number)].concat());
+            let body = numbers.iter().flat_map(|number| [junk.clone(), frame(*number)].concat());
             let body: Vec<u8> = body.collect();
             let mut rest = &body[..];
             let mut sizes = sizes.into_iter().cycle();
@@ -332,24 +332,24 @@ mod tests {
                 rest = behind;
                 (!piece.is_empty()).then_some(piece)
             });
-            prop_assert_eq!(pictures_of(pieces), pictures_of([&*body]));
+            prop_assert_eq!(frames_of(pieces), frames_of([&*body]));
         }
 
         #[test]
-        fn boundaries_of_text_hide_no_picture(
+        fn boundaries_of_text_hide_no_frame(
             numbers in prop::collection::vec(0u8..200, 1..5),
             boundary in "[ -~\r\n]{0,80}",
         ) {
-            let all: Vec<_> = numbers.iter().map(|number| picture(*number)).collect();
+            let all: Vec<_> = numbers.iter().map(|number| frame(*number)).collect();
             let body = all.iter().flat_map(|it| [boundary.as_bytes(), it].concat());
-            prop_assert_eq!(pictures(&body.collect::<Vec<_>>()), all);
+            prop_assert_eq!(frames(&body.collect::<Vec<_>>()), all);
         }
 
         #[test]
-        fn hostile_bytes_end_in_pictures_that_begin_and_end_as_such(
+        fn hostile_bytes_end_in_frames_that_begin_and_end_as_such(
             bytes in prop::collection::vec(prop_oneof![Just(0xff), Just(SOI), Just(EOI), Just(SOS), Just(0), any::<u8>()], 0..400),
         ) {
-            for found in pictures(&bytes) {
+            for found in frames(&bytes) {
                 prop_assert!(found.starts_with(&START[..2]) && found.ends_with(&[0xff, EOI]));
             }
         }

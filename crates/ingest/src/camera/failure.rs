@@ -60,7 +60,7 @@ pub enum Failure {
     Http(String),
     /// The answer is something else than media.
     #[error(
-        "the camera answered with '{media_type}', which is neither pictures (multipart/x-mixed-replace, \
+        "the camera answered with '{media_type}', which is neither frames (multipart/x-mixed-replace, \
          image/jpeg) nor an MPEG transport stream (video/mp2t): check the path of its URL"
     )]
     NoMedia {
@@ -68,14 +68,14 @@ pub enum Failure {
         media_type: String,
     },
     /// The body has no Motion JPEG.
-    #[error("the camera's pictures: {0}")]
-    Pictures(MotionJpegError),
+    #[error("the camera's frames: {0}")]
+    Frames(MotionJpegError),
     /// The body brings no picture.
     #[error("the camera answered, but with no whole JPEG picture of at most 16 MiB within {} s", KEYFRAME.as_secs())]
-    NoPicture,
+    NoFrame,
     /// The pictures have a form that cannot be sent on.
     #[error("{0}; choose a smaller size, or baseline JPEG, in the camera")]
-    Unsendable(String),
+    Uncarried(String),
     /// The transport stream is damaged, or has nothing that is played.
     #[error(transparent)]
     Demux(#[from] glassline_demux::Error),

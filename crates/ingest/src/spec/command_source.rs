@@ -15,7 +15,7 @@ use super::{
 /// A program whose output is the source.
 #[derive(Clone, PartialEq)]
 pub struct CommandSource {
-    /// What runs.
+    /// The program, and how the program is started.
     pub program: Program,
     /// Variables of its environment, beside `PATH`; their values are never shown.
     pub environment: BTreeMap<String, String>,

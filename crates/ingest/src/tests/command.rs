@@ -55,7 +55,7 @@ async fn a_program_that_fails_says_why() {
     );
     let text = reason("exec:sh -c 'yes hello'").await;
     assert!(
-        text.starts_with("sh: no known format begins here"),
+        text.starts_with("sh, byte 0: no known format begins here"),
         "{text}"
     );
     let device = reason("/dev/video99").await;

@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 static FILM: &[u8] = include_bytes!("../../../demux/samples/h264-mp2.ts");
-static PICTURES: &[u8] = include_bytes!("../../../demux/samples/jpeg-pcm.mov");
+static FRAMES: &[u8] = include_bytes!("../../../demux/samples/jpeg-pcm.mov");
 
 /// Returns the pictures of a film.
-fn pictures() -> Vec<Vec<u8>> {
+fn frames() -> Vec<Vec<u8>> {
     let mut splitter = MotionJpeg::default();
-    splitter.push(PICTURES).expect("pictures");
-    let pictures = std::iter::from_fn(|| splitter.next_picture());
-    pictures.map(|it| it.to_vec()).collect()
+    splitter.push(FRAMES).expect("pictures");
+    let frames = std::iter::from_fn(|| splitter.next_frame());
+    frames.map(|it| it.to_vec()).collect()
 }
 
 /// What a camera answers to a request, and then sends again and again.
@@ -123,21 +123,21 @@ async fn refusal(head: &'static str, login: &str) -> String {
 }
 
 #[tokio::test]
-async fn pictures_of_a_multipart_body_play_whatever_its_boundary() {
+async fn frames_of_a_multipart_body_play_whatever_its_boundary() {
     let styles: [fn(&[u8]) -> Vec<u8>; 4] = [
-        |picture| {
-            let length = picture.len();
+        |frame| {
+            let length = frame.len();
             let head =
                 format!("--b\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
-            [head.as_bytes(), picture, b"\r\n"].concat()
+            [head.as_bytes(), frame, b"\r\n"].concat()
         },
-        |picture| [b"--other\r\nContent-Type: image/jpeg\r\n\r\n", picture].concat(),
-        |picture| [b"\n----b\nContent-length: 7\n\n", picture, b"\n"].concat(),
+        |frame| [b"--other\r\nContent-Type: image/jpeg\r\n\r\n", frame].concat(),
+        |frame| [b"\n----b\nContent-length: 7\n\n", frame, b"\n"].concat(),
         <[u8]>::to_vec,
     ];
     for (number, style) in styles.into_iter().enumerate() {
         let camera = Camera::start(move |_| {
-            let pieces = pictures().iter().map(|it| style(it)).collect();
+            let pieces = frames().iter().map(|it| style(it)).collect();
             let head = "200 OK\r\nContent-Type: multipart/x-mixed-replace;boundary=--b";
             Reply::new(head, pieces, true)
         });
@@ -158,7 +158,7 @@ async fn pictures_of_a_multipart_body_play_whatever_its_boundary() {
 }
 
 #[tokio::test]
-async fn a_single_picture_is_fetched_again_with_digest_credentials() {
+async fn a_single_frame_is_fetched_again_with_digest_credentials() {
     const CHALLENGE: &str =
         "401 No\r\nWWW-Authenticate: Digest realm=\"cam\", nonce=\"abc\", qop=\"auth\"";
     let (refused, granted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -181,12 +181,12 @@ async fn a_single_picture_is_fetched_again_with_digest_credentials() {
             return Reply::of(CHALLENGE);
         }
         counts.1.fetch_add(1, Ordering::Relaxed);
-        let picture = pictures().swap_remove(0);
+        let frame = frames().swap_remove(0);
         let head = format!(
             "200 OK\r\nContent-Type: image/jpeg\r\nContent-Length: {}",
-            picture.len()
+            frame.len()
         );
-        Reply::new(&head, vec![picture], false)
+        Reply::new(&head, vec![frame], false)
     });
     let camera = camera.await;
     let source = camera.source("admin:p%40ss@/shot.jpg?every_s=0.1");
@@ -298,7 +298,7 @@ async fn a_camera_of_the_api_is_not_dialled_at_addresses_that_it_may_not_have() 
 async fn a_camera_over_http_on_demand_is_asked_only_while_somebody_watches() {
     let camera = Camera::start(|_| {
         let head = "200 OK\r\nContent-Type: multipart/x-mixed-replace";
-        Reply::new(head, pictures(), true)
+        Reply::new(head, frames(), true)
     });
     let camera = camera.await;
     let source = camera.source("/mjpg?idle_s=0.1");

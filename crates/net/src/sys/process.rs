@@ -35,12 +35,24 @@ pub(crate) fn terminate_process_group(leader: u32) -> io::Result<()> {
 const FIRST_DESCRIPTOR: libc::c_uint = 3;
 
 /// Has the system kill the process of `command` when the thread that starts the command ends, and leaves
-/// the process no other descriptor than input, output and errors.
+/// the process no capability, and no other descriptor than input, output and errors.
 pub(crate) fn isolate(command: &mut Command) {
     let server = std::process::id();
     let set = move || {
         // SAFETY: takes integers.
         let is_set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0;
+        // The right to bind low ports, which a service may have, is for the server. A kernel without ambient
+        // capabilities has none to clear.
+        // SAFETY: takes integers.
+        unsafe {
+            libc::prctl(
+                libc::PR_CAP_AMBIENT,
+                libc::PR_CAP_AMBIENT_CLEAR_ALL,
+                0,
+                0,
+                0,
+            )
+        };
         // Ours close by themselves, but not those that this process was started with. A kernel before 5.11
         // refuses, and leaves those open.
         // SAFETY: takes integers, and closes nothing before the program is there.

@@ -1,7 +1,7 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
+//!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg · /pictures] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   / · /sign-in · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
@@ -23,6 +23,7 @@ pub(crate) mod extract;
 #[cfg(debug_assertions)]
 mod fault;
 mod forwarded;
+mod frames;
 mod guard;
 mod health;
 mod joins;
@@ -113,6 +114,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         pages::routes(),
         trust::routes(),
         snapshot::routes(),
+        frames::routes(),
         health::routes(),
         acme::routes(),
         ptz::routes(),

@@ -80,6 +80,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "pattern.js" => SCRIPT,
     "pattern_list.js" => SCRIPT,
     "pauses.js" => SCRIPT,
+    "pictures.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
     "ptz.js" => SCRIPT,

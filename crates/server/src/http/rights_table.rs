@@ -49,6 +49,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     // Readers of the stream.
     ("GET HEAD POST", "/{stream}", "113+31"),
     ("GET", "/{stream}/snapshot.jpg", "113+31"),
+    ("GET", "/{stream}/pictures", "113+31"),
     ("GET", "/{stream}/raw.h264", "113+31"),
     ("GET HEAD POST", "/{stream}/whep", "113+31"),
     ("GET PATCH DELETE", "/{stream}/whep/{session}", "113+31"),

@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use glassline_hub::Stream;
+use glassline_hub::{Demand, Stream};
 use glassline_transcode::{NoStill, SizeLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,23 +40,34 @@ async fn latest(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
-    // An image of a stream that another server may have waits for it.
-    let pulled = match (app.hub.stream(&name), app.sessions.directory()) {
-        (None, Some(directory)) => directory.begin(&name, connection.peer.ip()),
-        _ => None,
-    };
-    let _pull_demand = match &pulled {
-        Some(stream) => Some(waiter.during(Snapshots::wake(stream)).await?),
-        None => None,
-    };
-    let stream = app.hub.stream(&name);
-    let stream = stream.ok_or_else(|| Problem::no_stream(&name))?;
+    let (stream, _pull_demand) = awaited_stream(&app, connection, &waiter, &name).await?;
     // An image of a page that lists streams must not connect all cameras.
     let _demand = match has_word(query.as_deref(), "wake") {
         true => Some(waiter.during(Snapshots::wake(&stream)).await?),
         false => None,
     };
     answer(&app, &stream, limit, &headers, &waiter).await
+}
+
+/// Returns a stream of this server, or one that another server has, which is waited for and stays as long
+/// as the demand is held.
+pub(super) async fn awaited_stream(
+    app: &App,
+    connection: ConnectionAddresses,
+    waiter: &Waiter,
+    name: &str,
+) -> Result<(Arc<Stream>, Option<Demand>), Problem> {
+    let pulled = match (app.hub.stream(name), app.sessions.directory()) {
+        (None, Some(directory)) => directory.begin(name, connection.peer.ip()),
+        _ => None,
+    };
+    let demand = match &pulled {
+        Some(stream) => Some(waiter.during(Snapshots::wake(stream)).await?),
+        None => None,
+    };
+    let stream = app.hub.stream(name);
+    let stream = stream.ok_or_else(|| Problem::no_stream(name))?;
+    Ok((stream, demand))
 }
 
 /// Answers with the newest keyframe of `stream` within `limit`.

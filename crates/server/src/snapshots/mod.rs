@@ -16,6 +16,7 @@
 //! costs nothing.
 
 mod cache;
+mod frames;
 mod start;
 
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ use glassline_hub::{Demand, Prospect, Stream, StreamName};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
 
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
+use frames::FrameReaders;
+pub(crate) use frames::{MEDIA_TYPE as FRAMES, NoFrames};
 use glassline_runtime::{
     BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink,
 };
@@ -50,6 +53,7 @@ pub(crate) struct Snapshots {
     /// One place for each address that waits for an image.
     turns: Mutex<HashMap<SourcePrefix, BlockingPool>>,
     decoders: BlockingPool,
+    frame_readers: FrameReaders,
 }
 
 /// An image with its entity tag.
@@ -95,6 +99,7 @@ impl Default for Snapshots {
             cache: Arc::default(),
             turns: Mutex::default(),
             decoders: BlockingPool::new(DECODERS),
+            frame_readers: FrameReaders::default(),
         }
     }
 }
@@ -155,6 +160,19 @@ impl Snapshots {
             let _ = tokio::time::timeout(PATIENCE, keyframe).await;
         }
         demand
+    }
+
+    /// Returns the parts of a body with the pictures of a stream of Motion JPEG as they come, for a client
+    /// of the network `client`.
+    ///
+    /// # Errors
+    /// Returns [`NoFrames`].
+    pub(crate) fn frames(
+        &self,
+        stream: &Arc<Stream>,
+        client: SourcePrefix,
+    ) -> Result<impl futures_util::Stream<Item = Bytes> + Send + use<>, NoFrames> {
+        self.frame_readers.read(stream, client)
     }
 
     /// Returns what is known of a keyframe that was the newest within the last second, if that needs

@@ -11,7 +11,7 @@
 
 mod audio;
 mod elementary;
-mod pictures;
+mod frames;
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use crate::window::Window;
 use crate::{Error, Frame, FrameRate, Warning};
 use audio::AudioReader;
 use elementary::ElementaryReader;
-use pictures::PictureReader;
+use frames::FrameReader;
 
 /// How many of the first bytes are looked at, in turn: a pipe may bring few bytes a second.
 const SNIFFED_BYTES: [usize; 3] = [16, 1024, sniff::SNIFF_BYTES];
@@ -177,7 +177,7 @@ fn reader(mut pipe: Box<dyn Read + Send>, fps: Option<f64>) -> Result<Box<dyn Pi
         Some(sniff::IVF) => Box::new(GrowingReader::new(ivf::Reading::new(window(pipe)))),
         Some(sniff::OGG) => Box::new(ogg::OggPipe::new(pipe)),
         Some(sniff::H264 | sniff::H265) => Box::new(ElementaryReader::new(pipe, rate)),
-        Some(sniff::MOTION_JPEG) => Box::new(PictureReader::new(pipe, rate)),
+        Some(sniff::MOTION_JPEG) => Box::new(FrameReader::new(pipe, rate)),
         Some(sniff::AAC) => Box::new(AudioReader::new(&Adts, window(pipe))),
         Some(sniff::MPEG_AUDIO) => Box::new(AudioReader::new(&MpegAudio, window(pipe))),
         Some(sniff::AC3) => Box::new(AudioReader::new(&Ac3, window(pipe))),

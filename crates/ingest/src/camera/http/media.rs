@@ -22,14 +22,14 @@ use crate::publishing::KEYFRAME;
 use crate::sendable;
 
 /// First bytes of each picture, and of each packet of a transport stream.
-const PICTURE: [u8; 2] = [0xff, 0xd8];
+const FRAME: [u8; 2] = [0xff, 0xd8];
 const PACKET: u8 = 0x47;
 
 /// Name of a transport stream in errors.
 const TRANSPORT_STREAM: &str = "the transport stream";
 
 /// Most bytes of a picture that is fetched by itself.
-const PICTURE_BYTES_MAX: usize = 16 << 20;
+const FRAME_BYTES_MAX: usize = 16 << 20;
 
 /// Receives what one camera answers.
 pub(super) struct Media<'a> {
@@ -80,10 +80,8 @@ impl Media<'_> {
             incoming: body,
         };
         match &*media_type {
-            "image/jpeg" | "image/jpg" | "image/pjpeg" => {
-                self.single_pictures(requests, body).await
-            }
-            it if it.starts_with("multipart/") => self.pictures(&[], body).await,
+            "image/jpeg" | "image/jpg" | "image/pjpeg" => self.single_frames(requests, body).await,
+            it if it.starts_with("multipart/") => self.frames(&[], body).await,
             "text/html" | "text/plain" | "application/json" | "application/xml" | "text/xml" => {
                 Err(Failure::NoMedia { media_type })
             }
@@ -91,8 +89,8 @@ impl Media<'_> {
                 first if first.first() == Some(&PACKET) => {
                     self.transport_stream(&first, body).await
                 }
-                first if first.starts_with(&PICTURE) || first.starts_with(b"--") => {
-                    self.pictures(&first, body).await
+                first if first.starts_with(&FRAME) || first.starts_with(b"--") => {
+                    self.frames(&first, body).await
                 }
                 _ => Err(Failure::NoMedia { media_type }),
             },
@@ -100,31 +98,31 @@ impl Media<'_> {
     }
 
     /// Publishes pictures that follow each other in one body, which begins with `first`.
-    async fn pictures(&mut self, first: &[u8], mut body: Body<'_>) -> Result<Infallible, Failure> {
+    async fn frames(&mut self, first: &[u8], mut body: Body<'_>) -> Result<Infallible, Failure> {
         let mut splitter = MotionJpeg::default();
-        splitter.push(first).map_err(Failure::Pictures)?;
+        splitter.push(first).map_err(Failure::Frames)?;
         // When the first byte of the present picture came.
         let mut arrived = Instant::now();
         let mut latest = arrived;
         loop {
-            while let Some(picture) = splitter.next_picture() {
-                self.publish_picture(&picture, arrived)?;
+            while let Some(frame) = splitter.next_frame() {
+                self.publish_frame(&frame, arrived)?;
                 latest = Instant::now();
                 arrived = latest;
             }
             if latest.elapsed() > KEYFRAME {
-                return Err(Failure::NoPicture);
+                return Err(Failure::NoFrame);
             }
             let bytes = body.next().await?.ok_or(Failure::HungUp)?;
             if splitter.is_between() {
                 arrived = Instant::now();
             }
-            splitter.push(&bytes).map_err(Failure::Pictures)?;
+            splitter.push(&bytes).map_err(Failure::Frames)?;
         }
     }
 
     /// Publishes a picture, and fetches it again and again.
-    async fn single_pictures(
+    async fn single_frames(
         &mut self,
         mut requests: Requests<'_>,
         first: Body<'_>,
@@ -135,12 +133,12 @@ impl Media<'_> {
         ticks.tick().await;
         loop {
             let arrived = Instant::now();
-            let picture = tokio::time::timeout(KEYFRAME, whole(&mut body)).await;
-            let picture = picture.unwrap_or(Err(Failure::NoPicture))?;
-            if !picture.starts_with(&PICTURE) {
-                return Err(Failure::NoPicture);
+            let frame = tokio::time::timeout(KEYFRAME, whole(&mut body)).await;
+            let frame = frame.unwrap_or(Err(Failure::NoFrame))?;
+            if !frame.starts_with(&FRAME) {
+                return Err(Failure::NoFrame);
             }
-            self.publish_picture(&picture, arrived)?;
+            self.publish_frame(&frame, arrived)?;
             ticks.tick().await;
             body.incoming = requests.get().await?.body;
         }
@@ -186,11 +184,11 @@ impl Media<'_> {
     }
 
     /// Publishes a picture whose first byte arrived at `arrived`.
-    fn publish_picture(&mut self, picture: &Bytes, arrived: Instant) -> Result<(), Failure> {
+    fn publish_frame(&mut self, frame: &Bytes, arrived: Instant) -> Result<(), Failure> {
         let track = Track::new(Codec::Jpeg);
         if self.live.is_none() {
-            if let Some(why) = sendable::refusal(&track, picture) {
-                return Err(Failure::Unsendable(why));
+            if let Some(why) = sendable::refusal(&track, frame) {
+                return Err(Failure::Uncarried(why));
             }
             self.begin(Vec::new(), vec![track]);
         }
@@ -201,7 +199,7 @@ impl Media<'_> {
             decode_time: None,
             keyframe: true,
             after_loss: false,
-            data: picture.to_vec(),
+            data: frame.to_vec(),
             received: arrived,
         })
     }
@@ -233,8 +231,8 @@ impl Media<'_> {
 async fn whole(body: &mut Body<'_>) -> Result<Bytes, Failure> {
     let mut whole = Vec::new();
     while let Some(bytes) = body.next().await? {
-        if whole.len() + bytes.len() > PICTURE_BYTES_MAX {
-            return Err(Failure::NoPicture);
+        if whole.len() + bytes.len() > FRAME_BYTES_MAX {
+            return Err(Failure::NoFrame);
         }
         whole.extend_from_slice(&bytes);
     }

@@ -14,7 +14,7 @@ use crate::pipe_reader::{PipeReader, PipeUnit};
 const READ_BYTES: usize = 64 << 10;
 
 /// Reads the pictures of one track of video.
-pub(super) struct PictureReader {
+pub(super) struct FrameReader {
     pipe: Box<dyn Read + Send>,
     splitter: MotionJpeg,
     buffer: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct PictureReader {
     told: u64,
 }
 
-impl PictureReader {
+impl FrameReader {
     pub(super) fn new(pipe: Box<dyn Read + Send>, rate: Option<FrameRate>) -> Self {
         Self {
             pipe,
@@ -45,7 +45,7 @@ impl PictureReader {
     }
 }
 
-impl PipeReader for PictureReader {
+impl PipeReader for FrameReader {
     fn tracks(&mut self) -> Vec<Track> {
         let track = (self.count > 0).then(|| Track::new(Codec::Jpeg));
         track.into_iter().collect()
@@ -64,7 +64,7 @@ impl PipeReader for PictureReader {
         };
         self.offset += count as u64;
         let pushed = self.splitter.push(&self.buffer[..count]);
-        while let Some(data) = self.splitter.next_picture() {
+        while let Some(data) = self.splitter.next_frame() {
             let start_ns = self.at_ns(self.count);
             self.count += 1;
             out.push_back(PipeUnit {
