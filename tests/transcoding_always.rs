@@ -24,8 +24,8 @@ const FILMS: [(&str, &str); 5] = [
         "h265.mp4",
         "-c:v libx265 -x265-params log-level=0:bframes=3 -preset ultrafast",
     ),
-    ("mpeg4.avi", "-c:v mpeg4 -bf 2 -b:v 2M"),
-    ("mpeg2.ts", "-c:v mpeg2video -bf 2 -b:v 3M"),
+    ("mpeg4.mkv", "-c:v mpeg4 -bf 2 -b:v 2M"),
+    ("mpeg2.m2v", "-c:v mpeg2video -bf 2 -b:v 3M"),
     ("jpeg.mov", "-c:v mjpeg -pix_fmt yuvj420p -q:v 4"),
 ];
 

@@ -45,6 +45,12 @@ impl Problem {
         self
     }
 
+    /// Adds a remedy to the detail.
+    pub(crate) fn and(mut self, remedy: &str) -> Self {
+        self.detail = format!("{}; {remedy}", self.detail);
+        self
+    }
+
     /// Adds members for programs.
     pub(crate) fn with_all(
         mut self,

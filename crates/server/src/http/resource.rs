@@ -386,7 +386,10 @@ impl From<OfferError> for Problem {
                 "Not for browsers",
                 why.to_string(),
             ),
-            OfferError::OnRequest(it) => refused(it.why).with_all(it.video.members()),
+            OfferError::OnRequest(it) => {
+                let problem = refused(it.why).and(ENCODED_AGAIN);
+                problem.with_all(it.video.members())
+            }
             OfferError::Refused(why) => refused(why),
         }
     }
@@ -458,7 +461,7 @@ fn refused(error: AcceptError) -> Problem {
         AcceptError::Negotiation(why @ NegotiationError::Reordered { .. }) => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Not for browsers",
-            format!("{why}; {}; {ENCODED_AGAIN}", Hindrance::BFrames.remedy()),
+            format!("{why}; {}", Hindrance::BFrames.remedy()),
         )
         // An encoder may make B-frames for a moment only.
         .header(header::RETRY_AFTER, "5"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_hub::{Hub, StreamChange, StreamEvent, StreamName, Transcode};
-use glassline_media::{Kind, TrackIndex};
+use glassline_media::{Codec, Kind, TrackIndex};
 use glassline_runtime::HubEvents;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -90,24 +90,25 @@ impl Transcoders {
     fn hint(&self, stream: &glassline_hub::Stream) -> Option<(Hindrance, String)> {
         let tracks = stream.tracks();
         let videos = TrackIndex::enumerate(tracks.iter());
-        let mut videos = videos.filter(|(_, track)| track.kind() == Kind::Video);
+        // What a transport stream lacks is said when the file is opened.
+        let mut videos =
+            videos.filter(|(_, track)| track.kind() == Kind::Video && track.codec != Codec::MpegTs);
         let (index, track) = videos.next()?;
         let hindrance = Hindrance::of(stream, index, track)?;
         let way_out = match (self.video_source(track), self.choice(stream)) {
             (Err(reason), _) => reason,
-            (Ok(_), Transcode::Always) => return None,
+            (Ok(_), Transcode::Always | Transcode::Never) => return None,
             (Ok(_), Transcode::Auto) => {
                 "or let the server encode it again: viewers ask for it by Play it anyway, and with \
                  `transcode: always` at the source every viewer gets it"
                     .to_owned()
             }
-            (Ok(_), Transcode::Never) => "its configuration says transcode: never".to_owned(),
         };
         let (codec, effect) = (track.codec, hindrance.effect());
         let remedy = hindrance.remedy();
         Some((
             hindrance,
-            format!("the video, {codec} {effect}; {remedy}; {way_out}"),
+            format!("browsers cannot show its video: {codec} {effect}; {remedy}; {way_out}"),
         ))
     }
 }

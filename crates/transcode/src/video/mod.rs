@@ -73,6 +73,12 @@ pub enum VideoError {
     /// The decoder is a program whose output makes no sense.
     #[error("the decoder is no FFmpeg that works: {0}")]
     Program(&'static str),
+    /// The pictures have other times than their frames.
+    #[error(
+        "the pictures come in another order than their times, as of AVI with B-frames: make the file \
+         anew (ffmpeg -i FILE -c:v libx264 -bf 0 FILE.mkv)"
+    )]
+    Order,
     /// The encoder refused a picture.
     #[error("the encoder failed: {0}")]
     Encoder(String),

@@ -110,8 +110,8 @@ pub struct ProgramTranscoder {
     /// Whether frames are left out until the next keyframe, because one before was.
     is_broken: bool,
     counts: Counts,
-    /// Pictures that belong to a frame.
-    shown: u64,
+    /// Pictures that the program showed, whether or not they belong to a frame.
+    pictures_seen: u64,
     failures: Failures,
 }
 
@@ -136,7 +136,7 @@ impl ProgramTranscoder {
             first: None,
             is_broken: true,
             counts: Counts::default(),
-            shown: 0,
+            pictures_seen: 0,
             failures: Failures::default(),
         }
     }
@@ -225,6 +225,7 @@ impl ProgramTranscoder {
                     "a picture has another length than its size",
                 ));
             };
+            self.pictures_seen += 1;
             let of_frame = self.pending.iter().find(|it| it.ticks == frame.ticks);
             let Some(Pending {
                 time,
@@ -233,9 +234,9 @@ impl ProgramTranscoder {
             }) = of_frame.copied()
             else {
                 self.counts.steps += 1;
+                self.failures.note(&VideoError::Order);
                 continue;
             };
-            self.shown += 1;
             // Pictures come in the order of display: those before were dropped.
             self.pending.retain(|it| it.time > time);
             let shown = Shown {
@@ -284,7 +285,7 @@ impl ProgramTranscoder {
 
     /// Returns how many pictures the program has shown.
     pub const fn pictures(&self) -> u64 {
-        self.shown
+        self.pictures_seen
     }
 }
 

@@ -207,6 +207,28 @@ fn frames_that_never_show_are_bounded() {
     assert_eq!(transcoder.counts().undecodable, before + 1);
 }
 
+/// AVI states no times of display: the pictures come in another order than their times.
+#[test]
+fn pictures_of_other_times_are_trouble_with_the_way_out() {
+    let mut transcoder = ProgramTranscoder::new(source(), Bitrate::default());
+    let mut writer = Writer::new(nut::Codec(*b"raw "));
+    for number in 0..20 {
+        transcoder.push(unit(ms(40 * number), number == 0), true, &mut Vec::new());
+        let (mut output, mut frames) = (Vec::new(), Vec::new());
+        writer.frame(7 + number as u64, true, &[90; PICTURE], &mut output);
+        transcoder
+            .take(&output, true, &mut frames)
+            .expect("pictures");
+        assert!(frames.is_empty());
+    }
+    assert_eq!(transcoder.pictures(), 20);
+    let trouble = transcoder.trouble().map(ToString::to_string);
+    assert!(
+        trouble.as_ref().is_some_and(|it| it.contains("AVI")),
+        "{trouble:?}"
+    );
+}
+
 #[test]
 fn ffmpeg_is_told_what_it_reads() {
     let arguments = ProgramTranscoder::arguments(source());
