@@ -26,7 +26,7 @@ mod forwarded;
 mod guard;
 mod health;
 mod joins;
-mod layer_wish;
+mod layer_request;
 pub(crate) mod metrics;
 mod openapi;
 mod operators;
