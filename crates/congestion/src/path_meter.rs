@@ -119,7 +119,7 @@ struct Latest {
 #[derive(Clone, Copy, Debug)]
 struct Report {
     at: Instant,
-    /// Latest arrival.
+    /// Arrival of the latest packet, in µs by the receiver's clock.
     arrived_us: i64,
     bytes: u64,
     packets: u64,

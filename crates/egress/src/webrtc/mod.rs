@@ -11,7 +11,7 @@ mod stream_sender;
 mod track_sender;
 
 pub use counters::SendCounters;
-pub use layer_choice::{Reason, Wish};
+pub use layer_choice::{LayerRequest, Reason};
 pub use outbox::{Outbox, Route, Sink, TcpConnection, TcpConnections};
 pub use pacer::is_spread;
 pub use stream_sender::{LayerReport, Nack, StreamSender};

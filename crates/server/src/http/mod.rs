@@ -27,7 +27,7 @@ mod frames;
 mod guard;
 mod health;
 mod joins;
-mod layer_wish;
+mod layer_request;
 pub(crate) mod metrics;
 mod openapi;
 mod operators;

@@ -15,7 +15,7 @@ use super::rules::{Errand, Right, Rules};
 use super::server::Waiter;
 use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
-use super::{api, body, layer_wish, resource};
+use super::{api, body, layer_request, resource};
 use crate::app::App;
 use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -48,7 +48,7 @@ pub(super) fn routes() -> ViewerRoutes {
         .route(
             "/{stream}/whep/{session}/layer",
             Right::Read,
-            post(layer_wish::choose),
+            post(layer_request::choose),
         )
         .route(
             "/{stream}/whep/{session}/failure",

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_egress::webrtc::Wish;
+use glassline_egress::webrtc::LayerRequest;
 use glassline_hub::StreamName;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::CaptureLog;
@@ -121,18 +121,22 @@ impl Negotiator {
         })
     }
 
-    /// Takes a viewer's wish for a layer of its video.
+    /// Takes a viewer's request for a layer of its video.
     ///
     /// # Errors
     /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
-    pub(crate) fn wish_layer(&self, record: &SessionRecord, wish: Wish) -> Result<(), ChangeError> {
+    pub(crate) fn request_layer(
+        &self,
+        record: &SessionRecord,
+        request: LayerRequest,
+    ) -> Result<(), ChangeError> {
         let mut state = record.state();
         self.change(&mut state.location, |owner| match owner {
             Owner::Waiting(peer) => {
-                peer.wish_layer(wish, Instant::now());
+                peer.request_layer(request, Instant::now());
                 None
             }
-            Owner::Shard => Some(Command::Wish(record.id.clone(), wish)),
+            Owner::Shard => Some(Command::LayerRequest(record.id.clone(), request)),
         })
     }
 

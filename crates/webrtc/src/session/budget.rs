@@ -6,7 +6,7 @@ use glassline_congestion::{Algorithm, PathSigns};
 use glassline_media::Kind;
 
 use super::congestion::{Congestion, ControlPlan, ControlStart};
-use super::congestion_control::PathReport;
+use super::congestion_control::{CongestionControl, PathReport};
 use super::standby::Standby;
 use super::{Sender, Session};
 
@@ -106,7 +106,8 @@ impl Session {
     /// Returns the number of bytes with a transport-wide number that were sent so far; 0 without
     /// congestion control.
     pub fn numbered_bytes(&self) -> u64 {
-        self.congestion.control().map_or(0, |it| it.sent_bytes())
+        let control = self.congestion.control();
+        control.map_or(0, CongestionControl::sent_bytes)
     }
 
     /// Returns the transport-wide number of the next packet.

@@ -49,7 +49,7 @@ const AUDIO_BPS: u64 = 30_000;
 /// A layer that a viewer may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rung {
-    /// The layer.
+    /// Index of the layer among those of its track.
     pub(crate) layer: LayerIndex,
     /// Payload rate of the layer.
     pub(crate) rate: Bitrate,
@@ -65,9 +65,9 @@ impl Rung {
     }
 }
 
-/// The wish of a viewer.
+/// The request of a viewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct LayerRequest {
     /// Layer that the viewer gets whatever its path carries; `None` to choose by the path.
     pub pin: Option<LayerIndex>,
     /// Height of the element that shows the picture, in pixels.
@@ -96,7 +96,7 @@ pub(crate) struct LayerChoice {
     layer: LayerIndex,
     since: Instant,
     reason: Reason,
-    pub(crate) wish: Wish,
+    pub(crate) request: LayerRequest,
     /// Since when the path has been overloaded.
     overloaded: Option<Instant>,
     climb: Climb,
@@ -109,7 +109,7 @@ impl LayerChoice {
             layer,
             since: now,
             reason: Reason::Best,
-            wish: Wish::default(),
+            request: LayerRequest::default(),
             overloaded: None,
             climb: Climb::new(now),
         }
@@ -174,7 +174,7 @@ impl LayerChoice {
         }
     }
 
-    /// Follows the layers that are alive and the wish of the viewer, whatever the path carries. Returns
+    /// Follows the layers that are alive and the request of the viewer, whatever the path carries. Returns
     /// whether the viewer should get another layer than before.
     pub(crate) fn settle(&mut self, rungs: &[Rung], now: Instant) -> bool {
         let Some((ceiling, why)) = self.ceiling(rungs) else {
@@ -182,7 +182,7 @@ impl LayerChoice {
         };
         let place = rungs.iter().position(|it| it.layer == self.layer);
         let is_free = !matches!(self.reason, Reason::Narrow { .. } | Reason::Held(_));
-        let is_bound = self.wish.pin.is_some() || is_free;
+        let is_bound = self.request.pin.is_some() || is_free;
         match place {
             Some(place) if place <= ceiling && !is_bound => false,
             Some(place) if place == ceiling => {
@@ -196,12 +196,12 @@ impl LayerChoice {
     /// Returns the best layer that the viewer may get, and why.
     fn ceiling(&self, rungs: &[Rung]) -> Option<(usize, Reason)> {
         let best = rungs.len().checked_sub(1)?;
-        if let Some(pin) = self.wish.pin
+        if let Some(pin) = self.request.pin
             && let Some(place) = rungs.iter().position(|it| it.layer == pin)
         {
             return Some((place, Reason::Pinned));
         }
-        let Some(height) = self.wish.height else {
+        let Some(height) = self.request.height else {
             return Some((best, Reason::Best));
         };
         let is_enough = |it: &Rung| it.height.is_some_and(|rung| rung >= height);

@@ -126,12 +126,12 @@ fn a_viewer_moves_up_once_a_probe_has_held_and_later_after_failures() {
 #[test]
 fn a_pin_and_the_size_of_the_element_bound_the_layer() {
     let mut viewer = Viewer::new(3);
-    viewer.choice.wish.height = Some(200);
+    viewer.choice.request.height = Some(200);
     assert_eq!(viewer.pass(100), (2, 1));
     assert_eq!(viewer.choice.reason(), Reason::Element(200));
-    viewer.choice.wish.pin = Some(LayerIndex(1));
+    viewer.choice.request.pin = Some(LayerIndex(1));
     assert_eq!(viewer.pass(100), (1, 1));
-    viewer.choice.wish = Wish::default();
+    viewer.choice.request = LayerRequest::default();
     assert_eq!(viewer.pass(100), (3, 1));
     assert_eq!(viewer.choice.reason(), Reason::Best);
 }

@@ -15,7 +15,9 @@ use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
 use super::StreamSender;
-use crate::webrtc::layer_choice::{LayerChoice, PADDING_PACKET, Reason, Rung, Situation, Wish};
+use crate::webrtc::layer_choice::{
+    LayerChoice, LayerRequest, PADDING_PACKET, Reason, Rung, Situation,
+};
 use crate::webrtc::outbox::Batch;
 use crate::webrtc::track_sender::LayerMove;
 
@@ -120,7 +122,7 @@ impl StreamSender {
             estimate: None,
         };
         adaptive.measure(track, stream, now);
-        adaptive.choice.wish = self.wish;
+        adaptive.choice.request = self.request;
         self.adaptive = Some(Box::new(adaptive));
     }
 
@@ -238,12 +240,12 @@ impl StreamSender {
     }
 
     /// Sets what the viewer wishes of its video. Returns whether another layer is to be chosen.
-    pub fn set_wish(&mut self, wish: Wish, now: Instant) -> bool {
-        self.wish = wish;
+    pub fn set_request(&mut self, request: LayerRequest, now: Instant) -> bool {
+        self.request = request;
         let Some(adaptive) = &mut self.adaptive else {
             return false;
         };
-        adaptive.choice.wish = wish;
+        adaptive.choice.request = request;
         adaptive.choice.settle(&adaptive.rungs, now)
     }
 

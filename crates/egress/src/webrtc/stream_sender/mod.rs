@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 
 use super::counters::SendCounters;
 use super::frame_log::FrameLog;
-use super::layer_choice::Wish;
+use super::layer_choice::LayerRequest;
 use super::outbox::Batch;
 use super::pacer::Pacer;
 use super::ramp::Ramp;
@@ -64,7 +64,7 @@ pub struct StreamSender {
     ramp: Option<Box<Ramp>>,
     /// Chooses the layer of the video by what the path carries, where the stream has several.
     adaptive: Option<Box<Adaptive>>,
-    wish: Wish,
+    request: LayerRequest,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
     stages: Option<Arc<Mutex<StageTable>>>,
@@ -113,7 +113,7 @@ impl StreamSender {
             is_controlled: session.has_congestion_control(),
             ramp: None,
             adaptive: None,
-            wish: Wish::default(),
+            request: LayerRequest::default(),
             log: FrameLog::new(now),
             stages: None,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use glassline_egress::webrtc::Wish;
+use glassline_egress::webrtc::LayerRequest;
 use glassline_media::TrackLayer;
 
 use super::Peer;
@@ -26,10 +26,10 @@ impl Peer {
         }
     }
 
-    /// Takes the wish of a viewer for a layer of its video.
-    pub(in crate::sessions) fn wish_layer(&mut self, wish: Wish, now: Instant) {
+    /// Takes the request of a viewer for a layer of its video.
+    pub(in crate::sessions) fn request_layer(&mut self, request: LayerRequest, now: Instant) {
         if let Role::Viewer(viewer) = &mut self.role {
-            viewer.is_moved |= viewer.sender.set_wish(wish, now);
+            viewer.is_moved |= viewer.sender.set_request(request, now);
         }
     }
 

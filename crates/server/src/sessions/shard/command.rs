@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use glassline_egress::webrtc::{TcpConnection, Wish};
+use glassline_egress::webrtc::{LayerRequest, TcpConnection};
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
@@ -40,8 +40,8 @@ pub enum Command {
     Evict(SessionId),
     /// Add ICE candidates of the peer.
     Trickle(SessionId, Vec<Candidate>),
-    /// Take the viewer's wish for a layer of its video.
-    Wish(SessionId, Wish),
+    /// Take the viewer's request for a layer of its video.
+    LayerRequest(SessionId, LayerRequest),
     /// Restart ICE (RFC 8445 §9).
     Restart {
         /// The session to restart.

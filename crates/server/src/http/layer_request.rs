@@ -1,9 +1,9 @@
-//! A viewer's wish for a layer of its video: `POST /{stream}/whep/{session}/layer`.
+//! A viewer's request for a layer of its video: `POST /{stream}/whep/{session}/layer`.
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use glassline_egress::webrtc::Wish;
+use glassline_egress::webrtc::LayerRequest;
 use glassline_hub::StreamName;
 use glassline_media::{Kind, LayerIndex};
 use serde::Deserialize;
@@ -13,10 +13,10 @@ use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
 
-/// The wish as a client writes it. Without a layer, the server chooses by what the path carries.
+/// The request as a client writes it. Without a layer, the server chooses by what the path carries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct LayerWish {
+struct RequestBody {
     /// Identifier of the wanted layer.
     #[serde(alias = "encodingId")]
     rid: Option<String>,
@@ -24,7 +24,7 @@ struct LayerWish {
     max_height: Option<u32>,
 }
 
-/// Takes a viewer's wish, and answers 204.
+/// Takes a viewer's request, and answers 204.
 pub(super) async fn choose(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
@@ -32,22 +32,22 @@ pub(super) async fn choose(
 ) -> Result<StatusCode, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
     let body = body::read(body).await?;
-    let wish = match body.is_empty() {
-        true => LayerWish::default(),
+    let request = match body.is_empty() {
+        true => RequestBody::default(),
         false => serde_json::from_slice(&body).map_err(|error| {
             let line = error.line();
-            Problem::bad_request(format!("not a wish for a layer: {error}")).with("line", line)
+            Problem::bad_request(format!("not a request for a layer: {error}")).with("line", line)
         })?,
     };
-    let pin = match &wish.rid {
+    let pin = match &request.rid {
         None => None,
         Some(rid) => Some(layer_of(&app, &record.stream, rid)?),
     };
-    let wish = Wish {
+    let request = LayerRequest {
         pin,
-        height: wish.max_height,
+        height: request.max_height,
     };
-    app.sessions.wish_layer(&record, wish)?;
+    app.sessions.request_layer(&record, request)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
