@@ -17,6 +17,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
 
+pub mod adaptive;
 pub mod call;
 pub mod chaos;
 pub mod cluster;
