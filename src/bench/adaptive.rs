@@ -1,6 +1,6 @@
 //! Flags of `bench adaptive`, and the writing of its report and pictures.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         output::print(&lines)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut files = options.out.as_ref().map(Files::open).transpose()?;
+    let mut files = options.out.as_deref().map(Files::open).transpose()?;
     let stop = interrupt::listen()?;
     let started = timestamp::now();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -104,13 +104,13 @@ struct Files {
 
 impl Files {
     /// Makes the folder, and opens the files before the run.
-    fn open(folder: &PathBuf) -> Result<Self, Failure> {
+    fn open(folder: &Path) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::runtime(format_args!("{}: {error}", folder.display())))?;
         Ok(Self {
             json: Output::open(&folder.join("report.json"))?,
             csv: Output::open(&folder.join("report.csv"))?,
-            folder: folder.clone(),
+            folder: folder.to_owned(),
         })
     }
 

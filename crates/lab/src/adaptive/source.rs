@@ -52,6 +52,8 @@ const KEYFRAME_FRAMES: f64 = 5.0;
 /// Share of an average frame that each frame behind a keyframe is smaller, until the keyframe's
 /// bytes are made up for.
 const REPAYMENT: f64 = 0.2;
+/// Most average frames that are made up for: an encoder forgets what many requests cost.
+const DEBT_FRAMES_MAX: f64 = 10.0;
 /// Spread of the sizes of frames (RFC 8593 §5.2: the scale of a Laplace distribution).
 const SPREAD: f64 = 0.15;
 /// Time from a request to the keyframe: the way to the publisher and its encoder.
@@ -172,7 +174,8 @@ impl Encoders {
             let bytes = if keyframe {
                 layer.keyframe = Some(now);
                 layer.wanted = None;
-                layer.debt += (KEYFRAME_FRAMES - 1.0) * average;
+                let owed = layer.debt + (KEYFRAME_FRAMES - 1.0) * average;
+                layer.debt = owed.min(DEBT_FRAMES_MAX * average);
                 KEYFRAME_FRAMES * average
             } else if is_still {
                 REST_BYTES
