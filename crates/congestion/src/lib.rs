@@ -12,6 +12,9 @@
 //! [`Controller`], which only decides. QUIC, SCTP and WebRTC egress differ in how they
 //! number packets and learn of losses, and share the rest.
 //!
+//! A [`PathMeter`] measures by the same feedback what a path carries beyond what is sent, for the
+//! choice among the layers of a stream.
+//!
 //! A sender that gets receiver reports alone keeps a [`ReportedRate`] instead of a flow.
 //!
 //! [`Adaptation`] turns the flow's estimate of what the path carries into the bitrate of an
@@ -40,6 +43,7 @@ pub mod glide;
 mod hystart;
 mod loss_tolerant;
 mod pacer;
+mod path_meter;
 mod receive_buffer;
 mod reno;
 mod reported;
@@ -73,6 +77,7 @@ pub use flow::Flow;
 pub use glide::Glide;
 pub use loss_tolerant::LossTolerantBbr;
 pub use pacer::Pacer;
+pub use path_meter::{Passage, PathMeter, PathSigns, TRAIN_BYTES_MIN, TrainRate};
 pub use reno::Rfc9260Reno;
 pub use reported::{Reception, ReportedRate};
 pub use rtt::RoundTrips;

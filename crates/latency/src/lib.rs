@@ -47,7 +47,7 @@ pub use data::DataView;
 use everyone::{Everyone, is_viewers};
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use frame_stamps::FrameStamps;
-pub use path::{PathView, SelectedEnd, SelectedPath};
+pub use path::{LayerView, PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportAllowance, ReportError, join};
 pub use view::{
     Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageDelays, StageRow,

@@ -29,6 +29,22 @@ pub struct PathView {
     pub sent_bytes: u64,
     /// Bytes of `sent_bytes` that were reported missing.
     pub lost_bytes: u64,
+    /// Layer of the video that the viewer gets; `null` where the stream has a single one.
+    pub layer: Option<LayerView>,
+}
+
+/// The layer of a video that a viewer gets by what its path carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LayerView {
+    /// Identifier of the layer as its publisher names it.
+    pub rid: Option<String>,
+    /// Rate that the path carries, measured on packets that arrived behind each other, in bits a
+    /// second.
+    pub estimate_bps: Option<u64>,
+    /// Why the viewer gets this layer.
+    pub reason: String,
+    /// Seconds since this layer was chosen.
+    pub seconds: u64,
 }
 
 impl PathView {
@@ -45,6 +61,7 @@ impl PathView {
             in_flight_bytes: report.in_flight,
             sent_bytes: report.sent_bytes,
             lost_bytes: report.lost_bytes,
+            layer: None,
         }
     }
 }

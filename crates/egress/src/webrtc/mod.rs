@@ -11,6 +11,7 @@ mod stream_sender;
 mod track_sender;
 
 pub use counters::SendCounters;
+pub use layer_choice::{Reason, Wish};
 pub use outbox::{Outbox, Route, Sink, TcpConnection, TcpConnections};
 pub use pacer::is_spread;
-pub use stream_sender::{Nack, StreamSender};
+pub use stream_sender::{LayerReport, Nack, StreamSender};

@@ -267,7 +267,7 @@ impl ServerEnd {
             match &mut self.sender {
                 Sender::Ours(sender) => match event {
                     Event::KeyframeRequest { sender: of, .. } => {
-                        sender.request_keyframe(of, &self.stream);
+                        sender.request_keyframe(of, &self.stream, now);
                     }
                     Event::Nack {
                         sender: of, lost, ..
@@ -277,6 +277,11 @@ impl ServerEnd {
                             lost: &lost,
                         };
                         sender.repair(&self.stream, nack, now, &self.counters);
+                    }
+                    Event::TransportFeedback { .. } => {
+                        if sender.adapt_layers(&self.session, &self.stream, now) {
+                            sender.choose(&self.session, &self.stream, now);
+                        }
                     }
                     _ => {}
                 },
@@ -347,7 +352,10 @@ impl ServerEnd {
     /// Returns the server's estimate of the path.
     pub(super) fn estimate(&self) -> Option<Bitrate> {
         match &self.sender {
-            Sender::Ours(_) => self.session.path_report()?.deliverable,
+            Sender::Ours(sender) => match sender.layer_report() {
+                Some(report) => report.estimate,
+                None => self.session.path_report()?.deliverable,
+            },
             Sender::Gcc(sender) => Some(sender.estimate()),
         }
     }

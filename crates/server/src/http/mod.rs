@@ -26,6 +26,7 @@ mod forwarded;
 mod guard;
 mod health;
 mod joins;
+mod layer_wish;
 pub(crate) mod metrics;
 mod openapi;
 mod operators;

@@ -54,6 +54,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET PATCH DELETE", "/{stream}/whep/{session}", "113+31"),
     ("POST", "/{stream}/whep/{session}/report", "113+31"),
     ("GET", "/{stream}/whep/{session}/clock", "113+31"),
+    ("POST", "/{stream}/whep/{session}/layer", "113+31"),
     ("POST", "/{stream}/whep/{session}/failure", "113+31"),
     ("GET", "/api/v1/streams/{name}", "113+31"),
     ("GET", "/api/v1/streams/{name}/latency", "113+31"),

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::rules::{Errand, Right, Rules};
 use super::server::Waiter;
 use super::viewer_routes::ViewerRoutes;
-use super::{api, body, resource};
+use super::{api, body, layer_wish, resource};
 use crate::app::App;
 use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer, OfferError};
@@ -45,6 +45,11 @@ pub(super) fn routes() -> ViewerRoutes {
             "/{stream}/whep/{session}/clock",
             Right::Read,
             get(api::clock),
+        )
+        .route(
+            "/{stream}/whep/{session}/layer",
+            Right::Read,
+            post(layer_wish::choose),
         )
         .route(
             "/{stream}/whep/{session}/failure",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_egress::webrtc::Wish;
 use glassline_hub::StreamName;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::CaptureLog;
@@ -117,6 +118,21 @@ impl Negotiator {
                 None
             }
             Owner::Shard => Some(Command::Trickle(record.id.clone(), candidates)),
+        })
+    }
+
+    /// Takes a viewer's wish for a layer of its video.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
+    pub(crate) fn wish_layer(&self, record: &SessionRecord, wish: Wish) -> Result<(), ChangeError> {
+        let mut state = record.state();
+        self.change(&mut state.location, |owner| match owner {
+            Owner::Waiting(peer) => {
+                peer.wish_layer(wish, Instant::now());
+                None
+            }
+            Owner::Shard => Some(Command::Wish(record.id.clone(), wish)),
         })
     }
 

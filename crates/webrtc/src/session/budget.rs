@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use glassline_congestion::Algorithm;
+use glassline_congestion::{Algorithm, PathSigns};
 use glassline_media::Kind;
 
 use super::congestion::{Congestion, ControlPlan, ControlStart};
@@ -38,6 +38,16 @@ impl Session {
                 is_possible
             }
         }
+    }
+
+    /// Begins the congestion control that is planned, without waiting for signs of congestion. Returns
+    /// whether congestion control is in effect.
+    pub fn begin_congestion_control(&mut self, now: Instant) -> bool {
+        if let Congestion::Awaited(standby) = &self.congestion {
+            let algorithm = standby.algorithm;
+            self.enable_congestion_control(algorithm, now);
+        }
+        self.has_congestion_control()
     }
 
     fn may_control_congestion(&self) -> bool {
@@ -86,6 +96,22 @@ impl Session {
         if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_app_limited();
         }
+    }
+
+    /// Returns the signs of what the path carries; `None` without congestion control or recent feedback.
+    pub fn path_signs(&self, now: Instant) -> Option<PathSigns> {
+        self.congestion.control()?.signs(now)
+    }
+
+    /// Returns the number of bytes with a transport-wide number that were sent so far; 0 without
+    /// congestion control.
+    pub fn numbered_bytes(&self) -> u64 {
+        self.congestion.control().map_or(0, |it| it.sent_bytes())
+    }
+
+    /// Returns the transport-wide number of the next packet.
+    pub const fn next_transport_number(&self) -> u64 {
+        self.transport_sequence
     }
 
     /// Returns the congestion controller's view of the path; `None` without congestion control.

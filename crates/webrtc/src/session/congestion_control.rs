@@ -14,7 +14,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::{Algorithm, Flow, Pacer};
+use glassline_congestion::{Algorithm, Flow, Pacer, Passage, PathMeter, PathSigns};
 use glassline_media::Bitrate;
 use glassline_rtp::twcc::Acknowledgement;
 
@@ -79,6 +79,8 @@ pub(super) struct CongestionControl {
     flow: Flow,
     pacer: Pacer,
     arrivals: ArrivalClock,
+    /// Measures what the path carries beyond what is sent.
+    meter: PathMeter,
     /// First transport-wide number that no feedback has described.
     first_unreported: u64,
     /// Transport-wide number of the next packet.
@@ -101,6 +103,7 @@ impl CongestionControl {
             flow: Flow::new(algorithm.start(DATAGRAM)),
             pacer: Pacer::new(DATAGRAM),
             arrivals: ArrivalClock::new(now),
+            meter: PathMeter::default(),
             first_unreported: 0,
             next: 0,
             last_feedback: None,
@@ -127,6 +130,8 @@ impl CongestionControl {
         let (Some(first), Some(last)) = (reports.first(), reports.last()) else {
             return;
         };
+        let passages = reports.iter().map(passage);
+        self.meter.on_feedback(now, passages);
         // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
         self.flow.on_discarded(self.first_unreported..first);
@@ -219,6 +224,16 @@ impl CongestionControl {
         }
     }
 
+    /// Returns the signs of what the path carries; `None` without recent feedback.
+    pub(super) fn signs(&self, now: Instant) -> Option<PathSigns> {
+        self.meter.signs(now)
+    }
+
+    /// Returns the number of bytes sent so far.
+    pub(super) const fn sent_bytes(&self) -> u64 {
+        self.flow.totals().sent
+    }
+
     pub(super) fn report(&self) -> PathReport {
         let totals = self.flow.totals();
         PathReport {
@@ -253,6 +268,15 @@ impl CongestionControl {
         let last_feedback = self.last_feedback.filter(|_| self.flow.in_flight() > 0)?;
         let round_trip = self.flow.round_trips().smoothed().unwrap_or_default();
         Some(last_feedback + FEEDBACK_TIMEOUT_MIN.max(round_trip * FEEDBACK_TIMEOUT_ROUND_TRIPS))
+    }
+}
+
+fn passage(report: &Acknowledgement) -> Passage {
+    Passage {
+        number: report.sequence,
+        sent: report.sent,
+        arrived_us: report.arrival.map(microseconds),
+        bytes: u64::from(report.bytes),
     }
 }
 

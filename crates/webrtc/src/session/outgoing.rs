@@ -140,6 +140,26 @@ impl Session {
         Some(sealed.bytes)
     }
 
+    /// Seals a packet of 255 bytes of padding on a sender's stream of retransmissions. The
+    /// receiver reports its arrival and drops the packet (RFC 4588 §4), so that it shows what the path
+    /// carries beyond the media. Returns `None` without RTX, without congestion control, or before the
+    /// session is connected.
+    pub fn seal_probe(
+        &mut self,
+        sender: SenderIndex,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        if self.state != State::Connected {
+            return None;
+        }
+        let sender = self.senders.get_mut(sender.0)?;
+        let keys = self.keys.as_mut()?;
+        let bytes = sender.seal_probe(&mut keys.outbound, self.transport_sequence, now, out)?;
+        self.on_sent(bytes, now);
+        Some(bytes)
+    }
+
     /// Records that a packet with a transport-wide number was sent.
     #[inline]
     fn on_sent(&mut self, bytes: usize, now: Instant) {

@@ -113,6 +113,9 @@ pub(super) struct Retransmission {
     pub(super) repeats: Option<u64>,
 }
 
+/// Padding of a packet that only probes the path: as much as one byte can state (RFC 3550 §5.1).
+const PADDING_BYTES: usize = 255;
+
 /// Interval of sender reports. RFC 3550 §6.2 allows more of them for few participants; one per
 /// second is what browsers send, and enough for lip sync.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -321,6 +324,40 @@ impl Sender {
         };
         self.counts.retransmitted += 1;
         Some(sealed)
+    }
+
+    /// Seals a packet of padding on the stream of retransmissions; `None` without such a stream, or if
+    /// packets have no transport-wide number.
+    pub(super) fn seal_probe(
+        &mut self,
+        outbound: &mut Outbound,
+        transport: u64,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let stream = self.streams?.rtx?;
+        let header = self.rtx_header.len;
+        if !self.is_numbered() || out.len() < header + PADDING_BYTES + outbound.overhead() {
+            return None;
+        }
+        let anchor = self.anchor.as_ref();
+        let packet = Outgoing {
+            timestamp: anchor.map_or(0, |it| it.extrapolate(now, self.clock_rate)),
+            marker: false,
+            payload: &[],
+            padding: u8::MAX,
+        };
+        self.rtx_header.write(out, &packet, wire(transport));
+        let padding = &mut out[header..header + PADDING_BYTES];
+        padding.fill(0);
+        padding[PADDING_BYTES - 1] = u8::MAX;
+        let sealed = outbound.seal_in_place(stream, header, PADDING_BYTES, out)?;
+        Some(sealed.bytes)
+    }
+
+    /// Returns whether padding may probe the path.
+    pub fn may_probe(&self) -> bool {
+        self.rtx.is_some() && self.is_numbered()
     }
 
     /// Reads what sealing needs, see [`Session::prefetch`](super::Session::prefetch).

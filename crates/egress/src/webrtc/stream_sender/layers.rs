@@ -33,9 +33,11 @@ impl StreamSender {
         self.tracks.iter().any(|it| it.target().is_some())
     }
 
-    /// Requests a keyframe of what `sender` sends.
-    pub fn request_keyframe(&self, sender: SenderIndex, stream: &Stream) {
-        if let Some(track) = self.tracks.get(sender.0) {
+    /// Requests a keyframe of what `sender` sends, because the viewer asks for one.
+    pub fn request_keyframe(&mut self, sender: SenderIndex, stream: &Stream, now: Instant) {
+        if let Some(track) = self.tracks.get_mut(sender.0)
+            && track.asks_for_keyframe(now)
+        {
             stream.request_keyframe_of(track.target().unwrap_or(track.source));
         }
     }
@@ -44,8 +46,10 @@ impl StreamSender {
     /// layers of the new preference already.
     pub fn choose(&mut self, session: &Session, stream: &Stream, now: Instant) {
         for place in 0..self.tracks.len() {
-            let track = &mut self.tracks[place];
-            let is_other = track.switch_to(track.choice.choose(stream).layer);
+            let Some(to) = self.chosen(place, stream, now) else {
+                continue;
+            };
+            let is_other = self.tracks[place].switch_to(to);
             if is_other && self.has_started {
                 self.enter(place, session, stream, now);
             }

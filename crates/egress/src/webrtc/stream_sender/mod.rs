@@ -9,6 +9,7 @@
 //!
 //! The session seals and paces. Which session it is, and what else happens in it, is unknown here.
 
+mod adaptive;
 mod layers;
 mod moved_payload;
 mod repairs;
@@ -18,19 +19,23 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
-use glassline_media::{Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex};
+use glassline_media::{
+    Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
+};
 use glassline_webrtc::{SenderIndex, Session, Transport};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
 use super::frame_log::FrameLog;
-use super::layer_choice::LayerChoice;
+use super::layer_choice::Wish;
 use super::outbox::{Batch, Sink};
 use super::pacer::Pacer;
 use super::ramp::Ramp;
 use super::redundancy::Redundancy;
 use super::track_sender::{OfferOutcome, Queued, SendLimits, SentPacket, TrackSender};
 
+pub use adaptive::LayerReport;
+use adaptive::{Adaptive, PADDING_INTERVAL};
 use moved_payload::MovedPayload;
 pub use repairs::Nack;
 use repairs::Repairs;
@@ -57,6 +62,9 @@ pub struct StreamSender {
     is_controlled: bool,
     /// Bounds what leaves while a viewer without congestion control gets much of the past.
     ramp: Option<Box<Ramp>>,
+    /// Chooses the layer of the video by what the path carries, where the stream has several.
+    adaptive: Option<Box<Adaptive>>,
+    wish: Wish,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
     stages: Option<Arc<Mutex<StageTable>>>,
@@ -75,9 +83,15 @@ impl StreamSender {
         let senders = session.senders().iter().enumerate();
         let tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
-                let choice = LayerChoice::new(sender.track, transcoded);
+                let source = match transcoded.contains(&sender.track) {
+                    true => TrackLayer {
+                        track: sender.track,
+                        layer: LayerIndex::TRANSCODED,
+                    },
+                    false => stream.preferred(sender.track),
+                };
                 TrackSender::new(
-                    (choice.choose(stream), choice),
+                    source,
                     SenderIndex(place),
                     sender.codec,
                     sender.clock_rate,
@@ -98,6 +112,8 @@ impl StreamSender {
             lag,
             is_controlled: session.has_congestion_control(),
             ramp: None,
+            adaptive: None,
+            wish: Wish::default(),
             log: FrameLog::new(now),
             stages: None,
         };
@@ -149,6 +165,7 @@ impl StreamSender {
             }
         }
         self.has_started = true;
+        self.adapt(session, stream, now);
     }
 
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
@@ -185,8 +202,9 @@ impl StreamSender {
             OfferOutcome::Skipped { frames } => frames,
             OfferOutcome::Queued | OfferOutcome::Passed => 0,
         };
-        if track_sender.wants_keyframe() {
-            stream.request_keyframe_of(track_sender.source);
+        if track_sender.wants_keyframe() && track_sender.asks_for_keyframe(read_at) {
+            let wanted = track_sender.target().unwrap_or(track_sender.source);
+            stream.request_keyframe_of(wanted);
         }
         dropped
     }
@@ -203,9 +221,14 @@ impl StreamSender {
             .collect()
     }
 
-    /// Returns whether nothing waits to be sent.
+    /// Returns whether nothing is to be sent: no media waits, and no probe is under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
+        self.has_nothing_waiting() && !self.is_probing()
+    }
+
+    #[inline]
+    fn has_nothing_waiting(&self) -> bool {
         self.repairs.is_empty() && self.tracks.iter().all(|it| it.front().is_none())
     }
 
@@ -256,8 +279,11 @@ impl StreamSender {
                 }
             }
         }
+        if self.adaptive.is_some() {
+            self.send_padding(session, &mut batch, now);
+        }
         drop(batch);
-        if self.is_idle() {
+        if self.has_nothing_waiting() {
             self.ramp = None;
             if budget.is_some() {
                 session.set_app_limited();
@@ -410,6 +436,15 @@ impl StreamSender {
     /// Returns when the next packet of a frame, or the next repair, may leave, if one waits.
     #[inline]
     pub fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
+        let media = self.media_deadline(session, now);
+        match self.is_probing() {
+            false => media,
+            true => Some(media.map_or(now + PADDING_INTERVAL, |at| at.min(now + PADDING_INTERVAL))),
+        }
+    }
+
+    #[inline]
+    fn media_deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         if let Some(repair) = self.repairs.timed() {
             return match session.has_congestion_control() {
                 true => session.repair_at(repair.bytes(), now),

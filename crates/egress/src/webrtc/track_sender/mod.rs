@@ -6,89 +6,40 @@
 //! keyframe of the layer that it shall get next ─► cross ──┘ a new leg
 //! ```
 
+mod keyframe_asks;
 mod legs;
+mod limits;
 mod sent;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Kind, LayerIndex, MediaTime, MediaUnit, TrackLayer};
+use glassline_media::{Codec, Kind, MediaTime, MediaUnit, TrackLayer};
 use glassline_rtp::payload::{FrameNumbers, NumberShift, is_recovery_point};
 use glassline_webrtc::SenderIndex;
 
-use super::layer_choice::LayerChoice;
 use super::redundancy::Redundancy;
 
+use keyframe_asks::KeyframeAsks;
 use legs::{Entry, Legs};
 pub(crate) use legs::{Leg, LegNumber};
+pub(crate) use limits::LayerMove;
+pub(super) use limits::SendLimits;
+use limits::{CATCH_UP_BYTES_MAX, FAR_APART_NS};
 pub(crate) use sent::SentPacket;
 use sent::SentPackets;
 
-/// Limits on how far a viewer may be behind.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SendLimits {
-    /// Time that a unit may wait before the viewer skips to the next keyframe.
-    wait: Duration,
-    /// Longest time that a keyframe may take on its way, which does not count as time that it or the
-    /// units behind it wait.
-    keyframe: Duration,
-    /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
-    /// [far apart](FAR_APART_NS).
-    catch_up_bytes: usize,
-}
-
-/// Most bytes since the last keyframe that any new viewer is sent.
-const CATCH_UP_BYTES_MAX: usize = 8 << 20;
-
-/// Time since the last keyframe in ns from which on a new viewer waits longer for the next keyframe than
-/// for all frames since the last one.
-const FAR_APART_NS: i64 = 5_000_000_000;
-
-impl SendLimits {
-    /// Limits for a session without congestion control, where only the socket and the spreading of
-    /// keyframes hold packets back.
-    pub(super) const UNPACED: Self = Self {
-        wait: Duration::from_millis(200),
-        keyframe: Duration::ZERO,
-        catch_up_bytes: CATCH_UP_BYTES_MAX,
-    };
-
-    /// Limits for a session with congestion control, where a keyframe takes the time that the path
-    /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits. The
-    /// frames behind it wait as long, and that time does not count. The frames since the last keyframe
-    /// must arrive before live ones do.
-    pub(super) const PACED: Self = Self {
-        wait: Duration::from_millis(500),
-        keyframe: Duration::from_secs(2),
-        catch_up_bytes: 512 << 10,
-    };
-
-    /// Returns these limits with a wait of `lag`, if that is set.
-    pub(super) fn waiting(self, lag: Option<Duration>) -> Self {
-        Self {
-            wait: lag.unwrap_or(self.wait),
-            ..self
-        }
-    }
-}
-
 /// Time that a viewer has to get the frames before its live point. Live frames wait meanwhile.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
-
-/// Most bytes since the last keyframe of another layer that a viewer is sent when it moves there, so that
-/// a path that just carries the stream is not overrun.
-const SWITCH_BYTES_MAX: usize = 256 << 10;
 
 /// Sends one track to one viewer.
 #[derive(Debug)]
 pub(super) struct TrackSender {
     /// Track of the stream, and the layer of it that the viewer gets.
     pub source: TrackLayer,
-    /// Decides which layer that is.
-    pub choice: LayerChoice,
     /// Layer to which the viewer moves at the layer's next keyframe.
-    target: Option<LayerIndex>,
+    target: Option<LayerMove>,
     /// Index of the sender in the session.
     pub sender: SenderIndex,
     codec: Codec,
@@ -99,6 +50,7 @@ pub(super) struct TrackSender {
     next: Option<u64>,
     /// Whether nothing can be decoded before the next keyframe.
     wants_keyframe: bool,
+    asks: KeyframeAsks,
     /// Time at which the last packet of the latest keyframe left.
     keyframe_left: Option<Instant>,
     /// First packet of the keyframe to which the viewer skipped last. What left before is not sent
@@ -144,7 +96,7 @@ pub(super) enum OfferOutcome {
 
 impl TrackSender {
     pub(crate) fn new(
-        (source, choice): (TrackLayer, LayerChoice),
+        source: TrackLayer,
         sender: SenderIndex,
         codec: Codec,
         clock_rate: u32,
@@ -152,7 +104,6 @@ impl TrackSender {
     ) -> Self {
         Self {
             source,
-            choice,
             target: None,
             sender,
             codec,
@@ -160,6 +111,7 @@ impl TrackSender {
             timestamp_base,
             next: None,
             wants_keyframe: codec.kind() == Kind::Video,
+            asks: KeyframeAsks::default(),
             keyframe_left: None,
             resumed_at: SentPacket::default(),
             legs: Legs::new(source.layer),
@@ -189,23 +141,27 @@ impl TrackSender {
     /// Moves the viewer to another layer of the track at the layer's next keyframe, or lets it stay. A
     /// viewer that has got nothing yet begins on that layer. Returns whether a keyframe of the layer is
     /// needed.
-    pub(crate) fn switch_to(&mut self, layer: LayerIndex) -> bool {
-        if layer == self.source.layer {
+    pub(crate) fn switch_to(&mut self, to: LayerMove) -> bool {
+        if to.layer == self.source.layer {
             self.target = None;
             return false;
         }
         if self.next.is_some() {
-            return self.target.replace(layer) != Some(layer);
+            let before = self.target.replace(to);
+            return before.is_none_or(|it| it.layer != to.layer);
         }
-        self.source.layer = layer;
-        self.legs.begin_on(layer);
+        self.source.layer = to.layer;
+        self.legs.begin_on(to.layer);
         self.kind() == Kind::Video
     }
 
     /// Returns the layer to which the viewer moves at the layer's next keyframe.
     pub(crate) fn target(&self) -> Option<TrackLayer> {
         let track = self.source.track;
-        self.target.map(|layer| TrackLayer { track, layer })
+        self.target.map(|to| TrackLayer {
+            track,
+            layer: to.layer,
+        })
     }
 
     /// Starts at the keyframe that begins `past`, if the past is not too long: for the first time, or on
@@ -227,7 +183,7 @@ impl TrackSender {
         };
         let span = entry.newest.nanos().saturating_sub(entry.oldest.nanos());
         let bytes_max = match (self.target, span >= FAR_APART_NS) {
-            (Some(_), _) => self.limits.catch_up_bytes.min(SWITCH_BYTES_MAX),
+            (Some(to), _) => self.limits.catch_up_bytes.min(to.catch_up_bytes),
             (None, true) => CATCH_UP_BYTES_MAX,
             (None, false) => self.limits.catch_up_bytes,
         };
@@ -236,9 +192,9 @@ impl TrackSender {
         }
         match self.target {
             None => self.legs.catch_up(entry),
-            Some(layer) => {
+            Some(to) => {
                 let oldest = Arc::clone(oldest);
-                if !self.begin_leg(layer, entry, (&oldest, last), now) {
+                if !self.begin_leg(to, entry, (&oldest, last), now) {
                     return false;
                 }
             }
@@ -264,10 +220,11 @@ impl TrackSender {
             oldest: unit.time,
             newest: unit.time,
         };
-        if self.target != Some(unit.layer)
-            || !self.starts_with(unit)
-            || !self.begin_leg(unit.layer, entry, (unit, last), now)
-        {
+        let to = self.target.filter(|to| to.layer == unit.layer);
+        let has_moved = to.is_some_and(|to| {
+            self.starts_with(unit) && self.begin_leg(to, entry, (unit, last), now)
+        });
+        if !has_moved {
             return false;
         }
         self.catching_up = None;
@@ -277,17 +234,17 @@ impl TrackSender {
         true
     }
 
-    /// Begins a leg on `layer` with the keyframe `first`, behind the unit `last` of the present layer.
+    /// Begins a leg on the layer of `to` with the keyframe `first`, behind the unit `last` of the present layer.
     /// Returns false if the times of both layers are too far apart.
     fn begin_leg(
         &mut self,
-        layer: LayerIndex,
+        to: LayerMove,
         entry: Entry,
         (first, last): (&MediaUnit, Option<&MediaUnit>),
         now: Instant,
     ) -> bool {
         let waiting = self.queue.front().map(|queued| queued.leg);
-        let Some(leg) = self.legs.next(layer, entry, self.latest, waiting) else {
+        let Some(leg) = self.legs.next(to.layer, entry, self.latest, waiting) else {
             return false;
         };
         let numbers = |unit: &MediaUnit| {
@@ -296,7 +253,10 @@ impl TrackSender {
         };
         let last = last.map(|it| self.legs.present().number_shift().apply(numbers(it)));
         let number_shift = NumberShift::behind(last.unwrap_or_default(), numbers(first));
-        let skipped = self.skip_overdue(true, now);
+        let skipped = match to.drops_waiting {
+            true => self.drop_waiting(),
+            false => self.skip_overdue(true, now),
+        };
         self.legs.push(leg, number_shift);
         if skipped > 0 || self.wants_keyframe {
             self.resumed_at = SentPacket {
@@ -304,7 +264,7 @@ impl TrackSender {
                 packet: first.first_packet,
             };
         }
-        self.source.layer = layer;
+        self.source.layer = to.layer;
         self.target = None;
         true
     }
@@ -332,10 +292,19 @@ impl TrackSender {
         if self.kind() == Kind::Video && gap && !starts {
             self.wants_keyframe = true;
         }
+        if self.target.is_some_and(|to| to.drops_waiting) {
+            // The path is left to the keyframe of the lower layer.
+            self.wants_keyframe = true;
+            let frames = self.drop_waiting() + 1;
+            return OfferOutcome::Skipped { frames };
+        }
         if self.wants_keyframe && !starts {
             return OfferOutcome::Passed;
         }
         let skipped = self.skip_overdue(starts, now);
+        if skipped > 0 {
+            self.asks.note_skip(now);
+        }
         if self.wants_keyframe || (skipped > 0 && starts) {
             self.resumed_at = SentPacket {
                 leg: self.legs.number(),
@@ -383,11 +352,22 @@ impl TrackSender {
         if !is_overdue {
             return 0;
         }
+        self.drop_waiting()
+    }
+
+    /// Drops the units of which nothing left yet.
+    fn drop_waiting(&mut self) -> usize {
         self.catching_up = None;
         let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
         let dropped = self.queue.len() - keep;
         self.queue.truncate(keep);
         dropped
+    }
+
+    /// Returns how long the unit that leaves next has waited.
+    pub(super) fn front_waited(&self, now: Instant) -> Duration {
+        let since = self.queue.front().map(|queued| queued.read_at);
+        since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
     /// Returns how long a unit has waited, without the time that the latest keyframe took on its way.
@@ -410,6 +390,11 @@ impl TrackSender {
     /// Returns whether no frame can be decoded until the next keyframe.
     pub(super) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe
+    }
+
+    /// Returns whether the viewer asks the source for a keyframe at `now`: not too often.
+    pub(super) fn asks_for_keyframe(&mut self, now: Instant) -> bool {
+        self.asks.ask(now)
     }
 
     /// Returns whether the viewer has no use for a packet any more, because it was sent a later

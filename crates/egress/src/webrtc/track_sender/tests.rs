@@ -1,5 +1,5 @@
 use super::*;
-use glassline_media::{Stamps, TrackIndex, UnitBuilder};
+use glassline_media::{LayerIndex, Stamps, TrackIndex, UnitBuilder};
 
 const FRAME: Duration = Duration::from_nanos(33_333_333);
 
@@ -26,9 +26,13 @@ fn video() -> TrackSender {
 }
 
 fn of(codec: Codec) -> TrackSender {
-    let choice = LayerChoice::new(TrackIndex(0), &[]);
-    let source = (TrackIndex(0).into(), choice);
-    TrackSender::new(source, SenderIndex(0), codec, 90_000, 1_000_000)
+    TrackSender::new(
+        TrackIndex(0).into(),
+        SenderIndex(0),
+        codec,
+        90_000,
+        1_000_000,
+    )
 }
 
 /// Returns the timestamp of a unit of the present leg.
@@ -266,7 +270,7 @@ fn of_layer(layer: u8, index: u64, time_ms: i64, keyframe: bool) -> Arc<MediaUni
 fn on_layer_3(start: Instant) -> (TrackSender, Arc<MediaUnit>) {
     let mut track_sender = of(Codec::Vp8);
     assert!(
-        track_sender.switch_to(LayerIndex(3)),
+        track_sender.switch_to(LayerMove::to(LayerIndex(3))),
         "a keyframe is needed"
     );
     assert!(track_sender.target().is_none(), "nothing was sent yet");
@@ -285,8 +289,11 @@ fn on_layer_3(start: Instant) -> (TrackSender, Arc<MediaUnit>) {
 fn a_viewer_moves_at_a_keyframe_and_its_numbers_and_times_go_on() {
     let now = Instant::now();
     let (mut track_sender, last) = on_layer_3(now);
-    assert!(track_sender.switch_to(LayerIndex(1)));
-    assert!(!track_sender.switch_to(LayerIndex(1)), "it is on its way");
+    assert!(track_sender.switch_to(LayerMove::to(LayerIndex(1))));
+    assert!(
+        !track_sender.switch_to(LayerMove::to(LayerIndex(1))),
+        "it is on its way"
+    );
     assert_eq!(
         track_sender.target().map(|it| it.layer),
         Some(LayerIndex(1))
@@ -318,14 +325,17 @@ fn a_viewer_moves_at_a_keyframe_and_its_numbers_and_times_go_on() {
     let number_shift = track_sender.legs.present().number_shift();
     number_shift.rewrite(Codec::Vp8, &mut payload);
     assert_eq!(payload, [0x80, 0x80, 0x80, 3, 2]);
-    assert!(!track_sender.switch_to(LayerIndex(1)), "it is there");
+    assert!(
+        !track_sender.switch_to(LayerMove::to(LayerIndex(1))),
+        "it is there"
+    );
 }
 
 #[test]
 fn what_left_on_another_layer_is_found_as_it_was() {
     let now = Instant::now();
     let (mut track_sender, last) = on_layer_3(now);
-    track_sender.switch_to(LayerIndex(1));
+    track_sender.switch_to(LayerMove::to(LayerIndex(1)));
     let first = of_layer(1, 50, 40, true);
     assert!(track_sender.cross(&first, Some(&last), now));
     let (leg, packet) = (track_sender.legs.number(), first.first_packet);
@@ -354,7 +364,7 @@ fn a_viewer_that_is_late_leaves_its_layer_without_what_waits() {
     let (mut track_sender, _) = on_layer_3(start);
     let waiting = of_layer(3, 2, 66, false);
     track_sender.offer(&waiting, start);
-    track_sender.switch_to(LayerIndex(1));
+    track_sender.switch_to(LayerMove::to(LayerIndex(1)));
     let first = of_layer(1, 50, 500, true);
     let late = start + Duration::from_millis(201);
     assert!(track_sender.cross(&first, Some(&waiting), late));
@@ -368,8 +378,8 @@ fn a_viewer_that_is_late_leaves_its_layer_without_what_waits() {
 fn a_viewer_moves_back_to_its_layer_before_it_left() {
     let now = Instant::now();
     let (mut track_sender, _) = on_layer_3(now);
-    assert!(track_sender.switch_to(LayerIndex(1)));
-    assert!(!track_sender.switch_to(LayerIndex(3)));
+    assert!(track_sender.switch_to(LayerMove::to(LayerIndex(1))));
+    assert!(!track_sender.switch_to(LayerMove::to(LayerIndex(3))));
     assert!(track_sender.target().is_none());
     let next = of_layer(3, 2, 66, false);
     assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);

@@ -17,8 +17,7 @@ pub fn all() -> Vec<Case> {
     cases.extend(paths::shared());
     cases.extend(publishers::all());
     cases.extend(paths::radio());
-    cases.extend(rfc8867::alone());
-    cases.extend(rfc8867::shared());
+    cases.extend(rfc8867::all());
     // These hold for every case.
     for case in &mut cases {
         case.targets.push(Target::at_most(Figure::Torn, 0.0));

@@ -44,6 +44,14 @@ fn rfc_case(name: &'static str, about: &'static str, seconds: u64, flows: Vec<Fl
     }
 }
 
+/// Returns the cases in the order of the RFC.
+pub(super) fn all() -> Vec<Case> {
+    let mut cases = alone();
+    cases.extend(shared());
+    cases.sort_by_key(|case| case.name);
+    cases
+}
+
 /// A viewer of RFC 8867's media.
 fn viewer() -> Flow {
     Flow::viewer(of_rfc())
@@ -59,7 +67,7 @@ fn viewer_that(change: impl FnOnce(&mut Viewing)) -> Flow {
 }
 
 /// RFC 8867 §5.1 to §5.5 and §5.8: flows of our own.
-pub(super) fn alone() -> Vec<Case> {
+fn alone() -> Vec<Case> {
     let reversed = viewer_that(|it| it.is_reversed = true);
     let paused = viewer_that(|it| it.pause = moment(40, 60));
     let far = [0, 15, 40, 90, 140].iter().zip([0, 10, 20, 30, 40]);
@@ -124,7 +132,7 @@ pub(super) fn alone() -> Vec<Case> {
 }
 
 /// RFC 8867 §5.6 and §5.7: TCP beside our flows.
-pub(super) fn shared() -> Vec<Case> {
+fn shared() -> Vec<Case> {
     let web = Flow {
         traffic: Traffic::Web {
             pause: Duration::from_secs(10),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use glassline_egress::webrtc::Wish;
 use glassline_media::TrackLayer;
 
 use super::Peer;
@@ -16,6 +17,30 @@ impl Peer {
     /// Returns whether the peer moves to another layer and waits for that layer's keyframe.
     pub(in crate::sessions) fn is_moving(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_moving())
+    }
+
+    /// Takes what the latest transport feedback says of the layer that the peer should get.
+    pub(super) fn adapt_layers(&mut self, now: Instant) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.is_moved |= viewer.sender.adapt_layers(&self.session, &self.stream, now);
+        }
+    }
+
+    /// Takes the wish of a viewer for a layer of its video.
+    pub(in crate::sessions) fn wish_layer(&mut self, wish: Wish, now: Instant) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.is_moved |= viewer.sender.set_wish(wish, now);
+        }
+    }
+
+    /// Returns the layer that the peer should get from now on, if that is another one than before. Once
+    /// the layer is read, [`choose_layers`](Self::choose_layers) moves the peer.
+    pub(in crate::sessions) fn take_wanted_layer(&mut self) -> Option<TrackLayer> {
+        let Role::Viewer(viewer) = &mut self.role else {
+            return None;
+        };
+        let is_moved = std::mem::take(&mut viewer.is_moved);
+        viewer.sender.wanted().filter(|_| is_moved)
     }
 
     /// Chooses the layers that the peer gets, because the stream prefers others than before.

@@ -287,11 +287,14 @@ impl Peer {
             }
             Event::KeyframeRequest { sender, .. } => {
                 shard.counters.keyframe_requests.add(1);
-                if let Role::Viewer(viewer) = &self.role {
-                    viewer.sender.request_keyframe(sender, &self.stream);
+                if let Role::Viewer(viewer) = &mut self.role {
+                    viewer.sender.request_keyframe(sender, &self.stream, now);
                 }
             }
-            Event::TransportFeedback { .. } => self.show_path(now, shard.latencies),
+            Event::TransportFeedback { .. } => {
+                self.adapt_layers(now);
+                self.show_path(now, shard.latencies);
+            }
             Event::Nack { sender, lost, .. } => {
                 let lost = &lost;
                 self.repair(Nack { sender, lost }, now, shard.counters);
@@ -339,7 +342,8 @@ impl Peer {
         }
         if let Some(report) = self.session.path_report() {
             viewer.path_shown = Some(now);
-            let view = PathView::of(&report);
+            let mut view = PathView::of(&report);
+            view.layer = viewer.layer_view(&self.stream, now);
             latencies.show_path(self.stream.name(), &self.id, view, now);
         }
     }

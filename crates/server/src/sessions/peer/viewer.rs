@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::StreamSender;
 use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
-use glassline_media::Track;
+use glassline_latency::LayerView;
+use glassline_media::{Bitrate, Track};
 use glassline_webrtc::Session;
 
 use crate::transcoding::TranscodingLease;
@@ -28,6 +29,8 @@ pub(crate) struct Viewer {
     /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
+    /// Whether the viewer should get another layer that is not chosen yet.
+    pub(super) is_moved: bool,
     /// Time at which the state of the path was published last.
     pub(super) path_shown: Option<Instant>,
 }
@@ -55,6 +58,7 @@ impl Viewer {
             transcodings,
             token: None,
             last_skip_logged: None,
+            is_moved: false,
             path_shown: None,
         }
     }
@@ -74,6 +78,21 @@ impl Viewer {
         let mut transcodings = self.transcodings.iter();
         self.layout < layout && !self.sender.is_empty()
             || transcodings.any(|lease| lease.is_in_vain(tracks))
+    }
+
+    /// Returns the layer of `stream` that the viewer gets by its path, and why, as the API shows it.
+    pub(super) fn layer_view(&self, stream: &Stream, now: Instant) -> Option<LayerView> {
+        let report = self.sender.layer_report()?;
+        let tracks = stream.tracks();
+        let layers = &tracks.get(report.layer.track.get())?.layers;
+        let place = usize::from(report.layer.layer.0).checked_sub(1);
+        let layer = place.and_then(|place| layers.get(place));
+        Some(LayerView {
+            rid: layer.map(|it| it.rid.clone()),
+            estimate_bps: report.estimate.map(Bitrate::bps),
+            reason: report.reason.to_string(),
+            seconds: now.saturating_duration_since(report.since).as_secs(),
+        })
     }
 
     /// Returns whether the log should say at `now` that units were dropped.

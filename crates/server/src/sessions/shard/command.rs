@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use glassline_egress::webrtc::TcpConnection;
+use glassline_egress::webrtc::{TcpConnection, Wish};
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
@@ -40,6 +40,8 @@ pub enum Command {
     Evict(SessionId),
     /// Add ICE candidates of the peer.
     Trickle(SessionId, Vec<Candidate>),
+    /// Take the viewer's wish for a layer of its video.
+    Wish(SessionId, Wish),
     /// Restart ICE (RFC 8445 §9).
     Restart {
         /// The session to restart.

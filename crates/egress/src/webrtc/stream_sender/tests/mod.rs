@@ -1,5 +1,6 @@
 //! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
 
+mod adaptive;
 mod layers;
 mod narrow;
 mod ramp;
@@ -59,12 +60,12 @@ fn a_viewer_starts_with_the_newest_keyframe_and_asks_for_one_if_there_is_none() 
     assert_eq!(finished.len(), 1);
     let span = arrived[2].timestamp.wrapping_sub(arrived[0].timestamp);
     assert!(span.abs_diff(20 * 90 / 32) <= 1, "squeezed: {span}");
-    late.request_keyframe(SenderIndex(2), &scene.stream);
+    late.request_keyframe(SenderIndex(2), &scene.stream, scene.start);
     assert!(
         !scene.publisher.keyframe_wanted(),
         "there is no such sender"
     );
-    late.request_keyframe(SenderIndex(0), &scene.stream);
+    late.request_keyframe(SenderIndex(0), &scene.stream, scene.start);
     assert!(scene.publisher.keyframe_wanted());
 }
 
@@ -244,7 +245,7 @@ fn what_a_viewer_gets_is_known_by_layer() {
     assert_eq!(layers, base);
     assert_eq!(sender.transcoded().count(), 0);
     let start = scene.start;
-    let transcoded = StreamSender::new(&scene.session, &scene.stream, &[VIDEO], None, start);
+    let mut transcoded = StreamSender::new(&scene.session, &scene.stream, &[VIDEO], None, start);
     let layer = LayerIndex::TRANSCODED;
     let expected = TrackLayer {
         track: VIDEO,
@@ -261,7 +262,7 @@ fn what_a_viewer_gets_is_known_by_layer() {
     assert!(!sender.is_reordered(&[]));
 
     let rendition = scene.stream.publish_rendition(VIDEO, scene.stream.layout());
-    transcoded.request_keyframe(SenderIndex(0), &scene.stream);
+    transcoded.request_keyframe(SenderIndex(0), &scene.stream, scene.start);
     assert!(rendition.keyframe_wanted() && !scene.publisher.keyframe_wanted());
 }
 

@@ -89,6 +89,8 @@ struct Narrow {
     up: Link<Vec<u8>>,
     decoder: Decoder,
     frame: u64,
+    /// Times at which the source was asked for a keyframe, at most once a second, in ms.
+    asked: Vec<u64>,
 }
 
 fn path(kbps: u64) -> Conditions {
@@ -117,6 +119,7 @@ impl Narrow {
             scene,
             decoder: Decoder::default(),
             frame: 0,
+            asked: Vec::new(),
         }
     }
 
@@ -135,6 +138,10 @@ impl Narrow {
             let unit = unit.expect("published");
             self.sender.offer(&unit, now, &self.scene.stream);
             self.frame += 1;
+        }
+        let is_recent = self.asked.last().is_some_and(|at| ms < at + 1_000);
+        if !is_recent && self.scene.publisher.keyframe_wanted() {
+            self.asked.push(ms);
         }
         self.feedback(ms);
         let batch = self.scene.outbox.batch(self.scene.route());
@@ -214,6 +221,8 @@ struct Run {
     decoder: Decoder,
     /// Bytes offered to the path and datagrams that its queue dropped, in each second.
     seconds: Vec<Second>,
+    /// Times at which the source was asked for a keyframe.
+    asked: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -248,6 +257,7 @@ fn run(control: Option<ControlPlan>, offset_ms: u64) -> Run {
     Run {
         decoder: narrow.decoder,
         seconds,
+        asked: narrow.asked,
     }
 }
 
@@ -300,6 +310,9 @@ fn a_viewer_on_a_narrow_path_gets_what_it_carries_and_comes_back_with_the_capaci
                 "{start:?}, {offset_ms} ms: {fps:.1} fps, longest gap {gap} ms, {offered} kbit/s offered, {dropped} dropped a second; back: {first} frames in 5 s, {later} in 20 s; first second {:?}",
                 run.seconds[20]
             );
+            let asked = run.asked.iter().filter(|ms| NARROW.contains(ms)).count();
+            println!("{asked} keyframes were asked for");
+            assert!(asked <= 9, "{start:?}, {offset_ms} ms: {asked} requests");
             // A group of frames carries 200 kB of 610, of which the keyframe has 55.
             assert!(fps >= 2.5, "{start:?}, {offset_ms} ms: {fps} fps");
             assert!(gap < 2_500, "{start:?}, {offset_ms} ms: {gap} ms");

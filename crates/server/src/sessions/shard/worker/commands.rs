@@ -29,6 +29,7 @@ impl Worker {
                 Command::Leave { ref session, .. }
                 | Command::Evict(ref session)
                 | Command::Trickle(ref session, _)
+                | Command::Wish(ref session, _)
                 | Command::Restart { ref session, .. }
                 | Command::Arrivals { ref session, .. }
                 | Command::Stamps { ref session, .. } => match self.peers.by_session(session) {
@@ -72,6 +73,7 @@ impl Worker {
                     peer.session.add_remote_candidate(candidate, now);
                 }
             }
+            Command::Wish(_, wish) => peer.wish_layer(wish, now),
             Command::Restart { ours, theirs, .. } => peer.session.restart_ice(ours, theirs, now),
             Command::Stamps {
                 timestamps, reply, ..

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::{TrackIndex, TrackLayer};
+use glassline_runtime::Key;
 
 use super::Worker;
 
@@ -28,6 +29,21 @@ impl Worker {
         }
         self.serving.end();
         self.trim_layers(index, now);
+    }
+
+    /// Moves a viewer to the layer that its path calls for.
+    #[cold]
+    pub(super) fn move_viewer(&mut self, key: Key, layer: TrackLayer, now: Instant) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let mut streams = self.streams.iter_mut();
+        if let Some(subscription) = streams.find(|it| Arc::ptr_eq(it.stream(), peer.stream())) {
+            // Before the viewer begins with what the hub keeps of the layer, as above.
+            subscription.add([layer]);
+            peer.choose_layers(now);
+            subscription.trim_at = Some(now + TRIM_INTERVAL);
+        }
     }
 
     /// Stops to read the layers that no viewer of the stream at `index` needs.

@@ -225,6 +225,12 @@ impl Worker {
             latencies: &self.shared.latencies,
         };
         let served = peer.serve(now, &mut context);
+        if let Some(layer) = peer.take_wanted_layer() {
+            self.move_viewer(key, layer, now);
+        }
+        let Some(peer) = self.peers.get_mut(key) else {
+            return served;
+        };
         if peer.has_unopened_channels(now) {
             self.shared.note_unopened_channels(peer, now);
         }

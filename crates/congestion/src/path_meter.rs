@@ -1,0 +1,311 @@
+//! Signs of what a path carries, by the spacing, the delay and the loss of packets.
+//!
+//! ```text
+//! sent    ││││        │   │   │       packets of a frame leave together, others apart
+//! arrived │  │  │  │  │   │   │       a packet that queued behind another arrives as much later
+//!         └──┴──┴──┘                  as the path needs for it: a train
+//! ```
+//!
+//! A packet that was sent before the one in front of it had arrived stood behind that one in the
+//! queue, so the time between the two arrivals is the time that the narrowest link took for the later
+//! one. Every frame of several packets measures the path so, without any additional byte, and also
+//! where a stream uses only a small part of the path.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+
+use crate::flow::bitrate;
+
+/// Longest time that feedback is kept.
+const KEPT: Duration = Duration::from_secs(3);
+/// Most reports that are kept.
+const REPORTS_MAX: usize = 128;
+/// Time over which trains are counted together, once they have [`TRAIN_BYTES_MIN`].
+const TRAINS: Duration = Duration::from_millis(500);
+/// Fewest bytes of trains that say anything.
+pub const TRAIN_BYTES_MIN: u64 = 1_200;
+/// Bytes of trains from which on older ones are not counted.
+const TRAIN_BYTES_ENOUGH: u64 = 24_000;
+/// Time that trains take from which on older ones are not counted, in µs.
+const TRAIN_US_ENOUGH: i64 = 250_000;
+/// Resolution of arrival times, in µs.
+const TICK_US: i64 = 250;
+/// Longest time between two packets that leave together, in µs.
+const TOGETHER_US: i64 = 1_000;
+/// Queueing delay by which a packet that left later must have overlapped with the one in front of it,
+/// in µs: less may be jitter.
+const OVERLAP_US: i64 = 5_000;
+/// Time over which the carried rate is measured.
+const CARRIED: Duration = Duration::from_millis(600);
+/// Time over which losses are counted.
+const LOSSES: Duration = Duration::from_millis(500);
+/// Time over which the least queueing delay is taken.
+const STANDING: Duration = Duration::from_millis(150);
+/// Time after missing feedback for which the carried rate is a lower bound.
+const GAP: Duration = Duration::from_millis(1_500);
+/// The least delay counts for one to two such windows.
+const FLOOR_WINDOW: Duration = Duration::from_secs(10);
+
+/// A packet that feedback describes.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage {
+    /// Number of the packet; numbers rise by one.
+    pub number: u64,
+    /// Instant at which the packet was sent.
+    pub sent: Instant,
+    /// Arrival in µs by the receiver's clock, of which only differences have a meaning; `None` if the
+    /// packet is lost.
+    pub arrived_us: Option<i64>,
+    /// Size of the packet, in bytes.
+    pub bytes: u64,
+}
+
+/// The rate at which packets arrived that queued behind each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainRate {
+    /// Rate of the narrowest link, or what other flows leave of it.
+    pub rate: Bitrate,
+    /// The best rate of a single feedback. Jitter makes trains seem slower, hardly ever faster.
+    pub best: Bitrate,
+    /// Bytes that the measurement rests on.
+    pub bytes: u64,
+}
+
+/// Signs of what a path carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathSigns {
+    /// Number of the newest packet that feedback has described.
+    pub newest: u64,
+    /// Rate of recent trains; `None` if too little arrived behind each other.
+    pub train: Option<TrainRate>,
+    /// Rate at which packets arrived in the last 600 ms; a lower bound if `has_gap`.
+    pub carried: Bitrate,
+    /// Whether feedback of the last 1.5 s is missing.
+    pub has_gap: bool,
+    /// Least queueing delay of the last 150 ms.
+    pub standing: Duration,
+    /// Mean queueing delay of the latest feedback.
+    pub queue: Duration,
+    /// Packets that the last 500 ms of feedback describe.
+    pub packets: u64,
+    /// Lost ones among these.
+    pub lost: u64,
+}
+
+/// Measures a path by feedback on each packet.
+#[derive(Debug, Default)]
+pub struct PathMeter {
+    epoch: Option<Instant>,
+    floor: Floor,
+    /// The packet with the highest number that arrived.
+    latest: Option<Latest>,
+    /// What feedback said, the oldest first.
+    reports: VecDeque<Report>,
+    newest: u64,
+}
+
+/// The packet in front of the next one.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    /// Number of this packet, or of a later one that is lost.
+    number: u64,
+    sent_us: i64,
+    arrived_us: i64,
+}
+
+/// Summary of one feedback.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    at: Instant,
+    /// Latest arrival.
+    arrived_us: i64,
+    bytes: u64,
+    packets: u64,
+    lost: u64,
+    /// Least queueing delay, and the sum of the delays.
+    queue_us: i64,
+    queues_us: i64,
+    /// Whether packets before these were not described.
+    is_behind_gap: bool,
+    train_bytes: u64,
+    train_us: i64,
+}
+
+/// Least delay of the path, in µs, with an unknown difference of the clocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Floor {
+    present_us: Option<i64>,
+    before_us: Option<i64>,
+    since: Option<Instant>,
+}
+
+impl Floor {
+    fn record(&mut self, delay_us: i64, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= FLOOR_WINDOW {
+            self.since = Some(now);
+            self.before_us = self.present_us.take();
+        }
+        let present = self.present_us.map_or(delay_us, |it| it.min(delay_us));
+        self.present_us = Some(present);
+    }
+
+    fn get(&self) -> i64 {
+        let least = [self.present_us, self.before_us].into_iter().flatten();
+        least.min().unwrap_or_default()
+    }
+}
+
+impl PathMeter {
+    /// Takes what one feedback newly describes, in the order of the numbers.
+    pub fn on_feedback(&mut self, now: Instant, passages: impl IntoIterator<Item = Passage>) {
+        let mut report = Report {
+            at: now,
+            arrived_us: i64::MIN,
+            bytes: 0,
+            packets: 0,
+            lost: 0,
+            queue_us: i64::MAX,
+            queues_us: 0,
+            is_behind_gap: false,
+            train_bytes: 0,
+            train_us: 0,
+        };
+        for passage in passages {
+            report.is_behind_gap |= report.packets == 0 && passage.number > self.newest + 1;
+            self.newest = self.newest.max(passage.number);
+            report.packets += 1;
+            match passage.arrived_us {
+                Some(arrived_us) => self.take(&passage, arrived_us, &mut report),
+                None => {
+                    report.lost += 1;
+                    // The link was busy with others meanwhile.
+                    if let Some(latest) = &mut self.latest
+                        && latest.number + 1 == passage.number
+                    {
+                        latest.number = passage.number;
+                    }
+                }
+            }
+        }
+        if report.packets == 0 {
+            return;
+        }
+        let is_old = |it: &Report| now.saturating_duration_since(it.at) > KEPT;
+        while self.reports.len() >= REPORTS_MAX || self.reports.front().is_some_and(is_old) {
+            self.reports.pop_front();
+        }
+        self.reports.push_back(report);
+    }
+
+    /// Takes a packet that arrived.
+    fn take(&mut self, passage: &Passage, arrived_us: i64, report: &mut Report) {
+        let epoch = *self.epoch.get_or_insert(passage.sent);
+        let sent_us = microseconds_between(epoch, passage.sent);
+        let delay_us = arrived_us.saturating_sub(sent_us);
+        self.floor.record(delay_us, report.at);
+        let floor_us = self.floor.get();
+        report.bytes += passage.bytes;
+        report.arrived_us = report.arrived_us.max(arrived_us);
+        let queue_us = delay_us.saturating_sub(floor_us);
+        report.queue_us = report.queue_us.min(queue_us);
+        report.queues_us = report.queues_us.saturating_add(queue_us);
+        if let Some(latest) = self.latest {
+            let apart_us = sent_us.saturating_sub(latest.sent_us);
+            let behind_us = arrived_us.saturating_sub(latest.arrived_us);
+            let delay_us = latest.arrived_us.saturating_sub(latest.sent_us);
+            let queue_us = delay_us.saturating_sub(floor_us);
+            let overlaps =
+                apart_us <= TOGETHER_US || queue_us >= apart_us.saturating_add(OVERLAP_US);
+            if latest.number + 1 == passage.number && apart_us >= 0 && behind_us >= 0 && overlaps {
+                report.train_bytes += passage.bytes;
+                report.train_us = report.train_us.saturating_add(behind_us);
+            }
+        }
+        if self.latest.is_none_or(|it| it.number < passage.number) {
+            self.latest = Some(Latest {
+                number: passage.number,
+                sent_us,
+                arrived_us,
+            });
+        }
+    }
+
+    /// Returns the signs at `now`; `None` without feedback in the last three seconds.
+    pub fn signs(&self, now: Instant) -> Option<PathSigns> {
+        let age = |it: &&Report| now.saturating_duration_since(it.at);
+        let newest = self.reports.back().filter(|it| age(it) <= KEPT)?;
+        let within = |span| {
+            let recent = self.reports.iter().rev();
+            recent.take_while(move |it| age(it) <= span)
+        };
+        let queue_us = |it: &Report| if it.lost < it.packets { it.queue_us } else { 0 };
+        let arrived = i64::try_from(newest.packets - newest.lost).unwrap_or(i64::MAX);
+        let standing = within(STANDING).map(queue_us).min();
+        let duration = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or_default());
+        Some(PathSigns {
+            newest: self.newest,
+            train: self.train(now),
+            carried: self.carried(now),
+            has_gap: within(GAP).any(|it| it.is_behind_gap),
+            standing: duration(standing.unwrap_or_else(|| queue_us(newest))),
+            queue: duration(newest.queues_us / arrived.max(1)),
+            packets: within(LOSSES).map(|it| it.packets).sum(),
+            lost: within(LOSSES).map(|it| it.lost).sum(),
+        })
+    }
+
+    fn train(&self, now: Instant) -> Option<TrainRate> {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let rate =
+            |bytes: u64, us: i64, us_min: i64| bitrate(bytes as f64 / us.max(us_min) as f64 * 1e6);
+        let (mut bytes, mut us, mut best) = (0, 0_i64, Bitrate::default());
+        for report in self.reports.iter().rev() {
+            let age = now.saturating_duration_since(report.at);
+            let is_enough = bytes >= TRAIN_BYTES_ENOUGH || us >= TRAIN_US_ENOUGH;
+            if is_enough || age > KEPT || bytes >= TRAIN_BYTES_MIN && age > TRAINS {
+                break;
+            }
+            bytes += report.train_bytes;
+            us = us.saturating_add(report.train_us);
+            if report.train_bytes >= TRAIN_BYTES_MIN / 2 {
+                best = best.max(rate(report.train_bytes, report.train_us, TICK_US));
+            }
+        }
+        (bytes >= TRAIN_BYTES_MIN).then(|| TrainRate {
+            rate: rate(bytes, us, TOGETHER_US),
+            best: best.max(rate(bytes, us, TOGETHER_US)),
+            bytes,
+        })
+    }
+
+    /// Returns the rate of arrivals, from the end of one report to the end of the latest.
+    fn carried(&self, now: Instant) -> Bitrate {
+        let arrived = |it: &&Report| it.packets > it.lost;
+        let recent = self.reports.iter().filter(arrived);
+        let mut recent = recent.skip_while(|it| now.saturating_duration_since(it.at) > CARRIED);
+        let Some(first) = recent.next() else {
+            return Bitrate::default();
+        };
+        let (mut bytes, mut last_us) = (0, first.arrived_us);
+        for report in recent {
+            bytes += report.bytes;
+            last_us = last_us.max(report.arrived_us);
+        }
+        let us = u64::try_from(last_us.saturating_sub(first.arrived_us)).unwrap_or_default();
+        Bitrate::over(bytes, Duration::from_micros(us))
+    }
+}
+
+fn microseconds_between(epoch: Instant, at: Instant) -> i64 {
+    let micros = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+    match at.checked_duration_since(epoch) {
+        Some(after) => micros(after),
+        None => -micros(epoch.saturating_duration_since(at)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! The way up: what is probed before a viewer moves to a better layer, and how often.
+//!
+//! ```text
+//! trains of media ─► promise ─► probe at the rate of the layer ─► held ─► up
+//!   └ none: a short train of padding       └ failed: the next one later
+//! ```
+
+use std::time::{Duration, Instant};
+
+use glassline_congestion::TRAIN_BYTES_MIN;
+use glassline_media::{Bitrate, LayerIndex};
+
+use super::Situation;
+
+/// Part of a layer's cost that trains have to promise, in percent.
+const PROMISE_PERCENT: u64 = 115;
+/// Rate of a probe as a part of the layer's cost, in percent.
+const PROBE_PERCENT: u64 = 110;
+/// Length of a probe.
+const PROBE: Duration = Duration::from_millis(200);
+/// Time after a switch before the next probe: the keyframe of the new layer has passed.
+const REST: Duration = Duration::from_millis(600);
+/// Time to the next probe after one that failed; each further failure doubles the time.
+const AGAIN: Duration = Duration::from_secs(2);
+const DOUBLINGS_MAX: u32 = 5;
+/// Failures that count for a path that carries less than its trains promise, as behind a policer.
+const FAILURES_POLICED: u32 = 4;
+/// Time to the first probe of which nothing is known; each one doubles the time.
+const BLIND: Duration = Duration::from_secs(15);
+/// The same where trains promise too little.
+const BLIND_AGAINST: Duration = Duration::from_secs(60);
+/// Time to wait for feedback behind a probe.
+const FEEDBACK_MAX: Duration = Duration::from_secs(1);
+/// Growth of the queue by a probe that did not hold.
+const QUEUE_GROWTH: Duration = Duration::from_millis(20);
+/// Queue before a probe that may be jitter.
+const QUEUE_BEFORE_MAX: Duration = Duration::from_millis(30);
+/// Loss of a probe that did not hold: one packet in so many.
+const LOST_ONE_IN: u64 = 20;
+/// Time on a layer after which the step up was right.
+const PROVEN: Duration = Duration::from_secs(10);
+
+/// Bytes of padding in a packet, with headers.
+pub(crate) const PADDING_PACKET: u64 = 291;
+/// Bytes of padding in a train, which a packet of the media begins.
+const TRAIN: u64 = TRAIN_BYTES_MIN.div_ceil(PADDING_PACKET) * PADDING_PACKET;
+/// Shortest interval of trains of padding.
+const TRAIN_INTERVAL: Duration = Duration::from_secs(1);
+/// Part of the sent bytes that trains of padding may take: one in so many.
+const TRAIN_ONE_IN: u64 = 45;
+/// Most bytes that such trains save up.
+const TRAIN_CREDIT_MAX: u64 = 3 * TRAIN;
+
+/// Padding that is to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Probing {
+    probe: Option<Probe>,
+    /// Bytes of padding that follow the next frame.
+    train: u64,
+    /// Bytes that had been sent when padding was asked for last.
+    seen: u64,
+}
+
+/// A test of the path at the rate of a layer.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    to: LayerIndex,
+    rate: Bitrate,
+    began: Instant,
+    /// Mean queue before, and the longest since.
+    queue_before: Duration,
+    queue: Duration,
+    /// Bytes that had been sent before.
+    sent_before: u64,
+    /// Number of the first packet behind the probe.
+    end: Option<u64>,
+}
+
+impl Probing {
+    /// Returns whether padding leaves at `now` or soon.
+    pub(super) fn is_on(&self) -> bool {
+        self.probe.is_some_and(|it| it.end.is_none())
+    }
+
+    /// Returns the bytes of padding that may leave at `now`. `sent`: bytes sent so far. `next`: number of
+    /// the next packet.
+    pub(super) fn due(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
+        let left = sent.saturating_sub(std::mem::replace(&mut self.seen, sent));
+        let Some(probe) = self.probe.as_mut().filter(|it| it.end.is_none()) else {
+            // What has just left begins the train.
+            return match left {
+                0 => 0,
+                _ => std::mem::take(&mut self.train),
+            };
+        };
+        let elapsed = now.saturating_duration_since(probe.began);
+        if elapsed >= PROBE {
+            probe.end = Some(next);
+            return 0;
+        }
+        let ms = u64::try_from(elapsed.as_millis()).unwrap_or_default();
+        let wanted = probe.rate.bps() / 8_000 * ms;
+        wanted.saturating_sub(sent.saturating_sub(probe.sent_before))
+    }
+}
+
+/// The viewer's way up.
+#[derive(Debug)]
+pub(super) struct Climb {
+    pub(super) probing: Probing,
+    /// Earliest time of the next probe.
+    next: Instant,
+    failures: u32,
+    /// Whether the viewer moves down although trains promise enough.
+    is_doubted: bool,
+    /// Time of the next probe of which nothing is promised, and its number.
+    blind: Instant,
+    blinds: u32,
+    /// When the viewer moved up last.
+    risen: Option<Instant>,
+    trained: Instant,
+    credit: u64,
+    sent: u64,
+}
+
+impl Climb {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            probing: Probing::default(),
+            next: now,
+            failures: 0,
+            is_doubted: false,
+            blind: now + BLIND,
+            blinds: 0,
+            risen: None,
+            trained: now,
+            credit: TRAIN,
+            sent: 0,
+        }
+    }
+
+    /// Notes that the path carries less than its trains promise.
+    pub(super) fn doubt(&mut self) {
+        self.failures = self.failures.max(FAILURES_POLICED);
+        self.is_doubted = true;
+    }
+
+    /// Ends a probe without a result.
+    pub(super) fn stop(&mut self) {
+        (self.probing.probe, self.probing.train) = (None, 0);
+    }
+
+    /// Notes that the viewer has the best layer it may get, since `since`.
+    pub(super) fn rest(&mut self, since: Instant, now: Instant) {
+        self.stop();
+        self.blind = now + BLIND;
+        if now.saturating_duration_since(since) >= PROVEN {
+            (self.failures, self.blinds) = (0, 0);
+        }
+    }
+
+    /// Notes that the viewer moves down from a layer that it had since `since`.
+    pub(super) fn fell(&mut self, since: Instant, now: Instant) {
+        let is_wrong = self
+            .risen
+            .is_some_and(|at| now.saturating_duration_since(at) < PROVEN);
+        if is_wrong || std::mem::take(&mut self.is_doubted) {
+            self.fail(now);
+        } else if now.saturating_duration_since(since) >= PROVEN {
+            self.failures = 0;
+        }
+        self.risen = None;
+        self.blind = now + BLIND;
+    }
+
+    fn fail(&mut self, now: Instant) {
+        self.next = now + AGAIN * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
+        self.failures += 1;
+    }
+
+    /// Goes on with the way up from `place` to at most `ceiling`. Returns the place of the layer that the
+    /// path has held a probe for.
+    pub(super) fn climb(
+        &mut self,
+        situation: &Situation<'_>,
+        place: usize,
+        ceiling: usize,
+        since: Instant,
+    ) -> Option<usize> {
+        let Situation { rungs, now, .. } = *situation;
+        if let Some(probe) = &mut self.probing.probe {
+            probe.queue = probe.queue.max(situation.signs.queue);
+            let probe = *probe;
+            let to = rungs.iter().position(|it| it.layer == probe.to);
+            let to = to.filter(|to| place < *to && *to <= ceiling);
+            return match self.result(probe, situation)? {
+                true => {
+                    self.risen = Some(now);
+                    to
+                }
+                false => None,
+            };
+        }
+        let rests = now.saturating_duration_since(since) < REST || now < self.next;
+        if rests {
+            return None;
+        }
+        let train = situation.signs.train;
+        let promised = train.map_or(0, |it| it.best.bps()) * 100 / PROMISE_PERCENT;
+        let mut above = rungs[place + 1..=ceiling].iter();
+        let best = above.rposition(|it| it.cost().bps() <= promised);
+        let against = match train {
+            None => Duration::ZERO,
+            Some(_) => BLIND_AGAINST - BLIND,
+        };
+        let to = match best {
+            Some(best) => place + 1 + best,
+            None if now >= self.blind + against => {
+                self.blinds += 1;
+                self.blind = now + BLIND * 2_u32.pow(self.blinds.min(3));
+                place + 1
+            }
+            None => {
+                self.train(situation);
+                return None;
+            }
+        };
+        if !situation.may_probe {
+            // The layer itself is the probe.
+            self.risen = Some(now);
+            return Some(to);
+        }
+        self.probing.probe = Some(Probe {
+            to: rungs[to].layer,
+            rate: Bitrate::from_bps(rungs[to].cost().bps() * PROBE_PERCENT / 100),
+            began: now,
+            queue_before: situation.signs.queue.min(QUEUE_BEFORE_MAX),
+            queue: Duration::ZERO,
+            sent_before: self.sent,
+            end: None,
+        });
+        None
+    }
+
+    /// Notes that `sent` bytes have left so far.
+    pub(super) fn note_sent(&mut self, sent: u64) {
+        let more = sent.saturating_sub(self.sent);
+        self.sent = sent;
+        self.credit = (self.credit + more / TRAIN_ONE_IN).min(TRAIN_CREDIT_MAX);
+    }
+
+    /// Returns whether a probe has held; `None` while that is not known.
+    fn result(&mut self, probe: Probe, situation: &Situation<'_>) -> Option<bool> {
+        let Situation { signs, now, .. } = *situation;
+        let end = probe.end?;
+        if signs.newest + 1 < end {
+            if now.saturating_duration_since(probe.began) > PROBE + FEEDBACK_MAX {
+                // The feedback is lost, which says nothing of the path.
+                self.stop();
+            }
+            return None;
+        }
+        self.stop();
+        let is_losing = signs.lost >= 3 && signs.lost * LOST_ONE_IN > signs.packets;
+        let has_held = probe.queue < probe.queue_before + QUEUE_GROWTH && !is_losing;
+        if !has_held {
+            self.fail(now);
+        }
+        Some(has_held)
+    }
+
+    /// Asks for a train of padding if the media makes none, as far as there is credit.
+    fn train(&mut self, situation: &Situation<'_>) {
+        let Situation { signs, now, .. } = *situation;
+        let is_soon = now.saturating_duration_since(self.trained) < TRAIN_INTERVAL;
+        let is_known = signs
+            .train
+            .is_some_and(|it| it.bytes >= 2 * TRAIN_BYTES_MIN);
+        if is_known || is_soon || self.credit < TRAIN || !situation.may_probe {
+            return;
+        }
+        self.trained = now;
+        self.credit -= TRAIN;
+        self.probing.train = TRAIN;
+    }
+}

@@ -1,0 +1,275 @@
+//! The choice of the layer that a viewer gets of a track.
+//!
+//! ```text
+//! signs of the path ─┐
+//! rates of layers ───┼─► LayerChoice::decide ─► layer, reason
+//! pin, size ─────────┘      └► Climb: a probe has to hold before the viewer moves up
+//! ```
+//!
+//! The choice reads no clock and knows no session: what it measures and what it wants sent is in its
+//! arguments and results.
+
+mod climb;
+mod reason;
+
+use std::time::{Duration, Instant};
+
+use glassline_congestion::PathSigns;
+use glassline_media::{Bitrate, LayerIndex};
+
+use climb::Climb;
+pub(crate) use climb::PADDING_PACKET;
+pub use reason::Reason;
+
+/// Standing queue from which on a path is overloaded. Targets of controllers and jitter are below.
+const QUEUE_MAX: Duration = Duration::from_millis(60);
+/// Time that a frame may wait in the server before the path counts as overloaded.
+const WAIT_MAX: Duration = Duration::from_millis(150);
+/// Time that a frame waits where the controller lets less through than the path seems to carry.
+const WAIT_LONG: Duration = Duration::from_millis(600);
+/// Fewest packets in 500 ms whose rate is one of the path. Without feedback, the controller lets few
+/// leave.
+const PACKETS_MIN: u64 = 20;
+/// Fewest lost packets that are no radio's.
+const LOST_MIN: u64 = 5;
+/// Share of packets whose loss means overload: one in so many.
+const LOST_ONE_IN: u64 = 10;
+/// Bytes of trains without which an overloaded path is measured by what arrives.
+const TRAIN_SURE: u64 = 4_000;
+/// Time for which a path has to be overloaded before the viewer moves down: one more feedback.
+const OVERLOAD_MIN: Duration = Duration::from_millis(80);
+/// Time after a switch for which losses and waiting frames are those of the layer before.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Part of the measured rate that a lower layer may take, in percent.
+const FILL_PERCENT: u64 = 90;
+/// What headers add to a layer's payload, in percent, and what audio needs besides in bit/s.
+const HEADERS_PERCENT: u64 = 6;
+const AUDIO_BPS: u64 = 30_000;
+
+/// A layer that a viewer may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rung {
+    /// The layer.
+    pub(crate) layer: LayerIndex,
+    /// Payload rate of the layer.
+    pub(crate) rate: Bitrate,
+    /// Height of the picture, if known.
+    pub(crate) height: Option<u32>,
+}
+
+impl Rung {
+    /// Returns the rate of datagrams that a viewer of the layer gets.
+    pub(crate) fn cost(&self) -> Bitrate {
+        let bps = self.rate.bps();
+        Bitrate::from_bps(bps + bps * HEADERS_PERCENT / 100 + AUDIO_BPS)
+    }
+}
+
+/// The wish of a viewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Layer that the viewer gets whatever its path carries; `None` to choose by the path.
+    pub pin: Option<LayerIndex>,
+    /// Height of the element that shows the picture, in pixels.
+    pub height: Option<u32>,
+}
+
+/// Everything that a decision rests on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Situation<'a> {
+    /// Layers that are alive, those with lower rates first.
+    pub(crate) rungs: &'a [Rung],
+    /// Signs of the path.
+    pub(crate) signs: PathSigns,
+    /// Time that the frame which leaves next has waited.
+    pub(crate) waited: Duration,
+    /// Bytes that were sent so far.
+    pub(crate) sent: u64,
+    /// Whether the session can send padding.
+    pub(crate) may_probe: bool,
+    pub(crate) now: Instant,
+}
+
+/// Chooses one track's layer for one viewer.
+#[derive(Debug)]
+pub(crate) struct LayerChoice {
+    layer: LayerIndex,
+    since: Instant,
+    reason: Reason,
+    pub(crate) wish: Wish,
+    /// Since when the path has been overloaded.
+    overloaded: Option<Instant>,
+    climb: Climb,
+}
+
+impl LayerChoice {
+    /// Begins on `layer`.
+    pub(crate) fn new(layer: LayerIndex, now: Instant) -> Self {
+        Self {
+            layer,
+            since: now,
+            reason: Reason::Best,
+            wish: Wish::default(),
+            overloaded: None,
+            climb: Climb::new(now),
+        }
+    }
+
+    /// Returns the layer that the viewer should get.
+    pub(crate) const fn layer(&self) -> LayerIndex {
+        self.layer
+    }
+
+    /// Returns why the viewer gets its layer.
+    pub(crate) const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Returns the time of the last switch.
+    pub(crate) const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Returns whether a probe is under way.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.climb.probing.is_on()
+    }
+
+    /// Returns the bytes of padding that leave at `now`. `sent`: bytes sent so far. `next`: number of the
+    /// next packet.
+    pub(crate) fn padding(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
+        self.climb.probing.due(sent, next, now)
+    }
+
+    /// Decides anew. Returns whether the viewer should get another layer than before.
+    pub(crate) fn decide(&mut self, situation: &Situation<'_>) -> bool {
+        let Situation { rungs, now, .. } = *situation;
+        self.climb.note_sent(situation.sent);
+        if self.settle(rungs, now) {
+            return true;
+        }
+        let Some((ceiling, why)) = self.ceiling(rungs) else {
+            return false;
+        };
+        let Some(place) = rungs.iter().position(|it| it.layer == self.layer) else {
+            return false;
+        };
+        let carried = self.overload(situation, rungs[place].cost());
+        if let Some(carried) = carried {
+            let train = situation.signs.train;
+            if train.is_some_and(|it| it.rate >= rungs[place].cost()) {
+                self.climb.doubt();
+            }
+            self.climb.stop();
+            return self.fall(rungs, place, carried, now);
+        }
+        if place == ceiling {
+            self.reason = why;
+            self.climb.rest(self.since, now);
+            return false;
+        }
+        match self.climb.climb(situation, place, ceiling, self.since) {
+            Some(up) => self.take(rungs[up].layer, Reason::Held(rungs[up].cost()), now),
+            None => false,
+        }
+    }
+
+    /// Follows the layers that are alive and the wish of the viewer, whatever the path carries. Returns
+    /// whether the viewer should get another layer than before.
+    pub(crate) fn settle(&mut self, rungs: &[Rung], now: Instant) -> bool {
+        let Some((ceiling, why)) = self.ceiling(rungs) else {
+            return false;
+        };
+        let place = rungs.iter().position(|it| it.layer == self.layer);
+        let is_free = !matches!(self.reason, Reason::Narrow { .. } | Reason::Held(_));
+        let is_bound = self.wish.pin.is_some() || is_free;
+        match place {
+            Some(place) if place <= ceiling && !is_bound => false,
+            Some(place) if place == ceiling => {
+                self.reason = why;
+                false
+            }
+            _ => self.take(rungs[ceiling].layer, why, now),
+        }
+    }
+
+    /// Returns the best layer that the viewer may get, and why.
+    fn ceiling(&self, rungs: &[Rung]) -> Option<(usize, Reason)> {
+        let best = rungs.len().checked_sub(1)?;
+        if let Some(pin) = self.wish.pin
+            && let Some(place) = rungs.iter().position(|it| it.layer == pin)
+        {
+            return Some((place, Reason::Pinned));
+        }
+        let Some(height) = self.wish.height else {
+            return Some((best, Reason::Best));
+        };
+        let is_enough = |it: &Rung| it.height.is_some_and(|rung| rung >= height);
+        match rungs.iter().position(is_enough) {
+            Some(place) if place < best => Some((place, Reason::Element(height))),
+            _ => Some((best, Reason::Best)),
+        }
+    }
+
+    /// Returns what the path carries, if it is overloaded by the present layer, which costs `cost`.
+    fn overload(&mut self, situation: &Situation<'_>, cost: Bitrate) -> Option<Bitrate> {
+        let Situation {
+            signs, waited, now, ..
+        } = *situation;
+        let train = signs.train.filter(|it| it.bytes >= TRAIN_SURE);
+        // What feedback is missing of says less than the path carries, and makes frames wait.
+        let arrived = (!signs.has_gap).then_some(signs.carried);
+        let stands = signs.standing >= QUEUE_MAX;
+        let by_trains = train.map(|it| it.rate).or(arrived.filter(|_| stands));
+        let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
+        let is_losing = signs.lost >= LOST_MIN && signs.lost * LOST_ONE_IN >= signs.packets;
+        let mut carried = None;
+        if stands || waited >= WAIT_MAX {
+            carried = by_trains;
+        }
+        let is_held_back = waited >= WAIT_LONG && signs.packets >= PACKETS_MIN;
+        if is_settled && (is_losing || is_held_back) {
+            // Trains pass a policer as if it were not there.
+            carried = arrived.map(|it| by_trains.map_or(it, |by_trains| it.min(by_trains)));
+        }
+        let carried = carried.filter(|it| *it < cost);
+        let Some(carried) = carried else {
+            self.overloaded = None;
+            return None;
+        };
+        let since = *self.overloaded.get_or_insert(now);
+        (now.saturating_duration_since(since) >= OVERLOAD_MIN).then_some(carried)
+    }
+
+    /// Moves down to what the path carries.
+    fn fall(&mut self, rungs: &[Rung], place: usize, carried: Bitrate, now: Instant) -> bool {
+        let affordable = carried.bps() * FILL_PERCENT / 100;
+        let mut lower = rungs[..place].iter();
+        let below = lower.rposition(|it| it.cost().bps() <= affordable);
+        let reason = Reason::Narrow {
+            carried,
+            needed: rungs[rungs.len() - 1].cost(),
+        };
+        let below = below.unwrap_or(0);
+        if below == place {
+            self.reason = reason;
+            return false;
+        }
+        self.climb.fell(self.since, now);
+        self.take(rungs[below].layer, reason, now)
+    }
+
+    fn take(&mut self, layer: LayerIndex, reason: Reason, now: Instant) -> bool {
+        self.reason = reason;
+        if self.layer == layer {
+            return false;
+        }
+        self.layer = layer;
+        self.since = now;
+        self.overloaded = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

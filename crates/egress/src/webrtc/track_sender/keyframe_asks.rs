@@ -1,0 +1,68 @@
+//! How often one viewer asks the source for a keyframe.
+
+use std::time::{Duration, Instant};
+
+/// Shortest interval between requests of a viewer that misses something.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Shortest interval between requests of a viewer that skips frames because its path is too slow. A
+/// keyframe is the largest frame of all: more of them would leave less of the path for the frames between,
+/// and all viewers get them.
+const INTERVAL_SLOW: Duration = Duration::from_secs(4);
+
+/// Time after a skip for which a viewer counts as slow.
+const SLOW: Duration = Duration::from_secs(8);
+
+/// The requests of one viewer for keyframes of a track.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KeyframeAsks {
+    asked: Option<Instant>,
+    skipped: Option<Instant>,
+}
+
+impl KeyframeAsks {
+    /// Notes that frames were skipped because the viewer is too slow.
+    pub(super) const fn note_skip(&mut self, now: Instant) {
+        self.skipped = Some(now);
+    }
+
+    /// Returns whether the viewer may ask for a keyframe at `now`, which it then does.
+    pub(super) fn ask(&mut self, now: Instant) -> bool {
+        let is_within = |at: Instant, span| now.saturating_duration_since(at) < span;
+        let interval = match self.skipped {
+            Some(at) if is_within(at, SLOW) => INTERVAL_SLOW,
+            _ => INTERVAL,
+        };
+        let may = self.asked.is_none_or(|at| !is_within(at, interval));
+        if may {
+            self.asked = Some(now);
+        }
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_viewer_asks_each_four_seconds_and_others_twice_a_second() {
+        let start = Instant::now();
+        let count = |is_slow: bool| {
+            let mut asks = KeyframeAsks::default();
+            let times = (0..20_000)
+                .step_by(33)
+                .map(|ms| start + Duration::from_millis(ms));
+            times
+                .filter(|now| {
+                    if is_slow {
+                        asks.note_skip(*now);
+                    }
+                    asks.ask(*now)
+                })
+                .count()
+        };
+        assert_eq!(count(true), 5);
+        assert!((38..=40).contains(&count(false)));
+    }
+}

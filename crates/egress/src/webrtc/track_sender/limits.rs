@@ -1,0 +1,80 @@
+//! Limits on what a viewer is sent that is behind, or that moves to another layer.
+
+use std::time::Duration;
+
+use glassline_media::LayerIndex;
+
+/// Limits on how far a viewer may be behind.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::webrtc) struct SendLimits {
+    /// Time that a unit may wait before the viewer skips to the next keyframe.
+    pub(super) wait: Duration,
+    /// Longest time that a keyframe may take on its way, which does not count as time that it or the
+    /// units behind it wait.
+    pub(super) keyframe: Duration,
+    /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
+    /// [far apart](FAR_APART_NS).
+    pub(super) catch_up_bytes: usize,
+}
+
+/// Most bytes since the last keyframe that any new viewer is sent.
+pub(super) const CATCH_UP_BYTES_MAX: usize = 8 << 20;
+
+/// Time since the last keyframe in ns from which on a new viewer waits longer for the next keyframe than
+/// for all frames since the last one.
+pub(super) const FAR_APART_NS: i64 = 5_000_000_000;
+
+impl SendLimits {
+    /// Limits for a session without congestion control, where only the socket and the spreading of
+    /// keyframes hold packets back.
+    pub(in crate::webrtc) const UNPACED: Self = Self {
+        wait: Duration::from_millis(200),
+        keyframe: Duration::ZERO,
+        catch_up_bytes: CATCH_UP_BYTES_MAX,
+    };
+
+    /// Limits for a session with congestion control, where a keyframe takes the time that the path
+    /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits. The
+    /// frames behind it wait as long, and that time does not count. The frames since the last keyframe
+    /// must arrive before live ones do.
+    pub(in crate::webrtc) const PACED: Self = Self {
+        wait: Duration::from_millis(500),
+        keyframe: Duration::from_secs(2),
+        catch_up_bytes: 512 << 10,
+    };
+
+    /// Returns these limits with a wait of `lag`, if that is set.
+    pub(in crate::webrtc) fn waiting(self, lag: Option<Duration>) -> Self {
+        Self {
+            wait: lag.unwrap_or(self.wait),
+            ..self
+        }
+    }
+}
+
+/// Most bytes since the last keyframe of another layer that a viewer is sent when it moves there, so that
+/// a path that just carries the stream is not overrun.
+const SWITCH_BYTES_MAX: usize = 256 << 10;
+
+/// A move to another layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LayerMove {
+    /// The layer to which the viewer moves.
+    pub(crate) layer: LayerIndex,
+    /// Most bytes since the layer's keyframe that the viewer is sent when it moves.
+    pub(crate) catch_up_bytes: usize,
+    /// Whether the units of the present layer that wait are dropped, because the path carries too little
+    /// for them.
+    pub(crate) drops_waiting: bool,
+}
+
+impl LayerMove {
+    /// Returns the move to `layer` of a viewer whose path has room.
+    pub(crate) const fn to(layer: LayerIndex) -> Self {
+        Self {
+            layer,
+            catch_up_bytes: SWITCH_BYTES_MAX,
+            drops_waiting: false,
+        }
+    }
+}
