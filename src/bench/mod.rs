@@ -1,5 +1,6 @@
 //! `glassline bench`: measurements of servers, connections and algorithms.
 
+mod adaptive;
 mod chaos;
 mod cluster;
 mod congestion;
@@ -47,6 +48,13 @@ pub(crate) enum Benchmark {
     /// row for each session and arm. A seed gives the same figures again.
     #[command(after_help = CONGESTION)]
     Congestion(Box<congestion::Options>),
+    /// Judge how a server adapts a stream with layers to the path of a viewer.
+    ///
+    /// Runs the server's sender in virtual time over paths that change, lose and share: the cases of RFC
+    /// 8867, and others. Beside it: a sender without congestion control, libwebrtc's, and an oracle.
+    /// --out writes a picture of each case. A seed gives the same figures again.
+    #[command(after_help = ADAPTIVE)]
+    Adaptive(Box<adaptive::Options>),
     /// Compare jitter buffers on the delays of a voice call's packets.
     ///
     /// A file has one-way delays in ms, one line for each packet and `lost` for a lost one. Runs in
@@ -72,6 +80,14 @@ pub(crate) enum Benchmark {
     #[command(hide = true)]
     ChaosViewers(chaos::AudienceOptions),
 }
+
+const ADAPTIVE: &str = "\
+Examples:
+  glassline bench adaptive --out adaptive
+  glassline bench adaptive --case drop --case rise --arm ours --seeds 40
+  glassline bench adaptive --list
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
 const CLUSTER: &str = "\
 Examples:
@@ -136,6 +152,7 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
         Benchmark::Send(options) => send::run(options, quiet),
         Benchmark::Data(options) => data::run(options, quiet),
         Benchmark::Congestion(options) => congestion::run(options, quiet),
+        Benchmark::Adaptive(options) => adaptive::run(options, quiet),
         Benchmark::Cluster(options) => cluster::run(options, quiet),
         Benchmark::Jitter(options) => jitter::run(options, quiet),
         Benchmark::Chaos(options) => chaos::run(options, quiet),

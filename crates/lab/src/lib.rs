@@ -1,8 +1,9 @@
-//! The laboratory: measures servers under load, congestion control, data channels, jitter
+//! The laboratory: measures servers under load, adaptation, congestion control, data channels, jitter
 //! buffers, ways to send, and the stages of calls.
 //!
 //! ```text
 //! viewers::run ─► client::viewers::Pool ──── WHEP, RTSP ───► any server ─► viewers::Report
+//! adaptive::Plan ─► the server's sender over paths in virtual time ─► adaptive::Report
 //! congestion::session ─► live uploads over QUIC in virtual time ─► Measured
 //! data::measure ─► data channels between two ends ─► data::Report
 //! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
@@ -17,6 +18,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
 
+pub mod adaptive;
 pub mod call;
 pub mod chaos;
 pub mod cluster;

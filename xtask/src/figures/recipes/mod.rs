@@ -58,7 +58,8 @@ pub(super) static RECIPES: [Recipe; 43] = [
 ];
 
 /// Pages, or parts of them, that have another way of being measured, and why.
-pub(super) const ELSEWHERE: [(&str, &str); 9] = [
+pub(super) const ELSEWHERE: [(&str, &str); 10] = [
+    ("adaptive", "`glassline bench adaptive`, in virtual time"),
     (
         "congestion-constants",
         "`glassline bench congestion --sensitivity glide`, in virtual time",

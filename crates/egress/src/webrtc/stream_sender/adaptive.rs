@@ -18,7 +18,7 @@ use super::StreamSender;
 use crate::webrtc::layer_choice::{
     LayerChoice, LayerRequest, PADDING_PACKET, Reason, Rung, Situation,
 };
-use crate::webrtc::outbox::Batch;
+use crate::webrtc::outbox::{Batch, Sink};
 use crate::webrtc::track_sender::LayerMove;
 
 /// Interval at which the padding of a probe leaves.
@@ -270,10 +270,10 @@ impl StreamSender {
 
     /// Seals the padding that is due, behind the media of the same batch.
     #[cold]
-    pub(super) fn send_padding(
+    pub(super) fn send_padding<S: Sink>(
         &mut self,
         session: &mut Session,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, S>,
         now: Instant,
     ) {
         let Some(adaptive) = &mut self.adaptive else {

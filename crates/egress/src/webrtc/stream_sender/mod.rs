@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use super::counters::SendCounters;
 use super::frame_log::FrameLog;
 use super::layer_choice::LayerRequest;
-use super::outbox::Batch;
+use super::outbox::{Batch, Sink};
 use super::pacer::Pacer;
 use super::ramp::Ramp;
 use super::redundancy::Redundancy;
@@ -244,10 +244,10 @@ impl StreamSender {
     /// What the viewer missed goes first, because newer frames cannot be decoded without. Audio
     /// follows: it is small and must not wait behind a keyframe. But where the rest of a video frame
     /// leaves at once, audio follows it as the short tail of the same message.
-    pub fn flush(
+    pub fn flush<S: Sink>(
         &mut self,
         session: &mut Session,
-        mut batch: Batch<'_>,
+        mut batch: Batch<'_, S>,
         now: Instant,
         counters: &SendCounters,
         mut finished: impl FnMut(FrameStamps),
@@ -320,11 +320,11 @@ impl StreamSender {
 
     /// Seals the packets of a track's next unit that may leave; returns `None` if none may. Returns
     /// the frame's stamps with the last packet of an accounted frame.
-    fn seal_next(
+    fn seal_next<S: Sink>(
         &mut self,
         session: &mut Session,
         place: usize,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, S>,
         now: Instant,
     ) -> Option<Option<FrameStamps>> {
         let budget = session.budget(now);

@@ -14,7 +14,7 @@ use glassline_rtp::rtx::OVERHEAD_BYTES;
 use glassline_webrtc::{SenderIndex, Session};
 
 use super::{SendCounters, StreamSender, packet_bytes};
-use crate::webrtc::outbox::Batch;
+use crate::webrtc::outbox::{Batch, Sink};
 use crate::webrtc::track_sender::{LegNumber, SentPacket};
 
 /// Most repairs of a viewer that wait: as many as one [`Event::Nack`](glassline_webrtc::Event::Nack)
@@ -199,10 +199,10 @@ impl StreamSender {
 
     /// Seals the packets that may be sent again at `now`.
     #[cold]
-    pub(super) fn send_repairs(
+    pub(super) fn send_repairs<S: Sink>(
         &mut self,
         session: &mut Session,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, S>,
         now: Instant,
         counters: &SendCounters,
     ) {
@@ -248,11 +248,11 @@ impl StreamSender {
     }
 
     /// Seals one packet again; returns false if the viewer has no use for the packet any more.
-    fn send_again(
+    fn send_again<S: Sink>(
         &mut self,
         repair: &Repair,
         session: &mut Session,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, S>,
         now: Instant,
         counters: &SendCounters,
     ) -> bool {

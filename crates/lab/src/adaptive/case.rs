@@ -1,0 +1,103 @@
+//! Cases: a path, the flows that share it, and the moment that matters.
+
+use std::time::Duration;
+
+use super::moment::Moment;
+use super::path::Lane;
+use super::source::Source;
+use super::target::Target;
+
+/// A scene that every arm plays.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One sentence that says what happens.
+    pub about: &'static str,
+    /// Length of a run.
+    pub duration: Duration,
+    /// Way of most media.
+    pub forward: Lane,
+    /// Way of most feedback.
+    pub backward: Lane,
+    /// Flows on the path.
+    pub flows: Vec<Flow>,
+    /// The change of the path whose consequences are measured.
+    pub moment: Option<Moment>,
+    /// Bounds that we want to keep.
+    pub targets: Vec<Target>,
+}
+
+/// Traffic on the path.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// When the flow begins.
+    pub start: Duration,
+    /// Further delay of the flow each way.
+    pub extra: Duration,
+    /// What is sent.
+    pub traffic: Traffic,
+}
+
+/// What a flow sends.
+#[derive(Clone, Debug)]
+pub enum Traffic {
+    /// A viewer and the stream that it watches.
+    Viewer(Viewing),
+    /// A TCP flow with CUBIC that never ends.
+    Bulk,
+    /// TCP flows with CUBIC, one after the other, with pauses between them.
+    Web {
+        /// Mean pause.
+        pause: Duration,
+    },
+}
+
+/// A viewer and the stream that it watches.
+#[derive(Clone, Debug)]
+pub struct Viewing {
+    /// Publisher of the stream.
+    pub source: Source,
+    /// Whether the media goes backward, and the feedback forward.
+    pub is_reversed: bool,
+    /// When the publisher films nothing.
+    pub pause: Option<Moment>,
+}
+
+impl Flow {
+    /// Returns a viewer from the start on.
+    pub(super) fn viewer(source: Source) -> Self {
+        Self {
+            start: Duration::ZERO,
+            extra: Duration::ZERO,
+            traffic: Traffic::Viewer(Viewing {
+                source,
+                is_reversed: false,
+                pause: None,
+            }),
+        }
+    }
+
+    /// Returns a TCP flow from the start on.
+    pub(super) const fn bulk() -> Self {
+        Self {
+            start: Duration::ZERO,
+            extra: Duration::ZERO,
+            traffic: Traffic::Bulk,
+        }
+    }
+
+    /// Returns the flow with another start in seconds.
+    #[must_use]
+    pub(super) fn from(mut self, seconds: u64) -> Self {
+        self.start = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Returns the flow with a further delay each way in ms.
+    #[must_use]
+    pub(super) fn farther(mut self, ms: u64) -> Self {
+        self.extra = Duration::from_millis(ms);
+        self
+    }
+}
