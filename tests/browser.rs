@@ -183,7 +183,11 @@ fn an_unknown_stream_is_waited_for() -> Result<(), Failed> {
     browser.screenshot("waiting")?;
     let shows = |text: &str| shown.as_str().is_some_and(|it| it.contains(text));
     let is_told = shows("Nobody publishes this yet") && shows("All streams");
-    ensure(is_told, "the page says why, and leads to all streams", &shown)
+    ensure(
+        is_told,
+        "the page says why, and leads to all streams",
+        &shown,
+    )
 }
 
 /// The server advertises an address that nobody has, as behind a NAT or in a container.
