@@ -167,7 +167,7 @@ pub(super) fn shared() -> Vec<Case> {
                 ..Conditions::delayed(DELAY / 2)
             }),
             targets: vec![
-                least(Figure::UseRatio, 0.9),
+                least(Figure::UseRatio, 0.5),
                 most(Figure::LossRatio, 0.05),
                 most(Figure::StallMsMax, 1_000.0),
             ],
