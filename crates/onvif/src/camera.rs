@@ -23,18 +23,18 @@ pub enum Error {
     #[error("cannot reach {url}: {source}")]
     Unreachable {
         /// URL of the request.
-        url: Url,
+        url: Box<Url>,
         /// Error of the exchange.
         source: HttpError,
     },
     /// The camera wants a user and a password, or others than these.
     #[error("{0} asks for a user and a password of the camera, or refuses these")]
-    Unauthorized(Url),
+    Unauthorized(Box<Url>),
     /// The camera refused for another reason.
     #[error("{url} refuses: {reason}")]
     Refused {
         /// URL of the request.
-        url: Url,
+        url: Box<Url>,
         /// The camera's own words, or the HTTP status.
         reason: String,
     },
@@ -42,16 +42,16 @@ pub enum Error {
     #[error("{url} sent no usable response: {reason}")]
     Unusable {
         /// URL of the request.
-        url: Url,
+        url: Box<Url>,
         /// Name of the request, and what is missing or wrong in the response.
         reason: String,
     },
     /// The camera has no media service of the first version.
     #[error("{0} has no media service (ONVIF Profile S)")]
-    NoMedia(Url),
+    NoMedia(Box<Url>),
     /// The camera cannot be moved.
     #[error("{0} has no PTZ: the camera cannot be moved by ONVIF")]
-    NoPtz(Url),
+    NoPtz(Box<Url>),
 }
 
 /// A camera with ONVIF.
@@ -202,7 +202,7 @@ impl Camera {
 
     fn media(&self) -> Result<&Url, Error> {
         let media = self.media.as_ref();
-        media.ok_or_else(|| Error::NoMedia(self.device.url.clone()))
+        media.ok_or_else(|| Error::NoMedia(Box::new(self.device.url.clone())))
     }
 
     fn ptz(&self) -> Result<&Url, Error> {
@@ -210,7 +210,7 @@ impl Camera {
     }
 
     fn no_ptz(&self) -> Error {
-        Error::NoPtz(self.device.url.clone())
+        Error::NoPtz(Box::new(self.device.url.clone()))
     }
 }
 
@@ -239,18 +239,18 @@ impl Service {
         let envelope = envelope::request(&call.body(), token.as_ref());
         let sent = http::post(url, self.ip, self.trust, envelope).await;
         let http::Reply { status, text } = sent.map_err(|source| Error::Unreachable {
-            url: url.clone(),
+            url: Box::new(url.clone()),
             source,
         })?;
         if status.as_u16() == 401 {
-            return Err(Error::Unauthorized(url.clone()));
+            return Err(Error::Unauthorized(Box::new(url.clone())));
         }
         let unusable = |reason: String| Error::Unusable {
-            url: url.clone(),
+            url: Box::new(url.clone()),
             reason: format!("{}: {reason}", C::NAME),
         };
         let refused = |reason: String| Error::Refused {
-            url: url.clone(),
+            url: Box::new(url.clone()),
             reason,
         };
         let document = match envelope::parse(&text) {
@@ -259,7 +259,7 @@ impl Service {
             Err(reason) => return Err(unusable(reason)),
         };
         match envelope::fault(&document) {
-            Some(fault) if fault.is_about_rights => Err(Error::Unauthorized(url.clone())),
+            Some(fault) if fault.is_about_rights => Err(Error::Unauthorized(Box::new(url.clone()))),
             Some(fault) => Err(refused(fault.reason)),
             None if !status.is_success() => Err(refused(format!("HTTP {status}"))),
             None => call.read(document.root()).map_err(unusable),

@@ -124,7 +124,8 @@ async fn refusal(head: &'static str, login: &str) -> String {
 
 #[tokio::test]
 async fn frames_of_a_multipart_body_play_whatever_its_boundary() {
-    let styles: [fn(&[u8]) -> Vec<u8>; 4] = [
+    type PartStyle = fn(&[u8]) -> Vec<u8>;
+    let styles: [PartStyle; 4] = [
         |frame| {
             let length = frame.len();
             let head =

@@ -278,10 +278,10 @@ impl ServerEnd {
                         };
                         sender.repair(&self.stream, nack, now, &self.counters);
                     }
-                    Event::TransportFeedback { .. } => {
-                        if sender.adapt_layers(&self.session, &self.stream, now) {
-                            sender.choose(&self.session, &self.stream, now);
-                        }
+                    Event::TransportFeedback { .. }
+                        if sender.adapt_layers(&self.session, &self.stream, now) =>
+                    {
+                        sender.choose(&self.session, &self.stream, now);
                     }
                     _ => {}
                 },

@@ -49,7 +49,7 @@ impl Loudspeaker {
     pub(super) async fn ask(camera: &CameraSource, stream: &StreamName) -> Result<bool, TalkError> {
         let failed = |failure| TalkError::Camera {
             stream: stream.clone(),
-            failure,
+            failure: Box::new(failure),
         };
         let mut connection = CameraConnection::open(camera, Purpose::Talk)
             .await
@@ -88,7 +88,7 @@ impl Loudspeaker {
         let stream = turn.stream.clone();
         let failed = |failure| TalkError::Camera {
             stream: stream.clone(),
-            failure,
+            failure: Box::new(failure),
         };
         let mut connection = CameraConnection::open(camera, Purpose::Talk)
             .await
@@ -159,6 +159,7 @@ impl Loudspeaker {
             }
             Err(failure) => {
                 let stream = self.turn.stream.clone();
+                let failure = Box::new(failure);
                 Err(TalkError::Camera { stream, failure })
             }
         }
@@ -307,7 +308,7 @@ fn refused(connection: &CameraConnection, reason: Closed, stream: &StreamName) -
         Closed::NothingToPlay => TalkError::NoBackChannel(stream.clone()),
         reason => TalkError::Camera {
             stream: stream.clone(),
-            failure: connection.failure(reason),
+            failure: Box::new(connection.failure(reason)),
         },
     }
 }

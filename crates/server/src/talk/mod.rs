@@ -74,7 +74,7 @@ pub(crate) enum TalkError {
         /// Name of the stream.
         stream: StreamName,
         /// Failure of the connection, as the log has it.
-        failure: CameraFailure,
+        failure: Box<CameraFailure>,
     },
 }
 

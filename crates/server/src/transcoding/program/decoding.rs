@@ -134,7 +134,7 @@ impl ProgramDecoding {
                 true
             }
             Err(reason) => {
-                self.note_end(reason, now);
+                self.note_end(&reason, now);
                 false
             }
         }
@@ -181,11 +181,11 @@ impl ProgramDecoding {
             }
             (None, Look::Runs) => return,
         };
-        self.note_end(reason, now);
+        self.note_end(&reason, now);
     }
 
     /// Ends the process, and plans the next one.
-    fn note_end(&mut self, reason: String, now: Instant) {
+    fn note_end(&mut self, reason: &str, now: Instant) {
         self.running = None;
         self.transcoder.leave_out();
         self.next_at = now.checked_add(self.pause);
