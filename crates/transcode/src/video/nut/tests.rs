@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn other_programs_and_pictures_that_are_too_long_are_named() {
+fn other_programs_and_frames_that_are_too_long_are_named() {
     let reason = |bytes: &[u8]| {
         let mut reader = Reader::new(64);
         reader.push(bytes);
