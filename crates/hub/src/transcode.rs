@@ -6,7 +6,7 @@ pub enum Transcode {
     /// Viewers who ask for it.
     #[default]
     Auto,
-    /// Nobody.
+    /// Nobody, even those who ask.
     Never,
     /// Every viewer whose browser cannot show the video as it is.
     Always,

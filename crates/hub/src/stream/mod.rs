@@ -87,6 +87,8 @@ pub struct Stream {
     demands: AtomicUsize,
     /// Watchers of this stream's demand and of its source.
     source_watchers: Watchers,
+    /// What the configuration of the source chooses; `None` if that is nothing.
+    transcode: Mutex<Option<Transcode>>,
 }
 
 /// The state of a stream, behind its lock.
@@ -121,8 +123,6 @@ struct Inner {
     rate: Rate,
     /// What the present or latest source says of itself.
     note: Option<Arc<SourceNote>>,
-    /// What the configuration of the source chooses; `None` if that is nothing.
-    transcode: Option<Transcode>,
     announced: Announced,
 }
 
@@ -189,7 +189,6 @@ impl Stream {
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
                 note: None,
-                transcode: None,
                 announced: Announced::default(),
             }),
             incarnation: events.next_incarnation(),
@@ -199,6 +198,7 @@ impl Stream {
             resumption_wanted: AtomicBool::new(false),
             demands: AtomicUsize::new(0),
             source_watchers: Watchers::default(),
+            transcode: Mutex::default(),
         }
     }
 
@@ -269,12 +269,18 @@ impl Stream {
     /// Returns who gets video transcoded that browsers cannot show; `None` if the source's configuration
     /// chooses nothing.
     pub fn transcode(&self) -> Option<Transcode> {
-        self.lock().transcode
+        *self
+            .transcode
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets who gets video transcoded from now on.
     pub fn set_transcode(&self, choice: Option<Transcode>) {
-        self.lock().transcode = choice;
+        *self
+            .transcode
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = choice;
     }
 
     /// Returns what a request may wait for while the stream has no tracks.

@@ -6,6 +6,7 @@ use glassline_hub::{State, Status, StreamName};
 use serde_json::{Map, Value};
 
 use super::server::WaitRefusal;
+use crate::transcoding::{ENCODED_AGAIN, Hindered};
 
 /// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]
@@ -45,21 +46,12 @@ impl Problem {
         self
     }
 
-    /// Adds a remedy to the detail.
-    pub(crate) fn and(mut self, remedy: &str) -> Self {
-        self.detail = format!("{}; {remedy}", self.detail);
-        self
-    }
-
-    /// Adds members for programs.
-    pub(crate) fn with_all(
-        mut self,
-        members: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Self {
-        let members = members.into_iter();
-        self.members
-            .extend(members.map(|(name, value)| (name.to_owned(), value)));
-        self
+    /// Adds that the viewer may ask for `video` to be transcoded.
+    pub(crate) fn or_transcoded(mut self, video: Hindered) -> Self {
+        self.detail = format!("{}; {ENCODED_AGAIN}", self.detail);
+        self.with("transcode", true)
+            .with("hindrance", video.hindrance.as_str())
+            .with("codec", video.codec.to_string())
     }
 
     /// Adds the rule that the request broke to the detail.

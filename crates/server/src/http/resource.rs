@@ -25,7 +25,7 @@ use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
     Negotiator, OfferError, SessionRecord,
 };
-use crate::transcoding::{ENCODED_AGAIN, Hindrance};
+use crate::transcoding::Hindrance;
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -386,10 +386,7 @@ impl From<OfferError> for Problem {
                 "Not for browsers",
                 why.to_string(),
             ),
-            OfferError::OnRequest(it) => {
-                let problem = refused(it.why).and(ENCODED_AGAIN);
-                problem.with_all(it.video.members())
-            }
+            OfferError::OnRequest(it) => refused(it.why).or_transcoded(it.video),
             OfferError::Refused(why) => refused(why),
         }
     }

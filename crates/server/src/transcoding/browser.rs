@@ -8,7 +8,6 @@ use glassline_media::{Codec, Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
 use glassline_transcode::{AudioSource, VideoSource};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::hindrance::Hindrance;
 use super::job::TranscodingCost;
@@ -32,18 +31,6 @@ pub(crate) struct Hindered {
     track: TrackIndex,
     pub(crate) codec: Codec,
     pub(crate) hindrance: Hindrance,
-}
-
-impl Hindered {
-    /// Returns the members of a refusal by which programs learn that the viewer may ask for
-    /// transcoding, and why.
-    pub(crate) fn members(self) -> [(&'static str, Value); 3] {
-        [
-            ("transcode", true.into()),
-            ("hindrance", self.hindrance.as_str().into()),
-            ("codec", self.codec.to_string().into()),
-        ]
-    }
 }
 
 /// What a viewer wants of video.

@@ -18,8 +18,8 @@
 
 pub(crate) mod decoder;
 pub(crate) mod encoder;
+mod frame_encoder;
 mod nut;
-mod pictures;
 mod program;
 mod source;
 mod trouble;
@@ -34,7 +34,7 @@ use thiserror::Error;
 use crate::FrameSize;
 use crate::transcoder::Counts;
 use decoder::{Decoded, Decoder};
-use pictures::{Pictures, Shown};
+use frame_encoder::{FrameEncoder, Shown};
 pub use program::ProgramTranscoder;
 pub use source::{PIXELS_MAX, UntranscodableVideo, VideoSource};
 use trouble::Failures;
@@ -61,7 +61,7 @@ pub enum VideoError {
     },
     /// The picture is too large.
     #[error(
-        "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
+        "encoder of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
          smaller"
     )]
     Size {
@@ -75,7 +75,7 @@ pub enum VideoError {
     Program(&'static str),
     /// The pictures have other times than their frames.
     #[error(
-        "the pictures come in another order than their times, as of AVI with B-frames: make the file \
+        "the encoder come in another order than their times, as of AVI with B-frames: make the file \
          anew (ffmpeg -i FILE -c:v libx264 -bf 0 FILE.mkv)"
     )]
     Order,
@@ -109,7 +109,7 @@ pub struct VideoFrame {
 /// Transcodes one track of video into H.264 with IDR pictures and without B-frames.
 pub struct VideoTranscoder {
     decoder: Option<Decoder>,
-    pictures: Pictures,
+    encoder: FrameEncoder,
     /// Numbers and times of the frames that the decoder has, in the order of decoding.
     pending: VecDeque<(u64, MediaTime)>,
     next: u64,
@@ -127,7 +127,7 @@ impl VideoTranscoder {
     pub fn new(source: Bitrate) -> Self {
         Self {
             decoder: None,
-            pictures: Pictures::new(Codec::H264, source),
+            encoder: FrameEncoder::new(Codec::H264, source),
             pending: VecDeque::new(),
             next: 0,
             is_broken: true,
@@ -236,7 +236,7 @@ impl VideoTranscoder {
         };
         let before = self.counts.steps;
         let encoded = self
-            .pictures
+            .encoder
             .encode(decoded, shown, &mut self.counts, frames);
         if self.counts.steps == before {
             self.unrecovered = self.unrecovered.saturating_sub(1);
@@ -254,7 +254,7 @@ impl VideoTranscoder {
 
     /// Makes the next frame a keyframe.
     pub fn request_keyframe(&mut self) {
-        self.pictures.request_keyframe();
+        self.encoder.request_keyframe();
     }
 
     /// Returns the counts since the transcoder was created. `steps` are pictures that were left out
@@ -265,7 +265,7 @@ impl VideoTranscoder {
 
     /// Returns the size of the pictures; `None` before the first.
     pub fn size(&self) -> Option<FrameSize> {
-        self.pictures.size()
+        self.encoder.size()
     }
 
     /// Returns what is wrong with a source of which more than a third fails.

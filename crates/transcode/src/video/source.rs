@@ -3,8 +3,6 @@
 use glassline_media::{Codec, Track, VideoParameters};
 use thiserror::Error;
 
-use super::program;
-
 /// Most pixels of a picture: 1920 × 1088.
 pub const PIXELS_MAX: usize = 1920 * 1088;
 
@@ -46,7 +44,7 @@ pub enum UntranscodableVideo {
     },
     /// The pictures are too large.
     #[error(
-        "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
+        "encoder of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
          smaller"
     )]
     Size {
@@ -64,7 +62,7 @@ impl VideoSource {
     /// Returns [`UntranscodableVideo`] if no decoder here takes the codec or the profile.
     pub fn of(track: &Track) -> Result<Self, UntranscodableVideo> {
         let codec = track.codec;
-        if codec != Codec::H264 && program::names(codec).is_none() {
+        if codec != Codec::H264 && program_names(codec).is_none() {
             return Err(UntranscodableVideo::Codec { codec });
         }
         if codec == Codec::H264
@@ -89,6 +87,11 @@ impl VideoSource {
         self.codec
     }
 
+    /// Returns the names of the codec in NUT and of FFmpeg's decoder; `None` if no program decodes it.
+    pub(super) const fn program_names(self) -> Option<([u8; 4], &'static str)> {
+        program_names(self.codec)
+    }
+
     /// Returns whether a program decodes the video: there is no decoder of this crate.
     pub const fn needs_program(self) -> bool {
         !matches!(self.codec, Codec::H264)
@@ -102,6 +105,17 @@ impl VideoSource {
             height: self.height,
             ..VideoParameters::default()
         })
+    }
+}
+
+/// Returns the names of a codec in NUT and of FFmpeg's decoder; `None` if it is not decoded so.
+const fn program_names(codec: Codec) -> Option<([u8; 4], &'static str)> {
+    match codec {
+        Codec::H265 => Some((*b"HEVC", "hevc")),
+        Codec::Mpeg4Visual => Some((*b"mp4v", "mpeg4")),
+        Codec::MpegVideo => Some((*b"mpg2", "mpeg2video")),
+        Codec::Jpeg => Some((*b"MJPG", "mjpeg")),
+        _ => None,
     }
 }
 

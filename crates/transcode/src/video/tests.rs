@@ -199,7 +199,7 @@ fn without_recovery_points_frames_are_shown_behind_a_whole_refresh() {
     let ahead = second.saturating_since(out[0].time);
     // Two pictures wait in the decoder when the second refresh begins.
     assert!(
-        ahead < 3 * pictures::FRAME && out[0].time <= second,
+        ahead < 3 * frame_encoder::FRAME && out[0].time <= second,
         "{ahead:?}"
     );
     assert_eq!(transcoder.counts().undecodable, 0);
@@ -336,7 +336,7 @@ fn the_bitrate_is_half_as_much_again_within_limits() {
     ] {
         let transcoder = VideoTranscoder::new(Bitrate::from_bps(source));
         assert_eq!(
-            transcoder.pictures.bitrate,
+            transcoder.encoder.bitrate,
             Bitrate::from_bps(bitrate),
             "{source}"
         );

@@ -55,7 +55,7 @@ struct Running {
     process: Process,
     since: Instant,
     /// When a picture came last, or frames first without one.
-    picture_at: Instant,
+    shown_at: Instant,
     /// Frames that were given since.
     frames: u32,
 }
@@ -105,7 +105,7 @@ impl ProgramDecoding {
             return false;
         }
         if running.frames == 0 {
-            running.picture_at = now;
+            running.shown_at = now;
         }
         running.frames += 1;
         running.process.write(&self.input, now);
@@ -128,7 +128,7 @@ impl ProgramDecoding {
                 self.running = Some(Running {
                     process,
                     since: now,
-                    picture_at: now,
+                    shown_at: now,
                     frames: 0,
                 });
                 true
@@ -147,7 +147,7 @@ impl ProgramDecoding {
         };
         let transcoder = &mut self.transcoder;
         let encodes = running.process.behind(now) <= ENCODED_MAX;
-        let before = transcoder.pictures();
+        let before = transcoder.frames_seen();
         let mut failure = None;
         let look = running
             .process
@@ -158,14 +158,14 @@ impl ProgramDecoding {
                     false
                 }
             });
-        if transcoder.pictures() != before {
-            (running.picture_at, running.frames) = (now, 0);
+        if transcoder.frames_seen() != before {
+            (running.shown_at, running.frames) = (now, 0);
             self.trouble = None;
             if now.saturating_duration_since(running.since) > WORKED {
                 self.pause = PAUSE_MIN;
             }
         }
-        let silent = now.saturating_duration_since(running.picture_at);
+        let silent = now.saturating_duration_since(running.shown_at);
         let hangs = running.frames >= HANG_FRAMES && silent > HANG;
         let reason = match (failure, look) {
             (Some(failure), _) => failure,

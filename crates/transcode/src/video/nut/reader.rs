@@ -12,7 +12,7 @@ const PREFIX_BYTES_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);
 
-/// Reads frames.
+/// A reader of frames from the bytes that a program writes.
 #[derive(Debug)]
 pub(crate) struct Reader {
     /// Bytes that were pushed and not taken yet, from `start` on.

@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn other_programs_and_pictures_that_are_too_long_are_named() {
+fn other_programs_and_frames_that_are_too_long_are_named() {
     let reason = |bytes: &[u8]| {
         let mut reader = Reader::new(64);
         reader.push(bytes);
@@ -107,7 +107,7 @@ fn times_by_delta_and_sizes_by_code_are_those_of_the_header() {
     // Version 3, one stream, distance, one time base of 1/25.
     let mut main = vec![3, 1, 100, 1, 1, 25];
     // Codes 0 to 3: a delta of 1, multiplier 4, and lengths of 0 to 3 in their low bits.
-    main.extend_from_slice(&[flag::SIZE_MSB as u8, 2, 2, 4]);
+    main.extend_from_slice(&[flag::SIZE_MSB as u8, 2, 1, 4]);
     // All others are invalid.
     main.extend_from_slice(&[0xc0, 0x00, 6, 0, 1, 0, 0, 0, 0x81, 0x7b]);
     file.extend(packet(MAIN, &main));

@@ -16,11 +16,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use glassline_media::{Bitrate, Codec, MediaTime};
+use glassline_media::{Bitrate, MediaTime};
 use openh264::formats::YUVSource;
 
+use super::frame_encoder::{FrameEncoder, Shown};
 use super::nut::{self, Broken, Frame, Reader, Writer};
-use super::pictures::{Pictures, Shown};
 use super::trouble::Failures;
 use super::{AccessUnit, PIXELS_MAX, VideoError, VideoFrame, VideoSource};
 use crate::FrameSize;
@@ -36,18 +36,7 @@ const FIRST: i64 = 10 * nut::TICKS as i64;
 const TICK: i64 = 1_000_000_000 / nut::TICKS as i64;
 
 /// Most bytes of a picture.
-const PICTURE_BYTES_MAX: usize = PIXELS_MAX * 3 / 2 + 2 * 8_192;
-
-/// Returns the names of a codec in NUT and of FFmpeg's decoder; `None` if it is not decoded so.
-pub(super) const fn names(codec: Codec) -> Option<([u8; 4], &'static str)> {
-    match codec {
-        Codec::H265 => Some((*b"HEVC", "hevc")),
-        Codec::Mpeg4Visual => Some((*b"mp4v", "mpeg4")),
-        Codec::MpegVideo => Some((*b"mpg2", "mpeg2video")),
-        Codec::Jpeg => Some((*b"MJPG", "mjpeg")),
-        _ => None,
-    }
-}
+const RAW_BYTES_MAX: usize = PIXELS_MAX * 3 / 2 + 2 * 8_192;
 
 /// Arguments of FFmpeg before the decoder's name. Nothing is looked at ahead of the frame at hand, and
 /// one thread decodes, since each further one would hold back a frame.
@@ -102,7 +91,7 @@ pub struct ProgramTranscoder {
     source: VideoSource,
     writer: Option<Writer>,
     reader: Reader,
-    pictures: Pictures,
+    encoder: FrameEncoder,
     /// The frames that the program has, in the order of decoding.
     pending: VecDeque<Pending>,
     /// Time of the first frame.
@@ -111,7 +100,7 @@ pub struct ProgramTranscoder {
     is_broken: bool,
     counts: Counts,
     /// Pictures that the program showed, whether or not they belong to a frame.
-    pictures_seen: u64,
+    frames_seen: u64,
     failures: Failures,
 }
 
@@ -130,20 +119,20 @@ impl ProgramTranscoder {
         Self {
             source,
             writer: None,
-            reader: Reader::new(PICTURE_BYTES_MAX),
-            pictures: Pictures::new(source.codec(), bitrate),
+            reader: Reader::new(RAW_BYTES_MAX),
+            encoder: FrameEncoder::new(source.codec(), bitrate),
             pending: VecDeque::new(),
             first: None,
             is_broken: true,
             counts: Counts::default(),
-            pictures_seen: 0,
+            frames_seen: 0,
             failures: Failures::default(),
         }
     }
 
     /// Returns the arguments with which FFmpeg is to be started.
     pub fn arguments(source: VideoSource) -> Vec<&'static str> {
-        let decoder = names(source.codec()).map_or("", |(_, decoder)| decoder);
+        let decoder = source.program_names().map_or("", |(_, decoder)| decoder);
         let input = INPUT.into_iter().chain(["-c:v", decoder]);
         input.chain(OUTPUT).chain(["pipe:1"]).collect()
     }
@@ -151,7 +140,7 @@ impl ProgramTranscoder {
     /// Begins anew with a program that has just been started, at the next keyframe.
     pub fn restart(&mut self) {
         self.writer = None;
-        self.reader = Reader::new(PICTURE_BYTES_MAX);
+        self.reader = Reader::new(RAW_BYTES_MAX);
         self.pending.clear();
         self.is_broken = true;
     }
@@ -167,7 +156,7 @@ impl ProgramTranscoder {
             self.counts.undecodable += 1;
             return;
         };
-        let Some((name, _)) = names(self.source.codec()) else {
+        let Some((name, _)) = self.source.program_names() else {
             return;
         };
         self.is_broken = false;
@@ -220,12 +209,12 @@ impl ProgramTranscoder {
                     });
                 }
             };
-            let Some(picture) = Picture::of(&frame) else {
+            let Some(decoded) = RawFrame::of(&frame) else {
                 break Err(VideoError::Program(
                     "a picture has another length than its size",
                 ));
             };
-            self.pictures_seen += 1;
+            self.frames_seen += 1;
             let of_frame = self.pending.iter().find(|it| it.ticks == frame.ticks);
             let Some(Pending {
                 time,
@@ -244,8 +233,8 @@ impl ProgramTranscoder {
                 next: self.pending.iter().map(|it| it.time).min(),
                 encodes: encodes && is_due,
             };
-            let (pictures, counts) = (&mut self.pictures, &mut self.counts);
-            match pictures.encode(&picture, shown, counts, frames) {
+            let (encoder, counts) = (&mut self.encoder, &mut self.counts);
+            match encoder.encode(&decoded, shown, counts, frames) {
                 Ok(()) => self.failures.note_success(),
                 Err(error) => break Err(error),
             }
@@ -264,7 +253,7 @@ impl ProgramTranscoder {
 
     /// Makes the next frame a keyframe.
     pub const fn request_keyframe(&mut self) {
-        self.pictures.request_keyframe();
+        self.encoder.request_keyframe();
     }
 
     /// Returns the counts since the transcoder was created. `steps` are pictures that were left out
@@ -275,7 +264,7 @@ impl ProgramTranscoder {
 
     /// Returns the size of the pictures; `None` before the first.
     pub fn size(&self) -> Option<FrameSize> {
-        self.pictures.size()
+        self.encoder.size()
     }
 
     /// Returns what is wrong with a source of which more than a third fails.
@@ -284,8 +273,8 @@ impl ProgramTranscoder {
     }
 
     /// Returns how many pictures the program has shown.
-    pub const fn pictures(&self) -> u64 {
-        self.pictures_seen
+    pub const fn frames_seen(&self) -> u64 {
+        self.frames_seen
     }
 }
 
@@ -298,8 +287,8 @@ impl fmt::Debug for ProgramTranscoder {
     }
 }
 
-/// A picture of 8 bits and 4:2:0, plane after plane.
-struct Picture<'a> {
+/// A decoded frame of 8 bits and 4:2:0, plane after plane.
+struct RawFrame<'a> {
     planes: [&'a [u8]; 3],
     /// Samples of a row of luminance, and of chrominance.
     strides: [usize; 2],
@@ -307,7 +296,7 @@ struct Picture<'a> {
     size: FrameSize,
 }
 
-impl<'a> Picture<'a> {
+impl<'a> RawFrame<'a> {
     /// Returns `None` if the frame has another length than its size.
     fn of(frame: &Frame<'a>) -> Option<Self> {
         let (width, height) = (frame.width, frame.height);
@@ -328,7 +317,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-impl YUVSource for Picture<'_> {
+impl YUVSource for RawFrame<'_> {
     fn dimensions(&self) -> (usize, usize) {
         (self.size.width, self.size.height)
     }

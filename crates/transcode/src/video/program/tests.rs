@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use glassline_media::Track;
+use glassline_media::{Codec, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
 /// Bytes of a picture of 16 by 16, which is the size that a [`Writer`] states.
-const PICTURE: usize = 16 * 16 * 3 / 2;
+const RAW_BYTES: usize = 16 * 16 * 3 / 2;
 
 fn source() -> VideoSource {
     VideoSource::of(&Track::new(Codec::H265)).expect("FFmpeg decodes it")
@@ -39,7 +39,7 @@ struct Decoder {
 
 /// What becomes of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     Shown,
     Dropped,
     Doubled,
@@ -58,7 +58,12 @@ impl Decoder {
     }
 
     /// Takes `input`, and returns what it writes; `end`: nothing follows.
-    fn decode(&mut self, input: &[u8], end: bool, fate: &mut impl FnMut() -> Fate) -> Vec<u8> {
+    fn decode(
+        &mut self,
+        input: &[u8],
+        end: bool,
+        outcome: &mut impl FnMut() -> Outcome,
+    ) -> Vec<u8> {
         self.reader.push(input);
         while let Some(frame) = self.reader.next().expect("written by the transcoder") {
             self.held.insert(frame.ticks);
@@ -66,24 +71,24 @@ impl Decoder {
         let mut out = Vec::new();
         while self.held.len() > if end { 0 } else { self.depth } {
             let ticks = self.held.pop_first().expect("one is held");
-            let mut write = |ticks| self.writer.frame(ticks, true, &[90; PICTURE], &mut out);
-            match fate() {
-                Fate::Shown => write(ticks),
-                Fate::Dropped => {}
-                Fate::Doubled => [ticks; 2].into_iter().for_each(&mut write),
-                Fate::Followed => [ticks, ticks + 200].into_iter().for_each(&mut write),
+            let mut write = |ticks| self.writer.frame(ticks, true, &[90; RAW_BYTES], &mut out);
+            match outcome() {
+                Outcome::Shown => write(ticks),
+                Outcome::Dropped => {}
+                Outcome::Doubled => [ticks; 2].into_iter().for_each(&mut write),
+                Outcome::Followed => [ticks, ticks + 200].into_iter().for_each(&mut write),
             }
         }
         out
     }
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
-        6 => Just(Fate::Shown),
-        1 => Just(Fate::Dropped),
-        1 => Just(Fate::Doubled),
-        1 => Just(Fate::Followed),
+        6 => Just(Outcome::Shown),
+        1 => Just(Outcome::Dropped),
+        1 => Just(Outcome::Doubled),
+        1 => Just(Outcome::Followed),
     ]
 }
 
@@ -92,8 +97,8 @@ proptest! {
 
     /// Each picture has the time of its own frame, although others were lost or doubled before.
     #[test]
-    fn lost_and_doubled_pictures_shift_no_other(
-        fates in vec(fate(), 30),
+    fn lost_and_doubled_frames_shift_no_other(
+        outcomes in vec(outcome(), 30),
         group in 1_usize..4,
         frame_ms in prop_oneof![Just(40), Just(33), Just(17)],
         offset_ms in 0_i64..1_000_000_000,
@@ -107,23 +112,23 @@ proptest! {
             [*last].into_iter().chain(others.iter().copied())
         });
         let time = |number: i64| ms(offset_ms + number * frame_ms);
-        let (mut decoder, mut left) = (Decoder::new(group), fates.iter().copied());
-        let mut next_fate = || left.next().expect("a fate each");
+        let (mut decoder, mut left) = (Decoder::new(group), outcomes.iter().copied());
+        let mut next_outcome = || left.next().expect("a fate each");
         let mut frames = Vec::new();
         for (place, number) in order.enumerate() {
             let mut input = Vec::new();
             transcoder.push(unit(time(number), place == 0), true, &mut input);
-            let output = decoder.decode(&input, place == 29, &mut next_fate);
+            let output = decoder.decode(&input, place == 29, &mut next_outcome);
             for piece in output.chunks(piece) {
                 transcoder.take(piece, true, &mut frames).expect("pictures");
             }
         }
         let times: Vec<_> = frames.iter().map(|frame| frame.time).collect();
-        let shown = (0_i64..).zip(&fates).filter(|(_, fate)| **fate != Fate::Dropped);
+        let shown = (0_i64..).zip(&outcomes).filter(|(_, outcome)| **outcome != Outcome::Dropped);
         let expected: Vec<_> = shown.map(|(number, _)| time(number)).collect();
         prop_assert_eq!(times, expected);
-        let extra = |fate: &&Fate| matches!(fate, Fate::Doubled | Fate::Followed);
-        prop_assert_eq!(transcoder.counts().steps, fates.iter().filter(extra).count() as u64);
+        let extra = |outcome: &&Outcome| matches!(outcome, Outcome::Doubled | Outcome::Followed);
+        prop_assert_eq!(transcoder.counts().steps, outcomes.iter().filter(extra).count() as u64);
         prop_assert_eq!(transcoder.counts().undecodable, 0);
     }
 }
@@ -136,7 +141,7 @@ fn a_program_that_begins_anew_begins_at_a_keyframe() {
     assert!(input.is_empty(), "no keyframe yet");
     transcoder.push(unit(ms(40), true), true, &mut input);
     let mut decoder = Decoder::new(0);
-    let output = decoder.decode(&input, true, &mut || Fate::Shown);
+    let output = decoder.decode(&input, true, &mut || Outcome::Shown);
     transcoder
         .take(&output, true, &mut frames)
         .expect("a picture");
@@ -148,18 +153,18 @@ fn a_program_that_begins_anew_begins_at_a_keyframe() {
     transcoder.push(unit(ms(120), false), true, &mut input);
     assert!(input.is_empty(), "its references are missing");
     transcoder.push(unit(ms(160), true), true, &mut input);
-    let output = Decoder::new(0).decode(&input, true, &mut || Fate::Shown);
+    let output = Decoder::new(0).decode(&input, true, &mut || Outcome::Shown);
     transcoder
         .take(&output, true, &mut frames)
         .expect("a picture");
     let times: Vec<_> = frames.iter().map(|frame| frame.time).collect();
     assert_eq!(times, [ms(40), ms(160)]);
     assert_eq!(transcoder.size(), Some(FrameSize::new(16, 16)));
-    assert_eq!(transcoder.pictures(), 2);
+    assert_eq!(transcoder.frames_seen(), 2);
 }
 
 #[test]
-fn pictures_without_time_are_decoded_and_not_encoded() {
+fn frames_without_time_are_decoded_and_not_encoded() {
     let mut transcoder = ProgramTranscoder::new(source(), Bitrate::default());
     let (mut decoder, mut frames) = (Decoder::new(0), Vec::new());
     for (number, at_push, at_take) in [
@@ -170,7 +175,7 @@ fn pictures_without_time_are_decoded_and_not_encoded() {
     ] {
         let mut input = Vec::new();
         transcoder.push(unit(ms(40 * number), number == 0), at_push, &mut input);
-        let output = decoder.decode(&input, true, &mut || Fate::Shown);
+        let output = decoder.decode(&input, true, &mut || Outcome::Shown);
         transcoder
             .take(&output, at_take, &mut frames)
             .expect("pictures");
@@ -187,7 +192,7 @@ fn a_program_that_writes_something_else_is_named() {
     assert!(reason.contains("does not begin as NUT"), "{reason}");
     transcoder.restart();
     let mut wrong = Vec::new();
-    Writer::new(nut::Codec(*b"raw ")).frame(5, true, &[0; PICTURE - 1], &mut wrong);
+    Writer::new(nut::Codec(*b"raw ")).frame(5, true, &[0; RAW_BYTES - 1], &mut wrong);
     let refused = transcoder.take(&wrong, true, &mut Vec::new());
     let reason = refused.expect_err("too short").to_string();
     assert!(reason.contains("another length than its size"), "{reason}");
@@ -209,19 +214,19 @@ fn frames_that_never_show_are_bounded() {
 
 /// AVI states no times of display: the pictures come in another order than their times.
 #[test]
-fn pictures_of_other_times_are_trouble_with_the_way_out() {
+fn frames_of_other_times_are_trouble_with_the_way_out() {
     let mut transcoder = ProgramTranscoder::new(source(), Bitrate::default());
     let mut writer = Writer::new(nut::Codec(*b"raw "));
     for number in 0..20 {
         transcoder.push(unit(ms(40 * number), number == 0), true, &mut Vec::new());
         let (mut output, mut frames) = (Vec::new(), Vec::new());
-        writer.frame(7 + number as u64, true, &[90; PICTURE], &mut output);
+        writer.frame(7 + number as u64, true, &[90; RAW_BYTES], &mut output);
         transcoder
             .take(&output, true, &mut frames)
             .expect("pictures");
         assert!(frames.is_empty());
     }
-    assert_eq!(transcoder.pictures(), 20);
+    assert_eq!(transcoder.frames_seen(), 20);
     let trouble = transcoder.trouble().map(ToString::to_string);
     assert!(
         trouble.as_ref().is_some_and(|it| it.contains("AVI")),

@@ -23,7 +23,7 @@ pub(super) const FRAME: Duration = Duration::from_millis(33);
 const RATE_TOLERANCE: f64 = 1.25;
 
 /// Encodes the pictures of one track.
-pub(super) struct Pictures {
+pub(super) struct FrameEncoder {
     encoder: Option<Encoder>,
     pub(super) bitrate: Bitrate,
     /// Time of the latest picture.
@@ -44,7 +44,7 @@ pub(super) struct Shown {
     pub(super) encodes: bool,
 }
 
-impl Pictures {
+impl FrameEncoder {
     /// Creates an encoder of pictures that come as `codec` at `source` bit/s, 0 if that is not known.
     pub(super) fn new(codec: Codec, source: Bitrate) -> Self {
         // Percent of the source's bitrate at which Baseline without B-frames has the same picture.
@@ -73,7 +73,7 @@ impl Pictures {
     /// Returns [`VideoError`] if the picture is too large, or the encoder fails.
     pub(super) fn encode(
         &mut self,
-        picture: &impl YUVSource,
+        decoded: &impl YUVSource,
         shown: Shown,
         counts: &mut Counts,
         frames: &mut Vec<VideoFrame>,
@@ -89,7 +89,7 @@ impl Pictures {
         if !shown.encodes {
             return Ok(());
         }
-        let (width, height) = picture.dimensions();
+        let (width, height) = decoded.dimensions();
         let size = FrameSize::new(width, height);
         if size.pixels() > PIXELS_MAX {
             return Err(VideoError::Size { width, height });
@@ -117,7 +117,7 @@ impl Pictures {
         if std::mem::take(&mut self.is_keyframe_wanted) {
             encoder.request_keyframe();
         }
-        let coded = encoder.encode(picture, time).map_err(VideoError::Encoder)?;
+        let coded = encoder.encode(decoded, time).map_err(VideoError::Encoder)?;
         if let Some((data, keyframe)) = coded {
             counts.frames_out += 1;
             frames.push(VideoFrame {
