@@ -14,6 +14,8 @@ use super::Situation;
 
 /// Part of a layer's cost that trains have to promise, in percent.
 const PROMISE_PERCENT: u64 = 115;
+/// Promise, as a part of that at the last failure, from which on the path counts as another one, in percent.
+const WIDER_PERCENT: u64 = 150;
 /// Rate of a probe as a part of the layer's cost, in percent.
 const PROBE_PERCENT: u64 = 110;
 /// Length of a probe.
@@ -111,6 +113,9 @@ pub(super) struct Climb {
     /// Earliest time of the next probe.
     next: Instant,
     failures: u32,
+    /// Rate in bits a second that trains promise, and that they promised when a probe failed last.
+    promised: u64,
+    promised_in_vain: u64,
     /// Whether the viewer moves down although trains promise enough.
     is_doubted: bool,
     /// Time of the next probe of which nothing is promised, and its number.
@@ -129,6 +134,8 @@ impl Climb {
             probing: Probing::default(),
             next: now,
             failures: 0,
+            promised: 0,
+            promised_in_vain: 0,
             is_doubted: false,
             blind: now + BLIND,
             blinds: 0,
@@ -142,6 +149,7 @@ impl Climb {
     /// Notes that the path carries less than its trains promise.
     pub(super) fn doubt(&mut self) {
         self.failures = self.failures.max(FAILURES_POLICED);
+        self.promised_in_vain = u64::MAX;
         self.is_doubted = true;
     }
 
@@ -155,7 +163,7 @@ impl Climb {
         self.stop();
         self.blind = now + BLIND;
         if now.saturating_duration_since(since) >= PROVEN {
-            (self.failures, self.blinds) = (0, 0);
+            (self.failures, self.blinds, self.promised_in_vain) = (0, 0, 0);
         }
     }
 
@@ -167,13 +175,14 @@ impl Climb {
         if is_wrong || std::mem::take(&mut self.is_doubted) {
             self.fail(now);
         } else if now.saturating_duration_since(since) >= PROVEN {
-            self.failures = 0;
+            (self.failures, self.promised_in_vain) = (0, 0);
         }
         self.risen = None;
         self.blind = now + BLIND;
     }
 
     fn fail(&mut self, now: Instant) {
+        self.promised_in_vain = self.promised_in_vain.max(self.promised);
         self.next = now + AGAIN * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
         self.failures += 1;
     }
@@ -201,15 +210,19 @@ impl Climb {
                 false => None,
             };
         }
-        let rests = now.saturating_duration_since(since) < REST || now < self.next;
-        if rests {
+        // What failed on a narrow path says nothing of a wider one.
+        let wider = (self.promised_in_vain / 100).saturating_mul(WIDER_PERCENT);
+        let is_wider = self.promised > wider;
+        if now.saturating_duration_since(since) < REST {
             return None;
         }
-        let train = situation.signs.train;
-        let promised = train.map_or(0, |it| it.best.bps()) * 100 / PROMISE_PERCENT;
+        if now < self.next && !is_wider {
+            self.train(situation);
+            return None;
+        }
         let mut above = rungs[place + 1..=ceiling].iter();
-        let best = above.rposition(|it| it.cost().bps() <= promised);
-        let against = match train {
+        let best = above.rposition(|it| it.cost().bps() <= self.promised);
+        let against = match situation.signs.train {
             None => Duration::ZERO,
             Some(_) => BLIND_AGAINST - BLIND,
         };
@@ -242,10 +255,12 @@ impl Climb {
         None
     }
 
-    /// Notes that `sent` bytes have left so far.
-    pub(super) fn note_sent(&mut self, sent: u64) {
-        let more = sent.saturating_sub(self.sent);
-        self.sent = sent;
+    /// Notes what has left so far, and what trains promise.
+    pub(super) fn note(&mut self, situation: &Situation<'_>) {
+        let train = situation.signs.train;
+        self.promised = train.map_or(0, |it| it.best.bps()) * 100 / PROMISE_PERCENT;
+        let more = situation.sent.saturating_sub(self.sent);
+        self.sent = situation.sent;
         self.credit = (self.credit + more / TRAIN_ONE_IN).min(TRAIN_CREDIT_MAX);
     }
 

@@ -144,7 +144,7 @@ impl LayerChoice {
     /// Decides anew. Returns whether the viewer should get another layer than before.
     pub(crate) fn decide(&mut self, situation: &Situation<'_>) -> bool {
         let Situation { rungs, now, .. } = *situation;
-        self.climb.note_sent(situation.sent);
+        self.climb.note(situation);
         if self.settle(rungs, now) {
             return true;
         }
