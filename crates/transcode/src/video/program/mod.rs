@@ -29,6 +29,10 @@ use crate::transcoder::Counts;
 /// Most frames that wait for their pictures: a second of a fast camera, and what codecs reorder.
 const PENDING_MAX: usize = 128;
 
+/// Media time by which a picture may be older than the newest frame that the program has. Older ones are
+/// not encoded: what lies in the pipes of a program that falls behind must not add to the delay.
+const LATE_MAX_NS: i64 = 1_000_000_000;
+
 /// Ticks of the first frame. Those that are shown before it have fewer.
 const FIRST: i64 = 10 * nut::TICKS as i64;
 
@@ -228,10 +232,13 @@ impl ProgramTranscoder {
             };
             // Pictures come in the order of display: those before were dropped.
             self.pending.retain(|it| it.time > time);
+            let later = self.pending.iter().map(|it| it.time);
+            let newest = later.clone().max().unwrap_or(time);
+            let is_late = newest.nanos().saturating_sub(time.nanos()) > LATE_MAX_NS;
             let shown = Shown {
                 time,
-                next: self.pending.iter().map(|it| it.time).min(),
-                encodes: encodes && is_due,
+                next: later.min(),
+                encodes: encodes && is_due && !is_late,
             };
             let (encoder, counts) = (&mut self.encoder, &mut self.counts);
             match encoder.encode(&decoded, shown, counts, frames) {

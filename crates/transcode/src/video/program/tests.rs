@@ -241,3 +241,21 @@ fn ffmpeg_is_told_what_it_reads() {
     assert!(pairs.contains(&&["-c:v", "hevc"][..]), "{arguments:?}");
     assert_eq!(arguments.last(), Some(&"pipe:1"));
 }
+
+/// A program that falls behind adds at most a second: what it shows later is not encoded.
+#[test]
+fn pictures_that_come_late_are_left_out_and_those_in_time_are_not() {
+    let mut transcoder = ProgramTranscoder::new(source(), Bitrate::default());
+    let mut decoder = Decoder::new(0);
+    let (mut input, mut frames) = (Vec::new(), Vec::new());
+    for number in 0..60_i64 {
+        transcoder.push(unit(ms(number * 50), number == 0), true, &mut input);
+    }
+    let output = decoder.decode(&input, true, &mut || Outcome::Shown);
+    let taken = transcoder.take(&output, true, &mut frames);
+    taken.expect("pictures");
+    let times: Vec<_> = frames.iter().map(|frame| frame.time).collect();
+    let in_time: Vec<_> = (39..60_i64).map(|number| ms(number * 50)).collect();
+    assert_eq!(times, in_time, "the newest frame is at 2950 ms");
+    assert!(frames.first().is_some_and(|frame| frame.keyframe));
+}
