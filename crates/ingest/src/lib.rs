@@ -81,8 +81,8 @@ pub use source_parts::Surroundings;
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
     Away, CameraSource, CommandSource, Device, FileSource, Input, NoOnvifService, OnvifService,
-    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, Transport, UdpPorts,
-    UdpPortsError,
+    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, StreamPolicy, Transport,
+    UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};

@@ -2,14 +2,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_hub::Transcode;
 use glassline_trust::Trust;
 use glassline_url::Login;
 use url::Url;
 
 use super::{
-    ALLOWED, Away, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, UdpPorts, seconds, switch,
-    takes_publishers, transcode,
+    Away, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE, UdpPorts,
+    seconds, switch,
 };
 use crate::Reach;
 use crate::spelling::nearest;
@@ -42,12 +41,10 @@ pub struct CameraSource {
     pub away: Away,
     /// Where the camera's ONVIF is.
     pub onvif: OnvifService,
-    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
-    pub transcode: Option<Transcode>,
     /// Addresses at which the camera may be.
     pub reach: Reach,
-    /// Whether clients may publish under the stream's name, too.
-    pub takes_publishers: bool,
+    /// Decisions about the stream.
+    pub policy: StreamPolicy,
 }
 
 /// The transport of a camera's packets.
@@ -70,7 +67,7 @@ pub(super) const OPTIONS: [&str; 15] = [
     "on_demand",
     "idle_s",
     "onvif",
-    "transcode",
+    TRANSCODE,
     "fallback",
     "placeholder",
     "after_s",
@@ -160,9 +157,8 @@ impl CameraSource {
             every: None,
             away: Away::default(),
             onvif: OnvifService::default(),
-            transcode: None,
             reach: Reach::default(),
-            takes_publishers: false,
+            policy: StreamPolicy::default(),
         };
         source.take_options()?;
         Ok(source)
@@ -247,9 +243,8 @@ impl CameraSource {
                     wanted: OnvifService::WANTED,
                 })?;
             }
-            ("transcode", value) => self.transcode = Some(transcode(value)?),
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
-            (PUBLISHERS, value) => self.takes_publishers = takes_publishers(value)?,
+            (PUBLISHERS | TRANSCODE, value) => return self.policy.take(key, value),
             _ => return self.away.take(key, value),
         }
         Ok(true)
@@ -298,16 +293,12 @@ impl fmt::Display for CameraSource {
         if self.on_demand.is_some() {
             separator = '&';
         }
-        if self.takes_publishers {
-            write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
+        for option in self.policy.options() {
+            write!(f, "{separator}{option}")?;
             separator = '&';
         }
         if self.onvif != OnvifService::Auto {
             write!(f, "{separator}onvif={}", self.onvif)?;
-            separator = '&';
-        }
-        if let Some(choice) = self.transcode {
-            write!(f, "{separator}transcode={choice}")?;
             separator = '&';
         }
         self.away.write(f, separator)

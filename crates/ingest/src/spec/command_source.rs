@@ -3,13 +3,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use glassline_hub::Transcode;
-
 use super::arguments::{quoted, split};
 use super::camera_source::IDLE;
 use super::{
-    ALLOWED, Away, ON_OR_OFF, PUBLISHERS, SpecError, frame_rate, seconds, switch, takes_publishers,
-    transcode,
+    Away, ON_OR_OFF, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE, frame_rate, seconds, switch,
 };
 
 /// A program whose output is the source.
@@ -26,10 +23,8 @@ pub struct CommandSource {
     pub on_demand: Option<Duration>,
     /// What receivers get while the source is away.
     pub away: Away,
-    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
-    pub transcode: Option<Transcode>,
-    /// Whether clients may publish under the stream's name, too.
-    pub takes_publishers: bool,
+    /// Decisions about the stream.
+    pub policy: StreamPolicy,
 }
 
 /// A program that is a source.
@@ -73,7 +68,7 @@ pub struct Device {
 
 /// Options of programs; those of FFmpeg and of devices come in addition.
 pub(super) const OPTIONS: [&str; 14] = [
-    "transcode",
+    TRANSCODE,
     PUBLISHERS,
     "env",
     "fps",
@@ -131,8 +126,7 @@ impl CommandSource {
             fps: None,
             on_demand: None,
             away: Away::default(),
-            transcode: None,
-            takes_publishers: false,
+            policy: StreamPolicy::default(),
         }
     }
 
@@ -209,8 +203,7 @@ impl CommandSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
-            ("transcode", _) => self.transcode = Some(transcode(value)?),
-            (PUBLISHERS, _) => self.takes_publishers = takes_publishers(value)?,
+            (PUBLISHERS | TRANSCODE, _) => return self.policy.take(key, value),
             ("idle_s", _) => self.on_demand = Some(seconds("idle_s", value)?),
             ("video", Program::Ffmpeg(ffmpeg)) => {
                 ffmpeg.video = Some(Recoding::parse("video", value, VIDEO)?);
@@ -391,10 +384,7 @@ impl fmt::Display for CommandSource {
             IDLE => "on_demand".to_owned(),
             idle => format!("idle_s={}", idle.as_secs_f64()),
         }));
-        options.extend(self.transcode.map(|choice| format!("transcode={choice}")));
-        if self.takes_publishers {
-            options.push(format!("{PUBLISHERS}={ALLOWED}"));
-        }
+        options.extend(self.policy.options());
         for option in options {
             write!(f, "{separator}{option}")?;
             separator = next;

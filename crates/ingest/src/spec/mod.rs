@@ -4,6 +4,7 @@ mod camera_source;
 mod command_source;
 mod onvif;
 mod publisher_source;
+mod stream_policy;
 mod udp_ports;
 
 use std::fmt;
@@ -21,6 +22,8 @@ pub(crate) use command_source::without_secrets;
 pub use command_source::{CommandSource, Device, Program};
 pub use onvif::{NoOnvifService, OnvifService};
 pub use publisher_source::PublisherSource;
+pub use stream_policy::StreamPolicy;
+use stream_policy::{PUBLISHERS, TRANSCODE};
 pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
@@ -90,10 +93,8 @@ pub struct FileSource {
     pub fps: Option<f64>,
     /// Whether the source stops at the end instead of beginning again.
     pub once: bool,
-    /// Whether clients may publish under the stream's name, too.
-    pub takes_publishers: bool,
-    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
-    pub transcode: Option<Transcode>,
+    /// Decisions about the stream.
+    pub policy: StreamPolicy,
 }
 
 impl Input {
@@ -106,9 +107,9 @@ impl Input {
     pub const fn only_source(&self) -> Option<&'static str> {
         match self {
             Self::Demo => Some("clip"),
-            Self::Files(files) if !files.takes_publishers => Some("file"),
-            Self::Camera(camera) if !camera.takes_publishers => Some("camera"),
-            Self::Command(command) if !command.takes_publishers => Some("program"),
+            Self::Files(files) if !files.policy.takes_publishers => Some("file"),
+            Self::Camera(camera) if !camera.policy.takes_publishers => Some("camera"),
+            Self::Command(command) if !command.policy.takes_publishers => Some("program"),
             Self::Files(_) | Self::Camera(_) | Self::Command(_) | Self::Publisher(_) => None,
         }
     }
@@ -233,9 +234,9 @@ impl Input {
     pub const fn transcode(&self) -> Option<Transcode> {
         match self {
             Self::Demo => None,
-            Self::Files(files) => files.transcode,
-            Self::Camera(camera) => camera.transcode,
-            Self::Command(command) => command.transcode,
+            Self::Files(files) => files.policy.transcode,
+            Self::Camera(camera) => camera.policy.transcode,
+            Self::Command(command) => command.policy.transcode,
             Self::Publisher(publisher) => publisher.transcode,
         }
     }
@@ -283,8 +284,7 @@ impl FileSource {
             paths: list.split(',').map(PathBuf::from).collect(),
             fps: None,
             once: false,
-            takes_publishers: false,
-            transcode: None,
+            policy: StreamPolicy::default(),
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -300,9 +300,7 @@ impl FileSource {
         match key {
             "fps" => self.fps = Some(frame_rate(value)?),
             "once" => self.once = switch("once", value, ON_OR_OFF)?,
-            PUBLISHERS => self.takes_publishers = takes_publishers(value)?,
-            "transcode" => self.transcode = Some(transcode(value)?),
-            _ => return Ok(false),
+            _ => return self.policy.take(key, value),
         }
         Ok(true)
     }
@@ -325,12 +323,9 @@ impl fmt::Display for FileSource {
             write!(f, "{separator}once")?;
             separator = '&';
         }
-        if self.takes_publishers {
-            write!(f, "{separator}{PUBLISHERS}={ALLOWED}")?;
+        for option in self.policy.options() {
+            write!(f, "{separator}{option}")?;
             separator = '&';
-        }
-        if let Some(choice) = self.transcode {
-            write!(f, "{separator}transcode={choice}")?;
         }
         Ok(())
     }
@@ -342,11 +337,7 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Options of files.
-const FILE_OPTIONS: [&str; 4] = ["fps", "once", PUBLISHERS, "transcode"];
-
-/// Option of sources that the server fetches: whether clients may publish under the name, too.
-const PUBLISHERS: &str = "publishers";
-const ALLOWED: &str = "allowed";
+const FILE_OPTIONS: [&str; 4] = ["fps", "once", PUBLISHERS, TRANSCODE];
 
 /// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -475,15 +466,6 @@ fn frame_rate(text: &str) -> Result<f64, SpecError> {
         })
 }
 
-/// Reads who gets video transcoded.
-fn transcode(text: &str) -> Result<Transcode, SpecError> {
-    Transcode::parse(text).ok_or_else(|| SpecError::Value {
-        option: "transcode",
-        value: text.to_owned(),
-        wanted: Transcode::WANTED,
-    })
-}
-
 fn seconds(option: &'static str, text: &str) -> Result<Duration, SpecError> {
     text.parse::<f64>()
         .ok()
@@ -505,19 +487,6 @@ fn switch(option: &'static str, text: &str, wanted: &'static str) -> Result<bool
             option,
             value: text.to_owned(),
             wanted,
-        }),
-    }
-}
-
-/// Reads whether clients may publish under the name of a source.
-fn takes_publishers(text: &str) -> Result<bool, SpecError> {
-    match text {
-        ALLOWED => Ok(true),
-        "refused" => Ok(false),
-        _ => Err(SpecError::Value {
-            option: PUBLISHERS,
-            value: text.to_owned(),
-            wanted: "allowed or refused",
         }),
     }
 }

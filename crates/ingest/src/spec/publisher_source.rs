@@ -2,7 +2,8 @@ use std::fmt;
 
 use glassline_hub::Transcode;
 
-use super::{Away, SpecError, transcode};
+use super::stream_policy::{TRANSCODE, transcode};
+use super::{Away, SpecError};
 
 /// A stream that clients publish.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,18 +15,12 @@ pub struct PublisherSource {
 }
 
 /// Options of streams that clients publish.
-pub(super) const OPTIONS: [&str; 5] = [
-    "fallback",
-    "placeholder",
-    "after_s",
-    "silent_s",
-    "transcode",
-];
+pub(super) const OPTIONS: [&str; 5] = ["fallback", "placeholder", "after_s", "silent_s", TRANSCODE];
 
 impl PublisherSource {
     /// Takes an option. Returns false if there is none of this name.
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
-        if key == "transcode" {
+        if key == TRANSCODE {
             self.transcode = Some(transcode(value)?);
             return Ok(true);
         }
@@ -38,7 +33,7 @@ impl fmt::Display for PublisherSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = '?';
         if let Some(choice) = self.transcode {
-            write!(f, "{separator}transcode={choice}")?;
+            write!(f, "{separator}{TRANSCODE}={choice}")?;
             separator = '&';
         }
         self.away.write(f, separator)

@@ -20,8 +20,7 @@ fn files_become_tracks_and_take_options() {
             paths: vec!["video.h264".into(), "audio.ogg".into()],
             fps: Some(25.0),
             once: true,
-            takes_publishers: false,
-            transcode: None,
+            policy: StreamPolicy::default(),
         })
     );
     let Input::Files(plain) = parse("a=clip.h264").input else {
