@@ -89,6 +89,18 @@ impl LatencyRegistry {
         accounts.connections().show_path(viewer, view, now);
     }
 
+    /// Returns the layer that a viewer gets by its path, and why, as its shard told last.
+    pub fn layer(
+        &self,
+        stream: &StreamName,
+        viewer: &SessionId,
+        now: Instant,
+    ) -> Option<LayerView> {
+        let accounts = self.made(stream);
+        let connections = accounts.connections();
+        connections.path(viewer, now)?.layer.clone()
+    }
+
     /// Stores the ICE candidate pair that carries a viewer's datagrams.
     pub fn show_selected(&self, stream: &StreamName, viewer: &SessionId, path: SelectedPath) {
         let accounts = self.made(stream);

@@ -86,7 +86,8 @@ async function showWays() {
   ({ ports } = await getJson(`${base}/api/v1/server`).catch(() => ({ ports: null })));
   $('obs').textContent = `${location.origin}${base}/NAME/whip`;
   $('try').href = withToken(`${base}/test/publish`);
-  if (!ports?.admin) return;
+  // Below a base path there is a proxy, which does not have the operators' port.
+  if (!ports?.admin || base !== '') return;
   $('add').href = `http://${location.hostname}:${ports.admin}/#add-name`;
   $('add').hidden = false;
   $('add-hint').hidden = true;

@@ -27,6 +27,7 @@ import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { Pauses } from './pauses.js';
 import { PictureView, hasPicturesAlone } from './pictures.js';
+import { Quality } from './quality.js';
 import { sleep } from './retry.js';
 import { Servers, isServersFault } from './servers.js';
 import { StatsSampler } from './stats.js';
@@ -58,10 +59,11 @@ const panel = new Panel();
 const clock = new ServerClock();
 const sampler = new StatsSampler();
 const loudness = new Loudness();
+const quality = new Quality(document.getElementById('quality'), video);
 const audioView = new AudioView(document.getElementById('picture'), () => loudness.level ?? session?.audioLevel ?? null);
 
 const pictures = new PictureView(document.getElementById('picture'),
-  `${base}/${encodeURIComponent(name)}/pictures`, (rate) => {
+  pageUrl(name, '/pictures'), (rate) => {
     seen.pictures = rate;
     show('live', 'Live, pictures');
     panel.joined(`pictures, ${rate} a second`);
@@ -77,7 +79,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -87,7 +89,7 @@ const seen = {
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
   clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
-  pictures: null,
+  pictures: null, layer: null, layerNote: null,
 };
 window.glassline = seen;
 
@@ -210,6 +212,7 @@ function onConnected() {
   audioView.shown = !session.receivesVideo;
   log.active = true;
   talk.isAsked = false;
+  quality.follow(session);
   clock.restart();
   readEntry();
   if (unexplained !== null) explainLate(unexplained);
@@ -330,6 +333,7 @@ function showStalled() {
   const wait = joinedAtMs === null ? keyframeWait() : null;
   if (wait) {
     show('stalled', 'Stalled', 'Waiting for a keyframe', wait.detail, { operator: wait.operator });
+    panel.anyway(wait.mayEncodeAgain === true);
     return;
   }
   show('stalled', 'Stalled', 'Stalled, waiting for the source', seen.bitrate > 0
@@ -351,7 +355,11 @@ function keyframeWait() {
   if (track.begins_in_browsers === false) {
     return again || track.browser.codec
       ? { detail: 'The server encodes the video again, from the first picture on that is right.', operator: null }
-      : { detail: 'This video has no picture that a browser can begin with.', operator: track.browser.note };
+      : {
+        detail: 'This video has no picture that a browser can begin with.',
+        operator: track.browser.note,
+        mayEncodeAgain: /[?]transcode behind/.test(track.browser.note ?? ''),
+      };
   }
   const intervalS = track.keyframe_interval_s;
   const dueS = intervalS - sinceS;
@@ -369,6 +377,7 @@ async function readEntry() {
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }
+  quality.offer(entry.tracks ?? []);
   noteTracks(entry.tracks ?? []);
   // Beside sound by WebRTC; without any, the pictures are all there is.
   if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
@@ -433,7 +442,7 @@ function noteTracks(tracks) {
   const isTranscoded = cost !== null && (seen.codec?.startsWith(cost.to) ?? false);
   seen.transcoding = isTranscoded ? costOf(cost) : null;
   if (lost !== null && performance.now() > lost.untilMs) lost = null;
-  const notes = [lost?.text ?? null, seen.videoNote, seen.transcoding, seen.audioNote].filter((it) => it !== null);
+  const notes = [lost?.text ?? null, seen.videoNote, seen.layerNote, seen.transcoding, seen.audioNote].filter((it) => it !== null);
   panel.audioNote(notes.length > 0 ? notes.join('. ') : null);
 }
 
@@ -459,6 +468,8 @@ async function report(current, sample, estimate) {
     servers.note(response);
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
+    seen.layer = answer.layer ?? null;
+    seen.layerNote = quality.show(seen.layer);
     Object.assign(seen, {
       stages: answer.stages ?? [], endToEnd: answer.end_to_end ?? null,
       glassToGlass: answer.glass_to_glass ?? null, frames: answer.frames ?? [],

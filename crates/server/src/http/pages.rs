@@ -88,6 +88,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "publish.css" => STYLE,
     "publish.js" => SCRIPT,
     "publishing.js" => SCRIPT,
+    "quality.js" => SCRIPT,
     "reach.js" => SCRIPT,
     "reload_card.js" => SCRIPT,
     "retry.js" => SCRIPT,

@@ -14,10 +14,7 @@ use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use super::sources::panicked;
 use crate::app::App;
-use crate::onvif::{InquiryError, ToldCamera};
-
-/// Longest search, in seconds.
-const SECONDS_MAX: u64 = 10;
+use crate::onvif::{InquiryError, SECONDS_MAX, ToldCamera};
 
 /// Returns the routes of cameras that can become sources, for those who may make sources.
 pub(super) fn routes() -> Routes {
@@ -104,7 +101,10 @@ async fn search(
     State(app): State<App>,
     JsonBody(Search { addresses, seconds }): JsonBody<Search>,
 ) -> Result<Json<Cameras>, Problem> {
-    let patience = Duration::from_secs(seconds.clamp(1, SECONDS_MAX));
+    if !(1..=SECONDS_MAX).contains(&seconds) {
+        return Err(InquiryError::Span(seconds).into());
+    }
+    let patience = Duration::from_secs(seconds);
     let reach = app.stored.sources.reach();
     let found = app.onvif.inquiries.find(&addresses, patience, reach).await;
     let cameras = found?.into_iter().map(CameraView::from).collect();
@@ -235,7 +235,10 @@ impl From<InquiryError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "No network", text)
             }
             InquiryError::NotPermitted(_) => Self::new(StatusCode::FORBIDDEN, "Not allowed", text),
-            InquiryError::NoAddress(_) | InquiryError::NoUrl(_) | InquiryError::TooMany(_) => {
+            InquiryError::NoAddress(_)
+            | InquiryError::NoUrl(_)
+            | InquiryError::Span(_)
+            | InquiryError::TooMany(_) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Not a camera", text)
             }
             InquiryError::Camera(Error::Unauthorized(_)) => Self::new(

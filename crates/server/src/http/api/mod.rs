@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_hub::{State as StreamState, Stream};
 use glassline_latency::{
-    self as latency, FrameStamps, Origins, Report, StreamLatency, ViewerLatency,
+    self as latency, FrameStamps, LayerView, Origins, Report, StreamLatency, ViewerLatency,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -458,12 +458,22 @@ async fn stamps(
     stamps.await.map_err(|_| Problem::no_session())
 }
 
+/// What a player gets for its report.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ReportAnswer {
+    #[serde(flatten)]
+    latency: ViewerLatency,
+    /// Layer of the video that the viewer gets by its path; absent for a stream with a single one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layer: Option<LayerView>,
+}
+
 /// Takes a player's measurements of its frames: `POST /{stream}/whep/{session}/report`.
 pub(super) async fn report(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
     body: Body,
-) -> Result<Json<ViewerLatency>, Problem> {
+) -> Result<Json<ReportAnswer>, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
     let body = body::read(body).await?;
     let report = Report::read(&body).map_err(|error| {
@@ -488,13 +498,16 @@ pub(super) async fn report(
         captures: captures.as_deref(),
     };
     let joined = latency::join(&report, &stamps, origins, &app.clock);
-    let figures = app
-        .latencies
-        .report(&record.stream, &record.id, &joined, Instant::now());
+    let now = Instant::now();
+    let (stream, viewer) = (&record.stream, &record.id);
+    let answer = ReportAnswer {
+        latency: app.latencies.report(stream, viewer, &joined, now),
+        layer: app.latencies.layer(stream, viewer, now),
+    };
     // The session may have ended while its shard was asked; then nobody else removes what was
     // written here.
     if app.sessions.by_id(&record.id).is_none() {
         app.latencies.forget(&record.stream, &record.id);
     }
-    Ok(Json(figures))
+    Ok(Json(answer))
 }

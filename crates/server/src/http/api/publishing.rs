@@ -109,7 +109,7 @@ pub(crate) struct PublishedLayer {
     frame_rate: f64,
     /// Seconds since the latest keyframe; null before the first one.
     since_keyframe_s: Option<f64>,
-    /// Whether the layer is the best that is alive, which viewers get.
+    /// Whether the layer is the best that is alive, which viewers get whose path carries it.
     is_best: bool,
 }
 
@@ -290,7 +290,7 @@ fn figures(stream: &Arc<Stream>, now: Instant) -> Vec<(Track, LayerFigures)> {
 }
 
 /// Measures the encodings of a track that has several.
-fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<PublishedLayer> {
+pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<PublishedLayer> {
     let best = stream.preferred(track).layer;
     let tracks = stream.tracks();
     let named = tracks.get(track.get()).map_or(&[][..], |it| &it.layers);

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known;
+use super::publishing::{PublishedLayer, layers};
 use crate::app::App;
 use crate::transcoding::BrowserView;
 
@@ -30,6 +31,9 @@ pub(super) struct TrackView {
     begins_in_browsers: Option<bool>,
     /// How browsers receive the track.
     browser: BrowserView,
+    /// Encodings of the track that its publisher sends at the same time; absent for a single one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<PublishedLayer>,
 }
 
 impl TrackView {
@@ -56,6 +60,7 @@ impl TrackView {
                 since_keyframe_s: seconds(figures.since_keyframe),
                 begins_in_browsers: keyframe.map(|it| !is_recovery_point(track.codec, &it)),
                 browser,
+                layers: layers(stream, index, now),
             }
         });
         views.collect()
