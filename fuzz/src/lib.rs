@@ -55,7 +55,7 @@ mod tests {
         for name in TARGETS.iter().map(|it| it.name) {
             assert!(files.contains(&format!("{name}.rs")), "{name}");
         }
-        let drivers = 12 * usize::from(!cfg!(fuzzing));
+        let drivers = 13 * usize::from(!cfg!(fuzzing));
         assert_eq!(files.len(), TARGETS.len() + drivers + 1);
     }
 

@@ -192,11 +192,7 @@ impl Case {
         let is_told = match self.row.encoded_again {
             true => {
                 let plainly = browser["codec"].is_null() && video["begins_in_browsers"] == false;
-                let remedy = match self.video {
-                    Video::H264 => "?transcode behind",
-                    Video::H265 => "?transcode does not help: there is no decoder for H.265",
-                };
-                plainly && note.contains(remedy)
+                plainly && note.contains("?transcode behind")
             }
             false => !browser["codec"].is_null() && video["begins_in_browsers"] == true,
         };

@@ -30,11 +30,14 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 12] = [
+pub const WORDS: [&str; 15] = [
     "frame-code",
     "keyframe",
     "latency",
+    "pictures",
+    "ptz",
     "publish",
+    "publisher",
     "publishing",
     // The egress of docs/guides/add-an-egress.md.
     "raw.h264",
@@ -148,7 +151,7 @@ mod tests {
         /// A name, with or without a route below it, is found again in its path.
         #[test]
         fn a_path_is_divided_where_its_name_ends(
-            parts in proptest::collection::vec("[a-c]|whep|publish|latency|x.y", 1..6),
+            parts in proptest::collection::vec("[a-c]|whep|publish|latency|x[.]y", 1..6),
             word in proptest::option::of(proptest::sample::select(&WORDS[..])),
             rest in proptest::collection::vec("[a-c]|whep|report", 0..3),
         ) {

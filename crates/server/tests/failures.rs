@@ -290,7 +290,7 @@ fn strangers_neither_flood_the_list_nor_write_into_it() {
         let path = format!("/{number}%1B%5B2J%0Ainnocent%E2%80%AE/whep");
         running
             .request("POST", &path, &[SDP], "v=0\r\n")
-            .problem(404);
+            .problem(400);
     }
     for _ in 0..5 {
         running

@@ -67,7 +67,7 @@ fn a_trial_says_why_no_media_comes_and_tries_nothing_that_must_not_be_named() {
     for (source, status) in [
         ("rtsp://169.254.169.254/latest", 403),
         ("/etc/passwd", 403),
-        ("http://192.168.1.1/", 422),
+        ("rtmp://192.168.1.1/", 422),
     ] {
         attempt(&running, source).problem(status);
     }

@@ -237,7 +237,7 @@ fn what_a_caller_must_not_name_is_refused_and_nothing_is_kept() {
             json!({ "source": "publisher", "placeholder": "../secret.jpg" }),
             403,
         ),
-        (json!({ "source": "http://192.168.1.1/" }), 422),
+        (json!({ "source": "rtmp://192.168.1.1/" }), 422),
         (json!({ "source": "exec:ffmpeg" }), 403),
         (json!({ "source": "broken.mp4" }), 422),
         (

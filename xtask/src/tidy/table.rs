@@ -127,7 +127,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("plot", &[]),
         ("statistics", &[]),
         ("timestamp", &[]),
-        ("adaptive", &["plot", "statistics", "timestamp"]),
+        ("adaptive", &["plot", "statistics"]),
         ("call", &["plot"]),
         ("machine", &[]),
         ("meter", &[]),

@@ -15,6 +15,9 @@ use url::Url;
 /// Most addresses that a search names.
 pub(crate) const ADDRESSES_MAX: usize = 16;
 
+/// Longest search, in seconds.
+pub(crate) const SECONDS_MAX: u64 = 10;
+
 /// Most cameras that are asked at the same time.
 const ASKED_MAX: usize = 4;
 
@@ -53,6 +56,9 @@ pub(crate) enum InquiryError {
     /// Other cameras are being asked.
     #[error("{ASKED_MAX} cameras are being asked now: try again in some seconds")]
     Asking,
+    /// A search has no time, or too much.
+    #[error("a search takes {0} s, and may take 1 to {SECONDS_MAX}")]
+    Span(u64),
     /// A search names too many addresses.
     #[error("a search names {0} addresses, and may name {ADDRESSES_MAX}")]
     TooMany(usize),

@@ -12,7 +12,7 @@ mod inquiry;
 mod mover;
 mod ptz_cameras;
 
-pub(crate) use inquiry::{Inquiries, InquiryError, ToldCamera};
+pub(crate) use inquiry::{Inquiries, InquiryError, SECONDS_MAX, ToldCamera};
 pub(crate) use mover::{MoveError, Mover};
 pub(crate) use ptz_cameras::{PtzCameras, PtzError};
 

@@ -67,7 +67,7 @@ impl FrameReaders {
     /// Returns the parts of a body with the pictures of `stream` for a client of the network `client`.
     ///
     /// # Errors
-    /// Returns [`NoPictures`].
+    /// Returns [`NoFrames`].
     pub(super) fn read(
         &self,
         stream: &Arc<Stream>,
@@ -147,7 +147,7 @@ mod tests {
     use futures_util::FutureExt as _;
     use glassline_demux::MotionJpeg;
     use glassline_hub::{Hub, Publisher, StreamName};
-    use glassline_media::{MediaTime, Stamps, Track, UnitBuilder};
+    use glassline_media::{MediaTime, MediaUnit, Stamps, Track, UnitBuilder};
     use glassline_rtp::payload::Packetizer;
 
     use super::*;
@@ -178,21 +178,26 @@ mod tests {
             }
         }
 
-        fn publish(&mut self, number: usize) {
-            let now = std::time::Instant::now();
+        /// Returns a frame as RTP carries it, which has a head of its own.
+        fn unit(&self, number: usize) -> MediaUnit {
             let mut builder = UnitBuilder::default();
             let mut packetizer = Packetizer::new(&Track::new(Codec::Jpeg));
             let packetized = packetizer.packetize(&self.frames[number], &mut builder);
             packetized.expect("a usual picture");
             let time = MediaTime::from_nanos(i64::try_from(number).expect("few") * 40_000_000);
-            let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
-            self.publisher
-                .push(unit.expect("a unit"), now)
-                .expect("room");
+            let stamps = Stamps::arrived(std::time::Instant::now());
+            let unit = builder.build(TrackIndex(0), time, true, stamps);
+            unit.expect("a unit")
+        }
+
+        fn publish(&mut self, number: usize) {
+            let (unit, now) = (self.unit(number), std::time::Instant::now());
+            self.publisher.push(unit, now).expect("room");
         }
 
         fn expected(&self, number: usize) -> Bytes {
-            part(&self.frames[number])
+            let unit = self.unit(number);
+            part(&unit.coded_frame().expect("a whole frame").to_vec())
         }
     }
 

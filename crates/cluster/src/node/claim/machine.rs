@@ -328,7 +328,7 @@ impl Node {
     /// over, as long as its node lives.
     fn source_has_name(&mut self, name: &StreamName, record: &StreamRecord) {
         let holding = self.claims.held.get(name);
-        if holding.is_some_and(|it| it.is_undecided()) {
+        if holding.is_some_and(super::Holding::is_undecided) {
             let by = record.node.clone();
             self.give_up(name, Refusal::Configured { by });
         } else {
