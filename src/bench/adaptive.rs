@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Number of seeds; each case is played with each arm and seed.
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// First seed.
+    /// Seed of the first run; the others follow.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     seed: u64,
     /// Write report.json, report.csv and a picture of each case, as drop.svg, to this folder.

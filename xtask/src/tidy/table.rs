@@ -230,6 +230,8 @@ pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
     ("crates/sctp/src/association/mod.rs", "Association"),
     ("crates/sctp/src/report.rs", "Report"),
     ("crates/voice/src/jitter/mod.rs", "Buffer"),
+    // One field for each key of a source, as people write them.
+    ("crates/server/src/config/sources.rs", "SourceKeys"),
     ("crates/webrtc/src/session/sender.rs", "Sender"),
     ("src/bench/data.rs", "Options"),
     ("src/bench/viewers.rs", "Options"),

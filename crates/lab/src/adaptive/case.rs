@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::moment::Moment;
-use super::path::Lane;
+use super::path::LinkSchedule;
 use super::source::Source;
 use super::target::Target;
 
@@ -17,9 +17,9 @@ pub struct Case {
     /// Length of a run.
     pub duration: Duration,
     /// Way of most media.
-    pub forward: Lane,
+    pub forward: LinkSchedule,
     /// Way of most feedback.
-    pub backward: Lane,
+    pub backward: LinkSchedule,
     /// Flows on the path.
     pub flows: Vec<Flow>,
     /// The change of the path whose consequences are measured.
@@ -48,7 +48,7 @@ pub enum Traffic {
     Bulk,
     /// TCP flows with CUBIC, one after the other, with pauses between them.
     Web {
-        /// Mean pause.
+        /// Mean time between the end of a flow and the start of the next.
         pause: Duration,
     },
 }

@@ -26,9 +26,9 @@ pub struct Plan {
 pub struct Played {
     /// Position of the case in the plan.
     pub case: usize,
-    /// The sender.
+    /// Sender that the run tries.
     pub arm: Arm,
-    /// The seed.
+    /// Seed of everything random in the run.
     pub seed: u64,
     /// What came of it.
     pub run: Run,

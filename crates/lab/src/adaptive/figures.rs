@@ -46,8 +46,6 @@ pub struct Figures {
     pub delay_ms_p50: f64,
     /// 95th percentile of that time.
     pub delay_ms_p95: f64,
-    /// Longest such time.
-    pub delay_ms_max: f64,
     /// Number of changes of the encoding that is shown.
     pub switches: f64,
     /// Keyframes that the server asked the publisher for.
@@ -88,7 +86,6 @@ impl Figures {
             abandoned: mean(|it| it.abandoned),
             delay_ms_p50: mean(|it| it.delay_ms_p50),
             delay_ms_p95: mean(|it| it.delay_ms_p95),
-            delay_ms_max: mean(|it| it.delay_ms_max),
             switches: mean(|it| it.switches),
             keyframes_asked: mean(|it| it.keyframes_asked),
             padding_ratio: mean(|it| it.padding_ratio),
@@ -141,7 +138,6 @@ impl Evidence<'_> {
             abandoned: ledger.abandoned as f64,
             delay_ms_p50: delay(0.5),
             delay_ms_p95: delay(0.95),
-            delay_ms_max: delay(1.0),
             switches: switches.count() as f64,
             keyframes_asked: ledger.keyframes_asked as f64,
             padding_ratio: share(ledger.wasted_bytes, ledger.received_bytes),

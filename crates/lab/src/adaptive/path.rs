@@ -11,7 +11,7 @@ const HEADERS: usize = 28;
 
 /// One direction of a path, as a case describes it.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct LinkSchedule {
     /// Conditions from the start on, and those that take their place later, in the order of time.
     pub steps: Vec<Step>,
 }
@@ -25,7 +25,7 @@ pub struct Step {
     pub conditions: Conditions,
 }
 
-impl Lane {
+impl LinkSchedule {
     /// Returns a direction whose conditions never change.
     pub fn constant(conditions: Conditions) -> Self {
         let at = Duration::ZERO;
@@ -143,8 +143,8 @@ pub(super) struct Path {
 impl Path {
     /// Returns a path that begins at `start`. `extra`: further delay of each flow, each way.
     pub(super) fn new(
-        forward: &Lane,
-        backward: &Lane,
+        forward: &LinkSchedule,
+        backward: &LinkSchedule,
         extra: &[Duration],
         start: Instant,
         seed: u64,
@@ -212,7 +212,7 @@ impl Path {
 }
 
 impl Direction {
-    fn new(lane: &Lane, extra: &[Duration], start: Instant, seed: u64) -> Self {
+    fn new(lane: &LinkSchedule, extra: &[Duration], start: Instant, seed: u64) -> Self {
         let mut steps: VecDeque<Step> = lane.steps.iter().cloned().collect();
         let first = steps.pop_front().map(|step| step.conditions);
         let access = extra

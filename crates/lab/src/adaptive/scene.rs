@@ -10,7 +10,7 @@ use super::arm::Arm;
 use super::case::{Case, Traffic};
 use super::ledger::SAMPLE;
 use super::outcome::Run;
-use super::path::{Body, Lane, Path, Way};
+use super::path::{Body, LinkSchedule, Path, Way};
 use super::share::{capacity, share};
 use super::tcp::Tcp;
 use super::viewing::Viewed;
@@ -168,7 +168,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn lane(&self, place: usize) -> &'a Lane {
+    fn lane(&self, place: usize) -> &'a LinkSchedule {
         match &self.case.flows[place].traffic {
             Traffic::Viewer(viewing) if viewing.is_reversed => &self.case.backward,
             _ => &self.case.forward,

@@ -7,7 +7,7 @@ use super::figures::Figures;
 /// A bound on a figure of the arm `ours`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The figure.
+    /// Figure that the target bounds.
     pub figure: Figure,
     /// Side of the bound on which the figure should be.
     pub bound: Bound,

@@ -26,7 +26,7 @@ fn a_viewer_on_a_wide_path_gets_the_best_layer_and_every_frame() {
 }
 
 #[test]
-fn a_path_that_falls_is_seen_and_without_control_the_picture_stands() {
+fn a_path_that_falls_is_seen_and_without_control_the_video_stands() {
     // 25 s, of which the path carries 0.8 Mbit/s for the last five.
     let [ours, plain, oracle] = [Arm::Ours, Arm::Plain, Arm::Oracle].map(|arm| {
         let run = beginning("drop", 25, arm);
@@ -44,7 +44,7 @@ fn a_path_that_falls_is_seen_and_without_control_the_picture_stands() {
 }
 
 #[test]
-fn losses_are_repaired_and_a_viewer_whose_feedback_is_lost_keeps_its_picture() {
+fn losses_are_repaired_and_a_viewer_whose_feedback_is_lost_keeps_its_video() {
     for (name, arm) in [
         ("loss", Arm::Ours),
         ("loss", Arm::Gcc),

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 const WAIT_FOR_FRAME: Duration = Duration::from_secs(3);
 const WAIT_FOR_KEYFRAME: Duration = Duration::from_millis(200);
 
-/// A viewer.
+/// A viewer of the stream, as a browser receives it.
 #[derive(Debug)]
 pub(super) struct ViewerEnd {
     pub(super) session: Session,

@@ -7,10 +7,10 @@ use glassline_sim::Conditions;
 
 use crate::adaptive::case::{Case, Flow};
 use crate::adaptive::moment::Moment;
-use crate::adaptive::path::{Lane, Step};
+use crate::adaptive::path::{LinkSchedule, Step};
 use crate::adaptive::source::{Content, Keyframes, Source};
 
-/// A millisecond.
+/// One millisecond, of which cases are made.
 pub(super) const MS: Duration = Duration::from_millis(1);
 /// One-way delay of RFC 8867 §4, and the round trip of all other cases.
 pub(super) const DELAY: Duration = Duration::from_millis(50);
@@ -47,18 +47,18 @@ pub(super) fn limited(rate: u64) -> Conditions {
 }
 
 /// A direction whose rate changes: seconds and kbit/s.
-pub(super) fn lane(steps: &[(u64, u64)], conditions: impl Fn(u64) -> Conditions) -> Lane {
+pub(super) fn lane(steps: &[(u64, u64)], conditions: impl Fn(u64) -> Conditions) -> LinkSchedule {
     let step = |(seconds, rate): &(u64, u64)| Step {
         at: Duration::from_secs(*seconds),
         conditions: conditions(*rate),
     };
-    Lane {
+    LinkSchedule {
         steps: steps.iter().map(step).collect(),
     }
 }
 
-pub(super) fn back() -> Lane {
-    Lane::constant(Conditions::delayed(DELAY / 2))
+pub(super) fn back() -> LinkSchedule {
+    LinkSchedule::constant(Conditions::delayed(DELAY / 2))
 }
 
 pub(super) fn case(name: &'static str, about: &'static str, seconds: u64, source: Source) -> Case {
@@ -66,7 +66,7 @@ pub(super) fn case(name: &'static str, about: &'static str, seconds: u64, source
         name,
         about,
         duration: Duration::from_secs(seconds),
-        forward: Lane::constant(limited(5_000)),
+        forward: LinkSchedule::constant(limited(5_000)),
         backward: back(),
         flows: vec![Flow::viewer(source)],
         moment: None,

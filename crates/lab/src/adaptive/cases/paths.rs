@@ -6,7 +6,7 @@ use glassline_sim::{Conditions, Loss, Policer};
 
 use super::elements::{DELAY, MS, case, kbps, lane, limited, moment, simulcast, usual};
 use crate::adaptive::case::{Case, Flow};
-use crate::adaptive::path::{Lane, Step};
+use crate::adaptive::path::{LinkSchedule, Step};
 use crate::adaptive::source::{Keyframes, Source};
 use crate::adaptive::target::{Figure, Target};
 
@@ -85,7 +85,7 @@ pub(super) fn constant() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(limited(800)),
+            forward: LinkSchedule::constant(limited(800)),
             targets: vec![
                 most(Figure::Switches, 4.0),
                 most(Figure::QueueMsP95, 100.0),
@@ -99,7 +99,7 @@ pub(super) fn constant() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(limited(100)),
+            forward: LinkSchedule::constant(limited(100)),
             targets: vec![
                 least(Figure::ShownRatio, 0.17),
                 most(Figure::StallMsMax, 3_000.0),
@@ -112,7 +112,7 @@ pub(super) fn constant() -> Vec<Case> {
             )
         },
         Case {
-            backward: Lane::constant(lossy(0.3)),
+            backward: LinkSchedule::constant(lossy(0.3)),
             targets: vec![most(Figure::Switches, 1.0), least(Figure::UseRatio, 0.9)],
             ..case(
                 "feedback",
@@ -122,7 +122,7 @@ pub(super) fn constant() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(limited(5_000).with_loss(Loss::Random(0.02))),
+            forward: LinkSchedule::constant(limited(5_000).with_loss(Loss::Random(0.02))),
             targets: vec![
                 most(Figure::Switches, 1.0),
                 least(Figure::UseRatio, 0.9),
@@ -144,7 +144,7 @@ pub(super) fn shared() -> Vec<Case> {
     let bulk_queue = Conditions::limited(kbps(4_000), DELAY / 2, DELAY);
     vec![
         Case {
-            forward: Lane::constant(bulk_queue),
+            forward: LinkSchedule::constant(bulk_queue),
             flows: vec![Flow::viewer(usual()), Flow::bulk().from(5)],
             targets: vec![
                 least(Figure::UseRatio, 0.8),
@@ -159,7 +159,7 @@ pub(super) fn shared() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(Conditions {
+            forward: LinkSchedule::constant(Conditions {
                 policer: Some(Policer {
                     rate: kbps(2_000),
                     burst_bytes: 30_000,
@@ -193,7 +193,7 @@ pub(super) fn radio() -> Vec<Case> {
     };
     vec![
         Case {
-            forward: Lane::constant(Conditions {
+            forward: LinkSchedule::constant(Conditions {
                 batch: MS * 16,
                 jitter: MS * 10,
                 ..limited(4_000)
@@ -207,7 +207,7 @@ pub(super) fn radio() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(Conditions {
+            forward: LinkSchedule::constant(Conditions {
                 jitter: MS * 60,
                 ..limited(4_000)
             }),
@@ -220,7 +220,7 @@ pub(super) fn radio() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane { steps: fading() },
+            forward: LinkSchedule { steps: fading() },
             targets: all(0.7),
             ..case(
                 "radio",
@@ -230,7 +230,7 @@ pub(super) fn radio() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(limited(4_000).with_loss(Loss::bursts(0.01, 40.0))),
+            forward: LinkSchedule::constant(limited(4_000).with_loss(Loss::bursts(0.01, 40.0))),
             targets: all(0.9),
             ..case(
                 "bursts",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::elements::{case, kbps, lane, limited, moment, simulcast, usual};
 use crate::adaptive::case::Case;
-use crate::adaptive::path::Lane;
+use crate::adaptive::path::LinkSchedule;
 use crate::adaptive::source::{Content, Keyframes, Source};
 use crate::adaptive::target::{Figure, Target};
 
@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Case> {
                 most(Figure::PaddingRatio, 0.1),
                 most(Figure::StallMsMax, 300.0),
             ],
-            forward: Lane::constant(limited(3_000)),
+            forward: LinkSchedule::constant(limited(3_000)),
             ..case(
                 "screen",
                 "a screen at rest changes as a whole every 8 to 14 s",

@@ -6,7 +6,7 @@ use glassline_sim::Conditions;
 
 use super::elements::{DELAY, MS, case, kbps, lane, moment, simulcast};
 use crate::adaptive::case::{Case, Flow, Traffic, Viewing};
-use crate::adaptive::path::Lane;
+use crate::adaptive::path::LinkSchedule;
 use crate::adaptive::source::Source;
 use crate::adaptive::target::{Figure, Target};
 
@@ -29,8 +29,8 @@ fn of_rfc_path(rate: u64) -> Conditions {
 
 fn rfc_case(name: &'static str, about: &'static str, seconds: u64, flows: Vec<Flow>) -> Case {
     Case {
-        forward: Lane::constant(of_rfc_path(3_500)),
-        backward: Lane::constant(Conditions {
+        forward: LinkSchedule::constant(of_rfc_path(3_500)),
+        backward: LinkSchedule::constant(Conditions {
             jitter: JITTER,
             ..Conditions::delayed(DELAY)
         }),
@@ -110,11 +110,11 @@ fn alone() -> Vec<Case> {
             vec![viewer(), viewer().from(20), viewer().from(40)],
         ),
         Case {
-            forward: Lane::constant(Conditions {
+            forward: LinkSchedule::constant(Conditions {
                 delay: MS * 10,
                 ..of_rfc_path(4_000)
             }),
-            backward: Lane::constant(Conditions::delayed(MS * 10)),
+            backward: LinkSchedule::constant(Conditions::delayed(MS * 10)),
             ..rfc_case(
                 "5.5",
                 "five flows of 10 to 150 ms of delay, which begin each 10 s",
@@ -143,7 +143,7 @@ fn shared() -> Vec<Case> {
     let with_web = [viewer(), viewer()].into_iter().chain(webs);
     vec![
         Case {
-            forward: Lane::constant(of_rfc_path(2_000)),
+            forward: LinkSchedule::constant(of_rfc_path(2_000)),
             ..rfc_case(
                 "5.6",
                 "a long CUBIC flow shares 2 Mbit/s",
@@ -152,7 +152,7 @@ fn shared() -> Vec<Case> {
             )
         },
         Case {
-            forward: Lane::constant(of_rfc_path(2_000)),
+            forward: LinkSchedule::constant(of_rfc_path(2_000)),
             ..rfc_case(
                 "5.7",
                 "ten CUBIC flows of 0.1 to 1 MB share 2 Mbit/s with two viewers",

@@ -28,7 +28,7 @@ const BURST: Duration = Duration::from_millis(5);
 const HISTORY: usize = 2_000;
 /// Least time after which a packet is sent again once more.
 const REPAIR_INTERVAL: Duration = Duration::from_millis(60);
-/// Longest datagram.
+/// Longest datagram that leaves, in bytes.
 const DATAGRAM_MAX: usize = 1_500;
 
 /// The sender of a viewer.

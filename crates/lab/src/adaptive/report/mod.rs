@@ -15,7 +15,7 @@ mod table;
 pub struct Report {
     /// When the run began, in UTC.
     pub started: String,
-    /// First seed.
+    /// Seed of the first run; the others follow.
     pub seed: u64,
     /// Number of seeds of each case and arm.
     pub seeds: u64,
@@ -60,7 +60,7 @@ pub struct RunReport {
     pub seed: u64,
     /// Position of the viewer among the case's viewers.
     pub viewer: usize,
-    /// The figures.
+    /// Figures that the viewer's evidence gives.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -72,7 +72,7 @@ pub struct Verdict {
     pub figure: &'static str,
     /// Whether the bound is the most or the least.
     pub is_most: bool,
-    /// The bound.
+    /// Bound that the worst run has to keep.
     pub bound: f64,
     /// The worst value of any run.
     pub worst: f64,

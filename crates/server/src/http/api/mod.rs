@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_hub::{State as StreamState, Stream};
-use glassline_latency::{
-    self as latency, FrameStamps, LayerView, Origins, Report, StreamLatency, ViewerLatency,
-};
+use glassline_latency::StreamLatency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +26,7 @@ mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
 mod reloads;
+mod report;
 pub(crate) mod rtsp;
 mod source_trials;
 mod sources;
@@ -43,13 +41,12 @@ use super::paging::{Extent, Page};
 use super::problem::Problem;
 use super::rules::Right;
 use super::viewer_routes::ViewerRoutes;
-use super::{body, resource};
 use crate::app::App;
 use crate::quic::{MoqService, Sender};
-use crate::sessions::{ChangeError, SessionRecord};
 pub(super) use clock::clock;
 use media_ports::{IsHere, MediaPorts};
 use publishing::SourceView;
+pub(super) use report::report;
 pub(super) use sources::panicked;
 use track_view::TrackView;
 
@@ -439,75 +436,4 @@ async fn server(State(app): State<App>, IsHere(is_here): IsHere) -> Json<ServerV
         cpu_s: glassline_net::process_cpu().as_secs_f64(),
         ports: MediaPorts::of(&app.config(), is_here),
     })
-}
-
-/// Returns the server's stamps of the frames of a report, which the viewer's shard has.
-async fn stamps(
-    app: &App,
-    record: &SessionRecord,
-    report: &Report,
-) -> Result<Vec<Option<FrameStamps>>, Problem> {
-    let stamps = app.sessions.stamps(record, report.timestamps());
-    let stamps = stamps.map_err(|error| match error {
-        ChangeError::Busy => Problem::try_later(
-            "Server busy",
-            "the viewer's shard has too many requests waiting",
-        ),
-        other => other.into(),
-    })?;
-    stamps.await.map_err(|_| Problem::no_session())
-}
-
-/// What a player gets for its report.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ReportAnswer {
-    #[serde(flatten)]
-    latency: ViewerLatency,
-    /// Layer of the video that the viewer gets by its path; absent for a stream with a single one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layer: Option<LayerView>,
-}
-
-/// Takes a player's measurements of its frames: `POST /{stream}/whep/{session}/report`.
-pub(super) async fn report(
-    State(app): State<App>,
-    Path((name, session)): Path<(String, String)>,
-    body: Body,
-) -> Result<Json<ReportAnswer>, Problem> {
-    let record = resource::find(&app.sessions, &name, &session)?;
-    let body = body::read(body).await?;
-    let report = Report::read(&body).map_err(|error| {
-        let line = error.line();
-        Problem::bad_request(format!("not a report: {error}")).with("line", line)
-    })?;
-    report
-        .check()
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
-    if !record.take_report(Instant::now()) {
-        return Err(Problem::too_many_reports());
-    }
-    let report = report.without_doubles();
-    let stamps = if report.frames.is_empty() {
-        Vec::new()
-    } else {
-        stamps(&app, &record, &report).await?
-    };
-    let (code, captures) = (app.frame_code(&name), app.sessions.captures(&record.stream));
-    let origins = Origins {
-        code: code.as_ref(),
-        captures: captures.as_deref(),
-    };
-    let joined = latency::join(&report, &stamps, origins, &app.clock);
-    let now = Instant::now();
-    let (stream, viewer) = (&record.stream, &record.id);
-    let answer = ReportAnswer {
-        latency: app.latencies.report(stream, viewer, &joined, now),
-        layer: app.latencies.layer(stream, viewer, now),
-    };
-    // The session may have ended while its shard was asked; then nobody else removes what was
-    // written here.
-    if app.sessions.by_id(&record.id).is_none() {
-        app.latencies.forget(&record.stream, &record.id);
-    }
-    Ok(Json(answer))
 }

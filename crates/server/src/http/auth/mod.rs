@@ -1,14 +1,14 @@
 //! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
 //! user of the [user store](glassline_access::auth).
 
+mod exclusion;
 mod stream_key;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::http::{StatusCode, header};
 use glassline_access::auth::{
-    Access, Action, Guest, Login, LoginError, REALM, Readable, Sites, TokenError, Users,
+    Access, Action, Login, LoginError, REALM, Readable, Sites, TokenError, Users,
 };
 use glassline_rooms as rooms;
 
@@ -16,6 +16,7 @@ use super::page_guard;
 use super::problem::Problem;
 use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
+use exclusion::{check_excluded, not_excluded};
 pub(super) use stream_key::stream_of_key;
 
 /// The streams that a request may know of, attached to the request that [`reader`] lets pass.
@@ -352,38 +353,6 @@ pub(super) fn missing_right(users: &Users, user: &str, stream: &str) -> Option<&
     let mut lists = lists.into_iter();
     let missing = lists.find(|(access, _)| !users.may(user, *access, stream));
     missing.map(|(_, list)| list)
-}
-
-/// Returns the name whose right a request has, unless an operator keeps the client away from `stream`.
-fn not_excluded(
-    users: &Users,
-    shown: &Shown<'_>,
-    user: Result<Option<String>, Problem>,
-    stream: &str,
-) -> Result<Option<String>, Problem> {
-    let user = user?;
-    check_excluded(users, shown, user.as_deref(), Some(stream))?;
-    Ok(user)
-}
-
-/// Refuses a client that an operator keeps away from `stream`, or from all streams.
-fn check_excluded(
-    users: &Users,
-    shown: &Shown<'_>,
-    user: Option<&str>,
-    stream: Option<&str>,
-) -> Result<(), Problem> {
-    let (now, address) = (Instant::now(), shown.requester().address());
-    let guest = Guest { address, user };
-    let until = users
-        .exclusions()
-        .until(guest, |it| Some(it) == stream, now);
-    let Some(until) = until else {
-        return Ok(());
-    };
-    let minutes = until.saturating_duration_since(now).as_secs().div_ceil(60);
-    let detail = format!("an operator of this server keeps you away for another {minutes} min");
-    Err(Problem::new(StatusCode::FORBIDDEN, "Kept away", detail))
 }
 
 /// Ends a login with the answer to its request, whose refusal is another one if the address has failed

@@ -244,7 +244,7 @@ fn ffmpeg_is_told_what_it_reads() {
 
 /// A program that falls behind adds at most a second: what it shows later is not encoded.
 #[test]
-fn pictures_that_come_late_are_left_out_and_those_in_time_are_not() {
+fn frames_that_come_late_are_left_out_and_those_in_time_are_not() {
     let mut transcoder = ProgramTranscoder::new(source(), Bitrate::default());
     let mut decoder = Decoder::new(0);
     let (mut input, mut frames) = (Vec::new(), Vec::new());
