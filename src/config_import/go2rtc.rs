@@ -8,8 +8,8 @@ use super::sources::{ForeignSource, is_nothing};
 
 /// Sections that this server has no part for, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
-    ("ffmpeg", "no programs are run here"),
-    ("exec", "no programs are run here"),
+    ("ffmpeg", "templates of FFmpeg are not read here"),
+    ("exec", "`limits.programs` says how many programs may run"),
     ("publish", "no streams are pushed to other servers here"),
     (
         "preload",
@@ -51,7 +51,12 @@ pub(super) fn take(root: &YamlNode, draft: &mut Draft) {
 /// Takes a stream. go2rtc connects to its sources while somebody watches.
 fn stream(name: &str, line: u64, value: &YamlNode, draft: &mut Draft) {
     let sources = value.items();
-    let is_camera = |it: &&YamlNode| it.text().to_ascii_lowercase().starts_with("rtsp");
+    let is_camera = |it: &&YamlNode| {
+        let text = it.text().to_ascii_lowercase();
+        ["rtsp", "http"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme))
+    };
     let Some(first) = sources.iter().find(is_camera).or_else(|| sources.first()) else {
         return draft.note(
             line,

@@ -8,7 +8,7 @@ use super::draft::{Draft, quoted};
 /// The treatment of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
-    /// The server connects to the camera.
+    /// The server connects to the camera, unless that is asked for a playlist.
     Camera,
     /// The source stays as a comment, for this reason.
     Comment(&'static str),
@@ -20,20 +20,19 @@ const KINDS: &[(&str, Treatment)] = &[
     ("rtsps://", Treatment::Camera),
     (
         "exec:",
-        Treatment::Comment("a program as a source: have it publish, as by `glassline publish`"),
+        Treatment::Comment(
+            "a program that writes media to its standard output may stand here, once \
+             `limits.programs` allows it",
+        ),
     ),
     (
         "ffmpeg:",
-        Treatment::Comment("FFmpeg as a source: have it publish by RTSP or WHIP"),
+        Treatment::Comment(
+            "FFmpeg may be started, once `limits.programs` allows it; its input is no other stream",
+        ),
     ),
-    (
-        "http://",
-        Treatment::Comment("a source by HTTP: have FFmpeg fetch and publish it"),
-    ),
-    (
-        "https://",
-        Treatment::Comment("a source by HTTPS: have FFmpeg fetch and publish it"),
-    ),
+    ("http://", Treatment::Camera),
+    ("https://", Treatment::Camera),
     (
         "rtmp://",
         Treatment::Comment("RTMP is not spoken here: have FFmpeg fetch and publish it"),
@@ -81,6 +80,9 @@ impl ForeignSource<'_> {
             (Err(error), _) => error.to_string(),
             (Ok(_), Some((_, Treatment::Comment(why)))) => (*why).to_owned(),
             (Ok(_), None) => "a kind of source that this server does not have".to_owned(),
+            (Ok(_), Some((_, Treatment::Camera))) if is_playlist(self.text) => {
+                "HLS is not fetched here: have FFmpeg fetch and publish it".to_owned()
+            }
             (Ok(_), Some((_, Treatment::Camera))) => match self.checked() {
                 Ok(()) => return draft.source(self.name, self.text, &self.options),
                 Err(error) => error,
@@ -102,6 +104,13 @@ impl ForeignSource<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns whether a URL names an HLS playlist.
+fn is_playlist(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let extension = path.rsplit('.').next().unwrap_or_default();
+    extension.eq_ignore_ascii_case("m3u8")
 }
 
 /// Puts a stream that clients publish into the configuration.

@@ -96,6 +96,7 @@ streams:
   usb: ffmpeg:device?video=0#video=h264
   snap: http://192.0.2.12/snapshot.jpg
   pi: exec:libcamera-vid -t 0 --inline -o -
+  day: http://192.0.2.13/live/index.m3u8?x=1
 log:
   level: info
 ";
@@ -177,7 +178,11 @@ fn a_configuration_of_go2rtc_becomes_one_of_ours() {
         "rtsp://admin:…@192.0.2.10/live?timeout_s=30&on_demand"
     );
     assert_eq!(source(&config, "hall"), "rtsps://192.0.2.11/live?on_demand");
-    assert_eq!(config.sources.len(), 2);
+    assert_eq!(
+        source(&config, "snap"),
+        "http://192.0.2.12/snapshot.jpg?on_demand"
+    );
+    assert_eq!(config.sources.len(), 3);
     assert_eq!(config.http.address.to_string(), "0.0.0.0:1984");
     assert_eq!(config.media.address.to_string(), "0.0.0.0:8555");
     assert_eq!(config.auth.users.len(), 1);
@@ -186,9 +191,9 @@ fn a_configuration_of_go2rtc_becomes_one_of_ours() {
         (16, "hall"),
         (17, "hall"),
         (18, "usb"),
-        (19, "snap"),
         (20, "pi"),
-        (21, "log"),
+        (21, "day"),
+        (22, "log"),
     ];
     assert_eq!(noted(&imported), expected, "{:#?}", imported.notes);
 }

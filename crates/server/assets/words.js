@@ -40,6 +40,7 @@ export function refusal(tracks) {
   if (!video) return '';
   const { codec, browser } = video;
   if (video.b_frames || (browser?.codec === null && /B-frames/.test(browser.note))) return 'browsers refuse B-frames; viewers can choose Play it anyway';
+  if (codec === 'JPEG') return 'browsers show it as pictures';
   const isPlayed = browser ? browser.codec !== null : PLAYED.includes(codec);
   return isPlayed ? '' : `browsers do not play this ${codecName(codec)}`;
 }
