@@ -40,7 +40,9 @@ export class Quality {
 
   /** Shows the layers of the video among `tracks`. */
   offer(tracks) {
-    const layers = (tracks.find(({ kind }) => kind === 'video')?.layers ?? []).toReversed();
+    // Publishers name their layers in any order: the largest is shown first.
+    const layers = [...(tracks.find(({ kind }) => kind === 'video')?.layers ?? [])];
+    layers.sort((a, b) => (b.height ?? 0) - (a.height ?? 0));
     this.menu.hidden = layers.length < 2;
     const text = (list) => JSON.stringify(list.map(({ rid, height }) => [rid, height]));
     if (text(layers) === text(this.#layers)) return;
@@ -59,10 +61,10 @@ export class Quality {
     if (!layer || this.#layers.length < 2) return null;
     const arriving = this.#layers.find(({ rid }) => rid === layer.rid);
     const [auto] = this.menu.options;
-    auto.textContent = arriving ? `Auto (${nameOf(arriving)})` : 'Auto';
+    const isChosen = this.#pinned !== null;
+    auto.textContent = arriving && !isChosen ? `Auto (${nameOf(arriving)})` : 'Auto';
     this.menu.title = `Quality: ${layer.reason}`;
     const isBest = arriving === this.#layers[0];
-    const isChosen = this.#pinned !== null;
     return arriving && !isBest && !isChosen && /path/.test(layer.reason)
       ? `${nameOf(arriving)}: ${layer.reason}`
       : null;
