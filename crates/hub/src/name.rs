@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is a name is harmless as a path below a folder, and in a line of a log.
+        /// Every name is harmless as a path below a folder, and in a line of a log.
         #[test]
         fn no_name_leads_out_of_a_folder(text in "\\PC{0,40}|[a.~/-]{1,20}") {
             match StreamName::parse(&text) {

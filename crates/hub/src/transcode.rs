@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Who gets video transcoded that browsers cannot show.
+/// Viewers whose video is transcoded if browsers cannot show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transcode {
     /// Viewers who ask for it.

@@ -55,7 +55,7 @@ pub(super) enum PullEnd {
     Unneeded,
 }
 
-/// What keeps a source that is pulled running, and ends it.
+/// Loop that keeps a pulled source running, and ends it.
 pub(super) struct Life {
     pub(super) supervisor: Arc<Supervisor>,
     pub(super) stopped: watch::Receiver<bool>,

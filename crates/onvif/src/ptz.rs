@@ -73,7 +73,7 @@ impl Velocity {
 pub struct Preset {
     /// Name of the preset for requests.
     pub token: String,
-    /// Name for people.
+    /// Name of the preset, as people read it.
     pub name: String,
 }
 

@@ -21,7 +21,7 @@ pub const EXCLUSIONS_MAX: usize = 1_000;
 /// Longest time of an exclusion.
 pub const EXCLUSION_MAX: Duration = Duration::from_secs(7 * 86_400);
 
-/// Whoever is kept away.
+/// A client that is kept away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Excluded {
     /// Everybody of this address; of its /64 network if it is of IPv6.
@@ -44,7 +44,7 @@ pub struct Guest<'a> {
 pub struct Exclusion {
     /// Number of the exclusion, by which it is lifted.
     pub number: u64,
-    /// Whoever is kept away.
+    /// A client that is kept away.
     pub whom: Excluded,
     /// The stream that it is for; `None` for all.
     pub stream: Option<String>,

@@ -101,7 +101,7 @@ pub struct PathMeter {
     floor: Floor,
     /// The packet with the highest number that arrived.
     latest: Option<Latest>,
-    /// What feedback said, the oldest first.
+    /// Reports of feedback, the oldest first.
     reports: VecDeque<Report>,
     newest: u64,
 }

@@ -87,7 +87,7 @@ pub struct Stream {
     demands: AtomicUsize,
     /// Watchers of this stream's demand and of its source.
     source_watchers: Watchers,
-    /// What the configuration of the source chooses; `None` if that is nothing.
+    /// Choice in the configuration of the source; `None` without one.
     transcode: Mutex<Option<Transcode>>,
 }
 

@@ -46,7 +46,7 @@ pub struct FfmpegArguments {
     audio: Option<Recoding>,
 }
 
-/// What becomes of the video or the audio of an input.
+/// Treatment of the video or the audio of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recoding {
     Copied,

@@ -2,7 +2,7 @@ use glassline_hub::Transcode;
 
 use super::SpecError;
 
-/// What a source that the server fetches decides about its stream, whatever kind the source is.
+/// Decisions of a fetched source about its stream, whatever kind the source is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamPolicy {
     /// Whether clients may publish under the stream's name, too.

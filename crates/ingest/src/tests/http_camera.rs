@@ -22,7 +22,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames.map(|it| it.to_vec()).collect()
 }
 
-/// What a camera answers to a request, and then sends again and again.
+/// Answer of a camera to a request, and the media that follow.
 struct Reply {
     head: String,
     pieces: Vec<Vec<u8>>,

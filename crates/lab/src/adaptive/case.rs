@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::moment::Moment;
 use super::path::LinkSchedule;
-use super::source::Source;
+use super::source::PublishedVideo;
 use super::target::Target;
 
 /// A scene that every arm plays.
@@ -35,11 +35,11 @@ pub struct Flow {
     pub start: Duration,
     /// Further delay of the flow each way.
     pub extra: Duration,
-    /// What is sent.
+    /// Traffic of the flow.
     pub traffic: Traffic,
 }
 
-/// What a flow sends.
+/// Traffic that a flow sends.
 #[derive(Clone, Debug)]
 pub enum Traffic {
     /// A viewer and the stream that it watches.
@@ -57,7 +57,7 @@ pub enum Traffic {
 #[derive(Clone, Debug)]
 pub struct Viewing {
     /// Publisher of the stream.
-    pub source: Source,
+    pub source: PublishedVideo,
     /// Whether the media goes backward, and the feedback forward.
     pub is_reversed: bool,
     /// When the publisher films nothing.
@@ -66,7 +66,7 @@ pub struct Viewing {
 
 impl Flow {
     /// Returns a viewer from the start on.
-    pub(super) fn viewer(source: Source) -> Self {
+    pub(super) fn viewer(source: PublishedVideo) -> Self {
         Self {
             start: Duration::ZERO,
             extra: Duration::ZERO,

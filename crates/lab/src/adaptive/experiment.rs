@@ -10,7 +10,7 @@ use super::case::Case;
 use super::outcome::Run;
 use super::scene::play;
 
-/// What is played.
+/// Scene that the run plays.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Cases in the order of the report.
@@ -30,7 +30,7 @@ pub struct Played {
     pub arm: Arm,
     /// Seed of everything random in the run.
     pub seed: u64,
-    /// What came of it.
+    /// Outcome of the run.
     pub run: Run,
 }
 

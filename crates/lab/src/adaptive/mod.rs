@@ -50,5 +50,5 @@ pub use outcome::{Run, ViewerRun};
 pub use path::{LinkSchedule, Step};
 pub use report::Report;
 pub use scene::play;
-pub use source::{Content, Keyframes, Source};
+pub use source::{Content, Keyframes, PublishedVideo};
 pub use target::{Bound, Figure, Target};

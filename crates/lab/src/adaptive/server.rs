@@ -52,7 +52,7 @@ impl Sink for Collected {
     }
 }
 
-/// What chooses, paces and repeats.
+/// Sender that chooses, paces and repeats.
 #[derive(Debug)]
 enum Sender {
     Ours(Box<StreamSender>),

@@ -7,7 +7,7 @@ use glassline_sim::Rng;
 
 /// Description of a publisher.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct PublishedVideo {
     /// Bitrates of the encodings, best first; one for a publisher without simulcast.
     pub layers: Vec<Bitrate>,
     /// Frames per second while the picture moves.
@@ -27,7 +27,7 @@ pub struct Keyframes {
     pub on_request: bool,
 }
 
-/// What is filmed.
+/// Content that the publisher films.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A picture that always moves.
@@ -70,7 +70,7 @@ const CHANGE: Duration = Duration::from_millis(1_500);
 /// The encoders of a publisher.
 #[derive(Debug)]
 pub(super) struct Encoders {
-    source: Source,
+    source: PublishedVideo,
     rng: Rng,
     layers: Vec<Encoder>,
     /// Time of the next frame.
@@ -95,7 +95,7 @@ struct Encoder {
 
 impl Encoders {
     /// Returns the encoders of a publisher whose first frame comes at `start`.
-    pub(super) fn new(source: &Source, start: Duration, seed: u64) -> Self {
+    pub(super) fn new(source: &PublishedVideo, start: Duration, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let change_at = start + Duration::from_secs_f64(8.0 + 6.0 * rng.unit());
         Self {
@@ -220,8 +220,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn source(content: Content, keyframes: Keyframes) -> Source {
-        Source {
+    fn source(content: Content, keyframes: Keyframes) -> PublishedVideo {
+        PublishedVideo {
             layers: [1_250_000, 400_000].map(Bitrate::from_bps).to_vec(),
             fps: 30,
             keyframes,

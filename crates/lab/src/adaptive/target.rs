@@ -26,31 +26,31 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// [`Figures::use_ratio`].
+    /// Bound on the use of the capacity: [`Figures::use_ratio`].
     UseRatio,
-    /// [`Figures::shown_ratio`].
+    /// Bound on the share of frames shown: [`Figures::shown_ratio`].
     ShownRatio,
-    /// [`Figures::queue_ms_p95`].
+    /// Bound on the time at the bottleneck: [`Figures::queue_ms_p95`].
     QueueMsP95,
-    /// [`Figures::loss_ratio`].
+    /// Bound on the share of datagrams lost: [`Figures::loss_ratio`].
     LossRatio,
-    /// [`Figures::stall_ms_max`].
+    /// Bound on the longest stall: [`Figures::stall_ms_max`].
     StallMsMax,
-    /// [`Figures::torn`].
+    /// Bound on the number of torn frames: [`Figures::torn`].
     Torn,
-    /// [`Figures::abandoned`].
+    /// Bound on the number of frames given up: [`Figures::abandoned`].
     Abandoned,
-    /// [`Figures::switches`].
+    /// Bound on the number of changes of the layer: [`Figures::switches`].
     Switches,
-    /// [`Figures::padding_ratio`].
+    /// Bound on the share of padding: [`Figures::padding_ratio`].
     PaddingRatio,
-    /// [`Figures::fit_s`].
+    /// Bound on the time until the rate fits: [`Figures::fit_s`].
     FitS,
-    /// [`Figures::rise_s`].
+    /// Bound on the time until the best layer is back: [`Figures::rise_s`].
     RiseS,
-    /// [`Figures::delay_ms_p95`].
+    /// Bound on the delay of frames: [`Figures::delay_ms_p95`].
     DelayMsP95,
-    /// [`Figures::first_frame_ms`].
+    /// Bound on the time to the first frame: [`Figures::first_frame_ms`].
     FirstFrameMs,
 }
 

@@ -29,7 +29,7 @@ const DOUBLINGS_MAX: u32 = 5;
 const FAILURES_POLICED: u32 = 4;
 /// Time to the first probe of which nothing is known; each one doubles the time.
 const BLIND: Duration = Duration::from_secs(15);
-/// The same where trains promise too little.
+/// Time to the first such probe where trains promise too little.
 const BLIND_AGAINST: Duration = Duration::from_secs(60);
 /// Time to wait for feedback behind a probe.
 const FEEDBACK_MAX: Duration = Duration::from_secs(1);

@@ -42,7 +42,7 @@ const OVERLOAD_MIN: Duration = Duration::from_millis(80);
 const SETTLED: Duration = Duration::from_secs(1);
 /// Part of the measured rate that a lower layer may take, in percent.
 const FILL_PERCENT: u64 = 90;
-/// What headers add to a layer's payload, in percent, and what audio needs besides in bit/s.
+/// Share that headers add to a layer's payload, in percent, and the rate of audio beside it, in bit/s.
 const HEADERS_PERCENT: u64 = 6;
 const AUDIO_BPS: u64 = 30_000;
 

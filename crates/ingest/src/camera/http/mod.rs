@@ -26,7 +26,7 @@ use media::Media;
 pub(super) struct HttpCamera {
     camera: CameraSource,
     stream: Arc<Stream>,
-    /// What publishes the present answer.
+    /// Publisher of the present answer.
     live: Option<LivePublisher>,
 }
 

@@ -8,7 +8,7 @@ use glassline_sim::Conditions;
 use crate::adaptive::case::{Case, Flow};
 use crate::adaptive::moment::Moment;
 use crate::adaptive::path::{LinkSchedule, Step};
-use crate::adaptive::source::{Content, Keyframes, Source};
+use crate::adaptive::source::{Content, Keyframes, PublishedVideo};
 
 /// One millisecond, of which cases are made.
 pub(super) const MS: Duration = Duration::from_millis(1);
@@ -25,8 +25,8 @@ pub(super) fn layers(rates: &[u64]) -> Vec<Bitrate> {
 }
 
 /// A browser's simulcast.
-pub(super) fn simulcast(rates: &[u64]) -> Source {
-    Source {
+pub(super) fn simulcast(rates: &[u64]) -> PublishedVideo {
+    PublishedVideo {
         layers: layers(rates),
         fps: 30,
         keyframes: Keyframes {
@@ -38,7 +38,7 @@ pub(super) fn simulcast(rates: &[u64]) -> Source {
 }
 
 /// The layers of most cases.
-pub(super) fn usual() -> Source {
+pub(super) fn usual() -> PublishedVideo {
     simulcast(&[1_250, 500, 150])
 }
 
@@ -61,7 +61,12 @@ pub(super) fn back() -> LinkSchedule {
     LinkSchedule::constant(Conditions::delayed(DELAY / 2))
 }
 
-pub(super) fn case(name: &'static str, about: &'static str, seconds: u64, source: Source) -> Case {
+pub(super) fn case(
+    name: &'static str,
+    about: &'static str,
+    seconds: u64,
+    source: PublishedVideo,
+) -> Case {
     Case {
         name,
         about,

@@ -7,7 +7,7 @@ use glassline_sim::{Conditions, Loss, Policer};
 use super::elements::{DELAY, MS, case, kbps, lane, limited, moment, simulcast, usual};
 use crate::adaptive::case::{Case, Flow};
 use crate::adaptive::path::{LinkSchedule, Step};
-use crate::adaptive::source::{Keyframes, Source};
+use crate::adaptive::source::{Keyframes, PublishedVideo};
 use crate::adaptive::target::{Figure, Target};
 
 /// Cases whose path changes once or twice.
@@ -52,7 +52,7 @@ pub(super) fn changing() -> Vec<Case> {
                 "half",
                 "the path carries half of the only layer for 30 s, with keyframes each 2 s",
                 80,
-                Source {
+                PublishedVideo {
                     keyframes: Keyframes {
                         period: Some(Duration::from_secs(2)),
                         on_request: false,

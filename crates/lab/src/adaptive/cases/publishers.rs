@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::elements::{case, kbps, lane, limited, moment, simulcast, usual};
 use crate::adaptive::case::Case;
 use crate::adaptive::path::LinkSchedule;
-use crate::adaptive::source::{Content, Keyframes, Source};
+use crate::adaptive::source::{Content, Keyframes, PublishedVideo};
 use crate::adaptive::target::{Figure, Target};
 
 /// Cases with other publishers.
 pub(super) fn all() -> Vec<Case> {
     let (most, least) = (Target::at_most, Target::at_least);
-    let periodic = |period, rates: &[u64]| Source {
+    let periodic = |period, rates: &[u64]| PublishedVideo {
         keyframes: Keyframes {
             period: Some(Duration::from_secs(period)),
             on_request: false,
@@ -30,7 +30,7 @@ pub(super) fn all() -> Vec<Case> {
                 "screen",
                 "a screen at rest changes as a whole every 8 to 14 s",
                 90,
-                Source {
+                PublishedVideo {
                     content: Content::Screen,
                     fps: 15,
                     ..usual()
@@ -64,7 +64,7 @@ pub(super) fn all() -> Vec<Case> {
                 "follow",
                 "the path falls to 0.8 Mbit/s; the encoder follows the estimate",
                 80,
-                Source {
+                PublishedVideo {
                     content: Content::Following(kbps(150)),
                     ..simulcast(&[1_250])
                 },

@@ -7,7 +7,7 @@ use glassline_sim::Conditions;
 use super::elements::{DELAY, MS, case, kbps, lane, moment, simulcast};
 use crate::adaptive::case::{Case, Flow, Traffic, Viewing};
 use crate::adaptive::path::LinkSchedule;
-use crate::adaptive::source::Source;
+use crate::adaptive::source::PublishedVideo;
 use crate::adaptive::target::{Figure, Target};
 
 /// Length of the queue of RFC 8867 §4.
@@ -16,7 +16,7 @@ const QUEUE: Duration = Duration::from_millis(300);
 const JITTER: Duration = Duration::from_millis(30);
 
 /// The layers of RFC 8867's cases, whose media has 0.15 to 1.5 Mbit/s.
-fn of_rfc() -> Source {
+fn of_rfc() -> PublishedVideo {
     simulcast(&[1_500, 500, 150])
 }
 

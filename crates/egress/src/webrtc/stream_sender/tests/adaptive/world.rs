@@ -24,7 +24,7 @@ const PADDING_DATAGRAM: usize = 291;
 /// Payload rates of the layers in kbit/s.
 pub(super) type Rates = [u64; 3];
 
-/// What happens to the path and to the publisher.
+/// Events of the path and of the publisher.
 #[derive(Clone)]
 pub(super) struct Story {
     pub(super) rates: Rates,
@@ -101,7 +101,7 @@ pub(super) struct Shown {
     pub(super) tag: Tag,
 }
 
-/// What arrived of each frame.
+/// Packets of each frame that arrived.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     waiting: BTreeMap<Tag, Vec<u64>>,
