@@ -31,6 +31,9 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("access", &["net", "quic", "rooms", "rtsp", "runtime", "url"]),
     ("demux", &["media"]),
+    ("cmaf", &["demux", "media"]),
+    ("hls", &[]),
+    ("recording", &["cmaf", "hub", "media", "runtime"]),
     ("sctp", &["congestion", "media"]),
     ("random", &[]),
     ("sim", &["media", "random"]),
@@ -46,7 +49,7 @@ pub(super) const CRATES: &[Row] = &[
     ("transcode", &["media", "rtp"]),
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
-    ("server", &["access", "cluster", "cluster-nats", "congestion", "demux", "egress", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
+    ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
     ("glassline", &["access", "client", "devices", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
 ];
 
@@ -54,8 +57,10 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 15] = [
+pub(super) const CORES: [&str; 17] = [
     "media",
+    "cmaf",
+    "hls",
     "cluster",
     "cluster-sim",
     "random",
