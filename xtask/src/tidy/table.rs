@@ -30,6 +30,7 @@ pub(super) const CRATES: &[Row] = &[
     ("rtp", &["media"]),
     ("rtsp", &["media", "rtp"]),
     ("access", &["net", "quic", "rooms", "rtsp", "runtime", "url"]),
+    ("object-storage", &["access"]),
     ("demux", &["media"]),
     ("cmaf", &["demux", "media"]),
     ("hls", &[]),
