@@ -51,14 +51,17 @@ fn the_page_of_cameras_agrees() {
     let mut text = String::new();
     for (place, rows) in rows {
         let _ = writeln!(text, "## {}\n", MAKERS[place]);
-        text += "| what it does | tried by | viewer gets | FFmpeg | report |\n";
-        text += "|---|---|---|---|---|\n";
+        text += "| what it does | TCP | UDP | published | H.265 | viewer gets | FFmpeg | report |\n";
+        text += "|---|---|---|---|---|---|---|---|\n";
         for row in rows {
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 does(row),
-                ways(row),
+                tried(row, Way::Tcp),
+                tried(row, Way::Udp),
+                tried(row, Way::Record),
+                h265(row),
                 gets(row),
                 if row.ffmpeg { "" } else { "no" },
                 row.reports,
@@ -81,23 +84,18 @@ fn does(row: &Row) -> String {
     first.chain(letters).collect()
 }
 
-/// The ways and codecs in which a row is tried; H.264 alone goes without saying.
-fn ways(row: &Row) -> String {
-    let ways = row.ways.iter().map(|way| match way {
-        Way::Tcp => "TCP",
-        Way::Udp => "UDP",
-        Way::Record => "publishing",
-    });
-    let mut all: Vec<&str> = match row.ways.len() {
-        3 => vec!["every way"],
-        _ => ways.collect(),
-    };
+/// The sign of a way by which a row is tried; empty for others.
+fn tried(row: &Row, way: Way) -> &'static str {
+    if row.ways.contains(&way) { "✓" } else { "" }
+}
+
+/// The sign of a row that is tried with H.265 too; H.264 alone goes without saying.
+fn h265(row: &Row) -> &'static str {
     match row.codecs {
-        [Video::H264] => {}
-        [Video::H265] => all.push("H.265"),
-        _ => all.push("also H.265"),
+        [Video::H264] => "",
+        [Video::H265] => "alone",
+        _ => "✓",
     }
-    all.join(", ")
 }
 
 /// What a viewer gets of a row; empty for the picture alone.
