@@ -139,11 +139,8 @@ impl Fragmenter {
 
     /// Ends the open fragment. The durations of the last units are guessed. Units may follow.
     pub fn flush(&mut self) {
-        if let Some(origin) = self.origin {
-            for track in &mut self.tracks {
-                let duration = track.guessed_duration();
-                track.commit(origin, duration);
-            }
+        for place in 0..self.tracks.len() {
+            self.end_pending_by_guess(place);
         }
         self.cut();
     }
@@ -272,9 +269,9 @@ impl Fragmenter {
         }
         // Units that were under way when the run began are late; a track that goes on far before its
         // own times has another timeline.
-        let pending = track.pending.as_ref()?;
-        let from = pending.unit.decode_time();
-        if from.saturating_since(unit.decode_time()) < self.rule.gap_max {
+        let from = track.last_time?;
+        let is_late = from.saturating_since(unit.decode_time()) < self.rule.gap_max;
+        if is_late || track.is_video() && !unit.keyframe {
             return None;
         }
         let source = track.source;
@@ -304,7 +301,7 @@ impl Fragmenter {
         if self.is_ruling(place) {
             self.cut_before(place, ticks, unit);
         }
-        self.tracks[place].pending = Some(Pending {
+        self.tracks[place].hold(Pending {
             unit: Arc::clone(unit),
             ticks,
             wall_clock,
@@ -313,14 +310,10 @@ impl Fragmenter {
 
     /// Ends what was before a jump of the timestamps.
     fn jump(&mut self, place: usize, unit: &MediaUnit) {
+        self.end_pending_by_guess(place);
         let track = &mut self.tracks[place];
-        let from = track.pending.as_ref().map(|it| it.unit.decode_time());
-        let duration = track.guessed_duration();
-        if let Some(origin) = self.origin {
-            track.commit(origin, duration);
-        }
         track.forget_times();
-        let source = track.source;
+        let (source, from) = (track.source, track.last_time);
         self.cut();
         if self.is_ruling(place) {
             self.segments.restart();
@@ -335,6 +328,15 @@ impl Fragmenter {
     fn tell_jump(&mut self, track: TrackIndex, from: MediaTime, to: MediaTime) {
         let jump = Discontinuity { track, from, to };
         self.outputs.push_back(Output::Discontinuity(jump));
+    }
+
+    /// Moves the pending unit of a track to the open fragment with a duration that is guessed.
+    fn end_pending_by_guess(&mut self, place: usize) {
+        let track = &self.tracks[place];
+        if let Some(pending) = &track.pending {
+            let end = pending.ticks + u64::from(track.guessed_duration_of(&pending.unit));
+            self.end_pending(place, end);
+        }
     }
 
     /// Moves the pending unit of a track to the open fragment, now that the next unit is decoded at
