@@ -23,6 +23,7 @@ pub use entry::FragmentEntry;
 pub(crate) use entry::{INDEX_TAIL_BYTES, IndexTail, read_index};
 use log::TrackLog;
 use tables::movie_track;
+pub(crate) use tables::{Instant, Tables};
 
 /// Bytes of the box that becomes the head of the media.
 pub(crate) const PLACEHOLDER_BYTES: u64 = 16;
@@ -125,7 +126,7 @@ impl FileWriter {
         let tracks = self.header.tracks();
         let start = self.logs.iter().zip(tracks).filter_map(|(log, track)| {
             let first = log.first_presentation()?;
-            Some(tables::Instant::new(first, track.timescale()))
+            Some(Instant::new(first, track.timescale()))
         });
         let start = start.min();
         let movie: Vec<_> = self
@@ -155,7 +156,7 @@ fn starts(header: &Header, first: &Fragment) -> Vec<u64> {
     let tracks = header.tracks();
     let times = first.tracks.iter().map(|it| {
         let rate = tracks[it.position].timescale();
-        tables::Instant::new(it.first_presentation(), rate)
+        Instant::new(it.first_presentation(), rate)
     });
     let start = times.min();
     let ticks = |rate: u32| start.map_or(0, |start| start.ticks(rate));

@@ -125,6 +125,9 @@ impl Fragmenter {
             self.tracks[place].awaits_keyframe = self.tracks[place].is_video();
             return Ok(());
         };
+        let Some(ticks) = self.placed(place, ticks, unit) else {
+            return Ok(());
+        };
         if changed.is_some() || self.tracks[place].position.is_none() {
             self.change_header(place, ticks, changed);
         }
@@ -283,20 +286,26 @@ impl Fragmenter {
         Some(0)
     }
 
-    /// Places a unit behind the ones before it, and cuts where the rule says so.
-    fn accept(&mut self, place: usize, ticks: u64, unit: &Arc<MediaUnit>, wall_clock: Duration) {
-        let ticks = match self.tracks[place].place(ticks, self.rule.gap_max) {
-            Placement::At(ticks) => ticks,
+    /// Places a unit behind the ones before it. Returns its tick; `None` for a unit behind a jump that
+    /// no decoder can start with.
+    fn placed(&mut self, place: usize, ticks: u64, unit: &MediaUnit) -> Option<u64> {
+        match self.tracks[place].place(ticks, self.rule.gap_max) {
+            Placement::At(ticks) => Some(ticks),
             Placement::Jump => {
                 self.jump(place, unit);
-                if self.tracks[place].is_video() && !unit.keyframe {
-                    self.tracks[place].awaits_keyframe = true;
-                    self.left_out += 1;
-                    return;
+                let track = &mut self.tracks[place];
+                if track.is_sync(unit) {
+                    return Some(ticks);
                 }
-                ticks
+                track.awaits_keyframe = true;
+                self.left_out += 1;
+                None
             }
-        };
+        }
+    }
+
+    /// Takes a unit that is decoded at `ticks`, and cuts where the rule says so.
+    fn accept(&mut self, place: usize, ticks: u64, unit: &Arc<MediaUnit>, wall_clock: Duration) {
         self.end_pending(place, ticks);
         if self.is_ruling(place) {
             self.cut_before(place, ticks, unit);
@@ -308,14 +317,20 @@ impl Fragmenter {
         });
     }
 
-    /// Ends what was before a jump of the timestamps.
+    /// Ends what was before a jump of the timestamps. With the ruling track, a segment ends.
     fn jump(&mut self, place: usize, unit: &MediaUnit) {
-        self.end_pending_by_guess(place);
+        let is_ruling = self.is_ruling(place);
+        match is_ruling {
+            true => self.flush(),
+            false => {
+                self.end_pending_by_guess(place);
+                self.cut();
+            }
+        }
         let track = &mut self.tracks[place];
         track.forget_times();
         let (source, from) = (track.source, track.last_time);
-        self.cut();
-        if self.is_ruling(place) {
+        if is_ruling {
             self.segments.restart();
         }
         self.tell_jump(

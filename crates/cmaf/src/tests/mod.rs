@@ -4,6 +4,7 @@ mod cuts;
 mod damage;
 mod finished;
 mod round_trip;
+mod span;
 
 use std::path::PathBuf;
 use std::sync::Arc;
