@@ -16,7 +16,7 @@ mod tables;
 
 use bytes::{BufMut as _, Bytes};
 
-use crate::fragment::Fragment;
+use crate::fragment::{Fragment, FragmentTrack};
 use crate::header::Header;
 use crate::movie::{put_file_type, put_movie};
 pub use entry::FragmentEntry;
@@ -73,14 +73,36 @@ impl FileWriter {
         head.put_u32(PLACEHOLDER_BYTES as u32);
         head.put_slice(b"free\0\0\0\0\0\0\0\0");
         header.put_movie(&mut head, Some(&starts));
+        Self::of_head(header, head.into(), placeholder)
+    }
+
+    /// Goes on with a file that begins with `head`, in which the box at `placeholder` becomes the head
+    /// of the media.
+    pub(crate) fn of_head(header: &Header, head: Bytes, placeholder: u64) -> Self {
         Self {
             header: header.clone(),
             placeholder,
             end: head.len() as u64,
-            head: head.into(),
+            head,
             logs: vec![TrackLog::default(); header.tracks().len()],
             entries: Vec::new(),
         }
+    }
+
+    /// Adds a fragment that stands in the file already, behind the ones before it. `tracks` are its
+    /// tracks with the offset of the media of each.
+    pub(crate) fn add_present<'a>(
+        &mut self,
+        entry: &FragmentEntry,
+        tracks: impl Iterator<Item = (&'a FragmentTrack, u64)>,
+    ) {
+        for (track, offset) in tracks {
+            if let Some(log) = self.logs.get_mut(track.position) {
+                log.add(track, offset);
+            }
+        }
+        self.entries.push(*entry);
+        self.end = entry.end();
     }
 
     /// Returns the bytes that the file begins with.
@@ -93,14 +115,12 @@ impl FileWriter {
     pub fn add(&mut self, fragment: &Fragment) -> u64 {
         let offset = self.end;
         let mut media = offset + fragment.head_bytes();
-        for track in &fragment.tracks {
-            if let Some(log) = self.logs.get_mut(track.position) {
-                log.add(track, media);
-            }
+        let tracks = fragment.tracks.iter().map(|track| {
+            let start = media;
             media += track.media_bytes();
-        }
-        self.entries.push(FragmentEntry::new(fragment, offset));
-        self.end = media;
+            (track, start)
+        });
+        self.add_present(&FragmentEntry::new(fragment, offset), tracks);
         offset
     }
 
