@@ -58,7 +58,7 @@ pub struct FileEnd {
 pub struct Patch {
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// The bytes.
+    /// Bytes that stand there from then on.
     pub bytes: Bytes,
 }
 

@@ -17,7 +17,7 @@ pub enum Output {
 /// A header, with the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewHeader {
-    /// The header.
+    /// Tracks that the fragments have.
     pub header: Header,
     /// For each track of the header, its position in the stream.
     pub sources: Vec<TrackIndex>,

@@ -14,19 +14,19 @@ const RICE_MAX: u32 = 14;
 
 /// What the bytes of a unit are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Law {
+pub(crate) enum Companding {
     /// Samples of 16 bits, big-endian (RFC 3551 §4.5.11).
     Linear,
-    /// G.711 µ-law.
-    Mu,
-    /// G.711 A-law.
-    A,
+    /// Bytes in the µ-law of G.711.
+    MuLaw,
+    /// Bytes in the A-law of G.711.
+    ALaw,
 }
 
 /// Encoder of one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flac {
-    law: Law,
+    companding: Companding,
     channels: u8,
 }
 
@@ -35,8 +35,11 @@ impl Flac {
     pub(crate) const STREAM_INFO_BYTES: usize = 34;
 
     /// Creates an encoder of 1 to 8 interleaved channels.
-    pub(crate) const fn new(law: Law, channels: u8) -> Self {
-        Self { law, channels }
+    pub(crate) const fn new(companding: Companding, channels: u8) -> Self {
+        Self {
+            companding,
+            channels,
+        }
     }
 
     /// Appends the description of the stream (RFC 9639 §8.2).
@@ -52,7 +55,11 @@ impl Flac {
 
     /// Returns the samples of each channel in a unit of `bytes` bytes.
     pub(crate) fn samples_of(self, bytes: usize) -> u32 {
-        let each = if self.law == Law::Linear { 2 } else { 1 };
+        let each = if self.companding == Companding::Linear {
+            2
+        } else {
+            1
+        };
         let samples = bytes / each / usize::from(self.channels);
         samples.min(SAMPLES_MAX) as u32
     }
@@ -85,10 +92,10 @@ impl Flac {
 
     fn sample(self, unit: &[u8], place: usize) -> i32 {
         let byte = |at: usize| unit.get(at).copied().unwrap_or(0);
-        match self.law {
-            Law::Linear => i16::from_be_bytes([byte(2 * place), byte(2 * place + 1)]).into(),
-            Law::Mu => mu_law(byte(place)),
-            Law::A => a_law(byte(place)),
+        match self.companding {
+            Companding::Linear => i16::from_be_bytes([byte(2 * place), byte(2 * place + 1)]).into(),
+            Companding::MuLaw => mu_law(byte(place)),
+            Companding::ALaw => a_law(byte(place)),
         }
     }
 }

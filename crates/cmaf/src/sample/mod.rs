@@ -6,7 +6,7 @@ mod obu;
 
 use glassline_media::MediaUnit;
 
-pub(crate) use flac::{Flac, Law};
+pub(crate) use flac::{Companding, Flac};
 pub(crate) use nals::{NalKinds, ParameterSets};
 pub(crate) use obu::{Obu, obus};
 

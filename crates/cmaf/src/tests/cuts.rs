@@ -181,7 +181,7 @@ fn an_open_fragment_is_bounded_in_bytes_and_time() {
     let longest = run.fragments.iter().flat_map(|it| &it.tracks);
     let longest = longest
         .filter(|it| it.position == 1)
-        .map(|it| it.duration_ticks());
+        .map(crate::FragmentTrack::duration_ticks);
     assert!(longest.max() <= Some(2 * 48_000));
 }
 

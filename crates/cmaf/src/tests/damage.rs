@@ -46,7 +46,7 @@ fn check_cut(run: &Run, file: &[u8], end: usize, before: usize) -> usize {
     let whole = read.fragments().len();
     let complete = read.complete_bytes() as usize;
     assert!(complete <= end);
-    let lost = run.fragments.get(whole).map(|it| it.byte_count());
+    let lost = run.fragments.get(whole).map(crate::Fragment::byte_count);
     assert!(
         lost.is_none_or(|lost| complete + lost > end),
         "cut at {end}"

@@ -9,7 +9,7 @@ use glassline_media::{Codec, Kind, Track};
 
 use super::{CmafTrack, Described};
 use crate::boxes::{BoxKind, Fields, HEAD_BYTES, put_box, put_full_box};
-use crate::sample::{Conversion, Flac, Law};
+use crate::sample::{Companding, Conversion, Flac};
 
 /// Rate of Opus in Hz.
 const OPUS_RATE: u32 = 48_000;
@@ -82,12 +82,12 @@ pub(super) fn flac(track: &Track) -> Result<Described, &'static str> {
     if !(1..=FLAC_RATE_MAX).contains(&rate) {
         return Err("its sampling rate is zero or above 655,350 Hz");
     }
-    let law = match track.codec {
-        Codec::Pcmu => Law::Mu,
-        Codec::Pcma => Law::A,
-        _ => Law::Linear,
+    let companding = match track.codec {
+        Codec::Pcmu => Companding::MuLaw,
+        Codec::Pcma => Companding::ALaw,
+        _ => Companding::Linear,
     };
-    let flac = Flac::new(law, channels);
+    let flac = Flac::new(companding, channels);
     Ok(Described {
         track: audio_track(b"fLaC", rate, channels, |out| {
             put_full_box(out, b"dfLa", 0, 0, |out| {

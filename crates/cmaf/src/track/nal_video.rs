@@ -18,8 +18,8 @@ pub(super) fn h264(track: &Track, keyframe: &MediaUnit) -> Result<Described, &'s
             .iter()
             .for_each(|set| sets.add(set));
     }
-    let (sequences, pictures) = (sets.of_kind(7), sets.of_kind(8));
-    let (Some(sequence), Some(_)) = (sequences.first(), pictures.first()) else {
+    let (sequences, frames) = (sets.of_kind(7), sets.of_kind(8));
+    let (Some(sequence), Some(_)) = (sequences.first(), frames.first()) else {
         return Err("its keyframe has no sequence and picture parameter sets");
     };
     let size = frame_size(Codec::H264, sequence).ok_or("its sequence parameter set is damaged")?;
@@ -32,7 +32,7 @@ pub(super) fn h264(track: &Track, keyframe: &MediaUnit) -> Result<Described, &'s
         put_box(out, b"avcC", |out| {
             out.put_slice(&[1, profile, constraints, level, 0xff]);
             put_sets(out, 0xe0, &sequences[..sequences.len().min(31)]);
-            put_sets(out, 0, &pictures[..pictures.len().min(255)]);
+            put_sets(out, 0, &frames[..frames.len().min(255)]);
             if let Some([chroma, luma_bits, chroma_bits]) = format {
                 out.put_slice(&[0xfc | chroma, 0xf8 | luma_bits, 0xf8 | chroma_bits, 0]);
             }
