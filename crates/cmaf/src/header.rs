@@ -1,6 +1,7 @@
 //! Headers, which fragments follow.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -40,13 +41,13 @@ impl Header {
     pub fn segment(&self) -> Bytes {
         let mut out = Vec::with_capacity(1024);
         put_file_type(&mut out, self.tracks.len());
-        self.put_movie(&mut out, None);
+        self.put_movie(&mut out, None, Duration::ZERO);
         out.into()
     }
 
     /// Appends the `moov` box of a header. With `starts`, a tick of each track, the presentation begins
     /// there.
-    pub(crate) fn put_movie(&self, out: &mut Vec<u8>, starts: Option<&[u64]>) {
+    pub(crate) fn put_movie(&self, out: &mut Vec<u8>, starts: Option<&[u64]>, created: Duration) {
         let tracks: Vec<_> = self
             .tracks
             .iter()
@@ -65,6 +66,6 @@ impl Header {
                 (track, movie)
             })
             .collect();
-        put_movie(out, &tracks);
+        put_movie(out, &tracks, created);
     }
 }

@@ -1,5 +1,7 @@
 //! The `ftyp` and `moov` boxes (ISO/IEC 14496-12 §4.3, §8.2 to §8.8).
 
+use std::time::Duration;
+
 use bytes::{BufMut as _, Bytes};
 use glassline_media::Kind;
 
@@ -8,6 +10,9 @@ use crate::track::CmafTrack;
 
 /// Ticks of a second in which the durations of a movie and of its edits are counted.
 pub(crate) const MOVIE_TIMESCALE: u32 = 90_000;
+
+/// Seconds from 1904-01-01, from which MP4 counts, to 1970-01-01.
+const UNIX_OFFSET_S: u64 = 2_082_844_800;
 
 /// What a `trak` box has beside the description of its track.
 #[derive(Debug, Default)]
@@ -48,16 +53,21 @@ fn put_brands(out: &mut Vec<u8>, tracks: usize) {
     }
 }
 
-/// Appends the `moov` box; `tracks` are numbered from one.
-pub(crate) fn put_movie(out: &mut Vec<u8>, tracks: &[(&CmafTrack, MovieTrack)]) {
+/// Appends the `moov` box; `tracks` are numbered from one. `created` is the time since 1970-01-01 UTC at
+/// which the presentation begins, or zero if it is not known.
+pub(crate) fn put_movie(out: &mut Vec<u8>, tracks: &[(&CmafTrack, MovieTrack)], created: Duration) {
+    let created = match created.as_secs() {
+        0 => 0,
+        // Seconds of version 0 end in 2040; a time that does not fit is not stated.
+        unix => u32::try_from(unix.saturating_add(UNIX_OFFSET_S)).unwrap_or(0),
+    };
     let durations = tracks.iter().map(|(_, track)| track.presented());
     let duration = durations.max().unwrap_or(0);
     let is_fragmented = tracks.iter().all(|(_, track)| track.tables.is_none());
     put_box(out, b"moov", |out| {
         let version = version_of(duration);
         put_full_box(out, b"mvhd", version, 0, |out| {
-            put_wide(out, version, 0);
-            put_wide(out, version, 0);
+            put_created(out, version, created);
             out.put_u32(MOVIE_TIMESCALE);
             put_wide(out, version, duration);
             // Rate and volume are as recorded.
@@ -69,7 +79,7 @@ pub(crate) fn put_movie(out: &mut Vec<u8>, tracks: &[(&CmafTrack, MovieTrack)]) 
             out.put_u32(tracks.len() as u32 + 1);
         });
         for (number, (description, track)) in (1..).zip(tracks) {
-            put_track(out, number, description, track);
+            put_track(out, number, description, track, created);
         }
         if is_fragmented {
             put_box(out, b"mvex", |out| {
@@ -92,15 +102,20 @@ impl MovieTrack {
     }
 }
 
-fn put_track(out: &mut Vec<u8>, number: u32, description: &CmafTrack, track: &MovieTrack) {
+fn put_track(
+    out: &mut Vec<u8>,
+    number: u32,
+    description: &CmafTrack,
+    track: &MovieTrack,
+    created: u32,
+) {
     let is_audio = description.kind == Kind::Audio;
     put_box(out, b"trak", |out| {
         let duration = track.presented();
         let version = version_of(duration);
         // Enabled, and part of the presentation.
         put_full_box(out, b"tkhd", version, 3, |out| {
-            put_wide(out, version, 0);
-            put_wide(out, version, 0);
+            put_created(out, version, created);
             out.put_u32(number);
             out.put_u32(0);
             put_wide(out, version, duration);
@@ -117,8 +132,7 @@ fn put_track(out: &mut Vec<u8>, number: u32, description: &CmafTrack, track: &Mo
         put_box(out, b"mdia", |out| {
             let version = version_of(track.duration);
             put_full_box(out, b"mdhd", version, 0, |out| {
-                put_wide(out, version, 0);
-                put_wide(out, version, 0);
+                put_created(out, version, created);
                 out.put_u32(description.timescale);
                 put_wide(out, version, track.duration);
                 // The language is undetermined.
@@ -194,6 +208,12 @@ fn put_matrix(out: &mut Vec<u8>) {
     for value in [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000] {
         out.put_u32(value);
     }
+}
+
+/// Appends the times of creation and of the last change, which are one.
+fn put_created(out: &mut Vec<u8>, version: u8, created: u32) {
+    put_wide(out, version, created.into());
+    put_wide(out, version, created.into());
 }
 
 /// Returns the version of a box whose largest time is `time`.

@@ -72,7 +72,7 @@ impl FileWriter {
         let placeholder = head.len() as u64;
         head.put_u32(PLACEHOLDER_BYTES as u32);
         head.put_slice(b"free\0\0\0\0\0\0\0\0");
-        header.put_movie(&mut head, Some(&starts));
+        header.put_movie(&mut head, Some(&starts), first.wall_clock);
         Self::of_head(header, head.into(), placeholder)
     }
 
@@ -155,7 +155,8 @@ impl FileWriter {
             .zip(tracks)
             .map(|(log, track)| (track, movie_track(log, track, start)))
             .collect();
-        put_movie(&mut tail, &movie);
+        let created = self.entries.first().map(|entry| entry.wall_clock);
+        put_movie(&mut tail, &movie, created.unwrap_or_default());
         entry::put_index(&mut tail, &self.entries);
         let mut patch = Vec::with_capacity(PLACEHOLDER_BYTES as usize);
         patch.put_u32(1);

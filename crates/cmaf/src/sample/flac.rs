@@ -281,3 +281,65 @@ fn a_law(byte: u8) -> i32 {
     };
     if code & 0x80 == 0 { -value } else { value }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g711_has_the_values_of_its_tables() {
+        for (byte, value) in [(0xff, 0), (0x80, 32_124), (0x00, -32_124), (0xef, 132)] {
+            assert_eq!(mu_law(byte), value, "{byte:02x}");
+        }
+        for (byte, value) in [
+            (0xd5, 8),
+            (0x55, -8),
+            (0xaa, 32_256),
+            (0x2a, -32_256),
+            (0xc5, 264),
+        ] {
+            assert_eq!(a_law(byte), value, "{byte:02x}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_long_as_they_must_be() {
+        for (number, bytes) in [
+            (0, &[0][..]),
+            (0x7f, &[0x7f]),
+            (0x80, &[0xc2, 0x80]),
+            (0x7ff, &[0xdf, 0xbf]),
+            (0x800, &[0xe0, 0xa0, 0x80]),
+            (0xf_ffff_ffff, &[0xfe, 0xbf, 0xbf, 0xbf, 0xbf, 0xbf, 0xbf]),
+        ] {
+            let mut out = Vec::new();
+            put_number(&mut out, number);
+            assert_eq!(out, bytes, "{number:x}");
+        }
+    }
+
+    #[test]
+    fn units_without_a_whole_sample_are_no_frame_and_long_ones_are_cut() {
+        let stereo = Flac::new(Companding::Linear, 2);
+        let mut out = Vec::new();
+        stereo.append(&[1, 2, 3], 0, &mut out);
+        assert!(out.is_empty());
+        assert_eq!(stereo.samples_of(400_000), 65_535);
+        stereo.append(&vec![7; 400_000], 1 << 40, &mut out);
+        assert!(out.len() < 100, "{} bytes of one value", out.len());
+        let mono = Flac::new(Companding::Linear, 1);
+        let mut tone = Vec::new();
+        for sample in 0..2000 {
+            let value = (f64::from(sample) * 0.05).sin() * 20_000.0;
+            tone.extend_from_slice(&(value as i16).to_be_bytes());
+        }
+        out.clear();
+        mono.append(&tone, 0, &mut out);
+        assert!(
+            out.len() * 2 < tone.len(),
+            "{} of {} bytes",
+            out.len(),
+            tone.len()
+        );
+    }
+}

@@ -189,7 +189,7 @@ impl SpanBuilder {
         let mut head = Vec::new();
         put_file_type(&mut head, descriptions.len() + 1);
         let movie_at = head.len();
-        put_movie(&mut head, &movie);
+        put_movie(&mut head, &movie, begun.wall_clock);
         let media_at = head.len() as u64 + MEDIA_HEAD_BYTES;
         shift_chunks(&mut head[movie_at..], media_at);
         head.put_u32(1);

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use glassline_media::{Kind, TrackIndex};
+use glassline_demux::Frame;
+use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex};
 use proptest::prelude::*;
 
 use super::{Run, Stream, Synthetic, demuxed, essence, recording};
@@ -50,8 +51,8 @@ fn assert_same(name: &str, stream: &Stream, file: Vec<u8>) {
         let units: Vec<_> = units.collect();
         let read = &frames[place];
         // PCM is read in packets of another size.
-        if track.codec == glassline_media::Codec::L16 {
-            let bytes = |it: &[glassline_demux::Frame]| -> Vec<u8> {
+        if track.codec == Codec::L16 {
+            let bytes = |it: &[Frame]| -> Vec<u8> {
                 it.iter().flat_map(|frame| frame.data.to_vec()).collect()
             };
             let sent: Vec<u8> = units
@@ -185,6 +186,50 @@ proptest! {
                     prop_assert!(off.abs() < 23_000, "{off}");
                 }
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_pcm_comes_back_from_flac(
+        channels in 1u8..=8,
+        rate in prop::sample::select(vec![8_000u32, 11_025, 44_100, 48_000, 96_000]),
+        units in prop::collection::vec(
+            (1usize..600, prop::sample::select(vec![0i32, 1, 50, 3_000, 65_535])), 1..12),
+        seed in any::<u64>(),
+    ) {
+        let track = Track::audio(Codec::L16, channels).with_clock_rate(rate);
+        let mut stream = Stream::new(vec![track]);
+        let (mut at, mut state, mut value) = (0, seed, 0i32);
+        let mut sent = Vec::new();
+        for (samples, step) in units {
+            let mut data = Vec::new();
+            for _ in 0..samples * usize::from(channels) {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                value += (state >> 33) as i32 % (step + 1) - step / 2;
+                data.extend_from_slice(&(value as i16).to_be_bytes());
+            }
+            sent.extend_from_slice(&data);
+            stream.push(&Frame {
+                track: TrackIndex::default(),
+                time: MediaTime::from_ticks(at, rate),
+                decode_time: MediaTime::from_ticks(at, rate),
+                duration: Duration::ZERO,
+                keyframe: true,
+                after_loss: false,
+                data: data.into(),
+            });
+            at += samples as i64;
+        }
+        let run = Run::of(stream.cut(recording()));
+        for file in [run.file().0, run.finished_file()] {
+            let (tracks, frames) = demuxed(file).expect("FLAC");
+            prop_assert_eq!((tracks[0].clock_rate, tracks[0].channels), (rate, channels));
+            let read: Vec<u8> = frames[0].iter().flat_map(|it| it.data.to_vec()).collect();
+            prop_assert!(read == sent, "{} bytes of {}", read.len(), sent.len());
         }
     }
 }
