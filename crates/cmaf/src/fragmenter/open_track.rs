@@ -218,8 +218,9 @@ impl OpenTrack {
             return None;
         }
         let run = std::mem::take(&mut self.run);
-        // The next fragment is likely to be as long as this one.
+        // The next fragment is likely to be as long as this one: memory that grows is copied.
         self.run.samples.reserve(run.samples.len());
+        self.run.media.reserve(run.media.len() / 8 * 9);
         let track = FragmentTrack {
             position,
             decode_ticks: run.first_ticks,
