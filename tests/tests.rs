@@ -60,6 +60,7 @@ mod ports;
 mod process;
 mod publish;
 mod publish_page;
+mod recorded_files;
 mod restarts;
 mod rooms;
 mod rtsp;
@@ -131,6 +132,7 @@ fn main() -> ExitCode {
         firefox::TESTS,
         files::TESTS,
         odd_files::TESTS,
+        recorded_files::TESTS,
         firewalls::TESTS,
         forged_packets::TESTS,
         snapshots::TESTS,
