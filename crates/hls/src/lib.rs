@@ -2,3 +2,6 @@
 //! arrive, their text, and a reader that judges the playlists of any server.
 //!
 //! The crate is sans-IO: it knows durations and names of segments, and no media.
+
+pub mod judge;
+pub mod reader;
