@@ -39,7 +39,7 @@ pub(super) const CRATES: &[Row] = &[
     ("sim", &["media", "random"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
-    ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "trust", "url", "voice", "webrtc"]),
+    ("client", &["congestion", "demux", "hls", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "trust", "url", "voice", "webrtc"]),
     ("cluster", &["random"]),
     ("cluster-nats", &["cluster", "url"]),
     ("cluster-sim", &["cluster", "sim"]),
@@ -50,7 +50,7 @@ pub(super) const CRATES: &[Row] = &[
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
-    ("glassline", &["access", "client", "devices", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
+    ("glassline", &["access", "client", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.

@@ -1,6 +1,7 @@
 //! Findings: what breaks the text, where, and what to do.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::reader::Fault;
 
@@ -89,6 +90,16 @@ impl Findings {
                 fault.line,
                 fault.what.as_str(),
             );
+        }
+    }
+
+    /// Takes the findings of another collection.
+    pub fn merge(&mut self, other: Self) {
+        for (key, finding) in other.0 {
+            match self.0.entry(key) {
+                Entry::Occupied(mut known) => known.get_mut().times += finding.times,
+                Entry::Vacant(place) => _ = place.insert(finding),
+            }
         }
     }
 
