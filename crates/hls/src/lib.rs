@@ -1,4 +1,19 @@
 //! Playlists of HTTP Live Streaming (draft-pantos-hls-rfc8216bis) with low latency: their state as parts
 //! arrive, their text, and a reader that judges the playlists of any server.
 //!
+//! ```text
+//! parts, gaps, changes ─► MediaPlaylist ─┬► answer(Directives): now, wait, too far ahead
+//!                                        ├► text, delta update
+//!                                        └► rates, report ─► MultivariantPlaylist ─► text
+//! ```
+//!
 //! The crate is sans-IO: it knows durations and names of segments, and no media.
+
+mod multivariant;
+mod playlist;
+
+pub use multivariant::{AudioRendition, MultivariantPlaylist, Variant};
+pub use playlist::{
+    Answer, Directives, DirectivesError, MediaPlaylist, NewPart, Numbers, Pushed, RenditionReport,
+    SegmentRate, Terms,
+};
