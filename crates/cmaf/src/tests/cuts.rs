@@ -1,0 +1,1 @@
+//! Where fragments and segments begin.

@@ -1,0 +1,1 @@
+//! Files that were cut, and damaged ones.
