@@ -201,9 +201,15 @@ impl MediaPlaylist {
         open.is_some_and(|open| open.duration + part > self.terms.longest())
     }
 
-    /// Begins another sequence of timestamps or another initialization, called `map`, with the next part.
-    pub fn discontinue(&mut self, map: Arc<str>) {
+    /// Takes the initialization called `map` from the next part on, which begins a segment. Unless the old
+    /// one says the same, [`discontinue`](Self::discontinue) comes with it.
+    pub fn set_map(&mut self, map: Arc<str>) {
         self.map = map;
+        self.cut = true;
+    }
+
+    /// Begins another sequence of timestamps with the next part. All playlists of a stream do so together.
+    pub fn discontinue(&mut self) {
         self.cut = true;
         match self.has_segments() {
             true => self.discontinuities += 1,
@@ -291,6 +297,18 @@ impl MediaPlaylist {
         })
     }
 
+    /// Drops the oldest segment, because memory is short. Returns whether the playlist can do without it.
+    pub fn shorten(&mut self) -> bool {
+        let all = self.segments.iter().map(|it| it.duration);
+        let rest: Duration = all.skip(1).sum();
+        // §6.2.2: no segment is removed if less than three Target Durations would be left.
+        let can = !self.segments.is_empty() && rest >= self.terms.target() * 3;
+        if can {
+            self.drop_first();
+        }
+        can
+    }
+
     fn has_segments(&self) -> bool {
         self.open.is_some() || !self.segments.is_empty()
     }
@@ -326,8 +344,13 @@ impl MediaPlaylist {
             if rest < self.terms.window() {
                 return;
             }
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(first) = self.segments.pop_front() {
             self.discontinuity_sequence += u64::from(first.discontinuities);
-            self.segments.pop_front();
         }
     }
 }

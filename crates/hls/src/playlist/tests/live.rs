@@ -165,8 +165,9 @@ impl Writer {
             Deed::Change => {
                 self.push_part();
                 self.changes += 1;
-                self.playlist
-                    .discontinue(format!("i{}.mp4", self.changes).into());
+                let map = format!("i{}.mp4", self.changes);
+                self.playlist.set_map(map.into());
+                self.playlist.discontinue();
             }
             Deed::Move => {
                 self.folders += 1;

@@ -246,3 +246,12 @@ fn the_rates_are_those_of_segments() {
     let rate = playlist.rate().expect("complete segments");
     assert_eq!((rate.peak, rate.average), (120_000, 80_000));
 }
+
+#[test]
+fn a_playlist_that_is_shortened_keeps_three_target_durations() {
+    let mut playlist = playlist();
+    push_segments(&mut playlist, 6);
+    assert!(playlist.shorten() && playlist.shorten());
+    assert!(!playlist.shorten(), "three of five are left");
+    assert_eq!(playlist.first_segment(), 12);
+}
