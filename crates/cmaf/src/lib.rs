@@ -20,6 +20,7 @@ mod header;
 mod movie;
 mod reader;
 mod sample;
+mod span;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -31,4 +32,5 @@ pub use header::Header;
 pub use reader::{
     ReadAt, ReadError, RecordedFile, RecordedFragment, RecordedSample, RecordedTrack,
 };
+pub use span::{Slice, Span, SpanBuilder, SpanCut, SpanError};
 pub use track::{CmafTrack, TrackError};

@@ -4,6 +4,7 @@ mod cuts;
 mod damage;
 mod finished;
 mod round_trip;
+mod span;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -182,4 +183,70 @@ pub(crate) fn essence(codec: Codec, data: &[u8]) -> Vec<Vec<u8>> {
 /// A rule of a recording for short samples.
 pub(crate) fn recording() -> CutRule {
     CutRule::recording(Duration::from_millis(400), Duration::MAX)
+}
+
+/// A frame of VP8 as far as a header describes it, or a packet of Opus of 20 ms.
+pub(crate) struct Synthetic {
+    pub(crate) track: usize,
+    pub(crate) decode_ms: f64,
+    pub(crate) lead_ms: f64,
+    /// Width in pixels of a keyframe of video; `None` for another frame.
+    pub(crate) keyframe: Option<u8>,
+    pub(crate) bytes: usize,
+}
+
+impl Synthetic {
+    pub(crate) fn video(decode_ms: f64, keyframe: Option<u8>) -> Self {
+        Self {
+            track: 0,
+            decode_ms,
+            lead_ms: 0.0,
+            keyframe,
+            bytes: 100,
+        }
+    }
+
+    pub(crate) fn audio(track: usize, decode_ms: f64) -> Self {
+        Self {
+            track,
+            decode_ms,
+            lead_ms: 0.0,
+            keyframe: Some(0),
+            bytes: 10,
+        }
+    }
+
+    fn frame(&self, codec: Codec) -> Frame {
+        let nanos = |ms: f64| MediaTime::from_nanos((ms * 1e6).round() as i64);
+        let start: &[u8] = match (codec, self.keyframe) {
+            (Codec::Vp8, Some(width)) => &[0x10, 0, 0, 0x9d, 1, 0x2a, width, 0, 32, 0],
+            (Codec::Vp8, None) => &[0x11, 0, 0],
+            _ => &[0x98],
+        };
+        let mut data = start.to_vec();
+        data.resize(self.bytes.max(start.len()), 7);
+        Frame {
+            track: TrackIndex::first(self.track + 1).last().expect("a track"),
+            time: nanos(self.decode_ms + self.lead_ms),
+            decode_time: nanos(self.decode_ms),
+            duration: Duration::ZERO,
+            keyframe: self.keyframe.is_some(),
+            after_loss: false,
+            data: data.into(),
+        }
+    }
+}
+
+impl Stream {
+    /// A stream of VP8, and of Opus with `audio`.
+    pub(crate) fn synthetic(video: bool, audio: bool, frames: &[Synthetic]) -> Self {
+        let video = video.then(|| Track::new(Codec::Vp8));
+        let audio = audio.then(|| Track::audio(Codec::Opus, 2));
+        let mut stream = Self::new(video.into_iter().chain(audio).collect());
+        for frame in frames {
+            let codec = stream.tracks[frame.track].codec;
+            stream.push(&frame.frame(codec));
+        }
+        stream
+    }
 }

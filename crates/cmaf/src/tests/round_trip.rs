@@ -1,7 +1,10 @@
-use glassline_media::{Kind, TrackIndex};
+use std::time::Duration;
 
-use super::{Run, Stream, demuxed, essence, recording};
-use crate::RecordedFile;
+use glassline_media::{Kind, TrackIndex};
+use proptest::prelude::*;
+
+use super::{Run, Stream, Synthetic, demuxed, essence, recording};
+use crate::{CutRule, RecordedFile};
 
 /// Samples of the demuxer, and the codecs that players are told.
 const SAMPLES: [(&str, &str); 13] = [
@@ -130,6 +133,57 @@ fn times_of_the_reader_are_those_of_the_stream() {
                 let last = found.samples().last().expect("samples");
                 let bytes = read.read(last.offset, last.sample.size as usize);
                 assert!(bytes.is_ok());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_stream_comes_back_from_a_growing_and_a_finished_file(
+        video in prop::collection::vec((1u32..4, 0usize..4, prop::bool::weighted(0.1), 1usize..3000), 2..80),
+        audio in prop::collection::vec(1usize..300, 0..150),
+        fragment_ms in 100u64..900,
+        audio_delay in 0u32..50,
+    ) {
+        let mut frames = Vec::new();
+        let mut at = 0.0;
+        for (place, (steps, lead, keyframe, bytes)) in video.iter().enumerate() {
+            frames.push(Synthetic {
+                // No frame is shown before one of an earlier time than its own decoding.
+                lead_ms: 120.0 + 40.0 * *lead as f64,
+                bytes: *bytes,
+                ..Synthetic::video(at, (*keyframe || place == 0).then_some(64))
+            });
+            at += 40.0 * f64::from(*steps);
+        }
+        for (place, bytes) in audio.iter().enumerate() {
+            let at = f64::from(audio_delay) + 20.0 * place as f64;
+            frames.push(Synthetic { bytes: *bytes, ..Synthetic::audio(1, at) });
+        }
+        frames.sort_by(|a, b| a.decode_ms.total_cmp(&b.decode_ms));
+        let stream = Stream::synthetic(true, !audio.is_empty(), &frames);
+        let rule = CutRule::recording(Duration::from_millis(fragment_ms), Duration::MAX);
+        let run = Run::of(stream.cut(rule));
+        for file in [run.file().0, run.finished_file()] {
+            let (_, read) = demuxed(file).expect("a good file");
+            let begin = stream.units.iter().find(|it| it.track.get() == 0).expect("video");
+            let zero = begin.time.nanos() - read[0][0].time.nanos();
+            for (place, read) in read.iter().enumerate() {
+                let units = stream.units.iter().filter(|it| it.track.get() == place);
+                let units: Vec<_> = units.collect();
+                // The demuxer leaves out audio that begins up to 100 ms before the video.
+                let left_out = units.len() - read.len();
+                prop_assert!(left_out <= 6 * place, "{left_out} of track {place}");
+                for (unit, frame) in units[left_out..].iter().zip(read) {
+                    let data = unit.coded_frame().expect("a frame").to_vec();
+                    prop_assert!(data == frame.data);
+                    prop_assert_eq!(unit.keyframe, frame.keyframe);
+                    let off = unit.time.nanos() - zero - frame.time.nanos();
+                    prop_assert!(off.abs() < 23_000, "{off}");
+                }
             }
         }
     }
