@@ -5,12 +5,15 @@
 //! parts, gaps, changes ─► MediaPlaylist ─┬► answer(Directives): now, wait, too far ahead
 //!                                        ├► text, delta update
 //!                                        └► rates, report ─► MultivariantPlaylist ─► text
+//! text of any server ─► reader ─► judge: findings
 //! ```
 //!
 //! The crate is sans-IO: it knows durations and names of segments, and no media.
 
+pub mod judge;
 mod multivariant;
 mod playlist;
+pub mod reader;
 
 pub use multivariant::{AudioRendition, MultivariantPlaylist, Variant};
 pub use playlist::{
