@@ -112,9 +112,10 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["cluster", "config", "failures", "messages", "metrics", "service", "settings"]),
         ("rtsp", &["cluster", "config", "failures", "metrics", "service", "settings"]),
         ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "quic", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
+        ("hls", &["app", "config", "http", "metrics", "service", "sessions", "settings"]),
         ("reload", &["addresses", "app", "config", "events", "hooks", "settings", "transcoding"]),
         ("sweep", &["app", "sessions"]),
-        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hooks", "http", "http/server", "messages", "metrics", "onvif", "quic", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
+        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "quic", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
     ]),
     ("client", &[
         ("agent", &[]),
