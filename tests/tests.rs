@@ -42,6 +42,7 @@ mod firewalls;
 mod folders;
 mod forged_packets;
 mod guest;
+mod hls_page;
 mod http;
 mod https;
 mod logging;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         rtsp_publishers::TESTS,
         folders::TESTS,
         browser::TESTS,
+        hls_page::TESTS,
         pages::TESTS,
         https::TESTS,
         acme::TESTS,
