@@ -42,11 +42,20 @@ fn a_page_that_ice_does_not_reach_plays_by_hls_and_says_why() -> Result<(), Fail
     )?;
     println!("the line says: {}", browser.run(line)?);
     let how = browser.run("return [glassline.how, glassline.sessions]")?;
-    ensure(how[0] == "hls" && how[1] == 1, "the page stays with HLS", &how)?;
+    ensure(
+        how[0] == "hls" && how[1] == 1,
+        "the page stays with HLS",
+        &how,
+    )?;
     browser.run("document.getElementById('details').click()")?;
     let stages = "return glassline.stages.map((it) => it.stage)";
     let shown = browser.run(stages)?;
-    let named: Vec<_> = shown.as_array().into_iter().flatten().filter_map(|it| it.as_str()).collect();
+    let named: Vec<_> = shown
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.as_str())
+        .collect();
     ensure(
         named.starts_with(&["segment", "publish", "network", "buffer"]),
         "the waterfall has the stages of HLS",
@@ -54,7 +63,9 @@ fn a_page_that_ice_does_not_reach_plays_by_hls_and_says_why() -> Result<(), Fail
     )?;
     let total = browser.run("return glassline.endToEnd")?;
     ensure(
-        total["p50_ms"].as_f64().is_some_and(|it| it > 0.0 && it < 10_000.0)
+        total["p50_ms"]
+            .as_f64()
+            .is_some_and(|it| it > 0.0 && it < 10_000.0)
             && total["error_ms"].as_f64().is_some_and(|it| it <= 1000.0),
         "the delay has an error",
         &total,

@@ -155,7 +155,8 @@ impl Presentation {
             };
             judge_media(first, &mut findings);
             self.members.push(MediaMember {
-                name: uri.clone(),
+                // A signature in the query is nothing for a report.
+                name: uri.split('?').next().unwrap_or_default().to_owned(),
                 is_subtitles,
                 first: first.clone(),
                 first_at: loaded.at,

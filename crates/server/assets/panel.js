@@ -97,8 +97,9 @@ export class Panel {
     $('line').title = more ?? '';
   }
 
-  /** Shows other stages than those of WebRTC. */
+  /** Shows the stages of HLS, whose frames have no accounts of the server. */
   stages(stages) {
+    $('frames').hidden = true;
     this.#waterfall = new Waterfall($('waterfall'), stages);
     $('meanings').replaceChildren(...meanings(stages));
     $('method-text').textContent = HLS_METHOD;
