@@ -42,6 +42,7 @@ mod firewalls;
 mod folders;
 mod forged_packets;
 mod guest;
+mod hls;
 mod http;
 mod https;
 mod logging;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         packages::TESTS,
         signalling::TESTS,
         viewers::TESTS,
+        hls::TESTS,
         churn::TESTS,
         cluster::TESTS,
         cluster_clip::TESTS,
