@@ -42,6 +42,7 @@ mod firewalls;
 mod folders;
 mod forged_packets;
 mod guest;
+mod hls;
 mod hls_page;
 mod http;
 mod https;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         packages::TESTS,
         signalling::TESTS,
         viewers::TESTS,
+        hls::TESTS,
         churn::TESTS,
         cluster::TESTS,
         cluster_clip::TESTS,

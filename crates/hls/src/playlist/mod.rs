@@ -87,17 +87,20 @@ impl Numbers {
     /// Returns the numbers of a playlist that begins at `unix` after 1970-01-01 UTC.
     ///
     /// A stream that ends its playlists and begins others later goes on with greater numbers, as clients
-    /// expect that did not notice: segments are longer than 100 ms on average, parts than 1 ms, and
-    /// sources change less often than each second.
+    /// expect that did not notice. The numbers stay small all the same, since hls.js 1.7 has arrays of
+    /// discontinuities by their number, and hangs over a large one.
     pub const fn at(unix: Duration) -> Self {
-        let ms = unix.as_secs() * 1000 + unix.subsec_millis() as u64;
+        let seconds = unix.as_secs().saturating_sub(EPOCH.as_secs());
         Self {
-            segment: ms / 100,
-            part: ms,
-            discontinuity: unix.as_secs(),
+            segment: seconds,
+            part: unix.as_secs() * 1000 + unix.subsec_millis() as u64,
+            discontinuity: seconds / 3600,
         }
     }
 }
+
+/// Beginning of 2026, from which numbers count.
+const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 /// A part that is ready to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +194,9 @@ impl MediaPlaylist {
     pub fn ends_at_keyframe(&self, pending: Duration, group: Duration) -> bool {
         let Some(open) = &self.open else { return true };
         let elapsed = open.duration + pending;
-        elapsed + NEARLY >= self.terms.target() || elapsed + group > self.terms.longest()
+        // Every frame of audio is a keyframe, and the next one is soon enough.
+        let nearly = NEARLY.min(group / 2);
+        elapsed + nearly >= self.terms.target() || elapsed + group > self.terms.longest()
     }
 
     /// Returns whether the segment that is open has no room for a part of this duration, with or without a

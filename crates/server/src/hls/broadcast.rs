@@ -1,15 +1,16 @@
 //! One stream as files, from the first request until nobody has asked for a while.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
-use glassline_media::{Kind, Track};
+use glassline_media::{Kind, LayerIndex, Track, TrackIndex};
 use glassline_runtime::TaskWaker;
 use tokio::sync::watch;
 
+use super::aac::{self, AacMaker};
 use super::audience::Viewers;
 use super::rendition::Rendition;
 use crate::config::Hls as Settings;
@@ -28,6 +29,8 @@ pub(super) struct Broadcast {
     grown: watch::Sender<u64>,
     /// Woken when the task is to end.
     pub(super) stop: TaskWaker,
+    /// Whether somebody asked for audio in AAC that is to be made.
+    wants_aac: AtomicBool,
     /// Bytes of all files, as they were counted last.
     pub(super) bytes: AtomicU64,
 }
@@ -43,6 +46,7 @@ impl Broadcast {
             used_ms: AtomicU64::new(0),
             grown: watch::Sender::new(0),
             stop: TaskWaker::default(),
+            wants_aac: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
         }
     }
@@ -59,6 +63,18 @@ impl Broadcast {
         let used = Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
         now.saturating_duration_since(self.begun)
             .saturating_sub(used)
+    }
+
+    /// Has the audio called `name` made, if it is one that is made on demand.
+    pub(super) fn want(&self, name: &str) {
+        if name.ends_with(AAC_SUFFIX) {
+            self.wants_aac.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether somebody asked for audio that is to be made.
+    pub(super) fn wants_aac(&self) -> bool {
+        self.wants_aac.load(Ordering::Relaxed)
     }
 
     pub(super) fn add(&self, rendition: Arc<Rendition>) {
@@ -127,7 +143,7 @@ impl Broadcast {
             }
         };
         let _ = tokio::time::timeout(patience, waiting).await;
-        let uri = |rendition: &Rendition| format!("{folder}/{}{query}", rendition.playlist_name());
+        let uri = |name: &str| format!("{folder}/{name}.m3u8{query}");
         let playlist = self.described(uri);
         let is_empty = playlist.video.is_empty() && playlist.audio.is_empty();
         (!is_empty).then(|| playlist.text())
@@ -146,21 +162,27 @@ impl Broadcast {
         is_any && carried.all(has)
     }
 
-    fn described(&self, uri: impl Fn(&Rendition) -> String) -> MultivariantPlaylist {
+    fn described(&self, uri: impl Fn(&str) -> String) -> MultivariantPlaylist {
         let mut playlist = MultivariantPlaylist::default();
-        for rendition in self.renditions() {
+        let renditions = self.renditions();
+        for rendition in renditions.iter().filter(|it| it.layer.layer != aac::LAYER) {
             let Some(rate) = rendition.rate() else {
                 continue;
             };
+            let uri = uri(&rendition.name);
             match rendition.kind {
-                Kind::Video => playlist
-                    .video
-                    .push(variant(&rendition, uri(&rendition), rate)),
-                Kind::Audio => playlist
-                    .audio
-                    .push(audio(&rendition, uri(&rendition), rate)),
-                _ => {}
+                Kind::Video => playlist.video.push(variant(rendition, uri, rate)),
+                _ => playlist.audio.push(audio(rendition, uri, rate)),
             }
+        }
+        let tracks = self.stream.tracks();
+        let made = tracks
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| AacMaker::takes(it));
+        for (index, _) in made {
+            let name = rendition_name(Kind::Audio, TrackIndex(index), aac::LAYER);
+            playlist.audio.push(made_audio(uri(&name), name));
         }
         // Players begin with the first variant.
         let pixels = |it: &Variant| {
@@ -188,6 +210,35 @@ impl Broadcast {
     pub(super) fn close(&self) {
         self.renditions().iter().for_each(|it| it.close());
         self.grow();
+    }
+}
+
+/// End of the name of audio in AAC that is made.
+const AAC_SUFFIX: &str = "-aac";
+
+/// Returns the name of the playlist of a layer, and of the folder of its files.
+pub(super) fn rendition_name(kind: Kind, track: TrackIndex, layer: LayerIndex) -> String {
+    let (kind, track) = (kind.as_str(), track.get());
+    match layer {
+        LayerIndex::BASE => format!("{kind}{track}"),
+        aac::LAYER => format!("{kind}{track}{AAC_SUFFIX}"),
+        LayerIndex(layer) => format!("{kind}{track}-{layer}"),
+    }
+}
+
+/// Returns audio in AAC as it will be, once somebody asks for it.
+fn made_audio(uri: String, name: String) -> AudioRendition {
+    AudioRendition {
+        uri,
+        group: name,
+        name: "Audio".to_owned(),
+        codec: aac::CODEC.to_owned(),
+        rate: SegmentRate {
+            // Headers of fragments, and frames that need more than the mean.
+            peak: aac::BITRATE * 5 / 4,
+            average: aac::BITRATE * 11 / 10,
+        },
+        channels: 1,
     }
 }
 

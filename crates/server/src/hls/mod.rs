@@ -10,6 +10,7 @@
 //! A viewer has no state here. Files never change, and playlists are equal for all who ask for the same
 //! part, so that a cache in front answers any number of viewers ([`pass`] says how rights fit with that).
 
+mod aac;
 mod answers;
 mod audience;
 mod broadcast;

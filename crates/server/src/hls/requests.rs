@@ -73,6 +73,7 @@ pub(super) async fn playlist(
     };
     let waiting = async {
         let broadcast = begun(&app, connection, &name).await?;
+        broadcast.want(rendition);
         let rendition = broadcast.awaited(rendition, PATIENCE).await;
         Ok::<_, Problem>((broadcast, rendition))
     };

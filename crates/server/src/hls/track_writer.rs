@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use glassline_cmaf::{CutRule, Fragment, Fragmenter, Header, HeaderCause, NewHeader, Output};
 use glassline_hls::{NewPart, Numbers, Terms};
-use glassline_media::{Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
+use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 
-use super::broadcast::Broadcast;
+use super::aac::{self, AacMaker};
+use super::broadcast::{Broadcast, rendition_name};
 use super::rendition::{Description, NewRendition, Rendition};
 use super::writer::part_target;
 
@@ -39,7 +40,7 @@ impl Common {
 }
 
 /// What a unit changed beside its own rendition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Nothing,
     /// There is a first part, or a rendition.
@@ -53,6 +54,8 @@ pub(super) struct TrackWriter {
     pub(super) layer: TrackLayer,
     pub(super) kind: Kind,
     track: Track,
+    /// Makes the frames of a layer that the hub does not have.
+    maker: Option<AacMaker>,
     /// Longest part.
     part_target: Duration,
     frame_rate: f64,
@@ -68,6 +71,8 @@ pub(super) struct TrackWriter {
     keyframe: Option<MediaTime>,
     /// Latest distance of keyframes.
     group: Duration,
+    /// Whether a keyframe that begins a segment is in the part that is made.
+    is_ending: bool,
     /// Whether the next part begins a segment wherever it is.
     cut: bool,
     /// Whether the source fell silent, so that the next part may come after a hole.
@@ -81,11 +86,15 @@ impl TrackWriter {
         broadcast: &Broadcast,
         common: &Common,
     ) -> Self {
-        let figures = broadcast.stream.figures(layer, Instant::now());
+        let mut figures = broadcast.stream.figures(layer, Instant::now());
+        if layer.layer == aac::LAYER {
+            figures.frame_rate = AacMaker::FRAME_RATE;
+        }
         let mut writer = Self {
             layer,
             kind: track.kind(),
             track: track.clone(),
+            maker: None,
             part_target: part_target(broadcast.settings.part(), figures.frame_rate),
             frame_rate: figures.frame_rate,
             fragmenter: None,
@@ -95,19 +104,43 @@ impl TrackWriter {
             latest: None,
             keyframe: None,
             group: figures.keyframe_interval.unwrap_or_default(),
+            is_ending: false,
             cut: false,
             silent: false,
         };
+        writer.set_track(track);
         if let Some(origin) = common.origin {
             writer.begin(origin);
         }
         writer
     }
 
+    /// Takes the description of the track, and begins to make it if the hub does not have it.
+    fn set_track(&mut self, track: &Track) {
+        if self.layer.layer != aac::LAYER {
+            self.track = track.clone();
+            return;
+        }
+        self.track = AacMaker::track();
+        match AacMaker::new(self.layer.track, track) {
+            Ok(maker) => self.maker = Some(maker),
+            Err(error) => tracing::warn!(%error, "no AAC is made for HLS"),
+        }
+    }
+
+    /// Returns the layer of the hub that the frames are of, or are made of.
+    pub(super) fn source(&self) -> TrackLayer {
+        match self.layer.layer {
+            aac::LAYER => self.layer.track.into(),
+            _ => self.layer,
+        }
+    }
+
     /// Counts times from `origin` on the stream's timeline.
     pub(super) fn begin(&mut self, origin: MediaTime) {
         // Segments begin where the playlist says.
         let rule = CutRule::parts(self.part_target, Duration::MAX);
+        self.is_ending = false;
         let track = (self.layer.track, self.track.clone());
         match Fragmenter::new([track], rule, Some(origin)) {
             Ok(fragmenter) => self.fragmenter = Some(fragmenter),
@@ -117,7 +150,7 @@ impl TrackWriter {
 
     /// Goes on with the track of another source.
     pub(super) fn follow(&mut self, track: &Track, common: &Common) {
-        self.track = track.clone();
+        self.set_track(track);
         self.keyframe = None;
         if let Some(origin) = common.origin {
             self.begin(origin);
@@ -143,6 +176,26 @@ impl TrackWriter {
             return Change::Nothing;
         }
         self.next = unit.index + 1;
+        let Some(maker) = &mut self.maker else {
+            return self.take(unit, now, wall, common, broadcast);
+        };
+        let mut change = Change::Nothing;
+        for frame in maker.push(unit) {
+            let of_frame = self.take(&frame, now, wall, common, broadcast);
+            change = change.max(of_frame);
+        }
+        change
+    }
+
+    /// Takes the next frame of the layer.
+    fn take(
+        &mut self,
+        unit: &Arc<MediaUnit>,
+        now: Instant,
+        wall: &WallClock,
+        common: &Common,
+        broadcast: &Broadcast,
+    ) -> Change {
         let time = unit.decode_time();
         self.latest = Some((time, now));
         if unit.keyframe {
@@ -173,9 +226,11 @@ impl TrackWriter {
             .map_or(Duration::ZERO, |end| time.saturating_since(end));
         let ends = |it: &Arc<Rendition>| it.ends_at_keyframe(pending, self.group);
         if let Some(fragmenter) = &mut self.fragmenter
+            && !self.is_ending
             && self.rendition.as_ref().is_some_and(ends)
         {
             fragmenter.begin_segment_at(time);
+            self.is_ending = true;
         }
     }
 
@@ -281,12 +336,7 @@ impl TrackWriter {
     }
 
     fn new_rendition(&self, header: Bytes, description: Description, common: &Common) -> Rendition {
-        let kind = self.kind.as_str();
-        let track = self.layer.track.get();
-        let name = match self.layer.layer {
-            LayerIndex::BASE => format!("{kind}{track}"),
-            LayerIndex(layer) => format!("{kind}{track}-{layer}"),
-        };
+        let name = rendition_name(self.kind, self.layer.track, self.layer.layer);
         let terms = Terms {
             part_target: self.part_target,
             part_hold_back: common.terms.part_hold_back.max(self.part_target * 2),
@@ -337,6 +387,7 @@ impl TrackWriter {
             date: fragment.wall_clock,
         };
         self.cut &= is_first;
+        self.is_ending &= !fragment.begins_segment;
         self.end = Some(begin + fragment.duration);
         rendition.push(part, fragment.pieces().cloned().collect());
         is_first

@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use glassline_hls::{Numbers, Terms};
-use glassline_hub::{Hub, Subscription, TrackLayout, Wake};
+use glassline_hub::{Hub, StreamChange, StreamEvent, StreamEvents, Subscription, Wake};
 use glassline_media::{Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_runtime::{Clock, TaskWaker};
 
+use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, is_carried};
 use super::pass::{self, Opens, PassKey};
 use super::track_writer::{Change, Common, TrackWriter};
@@ -54,10 +55,13 @@ pub(super) struct Writer {
     services: Services,
     arrival: Arc<TaskWaker>,
     subscription: Subscription,
-    /// Tracks of the source whose units are written. Another source has other ones in memory.
+    /// Tracks of the publisher whose units are written.
     tracks: Arc<[Track]>,
-    layout: TrackLayout,
+    events: StreamEvents,
+    happened: Vec<StreamEvent>,
     writers: Vec<TrackWriter>,
+    /// Whether audio is made into AAC.
+    makes_aac: bool,
     common: Common,
 }
 
@@ -66,6 +70,8 @@ impl Writer {
         let stream = &broadcast.stream;
         let arrival = Arc::<TaskWaker>::default();
         let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
+        let waker = Arc::clone(&arrival) as Arc<dyn Wake>;
+        let events = services.hub.events_of(stream.name().clone(), waker);
         let unix = services.clock.wall().unix(Instant::now());
         let common = Common {
             terms: Terms {
@@ -82,13 +88,15 @@ impl Writer {
             pass: String::new(),
         };
         Self {
-            layout: stream.layout(),
+            events,
+            happened: Vec::new(),
             tracks: Arc::from([]),
             broadcast,
             services,
             arrival,
             subscription,
             writers: Vec::new(),
+            makes_aac: false,
             common,
         }
     }
@@ -108,14 +116,16 @@ impl Writer {
                     }
                 }
             }
-            self.follow_source();
             self.subscription.poll(&mut units);
+            // Units of another source are told before they come.
+            self.follow_source();
+            self.begin_aac();
             let now = Instant::now();
             for unit in units.drain(..) {
-                let layer = unit.track_layer();
-                let place = self.writers.iter().position(|it| it.layer == layer);
-                if let Some(place) = place {
-                    self.write(place, &unit, now);
+                for place in 0..self.writers.len() {
+                    if self.writers[place].source() == unit.track_layer() {
+                        self.write(place, &unit, now);
+                    }
                 }
             }
         }
@@ -135,34 +145,67 @@ impl Writer {
         }
     }
 
-    /// Begins another source: all tracks end where they are, and go on with another initialization.
+    /// Begins another publisher: all tracks end where they are, and go on with another initialization. One
+    /// that describes its tracks anew may have further layers.
     fn follow_source(&mut self) {
-        let stream = Arc::clone(&self.broadcast.stream);
-        let (tracks, layout) = (stream.tracks(), stream.layout());
-        if Arc::ptr_eq(&tracks, &self.tracks) && layout == self.layout || tracks.is_empty() {
+        let is_other = self.has_other_publisher();
+        let tracks = self.broadcast.stream.tracks();
+        // While a source is away, its tracks stay.
+        if !is_other && Arc::ptr_eq(&tracks, &self.tracks) || tracks.is_empty() {
             return;
         }
-        (self.tracks, self.layout) = (tracks, layout);
+        self.tracks = tracks;
         let is_first = self.writers.is_empty();
-        let layers = layers_of(&self.tracks);
+        let mut layers = layers_of(&self.tracks);
+        let read = layers.clone();
         if is_first {
             self.set_terms(&layers);
-        } else {
+        } else if is_other {
             self.change_all(None);
+        }
+        if self.makes_aac {
+            layers.extend(aac_layers(&self.tracks));
         }
         let common = &self.common;
         self.writers.retain(|it| layers.contains(&it.layer));
         for layer in &layers {
             let track = &self.tracks[layer.track.get()];
             match self.writers.iter_mut().find(|it| it.layer == *layer) {
-                Some(writer) => writer.follow(track, common),
+                Some(writer) if is_other => writer.follow(track, common),
+                Some(_) => {}
                 None => self
                     .writers
                     .push(TrackWriter::new(*layer, track, &self.broadcast, common)),
             }
         }
-        self.subscription.read(&layers);
+        self.subscription.read(&read);
         self.begin(is_first);
+    }
+
+    /// Returns whether another source, or something in its place, publishes since the last call.
+    fn has_other_publisher(&mut self) -> bool {
+        self.events.poll(&mut self.happened);
+        let begins = |event: StreamEvent| match event {
+            StreamEvent::Present(_) => true,
+            StreamEvent::Changed { change, .. } => matches!(
+                change,
+                StreamChange::Ready(_) | StreamChange::StandIn | StreamChange::Layout(_)
+            ),
+        };
+        self.happened.drain(..).any(begins)
+    }
+
+    /// Begins to make AAC once somebody has asked for it.
+    fn begin_aac(&mut self) {
+        if self.makes_aac || !self.broadcast.wants_aac() {
+            return;
+        }
+        self.makes_aac = true;
+        for layer in aac_layers(&self.tracks) {
+            let track = &self.tracks[layer.track.get()];
+            let writer = TrackWriter::new(layer, track, &self.broadcast, &self.common);
+            self.writers.push(writer);
+        }
     }
 
     /// Writes what the hub has from the newest keyframe on. Audio begins with the first video frame.
@@ -174,7 +217,7 @@ impl Writer {
             let is_video = writer.kind == Kind::Video;
             let units = match is_video {
                 true => stream.since_keyframe(writer.layer),
-                false if is_first => stream.since(writer.layer, 0),
+                false if is_first => stream.since(writer.source(), 0),
                 false => Vec::new(),
             };
             if units.is_empty() && is_video {
@@ -311,6 +354,16 @@ fn layers_of(tracks: &[Track]) -> Vec<TrackLayer> {
         }
     };
     carried.flat_map(of).collect()
+}
+
+/// Returns the layers that are made of the hub's on demand.
+fn aac_layers(tracks: &[Track]) -> Vec<TrackLayer> {
+    let taken = TrackIndex::enumerate(tracks).filter(|(_, track)| AacMaker::takes(track));
+    let layers = taken.map(|(track, _)| TrackLayer {
+        track,
+        layer: aac::LAYER,
+    });
+    layers.collect()
 }
 
 /// Returns the longest part of a track: `wanted`, rounded up to whole frames, and a twentieth more for

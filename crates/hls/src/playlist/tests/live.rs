@@ -5,6 +5,8 @@ use std::fmt;
 use proptest::prelude::*;
 
 use super::*;
+use crate::judge::{Findings, Follower, Load, Severity, judge_media};
+use crate::reader::{Playlist, Surroundings, read};
 
 /// What a publisher does next.
 #[derive(Clone, Copy)]
@@ -52,6 +54,9 @@ struct Writer {
     changes: u32,
     folders: u32,
     texts: Vec<Rules>,
+    /// The judge of any server's playlists, which knows nothing of the writer.
+    follower: Follower,
+    findings: Findings,
 }
 
 const FRAME: Duration = Duration::from_millis(40);
@@ -69,6 +74,8 @@ impl Writer {
             changes: 1,
             folders: 1,
             texts: Vec::new(),
+            follower: Follower::default(),
+            findings: Findings::default(),
         }
     }
 
@@ -82,6 +89,19 @@ impl Writer {
         }
         self.check_answers(&whole);
         self.texts.push(whole);
+        let text = self.playlist.text(false, &[]);
+        let reading = read(text.as_bytes(), Surroundings::default()).expect("a playlist");
+        self.findings.add_faults(&reading.faults);
+        let Playlist::Media(playlist) = reading.playlist else {
+            panic!("a Media Playlist: {text}");
+        };
+        judge_media(&playlist, &mut self.findings);
+        let load = Load {
+            at: self.now,
+            uncertainty: Duration::ZERO,
+            playlist: &playlist,
+        };
+        self.follower.take(load, &mut self.findings);
     }
 
     /// Whatever the playlist lists is answered at once, and what it does not list waits.
@@ -162,6 +182,8 @@ impl Writer {
                 }
             }
             Deed::Pause(ms) => self.pause(Duration::from_millis(ms.into())),
+            // The judge counts two discontinuities in one place once.
+            Deed::Change if self.playlist.discontinuities > 0 => {}
             Deed::Change => {
                 self.push_part();
                 self.changes += 1;
@@ -191,6 +213,14 @@ proptest! {
         writer.push_part();
         writer.playlist.end();
         writer.look();
+        let found = writer.findings.into_sorted();
+        // That a source pauses is known only after the time of the next part.
+        let is_of_pause = |name: &str| matches!(name, "parts-late" | "segments-late");
+        let errors: Vec<_> = found
+            .iter()
+            .filter(|it| it.rule.severity == Severity::Error && !is_of_pause(it.rule.name))
+            .collect();
+        prop_assert!(errors.is_empty(), "{errors:#?}");
     }
 
     /// A client that reads one playlist in a while sees one Discontinuity Sequence Number for each segment.

@@ -230,6 +230,14 @@ fn segments_end_at_keyframes_that_keep_them_short_enough() {
 }
 
 #[test]
+fn playlists_that_begin_later_have_greater_numbers_and_small_ones() {
+    let begun = Duration::from_secs(1_796_011_899);
+    let (one, later) = (Numbers::at(begun), Numbers::at(begun + ms(40_000)));
+    assert!(later.segment == one.segment + 40 && later.part == one.part + 40_000);
+    assert!(later.discontinuity >= one.discontinuity && one.discontinuity < 100_000);
+}
+
+#[test]
 fn the_rates_are_those_of_segments() {
     let mut playlist = playlist();
     assert_eq!(playlist.rate(), None);
