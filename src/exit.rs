@@ -11,7 +11,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Exit code of a measurement for which a `--fail-if` condition was met.
 pub(crate) const THRESHOLD_MISSED: u8 = 3;
 
-/// Exit code of `doctor` and of `config check --try` if something does not work.
+/// Exit code of `doctor` and of `config check --try` if something does not work, and of `hls check` if a
+/// rule is broken.
 pub(crate) const CHECK_FAILED: u8 = 3;
 
 /// Error that ends the program, with its text for the user. Servers have a part in it, so characters

@@ -8,6 +8,7 @@
 //! api         ─► HTTP API of a server ─► table, JSON
 //! bench       ─► glassline_lab ─► table, JSON, CSV, SVG
 //! doctor      ─► glassline_client::probe, glassline_server ─► findings
+//! hls         ─► glassline_client::hls ─► glassline_hls::judge ─► findings
 //! health      ─► the listener for operators of a running server ─► exit code
 //! completions ─► clap's definition of the command line ─► script for a shell
 //! ```
@@ -27,6 +28,7 @@ mod doctor;
 mod exit;
 mod flags;
 mod health_command;
+mod hls_command;
 mod logging;
 mod manual;
 mod output;
@@ -90,6 +92,9 @@ enum Command {
     /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
     /// addresses, publish and play, or examine a server from outside.
     Doctor(doctor::Options),
+    /// Judge the HLS of a server.
+    #[command(subcommand)]
+    Hls(hls_command::Action),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
@@ -148,6 +153,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Cameras(options) => cameras_command::run(&options, quiet),
         Command::Api(action) => api_command::run(&action, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
+        Command::Hls(action) => hls_command::run(&action, quiet),
         Command::User(action) => user_command::run(action, quiet),
         Command::Health(options) => health_command::run(&options, quiet),
         Command::Completions(options) => options.run(CommandLine::command()),

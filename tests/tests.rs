@@ -42,6 +42,8 @@ mod firewalls;
 mod folders;
 mod forged_packets;
 mod guest;
+mod hls;
+mod hls_page;
 mod http;
 mod https;
 mod logging;
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         packages::TESTS,
         signalling::TESTS,
         viewers::TESTS,
+        hls::TESTS,
         churn::TESTS,
         cluster::TESTS,
         cluster_clip::TESTS,
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         rtsp_publishers::TESTS,
         folders::TESTS,
         browser::TESTS,
+        hls_page::TESTS,
         pages::TESTS,
         https::TESTS,
         acme::TESTS,

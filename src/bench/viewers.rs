@@ -24,7 +24,7 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// URL of the stream: WHEP, /doSignaling, rtsp://… or rtsps://….
+    /// URL of the stream: WHEP, /doSignaling, rtsp://…, rtsps://…, or a playlist of HLS (….m3u8).
     #[arg(value_name = "URL")]
     url: String,
     /// Number of viewers: START:END:STEP, or one number.
@@ -202,7 +202,7 @@ impl Options {
                         }
                     };
                 }
-                Endpoint::DoSignaling(_) => {
+                Endpoint::DoSignaling(_) | Endpoint::Hls(_) => {
                     let text = "--transport is for rtsp:// and WHEP only";
                     return Err(Failure::usage(text));
                 }

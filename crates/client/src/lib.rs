@@ -3,7 +3,7 @@
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
 //! streams; [`call`] dials, answers, joins rooms, sends and plays voices;
 //! [`ways`] leads to another server of a cluster;
-//! [`impairment`] puts a simulated bad path between two ends; [`probe`] asks a server one question
+//! [`hls`] loads playlists; [`impairment`] puts a simulated bad path between two ends; [`probe`] asks a server one question
 //! at a time. These modules are shells around the sans-IO
 //! sessions: they own the sockets, the threads and the clocks. Viewers do not decode: the
 //! tests and the load generator need to know what arrived, not what it looks like.
@@ -15,6 +15,7 @@
 
 pub mod agent;
 pub mod call;
+pub mod hls;
 pub mod http;
 pub mod impairment;
 pub mod probe;

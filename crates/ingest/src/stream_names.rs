@@ -30,8 +30,9 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 15] = [
+pub const WORDS: [&str; 16] = [
     "frame-code",
+    "hls",
     "keyframe",
     "latency",
     "pictures",

@@ -13,6 +13,9 @@ const FACTS = [
   'Path', 'Protection', 'Lip sync', 'Repairs',
 ];
 
+/** How the stages of HLS are measured. */
+const HLS_METHOD = 'The playlist gives the date of each frame, on the server’s calendar. The page notes when a playlist and a part came, and when a frame was presented. The Date headers of the server’s answers join both calendars; ± is the remaining error. Bars are medians, and whiskers reach p95. Medians of stages need not add up; the stages of each frame do.';
+
 export class Panel {
   #facts = new Map();
   #waterfall = new Waterfall($('waterfall'));
@@ -22,6 +25,9 @@ export class Panel {
 
   /** The delay in words; null before it is known. */
   #delay = null;
+
+  /** How the stream plays, in words; null before it is known. */
+  #how = null;
 
   constructor() {
     $('facts').append(...FACTS.map((name) => {
@@ -84,6 +90,22 @@ export class Panel {
   }
 
   /**
+   * Shows how the stream plays. `text`: for the line below the video; `more`: why, for whoever asks, or null.
+   */
+  how(text, more = null) {
+    this.#how = text;
+    $('line').title = more ?? '';
+  }
+
+  /** Shows the stages of HLS, whose frames have no accounts of the server. */
+  stages(stages) {
+    $('frames').hidden = true;
+    this.#waterfall = new Waterfall($('waterfall'), stages);
+    $('meanings').replaceChildren(...meanings(stages));
+    $('method-text').textContent = HLS_METHOD;
+  }
+
+  /**
    * `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count
    * or null; `level`: how loud a muted track is, 0 to 1, or null.
    */
@@ -103,7 +125,7 @@ export class Panel {
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
     this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
     const picture = sample?.width ? `${sample.width}×${sample.height}` : null;
-    const parts = [this.#delay, picture, sample && Number.isFinite(sample.fps) ? `${Math.round(sample.fps)} fps` : null, sample?.bitrate ? bitrate(sample.bitrate) : null];
+    const parts = [this.#delay, picture, sample && Number.isFinite(sample.fps) ? `${Math.round(sample.fps)} fps` : null, sample?.bitrate ? bitrate(sample.bitrate) : null, sample ? this.#how : null];
     setText($('line'), parts.filter(Boolean).join(' · '));
     setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);
   }

@@ -12,6 +12,9 @@
 // The page's address may ask for `?sound` (not muted, where the browser lets it), `?lipsync` (video
 // waits for its audio), `?embed` (video alone) and `?transcode`, and carry a `?token=`.
 //
+// Where ICE comes through neither by UDP nor by TCP, the page goes over to HLS (see how.js), and stays with
+// it until it is opened again.
+//
 // Stalled video is a problem of the source, not of the connection: the server
 // keeps the session while a camera restarts, and its timestamps continue. The
 // video resumes by itself, and sooner than after a new handshake.
@@ -22,6 +25,7 @@ import { ServerClock } from './clock.js';
 import { Controls } from './controls.js';
 import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
+import { CONNECT_MS, How } from './how.js';
 import { openByKey } from './key.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
@@ -60,6 +64,7 @@ const clock = new ServerClock();
 const sampler = new StatsSampler();
 const loudness = new Loudness();
 const quality = new Quality(document.getElementById('quality'), video);
+const how = new How(document.getElementById('how'));
 const audioView = new AudioView(document.getElementById('picture'), () => loudness.level ?? session?.audioLevel ?? null);
 
 const pictures = new PictureView(document.getElementById('picture'),
@@ -80,7 +85,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
  * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
- * latest session, or attempt at one, ended.
+ * latest session, or attempt at one, ended. `how`: webrtc or hls, and `howWhy`: why it is HLS.
  */
 const seen = {
   stream: name, state: 'connecting', detail: null, server: null,
@@ -89,11 +94,13 @@ const seen = {
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
   clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
-  pictures: null, layer: null, layerNote: null,
+  pictures: null, layer: null, layerNote: null, how: how.isHls ? 'hls' : 'webrtc', howWhy: how.why,
 };
 window.glassline = seen;
 
 let session = null;
+/** The playback by HLS, in the place of a session. */
+let hls = null;
 let joinedAtMs = null;
 let connectedAtMs = null;
 // Frames that were decoded, or packets of audio where there is no video.
@@ -113,9 +120,9 @@ const talk = { isAsked: false, isOffered: false, button: null };
 const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
   if (seen.firstFrameMs === null) seen.firstFrameMs = presentedMs;
-  if (session && joinedAtMs === null) joined(presentedMs);
+  if ((session ?? hls) && joinedAtMs === null) joined(presentedMs);
   // Frames that were decoded before the end may be shown after it, and must not hide the reason.
-  if (session && seen.state !== 'live') live();
+  if ((session ?? hls) && seen.state !== 'live') live();
 });
 
 function show(state, label, title, detail, more) {
@@ -130,12 +137,12 @@ function show(state, label, title, detail, more) {
 
 function live() {
   if (entry?.stand_in) show('away', 'Source away');
-  else show('live', session?.receivesVideo === false ? 'Live, audio only' : 'Live');
+  else show('live', (session ?? hls)?.receivesVideo === false ? 'Live, audio only' : 'Live');
 }
 
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
-  seen.joinMs = presentedMs - session.startedMs;
+  seen.joinMs = presentedMs - (session ?? hls).startedMs;
   panel.joined(seen.sessions === 1
     ? `first frame ${Math.round(seen.firstFrameMs)} ms after navigation`
     : `rejoined in ${Math.round(seen.joinMs)} ms`);
@@ -144,7 +151,8 @@ function joined(presentedMs) {
 async function run() {
   show('connecting', 'Connecting');
   for (;;) {
-    let reason = await watch();
+    let reason = how.isHls ? await watchHls() : await watch();
+    if (await goesOverToHls(reason)) continue;
     if (joinedAtMs === null && reason.status >= 400) {
       await readEntry();
       if (hasPicturesAlone(entry.tracks)) reason = await pictures.play();
@@ -170,6 +178,56 @@ function pauseAfter(reason) {
   return nextMs ?? delayMs;
 }
 
+/** The address of the stream's playlist. */
+const hlsUrl = () => withToken(pageUrl(name, '/hls/index.m3u8'));
+
+/** Goes over to HLS if no connection came about, and the server offers HLS. */
+async function goesOverToHls(reason) {
+  if (!reason.neverConnected || !how.mayFall) return false;
+  const isServed = await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => true, () => false);
+  if (isServed) fall('WebRTC did not connect', reason.message);
+  else how.stay();
+  return isServed;
+}
+
+/** Goes over to HLS; `more`: what the browser or the server says of it. */
+function fall(why, more) {
+  how.fall(why);
+  Object.assign(seen, { how: 'hls', howWhy: why, lastError: more });
+  panel.how(how.text(null), more);
+  show('connecting', 'Connecting');
+}
+
+/** One playback by HLS, from its begin to its end; returns why it ended. */
+async function watchHls() {
+  log.clear();
+  panel.clear();
+  quality.menu.hidden = true;
+  [joinedAtMs, arrivedBefore, arrivedAtMs] = [null, 0, -Infinity];
+  let playback;
+  try {
+    // The stream may not be there: the server says why, as for WebRTC.
+    await request(hlsUrl());
+    const [{ HlsPlayback }, { HLS_STAGES }] = await Promise.all([import('./hls_playback.js'), import('./hls_stages.js')]);
+    panel.stages(HLS_STAGES);
+    video.srcObject = null;
+    playback = new HlsPlayback(video, hlsUrl(), play);
+  } catch (error) {
+    return error;
+  }
+  hls = playback;
+  connectedAtMs = performance.now();
+  seen.sessions += 1;
+  log.active = true;
+  panel.how(how.text(null), seen.lastError);
+  readEntry();
+  const reason = await playback.ended;
+  hls = null;
+  connectedAtMs = null;
+  playback.close();
+  return reason;
+}
+
 /** One session from the offer to its end; returns why it ended. */
 async function watch() {
   log.clear();
@@ -182,6 +240,7 @@ async function watch() {
   try {
     dialled = await Session.dial(servers.present(), {
       lipSync: options.has('lipsync'),
+      connectMs: how.mayFall ? CONNECT_MS : undefined,
       onTrack(track) {
         stream.addTrack(track);
         if (video.srcObject !== stream) video.srcObject = stream;
@@ -269,6 +328,7 @@ const pause = (ms) => new Promise((resolve) => {
 async function tick(count) {
   const current = session;
   const nowMs = performance.now();
+  if (hls) return tickHls(hls, count, nowMs);
   const estimate = clock.estimate(nowMs);
   seen.clock = estimate;
   panel.clock(estimate);
@@ -284,7 +344,27 @@ async function tick(count) {
   if (estimate) await report(current, sample, estimate);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
+  panel.how(how.text(sample?.path?.remote));
   panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
+}
+
+/** The same for a playback by HLS, whose frames are not reported. */
+async function tickHls(current, count, nowMs) {
+  const sample = current.sample();
+  const { framesDecoded, fps, bitrate, jitterBufferMs, codec, width, height } = sample;
+  Object.assign(seen, { framesDecoded, fps, bitrate, lossRatio: null, jitterBufferMs, codec, width, height, path: null });
+  audioView.shown = !current.receivesVideo;
+  const arrived = current.receivesVideo ? framesDecoded : Math.round(video.currentTime * 1000);
+  if (arrived > arrivedBefore) arrivedAtMs = nowMs;
+  arrivedBefore = arrived;
+  if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
+  const stalled = watchForStall(nowMs);
+  const answer = current.account();
+  panel.account(answer, nowMs);
+  Object.assign(seen, { stages: answer?.stages ?? [], endToEnd: answer?.end_to_end ?? null });
+  if (stalled || count % ENTRY_TICKS === 0) await readEntry();
+  if (stalled && seen.state === 'stalled') showStalled();
+  panel.reception(sample, { viewers: entry?.viewers ?? null });
 }
 
 /** A stream without video is live when its audio arrives. */
@@ -377,7 +457,7 @@ async function readEntry() {
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }
-  quality.offer(entry.tracks ?? []);
+  if (!how.isHls) quality.offer(entry.tracks ?? []);
   noteTracks(entry.tracks ?? []);
   // Beside sound by WebRTC; without any, the pictures are all there is.
   if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
@@ -526,7 +606,10 @@ function wirePage() {
     location.search = options.toString().replace(/=(?=&|$)/g, '');
   });
   addEventListener('online', () => wake());
-  addEventListener('pagehide', () => session?.close());
+  addEventListener('pagehide', () => {
+    session?.close();
+    hls?.close();
+  });
 
   const copy = document.getElementById('copy');
   copy.hidden = !navigator.clipboard;
@@ -544,7 +627,8 @@ function begin() {
   document.getElementById('all').href = withToken(`${base}/`);
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wirePage();
-  if (!('RTCPeerConnection' in window)) {
+  if (!('RTCPeerConnection' in window) && how.mayFall) fall('this browser has no WebRTC', null);
+  if (!('RTCPeerConnection' in window) && !how.isHls) {
     show('unsupported', 'Unsupported', 'This browser has no WebRTC', 'WebRTC is missing, or turned off by a setting or a policy.');
     return;
   }

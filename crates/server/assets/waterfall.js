@@ -37,8 +37,11 @@ export class Waterfall {
   #scale = 0;
   #measured = false;
   #publisher;
+  #stages;
 
-  constructor(container) {
+  /** `stages`: rows of the table, as `STAGES` has them for WebRTC. */
+  constructor(container, stages = STAGES) {
+    this.#stages = stages;
     this.#axis = svg('svg', { class: 'axis', 'aria-hidden': 'true' });
     const head = html('thead', {}, html('tr', {},
       html('th', { scope: 'col', class: 'place' }, html('span', { class: 'unseen' }, 'Where')),
@@ -49,7 +52,7 @@ export class Waterfall {
       html('caption', { class: 'unseen' }, 'Delay by stage over the last ten seconds, in milliseconds'), head);
     for (const place of PLACES) {
       const body = html('tbody', { class: `place-${place}` });
-      const here = STAGES.filter((stage) => stage[1] === place);
+      const here = stages.filter((stage) => stage[1] === place);
       here.forEach(([name, , meaning], index) => {
         const row = this.#row(name, meaning);
         if (index === 0) {
@@ -73,15 +76,16 @@ export class Waterfall {
     const found = new Map((answer?.stages ?? []).map((stage) => [stage.stage, stage]));
     const bars = [];
     let offset = 0;
-    for (const [name] of STAGES) {
+    for (const [name] of this.#stages) {
       const stage = present(found.get(name));
       bars.push([name, stage, offset]);
       if (stage) offset += Math.max(0, stage.p50_ms);
     }
     // Only publishing pages tell when a frame was captured: other sources have no such rows.
-    this.#publisher.hidden = !bars.some(([, stage], i) => stage && STAGES[i][1] === 'publisher');
+    this.#publisher.hidden = !bars.some(([, stage], i) => stage && this.#stages[i][1] === 'publisher');
     // Only streams that this server pulls from another one were under way between servers.
-    this.#rows.get('relay').row.hidden = !present(found.get('relay'));
+    const relay = this.#rows.get('relay');
+    if (relay) relay.row.hidden = !present(found.get('relay'));
     bars.push(['end_to_end', present(answer?.end_to_end), 0]);
     bars.push(['glass_to_glass', present(answer?.glass_to_glass), 0]);
     const reach = Math.max(0, ...bars.map(([, stage, from]) => (stage ? from + stage.p95_ms : 0)));
@@ -134,7 +138,7 @@ export class Waterfall {
 }
 
 /** The stages and what each one spans, for reading. */
-export const meanings = () => STAGES.flatMap(([name, , meaning]) =>
+export const meanings = (stages = STAGES) => stages.flatMap(([name, , meaning]) =>
   [html('dt', {}, name.replaceAll('_', ' ')), html('dd', {}, meaning)]);
 
 const present = (summary) => (summary && summary.count !== 0 && Number.isFinite(summary.p50_ms) ? summary : null);

@@ -58,6 +58,7 @@ export class Session {
    *
    * `kinds`: the kinds of tracks to receive; `send`: a track to send, and then none is received.
    * `copies`: use redundant audio (RED, RFC 2198) if the server supports it.
+   * `connectMs`: how long ICE and DTLS may take.
    * `lipSync`: hold video back until its audio plays, see `withoutLipSync`.
    * `onTrack(track)`: for each remote track, audio and video.
    * `onAnswer(response)`: once, with the server's answer to the offer.
@@ -217,7 +218,7 @@ export class Session {
     this.lose(why, { title: isTold ? problem.title : null, ended: problem.ended, atOnce, unexplained });
   }
 
-  async #negotiate(endpoint, { lipSync = true, onAnswer = () => {} }) {
+  async #negotiate(endpoint, { lipSync = true, connectMs = CONNECT_DEADLINE_MS, onAnswer = () => {} }) {
     const offer = await this.pc.createOffer();
     // A session without video carries a voice, which is mono.
     const sdp = /^m=video/m.test(offer.sdp) ? withStereo(offer.sdp) : offer.sdp;
@@ -249,8 +250,8 @@ export class Session {
     }
     this.#watchTransport();
     this.deadline = setTimeout(() => {
-      if (!this.connected) this.#fail(this.gathered ? unreachable(answer) : NO_NETWORK);
-    }, CONNECT_DEADLINE_MS);
+      if (!this.connected) this.#fail(this.gathered ? unreachable(answer, connectMs) : NO_NETWORK);
+    }, connectMs);
   }
 
   /** The server's close_notify shows on the DTLS transport first, in some browsers only there. */
@@ -315,9 +316,9 @@ export function withoutLipSync(sdp) {
 }
 
 /** The likely cause when no connectivity check was answered, with the address tried. */
-function unreachable(answer) {
+function unreachable(answer, connectMs) {
   const tried = [...answer.matchAll(/^a=candidate:\S+ \d+ (\w+) \d+ (\S+) (\d+)/gm)]
     .map(([, protocol, address, port]) => `${protocol.toLowerCase()} ${address}:${port}`);
   const where = tried.length ? [...new Set(tried)].slice(0, 3).join(', ') : 'the server';
-  return `No answer from ${where} within ${CONNECT_DEADLINE_MS / 1000} s: a firewall may block it`;
+  return `No answer from ${where} within ${connectMs / 1000} s: a firewall may block it`;
 }

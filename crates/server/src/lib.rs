@@ -29,6 +29,7 @@ pub mod fuzzing {
     pub use crate::quic::fuzzing::webtransport;
     pub use crate::sessions::fuzz_registry as registry;
 }
+mod hls;
 mod hooks;
 mod http;
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod flv;
 mod framing;
 mod h264;
 mod h265;
+mod hls;
 mod ivf;
 mod listener;
 mod logs;
@@ -120,6 +121,7 @@ pub(crate) const TARGETS: &[Target] = table! {
     framing
     h264
     h265
+    hls
     ivf
     listener
     logs

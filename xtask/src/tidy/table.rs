@@ -40,7 +40,7 @@ pub(super) const CRATES: &[Row] = &[
     ("sim", &["media", "random"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
-    ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "trust", "url", "voice", "webrtc"]),
+    ("client", &["congestion", "demux", "hls", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "trust", "url", "voice", "webrtc"]),
     ("cluster", &["random"]),
     ("cluster-nats", &["cluster", "url"]),
     ("cluster-sim", &["cluster", "sim"]),
@@ -51,7 +51,7 @@ pub(super) const CRATES: &[Row] = &[
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
-    ("glassline", &["access", "client", "devices", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
+    ("glassline", &["access", "client", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.
@@ -113,9 +113,10 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["cluster", "config", "failures", "messages", "metrics", "service", "settings"]),
         ("rtsp", &["cluster", "config", "failures", "metrics", "service", "settings"]),
         ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "quic", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
+        ("hls", &["app", "config", "http", "metrics", "service", "sessions", "settings"]),
         ("reload", &["addresses", "app", "config", "events", "hooks", "settings", "transcoding"]),
         ("sweep", &["app", "sessions"]),
-        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hooks", "http", "http/server", "messages", "metrics", "onvif", "quic", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
+        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "quic", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
     ]),
     ("client", &[
         ("agent", &[]),

@@ -70,6 +70,33 @@ pub fn present(host: &str, address: SocketAddr, patience: Duration) -> io::Resul
     })
 }
 
+/// Returns whether a server chooses HTTP/2 where a client offers it beside HTTP/1.1 (ALPN, RFC 7301).
+///
+/// # Errors
+/// The system's error, a refused certificate, or a time-out after `patience`.
+pub fn negotiates_http2(
+    host: &str,
+    port: u16,
+    trust: Trust,
+    patience: Duration,
+) -> io::Result<bool> {
+    let addresses = super::resolve(host, port)?;
+    let address = addresses
+        .first()
+        .ok_or_else(|| io::Error::other("the name has no address"))?;
+    let mut tcp = TcpStream::connect_timeout(address, patience)?;
+    tcp.set_read_timeout(Some(patience))?;
+    tcp.set_write_timeout(Some(patience))?;
+    let mut config = ClientConfig::clone(&*trust.over_tcp().map_err(io::Error::other)?);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let name = ServerName::try_from(bare(host).to_owned()).map_err(io::Error::other)?;
+    let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut tcp)?;
+    }
+    Ok(tls.alpn_protocol() == Some(b"h2"))
+}
+
 /// Returns what clients say about a certificate for `host` at `now`, with the system's authorities.
 ///
 /// `chain`: certificates in DER, the server's own first.

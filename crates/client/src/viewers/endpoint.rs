@@ -16,6 +16,8 @@ pub enum Endpoint {
     },
     /// WebRTC by the JSON of the reference load test: `POST …/doSignaling`.
     DoSignaling(Url),
+    /// HLS by the URL of a playlist, with low latency where the server offers it.
+    Hls(Url),
     /// RTSP (RFC 2326), inside TLS for an `rtsps` URL; credentials are in the URL.
     Rtsp {
         /// URL of the stream.
@@ -57,13 +59,13 @@ impl Endpoint {
                 url: url.clone(),
                 transport: IceTransport::Tcp,
             }),
-            Self::DoSignaling(_) | Self::Rtsp { .. } => None,
+            Self::DoSignaling(_) | Self::Hls(_) | Self::Rtsp { .. } => None,
         }
     }
 
     /// Parses a URL: `rtsp://…` and `rtsps://…` are RTSP over TCP, a path that ends in
-    /// `/doSignaling` is the reference load test's signalling, any other `http` or `https`
-    /// URL is WHEP.
+    /// `/doSignaling` is the reference load test's signalling, one that ends in `.m3u8` is HLS,
+    /// any other `http` or `https` URL is WHEP.
     ///
     /// # Errors
     /// [`whep::Error::Url`] for anything else.
@@ -85,6 +87,8 @@ impl Endpoint {
                 let url = whep::parse_url(text)?;
                 Ok(if whep::speaks_json(&url) {
                     Self::DoSignaling(url)
+                } else if url.path().ends_with(".m3u8") {
+                    Self::Hls(url)
                 } else {
                     Self::Whep {
                         url,
@@ -103,7 +107,10 @@ impl Endpoint {
     /// URL of the endpoint.
     pub const fn url(&self) -> &Url {
         match self {
-            Self::Whep { url, .. } | Self::DoSignaling(url) | Self::Rtsp { url, .. } => url,
+            Self::Whep { url, .. }
+            | Self::DoSignaling(url)
+            | Self::Hls(url)
+            | Self::Rtsp { url, .. } => url,
         }
     }
 }
@@ -124,6 +131,7 @@ impl fmt::Debug for Endpoint {
             } => "WHEP",
             Self::Whep { .. } => "WHEP/TCP",
             Self::DoSignaling(_) => "doSignaling",
+            Self::Hls(_) => "HLS",
             Self::Rtsp {
                 transport: RtspTransport::Tcp,
                 ..
@@ -150,6 +158,10 @@ mod tests {
         assert_eq!(
             parse("http://[::1]:8080/doSignaling").expect("good"),
             "doSignaling http://[::1]:8080/doSignaling"
+        );
+        assert_eq!(
+            parse("https://h/live/index.m3u8?token=x").expect("good"),
+            "HLS https://h/live/index.m3u8?token=x"
         );
         assert_eq!(
             parse("rtsp://me:secret@cam/1").expect("good"),

@@ -7,6 +7,8 @@
 //! Pool::progress ◄──── Vec<Progress> ──── reports, NACK, timers; leaves
 //! ```
 //!
+//! Viewers of HLS are tasks on two threads of their own ([`hls`]), and appear in progress only.
+//!
 //! One thread serves all viewers, so that a generator's processor time is known and no lock
 //! delays a packet. The sessions themselves (reports, transport feedback, retransmission
 //! requests) are `glassline-webrtc`'s.
@@ -24,6 +26,7 @@ mod counts;
 mod endpoint;
 mod engine;
 mod flow;
+mod hls;
 mod job;
 mod misconduct;
 mod peer;
@@ -35,6 +38,7 @@ mod webrtc;
 pub use endpoint::{Endpoint, IceTransport, RtspTransport};
 pub use flow::Flow;
 pub use glassline_webrtc::Kinds;
+pub use hls::HlsFigures;
 pub use route::{bind_for, local_addresses, local_addresses_of_both_versions, wildcard};
 #[cfg(test)]
 pub(crate) use rtsp::test_server as rtsp_test_server;
@@ -281,6 +285,8 @@ pub struct Progress {
     pub damaged: u64,
     /// Packets requested again (NACK).
     pub nacked: u64,
+    /// Figures of viewers of HLS, whose packets are parts and segments.
+    pub hls: Option<HlsFigures>,
 }
 
 impl Viewer {
@@ -290,11 +296,12 @@ impl Viewer {
     }
 }
 
-/// A pool of viewers, served by one thread. When the pool is dropped, all viewers leave.
+/// A pool of viewers, served by one thread, and those of HLS by two more. When the pool is dropped, all viewers leave.
 #[derive(Debug)]
 pub struct Pool {
     mailbox: Mailbox,
     thread: Option<JoinHandle<()>>,
+    hls: hls::Viewers,
 }
 
 impl Pool {
@@ -303,10 +310,12 @@ impl Pool {
     /// # Errors
     /// If the system refuses a thread, a poll or a certificate.
     pub fn start(options: Options) -> io::Result<Self> {
+        let hls = hls::Viewers::new(&options);
         let (mailbox, thread) = engine::start(options)?;
         Ok(Self {
             mailbox,
             thread: Some(thread),
+            hls,
         })
     }
 
@@ -314,16 +323,20 @@ impl Pool {
     /// failures are in its [`Viewer::failure`].
     pub fn join(&self, join: Join) -> Id {
         let id = self.mailbox.next_id();
-        self.mailbox.send(Command::Join { id, join });
+        match join.endpoint {
+            Endpoint::Hls(url) => self.hls.join(id, url),
+            _ => self.mailbox.send(Command::Join { id, join }),
+        }
         id
     }
 
     /// Lets a viewer leave with a farewell and forgets it; an unknown id is ignored.
     pub fn leave(&self, id: Id) {
+        self.hls.leave(id);
         self.mailbox.send(Command::Leave(id));
     }
 
-    /// All viewers that have not left, in order of joining.
+    /// All viewers that have not left, in order of joining, without those of HLS.
     pub fn snapshot(&self) -> Vec<Viewer> {
         self.ask(Command::Snapshot).unwrap_or_default()
     }
@@ -331,19 +344,26 @@ impl Pool {
     /// Progress of all viewers that have not left, in order of joining; cheap enough to call
     /// every second with a thousand viewers.
     pub fn progress(&self) -> Vec<Progress> {
-        self.ask(Command::Progress).unwrap_or_default()
+        let mut all = self.ask(Command::Progress).unwrap_or_default();
+        all.extend(self.hls.progress());
+        all.sort_by_key(|viewer| viewer.id);
+        all
     }
 
     /// Times between the frames of all correct viewers since the last call.
     pub fn take_gaps(&self) -> Histogram {
-        self.ask(Command::TakeGaps).unwrap_or_default()
+        let mut gaps = self.ask(Command::TakeGaps).unwrap_or_default();
+        self.hls.take_gaps(&mut gaps);
+        gaps
     }
 
     /// Times from capture to arrival of correct viewers' frames since the last call. They are
     /// known where the server's sender reports (RFC 3550 §6.4.1) give capture times on a
     /// calendar that can be this machine's.
     pub fn take_delays(&self) -> Histogram {
-        self.ask(Command::TakeDelays).unwrap_or_default()
+        let mut delays = self.ask(Command::TakeDelays).unwrap_or_default();
+        self.hls.take_delays(&mut delays);
+        delays
     }
 
     /// Number of misbehaving viewers that ended and were replaced.

@@ -144,7 +144,7 @@ impl Peer {
         match &self.join.endpoint {
             Endpoint::Rtsp { transport, .. } => *transport != RtspTransport::Udp,
             Endpoint::Whep { transport, .. } => *transport == IceTransport::Tcp,
-            Endpoint::DoSignaling(_) => false,
+            Endpoint::DoSignaling(_) | Endpoint::Hls(_) => false,
         }
     }
 

@@ -138,6 +138,10 @@ impl Context {
                 let answered = self.offer_tcp(url, join)?;
                 Ok(Dialled::WebRtc(Box::new(answered)))
             }
+            Endpoint::Hls(url) => {
+                let url = glassline_url::shown(url);
+                Err(format!("{url}: viewers of HLS join without signalling"))
+            }
             Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
                 connection: rtsp::connect(
                     url,

@@ -2,7 +2,7 @@
 //! bottleneck.
 //!
 //! ```text
-//! Ramp ─► Plan ─► run ─► viewers::Pool ──── WHEP, /doSignaling, RTSP ───► any server
+//! Ramp ─► Plan ─► run ─► viewers::Pool ─ WHEP, /doSignaling, RTSP, HLS ─► any server
 //!                  │  ◄─ Progress, gaps ─┘                                  │
 //!                  │  ◄─ meter: its processes, ours, the machine ◄── /proc ─┘
 //!                  ├─► csv::Row, table::Running   during the run

@@ -101,6 +101,7 @@ impl Plan {
                 IceTransport::Tcp => "whep/tcp",
             },
             Endpoint::DoSignaling(_) => "doSignaling",
+            Endpoint::Hls(_) => "hls",
             Endpoint::Rtsp { transport, .. } => match transport {
                 RtspTransport::Tcp if self.endpoint.is_secure() => "rtsps/tcp",
                 RtspTransport::Tcp => "rtsp/tcp",
@@ -124,6 +125,13 @@ impl Plan {
             (self.trouble.slow, "--slow"),
             (self.trouble.tiny_window, "--tiny-window"),
         ];
+        let is_hls = protocol == "hls";
+        if is_hls && (!self.trouble.is_none() || self.bad_percent > 0.0 || self.floor.is_some()) {
+            let flags = "--bad-clients, --stall, --stall-tcp, --slow, --tiny-window and --floor";
+            return refuse(format!(
+                "{flags} are not for HLS, whose viewers are requests of HTTP"
+            ));
+        }
         if let Some((_, flag)) = by_window.iter().find(|(count, _)| *count > 0)
             && !matches!(protocol, "rtsp/tcp" | "rtsps/tcp" | "rtsp/http")
         {
@@ -184,6 +192,8 @@ impl Plan {
                 transport: RtspTransport::Http,
                 ..
             } => 2,
+            // A playlist and a part, of video and of audio.
+            Endpoint::Hls(_) => 4,
             _ => 1,
         }
     }

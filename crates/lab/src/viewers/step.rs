@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::viewers::bottleneck::Bottleneck;
-use crate::viewers::timing::{Delay, Describe, Gap, Join};
+use crate::viewers::timing::{Delay, Describe, Gap, Hls, Join};
 use crate::viewers::trouble::Hol;
 
 /// One step: a number of viewers, measured for some time.
@@ -61,6 +61,8 @@ pub struct Step {
     pub describe_ms: Option<Describe>,
     /// Delays from capture to arrival, where sender reports have the capture time.
     pub delay_ms: Option<Delay>,
+    /// Requests, stalls and distance from live, of viewers of HLS.
+    pub hls: Option<Hls>,
     /// Stage delays of the server, if it is a Glassline with such a table.
     pub stages: Option<serde_json::Value>,
     /// Processor time of all threads of the server's process tree.
@@ -159,6 +161,7 @@ pub(crate) fn example(viewers: usize) -> Step {
         hol: None,
         describe_ms: None,
         delay_ms: None,
+        hls: None,
         stages: None,
         server_cpu_percent: Some(0.1 * viewers as f64),
         server_busiest_thread_percent: Some(0.06 * viewers as f64),

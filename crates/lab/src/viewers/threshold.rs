@@ -309,6 +309,24 @@ const METRICS: &[Metric] = &[
         of: |step| Some(step.delay_ms?.p99),
     },
     Metric {
+        name: "hls.stalls",
+        short: Some("stalls"),
+        unit: Unit::Number,
+        of: |step| Some(step.hls?.stalls as f64),
+    },
+    Metric {
+        name: "hls.latency_p50_ms",
+        short: Some("latency_p50"),
+        unit: Unit::Milliseconds,
+        of: |step| step.hls?.latency_p50_ms,
+    },
+    Metric {
+        name: "hls.latency_p95_ms",
+        short: Some("latency_p95"),
+        unit: Unit::Milliseconds,
+        of: |step| step.hls?.latency_p95_ms,
+    },
+    Metric {
         name: "connected",
         short: None,
         unit: Unit::Number,

@@ -40,6 +40,22 @@ pub struct Describe {
     pub max: Option<f64>,
 }
 
+/// Figures of viewers of HLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hls {
+    /// Requests of playlists, parts and segments, per viewer and second.
+    pub requests_per_viewer_second: f64,
+    /// Times at which a viewer's buffer was empty.
+    pub stalls: u64,
+    /// Share of the time in which buffers were empty.
+    pub stalled_ratio: f64,
+    /// Median distance from live of what plays, in ms; `None` if the playlist has no dates.
+    pub latency_p50_ms: Option<f64>,
+    /// 95th percentile of the distances, in ms.
+    pub latency_p95_ms: Option<f64>,
+}
+
 /// One-way delay of media packets, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {

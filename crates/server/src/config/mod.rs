@@ -18,6 +18,7 @@ mod effective;
 mod environment;
 mod exposure;
 mod files;
+mod hls;
 mod https;
 mod ice_server;
 mod listeners;
@@ -71,6 +72,7 @@ pub use glassline_access::tls::{
     Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys,
 };
 pub use glassline_runtime::{Network, NetworkError};
+pub use hls::Hls;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collisions, ConfiguredListener, Protocol};
 pub use load::Error;
@@ -110,6 +112,8 @@ pub struct Config {
     pub webrtc: WebRtc,
     /// Audio and video that browsers cannot play, transcoded while they watch.
     pub transcoding: Transcoding,
+    /// HTTP Live Streaming for players without WebRTC.
+    pub hls: Hls,
     /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.

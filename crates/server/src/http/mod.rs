@@ -59,16 +59,39 @@ mod whip;
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 
 use crate::app::App;
+use crate::sessions::ConnectionAddresses;
 use openapi::{Operation, Routes};
 use rules::RulesByPath;
 use stream_path::unfold;
 pub(crate) use viewer_routes::ViewerRoutes;
+
+/// What a handler hands on that checks passes of its own before it asks for a right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unpassed<'a> {
+    pub(crate) connection: ConnectionAddresses,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) uri: &'a Uri,
+    /// Name of the protocol that a webhook is told.
+    pub(crate) protocol: &'static str,
+}
+
+impl Unpassed<'_> {
+    /// Checks that the request may read `stream`.
+    ///
+    /// # Errors
+    /// Returns [`Problem`](problem::Problem) with what is missing.
+    pub(crate) async fn may_read(&self, app: &App, stream: &str) -> Result<(), problem::Problem> {
+        let shown = shown::Shown::new(self.connection, self.headers, self.uri).by(self.protocol);
+        let reader = auth::reader(&app.users, &shown, Some(stream));
+        reader.await.map(drop)
+    }
+}
 
 /// Returns `routes` for viewers behind the guards.
 pub(crate) fn public(app: App, routes: ViewerRoutes) -> Router {

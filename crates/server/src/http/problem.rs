@@ -84,7 +84,7 @@ impl Problem {
     }
 
     /// Returns the answer to a viewer of a stream that has no tracks at present.
-    pub(super) fn not_live(stream: &StreamName, state: &State, status: Status) -> Self {
+    pub(crate) fn not_live(stream: &StreamName, state: &State, status: Status) -> Self {
         let detail = match state.detail() {
             None => format!("stream '{stream}' is still connecting to its source"),
             Some(why) => format!("stream '{stream}' is {}: {why}", status.as_str()),

@@ -51,6 +51,10 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/{stream}/snapshot.jpg", "113+31"),
     ("GET", "/{stream}/pictures", "113+31"),
     ("GET", "/{stream}/raw.h264", "113+31"),
+    ("GET HEAD", "/{stream}/hls/index.m3u8", "113+31"),
+    // A pass in the path, or the right to read, which the handler checks.
+    ("GET", "/{stream}/hls/{pass}/{playlist}", "113+31"),
+    ("GET", "/{stream}/hls/{pass}/{rendition}/{file}", "113+31"),
     ("GET HEAD POST", "/{stream}/whep", "113+31"),
     ("GET PATCH DELETE", "/{stream}/whep/{session}", "113+31"),
     ("POST", "/{stream}/whep/{session}/report", "113+31"),

@@ -16,6 +16,7 @@ use super::{StartError, in_cluster, parts};
 use crate::addresses::MediaAddresses;
 use crate::app::{App, AppParts, HttpEndpoints};
 use crate::config::Config;
+use crate::hls::{self, Hls};
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
 use crate::messages::MessageLinks;
@@ -55,6 +56,10 @@ const PROTOCOLS: &[Protocol] = &[
             let shared = started.quic.as_ref().map(|it| Arc::clone(it.shared()));
             Arc::new(MoqService(shared))
         },
+    },
+    Protocol {
+        routes: hls::routes,
+        service: |_, app| Arc::new(Hls::new(app)),
     },
 ];
 

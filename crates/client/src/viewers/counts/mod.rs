@@ -214,6 +214,7 @@ impl Counts {
             frames: self.frames.whole,
             damaged: self.frames.damaged,
             nacked: self.nacked,
+            hls: None,
         }
     }
 

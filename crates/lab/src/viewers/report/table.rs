@@ -91,8 +91,8 @@ impl Style {
         ])
     }
 
-    /// Effect of hindering clients on the step's viewers, and times of DESCRIBE; `None` if
-    /// neither was measured.
+    /// Effect of hindering clients on the step's viewers, times of DESCRIBE, and figures of HLS; `None`
+    /// if none of them was measured.
     pub fn hindrance(self, step: &Step) -> Option<String> {
         let gap = |gap: Option<f64>| figure(gap, 1);
         let hol = step.hol.as_ref().map(|hol| {
@@ -117,8 +117,18 @@ impl Style {
                 figure(describe.max, 2),
             )
         });
+        let hls = step.hls.map(|hls| {
+            format!(
+                "HLS: {:.1} requests/s a viewer; {} stalls, {} % of the time; latency p50 {} ms, p95 {} ms",
+                hls.requests_per_viewer_second,
+                hls.stalls,
+                figure(Some(hls.stalled_ratio * 100.0), 2),
+                figure(hls.latency_p50_ms, 0),
+                figure(hls.latency_p95_ms, 0),
+            )
+        });
         let indent = " ".repeat(COLUMNS[0].1 + 2);
-        let lines: Vec<String> = [hol, describe]
+        let lines: Vec<String> = [hol, describe, hls]
             .into_iter()
             .flatten()
             .map(|line| format!("{indent}{line}"))
@@ -234,6 +244,22 @@ mod tests {
 
     fn width(line: &str) -> usize {
         line.chars().count()
+    }
+
+    #[test]
+    fn figures_of_hls_are_a_line_below_the_step() {
+        let mut step = crate::viewers::step::example(10);
+        assert_eq!(Style::default().hindrance(&step), None);
+        step.hls = Some(crate::viewers::timing::Hls {
+            requests_per_viewer_second: 10.04,
+            stalls: 3,
+            stalled_ratio: 0.0125,
+            latency_p50_ms: Some(801.4),
+            latency_p95_ms: None,
+        });
+        let line = Style::default().hindrance(&step).expect("a line");
+        let wanted = "HLS: 10.0 requests/s a viewer; 3 stalls, 1.25 % of the time; latency p50 801 ms, p95 – ms";
+        assert_eq!(line.trim_start(), wanted);
     }
 
     #[test]

@@ -170,6 +170,7 @@ impl Used {
             hol: None,
             describe_ms: None,
             delay_ms: None,
+            hls: account.hls.figures(self.seconds),
             stages: None,
             server_cpu_percent: self.server.as_ref().map(|server| server.cpu * 100.0),
             server_busiest_thread_percent: self.server.as_ref().map(|s| s.thread * 100.0),

@@ -8,9 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Flow, Id, Mode, Progress, State};
+use glassline_client::viewers::{Flow, HlsFigures, Id, Mode, Progress, State};
 
+use crate::statistics::quantile;
 use crate::viewers::floor::Shape;
+use crate::viewers::timing::Hls;
 
 /// Readings of a mark at the edge of a window, [`READING_INTERVAL`] apart: the time of several
 /// frames.
@@ -42,6 +44,7 @@ pub(super) struct Reading {
     frames: u64,
     damaged: u64,
     nacked: u64,
+    hls: Option<HlsFigures>,
     video_position: Position,
     audio_position: Position,
 }
@@ -98,6 +101,7 @@ impl Mark {
                 frames: now.frames,
                 damaged: now.damaged,
                 nacked: now.nacked,
+                hls: now.hls,
                 video_position,
                 audio_position,
             };
@@ -140,6 +144,39 @@ impl Mark {
     }
 }
 
+/// What viewers of HLS had between two marks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HlsAccount {
+    viewers: usize,
+    requests: u64,
+    stalls: u64,
+    stalled: Duration,
+    latencies_ms: Vec<f64>,
+}
+
+impl HlsAccount {
+    fn add(&mut self, before: HlsFigures, now: HlsFigures) {
+        self.viewers += 1;
+        self.requests += now.requests.saturating_sub(before.requests);
+        self.stalls += now.stalls.saturating_sub(before.stalls);
+        self.stalled += now.stalled.saturating_sub(before.stalled);
+        self.latencies_ms
+            .extend(now.latency.map(|it| it.as_secs_f64() * 1e3));
+    }
+
+    /// The figures for a report; `None` without viewers of HLS.
+    pub(super) fn figures(&self, seconds: f64) -> Option<Hls> {
+        let viewer_seconds = self.viewers as f64 * seconds;
+        (viewer_seconds > 0.0).then(|| Hls {
+            requests_per_viewer_second: self.requests as f64 / viewer_seconds,
+            stalls: self.stalls,
+            stalled_ratio: self.stalled.as_secs_f64() / viewer_seconds,
+            latency_p50_ms: quantile(&self.latencies_ms, 0.5),
+            latency_p95_ms: quantile(&self.latencies_ms, 0.95),
+        })
+    }
+}
+
 /// Counts of what viewers received between two marks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
@@ -158,6 +195,7 @@ pub(super) struct Account {
     pub(super) bytes: u64,
     pub(super) frames_verified: u64,
     pub(super) frames_damaged: u64,
+    pub(super) hls: HlsAccount,
     frames: u64,
     video: Flow,
     audio: Flow,
@@ -175,6 +213,9 @@ impl Account {
         self.received += total.received;
         self.recovered += total.recovered;
         self.nacked += now.nacked.saturating_sub(before.nacked);
+        if let (Some(before), Some(now)) = (before.hls, now.hls) {
+            self.hls.add(before, now);
+        }
         self.bytes += total.bytes;
         self.video = self.video.and(video);
         self.audio = self.audio.and(audio);

@@ -1,0 +1,130 @@
+//! Answers with what caches may do with them.
+//!
+//! | answer | `Cache-Control` |
+//! |---|---|
+//! | Multivariant Playlist | `no-store`: it has the token that the client showed |
+//! | playlist that was waited for | six Target Durations: the same question has the same answer |
+//! | playlist as it is now | one second |
+//! | initialization, part, segment | one hour, immutable |
+//! | error | one second, so that a cache lets one of many clients ask again |
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use glassline_media::Kind;
+
+use super::files::Pieces;
+use super::rendition::PlaylistText;
+
+/// Media type of playlists (§4).
+const PLAYLIST: HeaderValue = HeaderValue::from_static("application/vnd.apple.mpegurl");
+
+/// Files never change under their name.
+const FILES: HeaderValue = HeaderValue::from_static("public, max-age=3600, immutable");
+
+const SHORT: HeaderValue = HeaderValue::from_static("public, max-age=1");
+
+/// Answers with the Multivariant Playlist.
+pub(super) fn index(text: String) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, PLAYLIST),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, text).into_response()
+}
+
+/// Answers with a Media Playlist, which may be kept for `seconds`.
+pub(super) fn playlist(text: &PlaylistText, seconds: u32, request: &HeaderMap) -> Response {
+    let mut headers = HeaderMap::new();
+    let kept = format!("public, max-age={seconds}");
+    headers.insert(header::CACHE_CONTROL, ours(&kept));
+    headers.insert(header::ETAG, ours(&text.entity_tag));
+    headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if has_already(request, &text.entity_tag) {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    headers.insert(header::CONTENT_TYPE, PLAYLIST);
+    let body = match accepts_gzip(request) {
+        true => {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            text.gzip()
+        }
+        false => text.plain.clone(),
+    };
+    (headers, body).into_response()
+}
+
+/// Answers with a file.
+pub(super) fn file(pieces: Pieces, kind: Kind, name: &str, request: &HeaderMap) -> Response {
+    let entity_tag = format!("\"{name}\"");
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CACHE_CONTROL, FILES);
+    headers.insert(header::ETAG, ours(&entity_tag));
+    if has_already(request, &entity_tag) {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    let media_type = match kind {
+        Kind::Audio => "audio/mp4",
+        _ => "video/mp4",
+    };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    let bytes: usize = pieces.iter().map(Bytes::len).sum();
+    headers.insert(header::CONTENT_LENGTH, bytes.into());
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
+    (headers, Body::from_stream(body)).into_response()
+}
+
+/// Lets caches keep an error for a second.
+pub(super) fn kept_shortly(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, SHORT);
+    response
+}
+
+fn ours(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("ours is visible ASCII")
+}
+
+/// Returns whether the client takes gzip (RFC 9110 §12.5.3).
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let mut codings = list(headers, &header::ACCEPT_ENCODING);
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
+        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+    })
+}
+
+/// Returns whether the client has the entity with this tag (RFC 9110 §13.1.2).
+fn has_already(headers: &HeaderMap, entity_tag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    list(headers, &header::IF_NONE_MATCH).any(|tag| opaque(tag) == opaque(entity_tag))
+}
+
+fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).iter();
+    lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_for_clients_that_take_it() {
+        for (value, expected) in [
+            ("gzip, deflate, br", true),
+            ("br;q=1.0, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("identity", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(accepts_gzip(&headers), expected, "{value}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+}

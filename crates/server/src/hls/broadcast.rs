@@ -1,0 +1,276 @@
+//! One stream as files, from the first request until nobody has asked for a while.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
+use glassline_hub::Stream;
+use glassline_media::{Kind, LayerIndex, Track, TrackIndex};
+use glassline_runtime::TaskWaker;
+use tokio::sync::watch;
+
+use super::aac::{self, AacMaker};
+use super::audience::Viewers;
+use super::rendition::Rendition;
+use crate::config::Hls as Settings;
+
+/// A stream with its renditions, as requests see it.
+#[derive(Debug)]
+pub(super) struct Broadcast {
+    pub(super) stream: Arc<Stream>,
+    pub(super) settings: Settings,
+    renditions: RwLock<Vec<Arc<Rendition>>>,
+    pub(super) viewers: Mutex<Viewers>,
+    begun: Instant,
+    /// Milliseconds from the beginning to the latest request.
+    used_ms: AtomicU64,
+    /// Number of renditions and parts so far, for those who wait for the first.
+    grown: watch::Sender<u64>,
+    /// Woken when the task is to end.
+    pub(super) stop: TaskWaker,
+    /// Whether somebody asked for audio in AAC that is to be made.
+    wants_aac: AtomicBool,
+    /// Bytes of all files, as they were counted last.
+    pub(super) bytes: AtomicU64,
+}
+
+impl Broadcast {
+    pub(super) fn new(stream: Arc<Stream>, settings: Settings, now: Instant) -> Self {
+        Self {
+            stream,
+            settings,
+            renditions: RwLock::default(),
+            viewers: Mutex::default(),
+            begun: now,
+            used_ms: AtomicU64::new(0),
+            grown: watch::Sender::new(0),
+            stop: TaskWaker::default(),
+            wants_aac: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes a request.
+    pub(super) fn note_use(&self, now: Instant) {
+        let ms = now.saturating_duration_since(self.begun).as_millis();
+        let ms = u64::try_from(ms).unwrap_or(u64::MAX);
+        self.used_ms.fetch_max(ms, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the latest request.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        let used = Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.begun)
+            .saturating_sub(used)
+    }
+
+    /// Has the audio called `name` made, if it is one that is made on demand.
+    pub(super) fn want(&self, name: &str) {
+        if name.ends_with(AAC_SUFFIX) {
+            self.wants_aac.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether somebody asked for audio that is to be made.
+    pub(super) fn wants_aac(&self) -> bool {
+        self.wants_aac.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, rendition: Arc<Rendition>) {
+        let mut all = self
+            .renditions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.push(rendition);
+        // Video first, and the order of tracks and layers.
+        all.sort_by_key(|it| (it.kind != Kind::Video, it.layer));
+    }
+
+    /// Tells those who wait for the first parts that there are more.
+    pub(super) fn grow(&self) {
+        self.grown.send_modify(|number| *number += 1);
+    }
+
+    pub(super) fn renditions(&self) -> Vec<Arc<Rendition>> {
+        let all = self
+            .renditions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+
+    /// Returns the rendition with the playlist `name` without `.m3u8`.
+    pub(super) fn rendition(&self, name: &str) -> Option<Arc<Rendition>> {
+        let all = self
+            .renditions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|it| it.name == name).cloned()
+    }
+
+    /// Waits for a rendition of this name, for at most `patience`: it comes with its first keyframe.
+    pub(super) async fn awaited(&self, name: &str, patience: Duration) -> Option<Arc<Rendition>> {
+        let mut grown = self.grown.subscribe();
+        let waiting = async {
+            loop {
+                grown.borrow_and_update();
+                if let Some(found) = self.rendition(name) {
+                    return Some(found);
+                }
+                grown.changed().await.ok()?;
+            }
+        };
+        tokio::time::timeout(patience, waiting).await.ok()?
+    }
+
+    /// Waits until each track that can be carried has a part, for at most `patience`. Returns the
+    /// Multivariant Playlist of what is there by then, whose URIs begin with `folder` and end with
+    /// `query`; `None` if nothing is.
+    pub(super) async fn multivariant(
+        &self,
+        patience: Duration,
+        folder: &str,
+        query: &str,
+    ) -> Option<String> {
+        let mut grown = self.grown.subscribe();
+        let waiting = async {
+            loop {
+                grown.borrow_and_update();
+                if self.is_complete() || grown.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(patience, waiting).await;
+        let uri = |name: &str| format!("{folder}/{name}.m3u8{query}");
+        let playlist = self.described(uri);
+        let is_empty = playlist.video.is_empty() && playlist.audio.is_empty();
+        (!is_empty).then(|| playlist.text())
+    }
+
+    /// Returns whether each track that can be carried has a part.
+    fn is_complete(&self) -> bool {
+        let renditions = self.renditions();
+        let has = |index: usize| {
+            let mut of_track = renditions.iter().filter(|it| it.layer.track.get() == index);
+            of_track.any(|it| it.rate().is_some())
+        };
+        let tracks = self.stream.tracks();
+        let mut carried = (0..tracks.len()).filter(|index| is_carried(&tracks[*index]));
+        let is_any = carried.clone().next().is_some();
+        is_any && carried.all(has)
+    }
+
+    fn described(&self, uri: impl Fn(&str) -> String) -> MultivariantPlaylist {
+        let mut playlist = MultivariantPlaylist::default();
+        let renditions = self.renditions();
+        for rendition in renditions.iter().filter(|it| it.layer.layer != aac::LAYER) {
+            let Some(rate) = rendition.rate() else {
+                continue;
+            };
+            let uri = uri(&rendition.name);
+            match rendition.kind {
+                Kind::Video => playlist.video.push(variant(rendition, uri, rate)),
+                _ => playlist.audio.push(audio(rendition, uri, rate)),
+            }
+        }
+        let tracks = self.stream.tracks();
+        let made = tracks
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| AacMaker::takes(it));
+        for (index, _) in made {
+            let name = rendition_name(Kind::Audio, TrackIndex(index), aac::LAYER);
+            playlist.audio.push(made_audio(uri(&name), name));
+        }
+        // Players begin with the first variant.
+        let pixels = |it: &Variant| {
+            it.size
+                .map(|(width, height)| u64::from(width) * u64::from(height))
+        };
+        playlist
+            .video
+            .sort_by_key(|it| std::cmp::Reverse(pixels(it)));
+        playlist
+    }
+
+    /// Returns the newest parts of all renditions but `own`.
+    pub(super) fn reports(&self, own: &Rendition) -> Vec<RenditionReport> {
+        let renditions = self.renditions();
+        let others = renditions.iter().filter(|it| it.name != own.name);
+        others.filter_map(|it| it.report()).collect()
+    }
+
+    pub(super) fn viewers(&self) -> MutexGuard<'_, Viewers> {
+        self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers everybody who waits.
+    pub(super) fn close(&self) {
+        self.renditions().iter().for_each(|it| it.close());
+        self.grow();
+    }
+}
+
+/// End of the name of audio in AAC that is made.
+const AAC_SUFFIX: &str = "-aac";
+
+/// Returns the name of the playlist of a layer, and of the folder of its files.
+pub(super) fn rendition_name(kind: Kind, track: TrackIndex, layer: LayerIndex) -> String {
+    let (kind, track) = (kind.as_str(), track.get());
+    match layer {
+        LayerIndex::BASE => format!("{kind}{track}"),
+        aac::LAYER => format!("{kind}{track}{AAC_SUFFIX}"),
+        LayerIndex(layer) => format!("{kind}{track}-{layer}"),
+    }
+}
+
+/// Returns audio in AAC as it will be, once somebody asks for it.
+fn made_audio(uri: String, name: String) -> AudioRendition {
+    AudioRendition {
+        uri,
+        group: name,
+        name: "Audio".to_owned(),
+        codec: aac::CODEC.to_owned(),
+        rate: SegmentRate {
+            // Headers of fragments, and frames that need more than the mean.
+            peak: aac::BITRATE * 5 / 4,
+            average: aac::BITRATE * 11 / 10,
+        },
+        channels: 1,
+    }
+}
+
+/// Returns whether a track goes by HLS.
+pub(super) fn is_carried(track: &Track) -> bool {
+    matches!(track.kind(), Kind::Video | Kind::Audio)
+        && glassline_cmaf::CmafTrack::is_carried(track)
+}
+
+fn variant(rendition: &Rendition, uri: String, rate: SegmentRate) -> Variant {
+    let description = rendition.description();
+    Variant {
+        uri,
+        codec: description.codec,
+        rate,
+        size: description
+            .size
+            .map(|(width, height)| (width.into(), height.into())),
+        frame_rate: description.frame_rate,
+    }
+}
+
+fn audio(rendition: &Rendition, uri: String, rate: SegmentRate) -> AudioRendition {
+    let description = rendition.description();
+    AudioRendition {
+        uri,
+        group: rendition.name.clone(),
+        name: "Audio".to_owned(),
+        codec: description.codec,
+        rate,
+        channels: description
+            .channels
+            .map_or(1, |it| u8::try_from(it).unwrap_or(1)),
+    }
+}

@@ -1,0 +1,314 @@
+//! The handlers: passes, waiting, and what a client is told that gets nothing.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use glassline_hls::{Directives, DirectivesError};
+use glassline_runtime::{SourcePrefix, await_tracks, may_come};
+
+use super::audience::ViewerKey;
+use super::broadcast::Broadcast;
+use super::pass::Opens;
+use super::rendition::{FileName, NoFile, Rendition};
+use super::{Hls, NotServed, answers};
+use crate::app::App;
+use crate::http::Unpassed;
+use crate::http::extract::Path;
+use crate::http::problem::Problem;
+use crate::sessions::ConnectionAddresses;
+
+/// Longest time for which a request waits for the first parts of a stream: a keyframe may be ten seconds
+/// away.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// Keys of a query by which clients show their right, and which go on to the playlists.
+const CREDENTIALS: [&str; 2] = ["token", "jwt"];
+
+/// Answers `GET /{stream}/hls/index.m3u8`: the Multivariant Playlist, with a pass.
+pub(super) async fn index(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let hls = service(&app);
+    let waiting = begun(&app, connection, &name);
+    let broadcast = hls.waiting(connection, waiting).await??;
+    let pass = hls.key.issue(&name, Opens::Playlists, hls.unix());
+    let query = shown_again(query.as_deref().unwrap_or_default());
+    let playlist = broadcast.multivariant(PATIENCE, &pass, &query);
+    let playlist = hls.waiting(connection, playlist).await?;
+    playlist.map(answers::index).ok_or_else(|| no_media(&name))
+}
+
+/// Answers `GET /{stream}/hls/{pass}/{playlist}`.
+pub(super) async fn playlist(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Path((name, pass, playlist)): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let hls = service(&app);
+    if !hls.key.is_valid(&pass, &name, Opens::Playlists, hls.unix()) {
+        let unpassed = Unpassed {
+            connection,
+            headers: &headers,
+            uri: &uri,
+            protocol: "hls",
+        };
+        unpassed.may_read(&app, &name).await?;
+    }
+    let query = query.unwrap_or_default();
+    let directives = directives(&query)?;
+    let Some(rendition) = playlist.strip_suffix(".m3u8") else {
+        return Ok(nothing(&format!(
+            "there is no playlist called '{playlist}'"
+        )));
+    };
+    let waiting = async {
+        let broadcast = begun(&app, connection, &name).await?;
+        broadcast.want(rendition);
+        let rendition = broadcast.awaited(rendition, PATIENCE).await;
+        Ok::<_, Problem>((broadcast, rendition))
+    };
+    let (broadcast, rendition) = hls.waiting(connection, waiting).await??;
+    note_viewer(&broadcast, connection, &headers);
+    let Some(rendition) = rendition else {
+        return Ok(nothing(&format!(
+            "'{name}' has no playlist called '{playlist}' now"
+        )));
+    };
+    let reports = || broadcast.reports(&rendition);
+    let waiting = rendition.playlist(&directives, reports);
+    let found = hls.waiting(connection, waiting).await?;
+    broadcast.note_use(Instant::now());
+    let target = u32::try_from(rendition.target().as_secs()).unwrap_or(1);
+    let kept = if directives.segment.is_some() {
+        target * 6
+    } else {
+        1
+    };
+    match found {
+        Ok(text) => {
+            hls.counters.playlists.add(1);
+            Ok(answers::playlist(&text, kept, &headers))
+        }
+        Err(refusal) => Ok(hls.refused(refusal, &rendition)),
+    }
+}
+
+/// Answers `GET /{stream}/hls/{pass}/{rendition}/{file}`.
+pub(super) async fn file(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Path((name, pass, rendition, file)): Path<(String, String, String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let hls = service(&app);
+    if !hls.key.is_valid(&pass, &name, Opens::Files, hls.unix()) {
+        let unpassed = Unpassed {
+            connection,
+            headers: &headers,
+            uri: &uri,
+            protocol: "hls",
+        };
+        unpassed.may_read(&app, &name).await?;
+    }
+    let broadcast = hls.find(&name);
+    let rendition = broadcast.and_then(|it| it.rendition(&rendition));
+    let (Some(rendition), Some(asked)) = (rendition, FileName::parse(&file)) else {
+        return Ok(nothing(&format!("'{name}' has no file of this name now")));
+    };
+    match hls.waiting(connection, rendition.file(asked)).await? {
+        Ok(pieces) => {
+            let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
+            hls.counters.files.add(1);
+            hls.counters.bytes.add(bytes as u64);
+            Ok(answers::file(pieces, rendition.kind, &file, &headers))
+        }
+        Err(refusal) => Ok(hls.refused(refusal, &rendition)),
+    }
+}
+
+/// Returns the broadcast of a stream, which is connected for it if it comes on demand, or pulled from
+/// another server of the cluster.
+async fn begun(
+    app: &App,
+    connection: ConnectionAddresses,
+    name: &str,
+) -> Result<Arc<Broadcast>, Problem> {
+    let hls = service(app);
+    if let Some(present) = hls.find(name)
+        && app
+            .hub
+            .stream(name)
+            .is_some_and(|it| Arc::ptr_eq(&it, &present.stream))
+    {
+        return Ok(present);
+    }
+    let pulled = match (app.hub.stream(name), app.sessions.directory()) {
+        (None, Some(directory)) => directory.begin(name, connection.peer.ip()),
+        _ => None,
+    };
+    let _pulled = match &pulled {
+        Some(stream) => Some(await_tracks(stream).await),
+        None => None,
+    };
+    let stream = app.hub.stream(name);
+    let stream = stream.ok_or_else(|| Problem::no_stream(name))?;
+    let _demand = match may_come(&stream) {
+        true => Some(await_tracks(&stream).await),
+        false => None,
+    };
+    if stream.tracks().is_empty() {
+        let status = stream.status(Instant::now());
+        return Err(Problem::not_live(stream.name(), &stream.state(), status));
+    }
+    hls.begin(&stream).map_err(Problem::from)
+}
+
+fn service(app: &App) -> &Hls {
+    app.services.get().expect("it is in the list of protocols")
+}
+
+/// Counts the client among the viewers of the stream.
+fn note_viewer(broadcast: &Broadcast, connection: ConnectionAddresses, headers: &HeaderMap) {
+    let agent = headers.get(header::USER_AGENT);
+    let agent = agent.map_or(&b""[..], |it| it.as_bytes());
+    let key = ViewerKey::new(connection.peer.ip(), agent);
+    broadcast
+        .viewers()
+        .note(key, &broadcast.stream, Instant::now());
+}
+
+impl Hls {
+    /// Returns the result of `work`, which takes a place among the requests that wait.
+    async fn waiting<T>(
+        &self,
+        connection: ConnectionAddresses,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Problem> {
+        use futures_util::FutureExt as _;
+        let mut work = std::pin::pin!(work);
+        if let Some(done) = work.as_mut().now_or_never() {
+            return Ok(done);
+        }
+        let place = self.waits.admit(&SourcePrefix::from(connection.peer.ip()));
+        let Some(place) = place else {
+            self.counters.turned_away.add(1);
+            return Err(crowded());
+        };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = place.displaced() => {
+                self.counters.turned_away.add(1);
+                Err(crowded())
+            }
+        }
+    }
+
+    fn refused(&self, refusal: NoFile, rendition: &Rendition) -> Response {
+        let problem = match refusal {
+            NoFile::TooFarAhead => Problem::bad_request(format!(
+                "the playlist '{}' is more than two segments, or three seconds of parts, behind what is asked for",
+                rendition.playlist_name()
+            )),
+            NoFile::Late => {
+                self.counters.late.add(1);
+                let detail = "the source sent nothing for three Target Durations: ask again";
+                Problem::try_later("Late", detail)
+            }
+            NoFile::Closed => Problem::try_later(
+                "Begun anew",
+                "the server dropped the segments of this stream: read index.m3u8 again",
+            ),
+            NoFile::Gone => {
+                return nothing("the file has left the playlist, or no playlist announces it");
+            }
+        };
+        answers::kept_shortly(problem.into_response())
+    }
+}
+
+fn crowded() -> Problem {
+    Problem::try_later(
+        "Too many requests wait",
+        "as many requests as may wait for parts of streams do so already, in all or of this address: raise limits.viewers, or put a cache in front",
+    )
+}
+
+fn nothing(detail: &str) -> Response {
+    let problem = Problem::new(StatusCode::NOT_FOUND, "No such file", detail);
+    answers::kept_shortly(problem.into_response())
+}
+
+fn no_media(name: &str) -> Problem {
+    let detail = format!(
+        "'{name}' sent no keyframe and no audio that HLS carries for {} s; it carries H.264, H.265, VP8, VP9, AV1, AAC, Opus, G.711 and 16-bit PCM",
+        PATIENCE.as_secs()
+    );
+    Problem::try_later("Nothing to play", detail)
+}
+
+impl From<NotServed> for Problem {
+    fn from(reason: NotServed) -> Self {
+        match reason {
+            NotServed::Disabled => Self::new(
+                StatusCode::NOT_FOUND,
+                "No HLS",
+                "HLS is turned off here: set hls.enabled in the configuration",
+            ),
+            NotServed::Stopped => Self::try_later("Server stops", "the server stops"),
+            NotServed::Full => Self::try_later(
+                "Memory full",
+                "the segments of other streams take hls.total_mib: raise it, or ask later",
+            ),
+        }
+    }
+}
+
+/// Reads the Delivery Directives of a query.
+fn directives(query: &str) -> Result<Directives, Problem> {
+    let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
+    let pairs = pairs.iter().map(|(key, value)| (&**key, &**value));
+    Directives::of(pairs).map_err(|error: DirectivesError| Problem::bad_request(error.to_string()))
+}
+
+/// Returns the credentials of a query as the query of playlists, which show them again once their pass has
+/// ended. Players send no other headers or cookies of their own.
+fn shown_again(query: &str) -> String {
+    let pairs = query.split('&').filter(|pair| {
+        let key = pair.split('=').next().unwrap_or_default();
+        CREDENTIALS.contains(&key)
+    });
+    let kept: Vec<String> = pairs.map(|it| it.replace('"', "%22")).collect();
+    match kept.is_empty() {
+        true => String::new(),
+        false => format!("?{}", kept.join("&")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_the_query_go_on_and_nothing_else() {
+        assert_eq!(shown_again("token=a%26b&width=3"), "?token=a%26b");
+        assert_eq!(
+            shown_again("jwt=a\"b"),
+            "?jwt=a%22b",
+            "the end of a quoted text"
+        );
+        assert_eq!(shown_again("_HLS_msn=3&muted"), "");
+        assert_eq!(shown_again(""), "");
+    }
+}
