@@ -34,6 +34,7 @@ mod password;
 mod publish;
 #[cfg(test)]
 mod reference;
+mod right_flags;
 mod serve;
 mod service_manager;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::Requester;
 
-use super::auth::Reader;
+use super::auth::{Change, Reader};
 use super::distant_session;
 use super::problem::Problem;
 use super::redirect::{self, RequestTarget};
@@ -124,9 +124,9 @@ async fn granted(
             let user = auth::publisher(users, sites, &shown, name).await;
             user.map(Granted::Publisher)
         }
-        Right::Ptz => {
-            let may = auth::mover(users, sites, &shown, name).await;
-            may.map(|()| Granted::Plainly)
+        Right::Do(action) => {
+            let user = auth::doer(users, sites, &shown, Change::new(action, name)).await;
+            user.map(Granted::Publisher)
         }
         Right::ReadOrPublish => {
             let may = auth::reader_or_publisher(users, sites, &shown, name).await;
