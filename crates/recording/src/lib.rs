@@ -2,3 +2,23 @@
 //!
 //! Writers have threads of their own and bounded queues, so that a slow disk delays no viewer. The files
 //! are the truth; the catalogue is an index of them and can be made anew.
+
+// This crate is outside the sans-IO cores: it writes files and reads the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
+mod catalogue;
+mod file_header;
+mod folder;
+#[cfg(test)]
+mod scratch;
+mod utc;
+
+pub use catalogue::{
+    Catalogue, CatalogueError, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
+    RecordedTrack, Span, TimeRange,
+};
+pub use file_header::{Beginning, FileHeader};
+pub use folder::{Folder, FolderError, FolderId};

@@ -33,7 +33,7 @@ pub(super) const CRATES: &[Row] = &[
     ("demux", &["media"]),
     ("cmaf", &["demux", "media"]),
     ("hls", &[]),
-    ("recording", &["cmaf", "hub", "media", "runtime"]),
+    ("recording", &["cmaf", "hub", "media", "net", "runtime"]),
     ("sctp", &["congestion", "media"]),
     ("random", &[]),
     ("sim", &["media", "random"]),
