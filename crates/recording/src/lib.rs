@@ -10,11 +10,13 @@
 )]
 
 mod catalogue;
+mod disk;
 mod file_header;
 mod folder;
 #[cfg(test)]
 mod scratch;
 mod utc;
+mod writer;
 
 pub use catalogue::{
     Catalogue, CatalogueError, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glassline_hub::StreamName;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
 use super::CatalogueError;
 use super::file::{FileState, RecordedFile, RecordedStream, RecordedTrack, TimeRange};
@@ -109,6 +109,13 @@ impl FolderIndex {
     /// Returns the folder of the index.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns whether there is a row for the file at `path` below the folder.
+    pub(crate) fn knows(&self, path: &Path) -> Result<bool, CatalogueError> {
+        let query = "SELECT EXISTS (SELECT 1 FROM files WHERE path = ?)";
+        let known = lock(&self.reader).query_row(query, [text_of(path)], |row| row.get(0));
+        known.map_err(|error| index_error(&self.folder, &error))
     }
 
     /// Notes a file that is about to be made at `path` below the folder. Before the file, so that no file
@@ -414,6 +421,7 @@ impl FolderIndex {
             return Err(CatalogueError::Index {
                 folder: self.folder.clone(),
                 reason: "it was opened for reading alone".to_owned(),
+                kind: io::ErrorKind::ReadOnlyFilesystem,
             });
         };
         work(&lock(writer)).map_err(|error| index_error(&self.folder, &error))
@@ -494,9 +502,16 @@ fn micros(duration: Duration) -> i64 {
 }
 
 fn index_error(folder: &Path, error: &rusqlite::Error) -> CatalogueError {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
+        Some(ErrorCode::ReadOnly) => io::ErrorKind::ReadOnlyFilesystem,
+        Some(ErrorCode::CannotOpen) => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::Other,
+    };
     CatalogueError::Index {
         folder: folder.to_owned(),
         reason: error.to_string(),
+        kind,
     }
 }
 

@@ -31,7 +31,7 @@ pub use span::Span;
 
 pub(crate) use file::FileState;
 pub(crate) use held::Holders;
-pub(crate) use index::FolderIndex;
+pub(crate) use index::{FolderIndex, Growth};
 
 use crate::folder::Folder;
 
@@ -56,6 +56,8 @@ pub enum CatalogueError {
         folder: PathBuf,
         /// Reason as SQLite says it.
         reason: String,
+        /// Kind of the disk's failure, if it is one.
+        kind: io::ErrorKind,
     },
     /// A file beside the index cannot be read or written.
     #[error("{}: {error}", file.display())]
@@ -68,6 +70,17 @@ pub enum CatalogueError {
     /// No folder of recordings is there.
     #[error("no folder of recordings is there now; the setting `recordings.folder` names one")]
     NoFolder,
+}
+
+impl From<CatalogueError> for io::Error {
+    fn from(error: CatalogueError) -> Self {
+        let kind = match &error {
+            CatalogueError::Index { kind, .. } => *kind,
+            CatalogueError::Io { error, .. } => error.kind(),
+            CatalogueError::NoFolder => io::ErrorKind::NotFound,
+        };
+        Self::new(kind, error.to_string())
+    }
 }
 
 impl Catalogue {
