@@ -78,6 +78,11 @@ impl Failure {
         }
     }
 
+    /// Returns whether the disk refuses, and has nothing of what waits for it.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        !matches!(self.kind, FailureKind::Slow | FailureKind::Late)
+    }
+
     /// Returns the reason of a disk that takes less than comes.
     pub(crate) fn slow() -> Self {
         Self {

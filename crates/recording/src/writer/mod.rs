@@ -10,16 +10,14 @@
 //! not synced: at most the sync interval. Syncs of many files are spread over the interval.
 
 mod disk_meter;
+mod folder_thread;
 mod folder_writer;
 mod job;
 mod job_queue;
 mod lane;
 mod sync_job;
-mod threads;
 
-pub(crate) use disk_meter::DiskMeter;
-pub(crate) use folder_writer::{FolderWriter, WriterOptions};
+pub(crate) use folder_thread::{DiskTime, FolderParts, FolderState, FolderThread};
 pub(crate) use job::{FileEnd, Fragment, Job, NewFile, Patch};
 pub(crate) use job_queue::{JobQueue, QueueBound};
-pub(crate) use lane::{Lane, LaneFigures, LossFigures};
-pub(crate) use threads::WriterThreads;
+pub(crate) use lane::{Lane, LaneFigures};
