@@ -1,0 +1,31 @@
+use std::io;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The bytes could not be read.
+    #[error("reading {bytes} bytes at byte {offset} failed: {error}")]
+    Io {
+        /// Offset of the first byte.
+        offset: u64,
+        /// Number of bytes.
+        bytes: usize,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// The file ends before its header does: nothing was recorded.
+    #[error("the file ends at byte {bytes}, before its header does: it has no fragment")]
+    NoHeader {
+        /// Number of bytes of the file.
+        bytes: u64,
+    },
+    /// The bytes are not what this crate writes.
+    #[error("the file is no recording of this program, or damaged, at byte {offset}: {reason}")]
+    Damaged {
+        /// Offset of the box.
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}

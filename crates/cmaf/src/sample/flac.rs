@@ -1,0 +1,276 @@
+//! Frames of FLAC (RFC 9639 §9) from PCM and G.711: fixed predictors with one Rice parameter, or the
+//! samples as they are where these take fewer bits.
+
+use bytes::BufMut as _;
+
+/// Most samples of a channel in a frame.
+const SAMPLES_MAX: usize = 65_535;
+
+/// Bits of a sample.
+const SAMPLE_BITS: usize = 16;
+
+/// Highest Rice parameter of four bits; 15 is an escape.
+const RICE_MAX: u32 = 14;
+
+/// What the bytes of a unit are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Law {
+    /// Samples of 16 bits, big-endian (RFC 3551 §4.5.11).
+    Linear,
+    /// G.711 µ-law.
+    Mu,
+    /// G.711 A-law.
+    A,
+}
+
+/// Encoder of one track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flac {
+    law: Law,
+    channels: u8,
+}
+
+impl Flac {
+    /// Length of the block that describes a stream in bytes.
+    pub(crate) const STREAM_INFO_BYTES: usize = 34;
+
+    /// Creates an encoder of 1 to 8 interleaved channels.
+    pub(crate) const fn new(law: Law, channels: u8) -> Self {
+        Self { law, channels }
+    }
+
+    /// Appends the description of the stream (RFC 9639 §8.2).
+    pub(crate) fn put_stream_info(self, out: &mut Vec<u8>, rate: u32) {
+        out.put_u16(16);
+        out.put_u16(SAMPLES_MAX as u16);
+        // The sizes of frames are not known, nor are the number of samples and their checksum.
+        out.put_bytes(0, 6);
+        let channels = u64::from(self.channels - 1);
+        out.put_u64(u64::from(rate) << 44 | channels << 41 | (SAMPLE_BITS as u64 - 1) << 36);
+        out.put_bytes(0, 16);
+    }
+
+    /// Returns the samples of each channel in a unit of `bytes` bytes.
+    pub(crate) fn samples_of(self, bytes: usize) -> u32 {
+        let each = if self.law == Law::Linear { 2 } else { 1 };
+        let samples = bytes / each / usize::from(self.channels);
+        samples.min(SAMPLES_MAX) as u32
+    }
+
+    /// Appends the frame of a unit whose first sample has the number `first`.
+    pub(crate) fn append(self, unit: &[u8], first: u64, out: &mut Vec<u8>) {
+        let samples = self.samples_of(unit.len()) as usize;
+        if samples == 0 {
+            return;
+        }
+        let start = out.len();
+        // Variable block size, length in 16 bits, rate of the stream, channels, 16 bits a sample.
+        out.put_slice(&[0xff, 0xf9, 0x70, (self.channels - 1) << 4 | 0b1000]);
+        put_number(out, first & 0xf_ffff_ffff);
+        out.put_u16(samples as u16 - 1);
+        out.put_u8(crc8(&out[start..]));
+        let mut bits = BitWriter::new(out);
+        let mut channel = Vec::with_capacity(samples);
+        for number in 0..usize::from(self.channels) {
+            channel.clear();
+            channel.extend(
+                (0..samples).map(|at| self.sample(unit, at * usize::from(self.channels) + number)),
+            );
+            put_channel(&mut bits, &channel);
+        }
+        bits.align();
+        let crc = crc16(&out[start..]);
+        out.put_u16(crc);
+    }
+
+    fn sample(self, unit: &[u8], place: usize) -> i32 {
+        let byte = |at: usize| unit.get(at).copied().unwrap_or(0);
+        match self.law {
+            Law::Linear => i16::from_be_bytes([byte(2 * place), byte(2 * place + 1)]).into(),
+            Law::Mu => mu_law(byte(place)),
+            Law::A => a_law(byte(place)),
+        }
+    }
+}
+
+/// Appends a channel by the predictor that takes the fewest bits.
+fn put_channel(bits: &mut BitWriter<'_>, samples: &[i32]) {
+    let first = samples[0];
+    if samples.iter().all(|sample| *sample == first) {
+        bits.put(0, 8);
+        bits.put_sample(first);
+        return;
+    }
+    let best = (0..=2)
+        .filter(|order| samples.len() > *order)
+        .filter_map(|order| {
+            let rice = rice_parameter(residuals(samples, order), samples.len() - order);
+            let cost = rice_bits(residuals(samples, order), rice)?;
+            Some((cost + order * SAMPLE_BITS, order, rice))
+        })
+        .min();
+    match best {
+        Some((cost, order, rice)) if cost + 10 < samples.len() * SAMPLE_BITS => {
+            bits.put((0b1000 | order as u32) << 1, 8);
+            samples[..order].iter().for_each(|it| bits.put_sample(*it));
+            // One partition, whose parameter has four bits.
+            bits.put(0, 6);
+            bits.put(rice, 4);
+            residuals(samples, order).for_each(|value| bits.put_rice(value, rice));
+        }
+        _ => {
+            bits.put(2, 8);
+            samples.iter().for_each(|it| bits.put_sample(*it));
+        }
+    }
+}
+
+/// Returns what the fixed predictor of `order` leaves, with the sign in the lowest bit (RFC 9639
+/// §9.2.5, §9.2.7).
+fn residuals(samples: &[i32], order: usize) -> impl Iterator<Item = u32> {
+    samples.windows(order + 1).map(move |window| {
+        let residual = match window {
+            [sample] => *sample,
+            [before, sample] => sample - before,
+            [earlier, before, sample] => sample - 2 * before + earlier,
+            _ => 0,
+        };
+        (residual << 1 ^ residual >> 31).cast_unsigned()
+    })
+}
+
+fn rice_parameter(values: impl Iterator<Item = u32>, count: usize) -> u32 {
+    let sum: u64 = values.map(u64::from).sum();
+    let mean = sum / count.max(1) as u64;
+    mean.checked_ilog2().unwrap_or(0).min(RICE_MAX)
+}
+
+/// Returns the bits that the values take; `None` if one of them takes very many.
+fn rice_bits(values: impl Iterator<Item = u32>, rice: u32) -> Option<usize> {
+    let mut bits = 0;
+    for value in values {
+        let high = (value >> rice) as usize;
+        if high > 1000 {
+            return None;
+        }
+        bits += high + 1 + rice as usize;
+    }
+    Some(bits)
+}
+
+/// Appends a number of up to 36 bits, as UTF-8 writes numbers (RFC 9639 §9.1.5).
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    if number < 0x80 {
+        out.push(number as u8);
+        return;
+    }
+    // With n bytes behind the first one there is room for 6 n bits there, and 6 - n in the first.
+    let mut behind = 1;
+    while number >> (6 * behind) >= 1 << (6 - behind) {
+        behind += 1;
+    }
+    let mark = !(0x7fu8 >> behind);
+    out.push(mark | (number >> (6 * behind)) as u8);
+    for place in (0..behind).rev() {
+        out.push(0x80 | (number >> (6 * place)) as u8 & 0x3f);
+    }
+}
+
+/// Appends numbers of any number of bits, the highest bit first.
+struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    held: u64,
+    count: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Self {
+        Self {
+            out,
+            held: 0,
+            count: 0,
+        }
+    }
+
+    /// Appends the lowest `count` bits of `value`, at most 32.
+    fn put(&mut self, value: u32, count: u32) {
+        self.held = self.held << count | u64::from(value);
+        self.count += count;
+        while self.count >= 8 {
+            self.count -= 8;
+            self.out.push((self.held >> self.count) as u8);
+        }
+    }
+
+    fn put_sample(&mut self, sample: i32) {
+        self.put(sample.cast_unsigned() & 0xffff, SAMPLE_BITS as u32);
+    }
+
+    fn put_rice(&mut self, value: u32, rice: u32) {
+        let mut zeros = value >> rice;
+        while zeros > 0 {
+            let part = zeros.min(31);
+            self.put(0, part);
+            zeros -= part;
+        }
+        self.put(1 << rice | value & ((1 << rice) - 1), rice + 1);
+    }
+
+    fn align(&mut self) {
+        if self.count > 0 {
+            self.put(0, 8 - self.count);
+        }
+    }
+}
+
+/// Checksum of a frame's header (RFC 9639 §9.1.8).
+fn crc8(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ byte, |crc, _| {
+            crc << 1 ^ if crc & 0x80 == 0 { 0 } else { 7 }
+        })
+    })
+}
+
+/// Checksum of a frame (RFC 9639 §9.3).
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let index = (crc >> 8) as u8 ^ byte;
+        crc << 8 ^ CRC16[usize::from(index)]
+    })
+}
+
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = (index as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x8005 };
+            bit += 1;
+        }
+        table[index] = crc;
+        index += 1;
+    }
+    table
+};
+
+/// Decodes µ-law (ITU-T G.711 table 2).
+fn mu_law(byte: u8) -> i32 {
+    let code = !byte;
+    let magnitude = (i32::from(code & 15) << 3) + 0x84;
+    let value = (magnitude << (code >> 4 & 7)) - 0x84;
+    if code & 0x80 == 0 { value } else { -value }
+}
+
+/// Decodes A-law (ITU-T G.711 table 1).
+fn a_law(byte: u8) -> i32 {
+    let code = byte ^ 0x55;
+    let low = (i32::from(code & 15) << 4) + 8;
+    let value = match code >> 4 & 7 {
+        0 => low,
+        segment => (low + 0x100) << (segment - 1),
+    };
+    if code & 0x80 == 0 { -value } else { value }
+}
