@@ -13,14 +13,15 @@ mod catalogue;
 mod disk;
 mod file_header;
 mod folder;
+mod recorder;
 #[cfg(test)]
 mod scratch;
 mod utc;
 mod writer;
 
 pub use catalogue::{
-    Catalogue, CatalogueError, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
-    RecordedTrack, Span, TimeRange,
+    Catalogue, CatalogueError, Findings, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
+    RecordedTrack, Span, TimeRange, check,
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};

@@ -41,6 +41,7 @@ pub struct RecordedFile<S> {
     fragments: Vec<FragmentEntry>,
     is_finished: bool,
     complete_bytes: u64,
+    note: Option<Vec<u8>>,
 }
 
 /// The samples of one fragment, and where they stand.
@@ -92,6 +93,7 @@ impl<S: ReadAt> RecordedFile<S> {
             fragments: Vec::new(),
             is_finished: head.is_finished,
             complete_bytes: head.end,
+            note: head.note,
         };
         let limit = head.limit.min(bytes);
         match file.read_index(head.end, limit, bytes)? {
@@ -112,6 +114,11 @@ impl<S: ReadAt> RecordedFile<S> {
     /// Returns the whole fragments of the file, in order.
     pub fn fragments(&self) -> &[FragmentEntry] {
         &self.fragments
+    }
+
+    /// Returns the note that the writer has put into the file; `None` if there is none.
+    pub fn note(&self) -> Option<&[u8]> {
+        self.note.as_deref()
     }
 
     /// Returns whether the writer has finished the file. Another one grows, or its writer died.
@@ -327,12 +334,15 @@ struct FileHead {
     /// Offset behind the fragments, if the file says so.
     limit: u64,
     is_finished: bool,
+    /// Content of the `free` box before the header that is no placeholder.
+    note: Option<Vec<u8>>,
 }
 
 impl FileHead {
     fn read(source: &impl ReadAt, bytes: u64) -> Result<Self, ReadError> {
         let mut window = Window::new(source, bytes);
         let (mut at, mut limit, mut is_finished) = (0, u64::MAX, false);
+        let mut note = None;
         for _ in 0..BOXES_MAX {
             let damaged = |reason| ReadError::Damaged { offset: at, reason };
             let cut = ReadError::NoHeader { bytes };
@@ -359,7 +369,11 @@ impl FileHead {
                         end: head.end,
                         limit,
                         is_finished,
+                        note,
                     });
+                }
+                b"free" if head.end - at > PLACEHOLDER_BYTES && note.is_none() => {
+                    note = window.load(&head)?.map(<[u8]>::to_vec);
                 }
                 b"ftyp" | b"styp" | b"free" | b"skip" => {}
                 _ => return Err(damaged("the header of fragments is not where it should be")),

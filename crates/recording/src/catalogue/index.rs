@@ -92,6 +92,23 @@ impl FolderIndex {
         })
     }
 
+    /// Opens the index for changes in place of one that may be damaged.
+    pub(crate) fn made_anew(folder: &Path) -> Result<Self, CatalogueError> {
+        let path = path_of(folder);
+        for ending in ["", "-wal", "-shm"] {
+            let mut file = path.clone().into_os_string();
+            file.push(ending);
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let file = file.into();
+                    return Err(CatalogueError::Io { file, error });
+                }
+                _ => {}
+            }
+        }
+        Self::open(folder)
+    }
+
     /// Opens the index of a folder that another process may write to.
     pub(crate) fn open_for_reading(folder: &Path) -> Result<Self, CatalogueError> {
         let failed = |error: rusqlite::Error| index_error(folder, &error);

@@ -33,7 +33,7 @@ impl OpenFile {
     /// says of itself.
     pub(super) fn begin(header: &NewHeader, says: &FileHeader, first: &Fragment) -> Self {
         Self {
-            writer: FileWriter::new(&header.header, first).with_box(&says.to_box()),
+            writer: FileWriter::new(&header.header, first).with_note(&says.to_note()),
             first: first.decode_time,
             start: first.wall_clock,
             end: Duration::ZERO,

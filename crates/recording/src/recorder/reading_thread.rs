@@ -167,20 +167,18 @@ impl Recording {
 
     /// Reads what was published, and records it.
     fn read(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
-        let stream = &self.source.stream;
-        let before = self.subscription.layout();
         if self.layout.is_none() {
             self.begin(now);
         }
         self.subscription.poll(units);
-        if self.subscription.layout() != before || self.layout != Some(before) {
+        if self.layout != Some(self.subscription.layout()) {
             self.begin(now);
         }
         // Tracks are merged by their decode times: the hub returns one after the other.
         units.sort_by_key(|unit| unit.decode_time());
         let missed = self.subscription.missed();
         if self.recorder.take(units, missed, now) {
-            stream.request_keyframe();
+            self.source.stream.request_keyframe();
         }
         units.clear();
     }

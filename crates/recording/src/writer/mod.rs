@@ -18,6 +18,8 @@ mod lane;
 mod sync_job;
 
 pub(crate) use folder_thread::{DiskTime, FolderParts, FolderState, FolderThread};
+#[cfg(test)]
+pub(crate) use folder_writer::{FolderWriter, WriterOptions};
 pub(crate) use job::{FileEnd, Fragment, Job, NewFile, Patch};
 pub(crate) use job_queue::{JobQueue, QueueBound};
 pub(crate) use lane::{Lane, LaneFigures};

@@ -37,6 +37,8 @@ pub(crate) struct StreamRecorder {
     /// What the source publishes; `None` while there is none.
     run: Option<Run>,
     losing: Option<Losing>,
+    /// The loss that the newest file ends, until something of this file is written.
+    ending: Option<Losing>,
     /// Why nothing of the source can be recorded.
     refusal: Option<String>,
     /// Instant at which the hub published the newest unit.
@@ -77,6 +79,7 @@ impl StreamRecorder {
             options,
             run: None,
             losing: None,
+            ending: None,
             refusal: None,
             published: None,
         }
@@ -114,6 +117,7 @@ impl StreamRecorder {
     /// Takes units in the order of the hub. `missed` is the number of units that the subscription has
     /// missed so far. Returns whether a keyframe is to be asked for.
     pub(crate) fn take(&mut self, units: &[Arc<MediaUnit>], missed: u64, now: Now) -> bool {
+        self.end_loss();
         let Some(run) = &mut self.run else {
             return false;
         };
@@ -154,11 +158,13 @@ impl StreamRecorder {
         self.finish_file(now);
         self.run = None;
         self.losing = None;
+        self.ending = None;
     }
 
     /// Returns why nothing is recorded although something is published; `None` if all is well.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let losing = self.losing.as_ref().map(|it| it.failure.text.clone());
+        let losing = self.losing.as_ref().or(self.ending.as_ref());
+        let losing = losing.map(|it| it.failure.text.clone());
         losing.or_else(|| self.refusal.clone())
     }
 
@@ -244,9 +250,10 @@ impl StreamRecorder {
         if let Some(losing) = self.losing.take() {
             let lost = start.saturating_sub(losing.from);
             beginning = Beginning::Loss {
-                reason: losing.failure.text,
+                reason: losing.failure.text.clone(),
                 lost_ms: u64::try_from(lost.as_millis()).unwrap_or(u64::MAX),
             };
+            self.ending = Some(losing);
         } else if beginning.is_seamless()
             && run.ended.is_some_and(|it| it.abs_diff(start) > CLOCK_STEP)
         {
@@ -311,9 +318,9 @@ impl StreamRecorder {
         let Some(run) = &self.run else {
             return;
         };
-        if let Some(losing) = &mut self.losing {
-            // The pause begins anew; what was lost goes on.
-            *losing = losing.again(failure, now.at);
+        // The pause begins anew, and what was lost goes on, if nothing was written meanwhile.
+        if let Some(losing) = self.losing.take().or(self.ending.take()) {
+            self.losing = Some(losing.again(failure, now.at));
             return;
         }
         // A disk that refuses loses what waits for it, too.
@@ -326,6 +333,18 @@ impl StreamRecorder {
         );
         self.lane.note(|it| it.losses.entry(failure.kind).or_default().count += 1);
         self.losing = Some(Losing::new(failure, from, now.at));
+    }
+
+    /// Forgets a loss once something of the file behind it is written.
+    fn end_loss(&mut self) {
+        let Some(ending) = &self.ending else {
+            return;
+        };
+        let written = self.lane.figures().written_to;
+        if written.is_some_and(|it| it > ending.from) {
+            tracing::info!(stream = %self.lane.stream, "a recording goes on");
+            self.ending = None;
+        }
     }
 
     /// Cuts anew after units were missed, with decode times that go on.
