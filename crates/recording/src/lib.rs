@@ -14,6 +14,8 @@ mod disk;
 mod file_header;
 mod folder;
 mod recorder;
+mod recorders;
+mod retention;
 #[cfg(test)]
 mod scratch;
 mod utc;
@@ -25,3 +27,8 @@ pub use catalogue::{
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};
+pub use recorders::{
+    FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
+    RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,
+};
+pub use retention::{Deleted, Retention};

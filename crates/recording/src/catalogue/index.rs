@@ -268,6 +268,40 @@ impl FolderIndex {
         self.select(condition, params![utc::micros(after), most])
     }
 
+    /// Returns up to `most` closed files of a stream that began before `before`, the oldest first.
+    pub(crate) fn older(
+        &self,
+        stream: &StreamName,
+        before: SystemTime,
+        most: usize,
+    ) -> Result<Vec<RecordedFile>, CatalogueError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let condition = "stream = ? AND start_us < ? AND state = 1 ORDER BY start_us LIMIT ?";
+        self.select(
+            condition,
+            params![stream.as_str(), utc::micros(before), most],
+        )
+    }
+
+    /// Returns the names of all streams with files. Takes a look at the index for each, and none at the
+    /// rows.
+    pub(crate) fn stream_names(&self) -> Result<Vec<StreamName>, CatalogueError> {
+        let reader = lock(&self.reader);
+        let mut names = Vec::new();
+        let mut last = String::new();
+        let next = "SELECT MIN(stream) FROM files WHERE stream > ?";
+        loop {
+            let name = reader.query_row(next, [&last], |row| row.get::<_, Option<String>>(0));
+            match name.map_err(|error| index_error(&self.folder, &error))? {
+                Some(name) => {
+                    names.extend(StreamName::parse(&name));
+                    last = name;
+                }
+                None => return Ok(names),
+            }
+        }
+    }
+
     /// Returns every file, by path.
     pub(crate) fn all(&self) -> Result<Vec<RecordedFile>, CatalogueError> {
         self.select("1 ORDER BY path", [])

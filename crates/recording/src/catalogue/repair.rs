@@ -69,9 +69,16 @@ pub fn check(folder: &Path) -> Result<Findings, CatalogueError> {
     }
     for row in rows.values() {
         let below = row.path.strip_prefix(folder).unwrap_or(&row.path);
-        if row.is_closed && found.files.binary_search_by(|it| it.as_path().cmp(below)).is_err() {
+        if row.is_closed
+            && found
+                .files
+                .binary_search_by(|it| it.as_path().cmp(below))
+                .is_err()
+        {
             let shown = row.path.display();
-            findings.problems.push(format!("{shown} is gone, and still in the index"));
+            findings
+                .problems
+                .push(format!("{shown} is gone, and still in the index"));
         }
     }
     Ok(findings)
@@ -95,7 +102,13 @@ pub(crate) fn repair(index: &FolderIndex) -> Result<Findings, CatalogueError> {
                 let shown = folder.join(path).display().to_string();
                 match look(folder, path) {
                     Ok(Some(file)) => {
-                        index.put(path, &file.header, &file.tracks, file.growth, FileState::Closed)?;
+                        index.put(
+                            path,
+                            &file.header,
+                            &file.tracks,
+                            file.growth,
+                            FileState::Closed,
+                        )?;
                     }
                     Ok(None) => findings.problems.push(format!("{shown} has no media")),
                     Err(error) => findings.problems.push(format!("{shown}: {error}")),

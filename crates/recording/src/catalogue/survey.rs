@@ -40,7 +40,12 @@ pub(super) fn look(folder: &Path, path: &Path) -> io::Result<Option<SurveyedFile
         Ok(read) => read,
         Err(ReadError::NoHeader { .. }) => return Ok(None),
         Err(ReadError::Io { error, .. }) => return Err(error),
-        Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
+        Err(error) => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                error.to_string(),
+            ));
+        }
     };
     let (Some(first), Some(last)) = (read.fragments().first(), read.fragments().last()) else {
         return Ok(None);

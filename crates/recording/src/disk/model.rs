@@ -90,14 +90,18 @@ impl ModelDisk {
     pub(crate) fn written(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
         let files = state.files.iter();
-        files.map(|(path, it)| (path.clone(), it.written.clone())).collect()
+        files
+            .map(|(path, it)| (path.clone(), it.written.clone()))
+            .collect()
     }
 
     /// Returns what the files have on the disk after its power failed now.
     pub(crate) fn after_power_failure(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
         let files = state.files.iter();
-        files.map(|(path, it)| (path.clone(), it.synced.clone())).collect()
+        files
+            .map(|(path, it)| (path.clone(), it.synced.clone()))
+            .collect()
     }
 
     /// Returns how long the disk has worked.
@@ -159,10 +163,7 @@ struct ModelFile {
 }
 
 impl ModelFile {
-    fn change(
-        &self,
-        work: impl FnOnce(&mut Content) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn change(&self, work: impl FnOnce(&mut Content) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.disk.lock();
         state.check()?;
         let content = state.files.get_mut(&self.path);
@@ -175,10 +176,15 @@ impl DiskFile for ModelFile {
         let bytes = pieces.iter().map(|it| it.len() as u64).sum::<u64>();
         let mut state = self.disk.lock();
         state.check()?;
-        state.free = state.free.checked_sub(bytes).ok_or(io::ErrorKind::StorageFull)?;
+        state.free = state
+            .free
+            .checked_sub(bytes)
+            .ok_or(io::ErrorKind::StorageFull)?;
         drop(state);
         self.change(|it| {
-            pieces.iter().for_each(|piece| it.written.extend_from_slice(piece));
+            pieces
+                .iter()
+                .for_each(|piece| it.written.extend_from_slice(piece));
             Ok(())
         })
     }

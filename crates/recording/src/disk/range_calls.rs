@@ -5,7 +5,10 @@ pub(super) use sys::{begin_writeback, forget_cached, reserve};
 
 #[cfg(target_os = "linux")]
 mod sys {
-    #![expect(unsafe_code, reason = "these system calls have no safe interface in std")]
+    #![expect(
+        unsafe_code,
+        reason = "these system calls have no safe interface in std"
+    )]
 
     use std::fs::File;
     use std::io;
@@ -18,12 +21,7 @@ mod sys {
         };
         // SAFETY: the descriptor is open while `file` is borrowed, and the call takes no memory of ours.
         let done = unsafe {
-            libc::fallocate64(
-                file.as_raw_fd(),
-                libc::FALLOC_FL_KEEP_SIZE,
-                offset,
-                bytes,
-            )
+            libc::fallocate64(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
         };
         if done == 0 {
             return Ok(());
@@ -56,12 +54,7 @@ mod sys {
         // The call is advice; without it, the memory is freed later.
         // SAFETY: the descriptor is open while `file` is borrowed, and the call takes no memory of ours.
         let _ = unsafe {
-            libc::posix_fadvise64(
-                file.as_raw_fd(),
-                offset,
-                bytes,
-                libc::POSIX_FADV_DONTNEED,
-            )
+            libc::posix_fadvise64(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_DONTNEED)
         };
     }
 

@@ -90,7 +90,10 @@ impl DiskFile for SystemFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        let mut unsynced = self.unsynced_path.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsynced = self
+            .unsynced_path
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = &*unsynced {
             sync_names(path)?;
             *unsynced = None;

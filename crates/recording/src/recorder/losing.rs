@@ -23,7 +23,11 @@ pub(super) struct Losing {
 
 impl Losing {
     pub(super) fn new(failure: Failure, from: Duration, now: Instant) -> Self {
-        let retry_at = if failure.is_refusal() { now + PAUSE } else { now };
+        let retry_at = if failure.is_refusal() {
+            now + PAUSE
+        } else {
+            now
+        };
         Self {
             failure,
             from,

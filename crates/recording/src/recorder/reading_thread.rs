@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ use crate::writer::{JobQueue, Lane};
 
 /// Longest wait of the thread.
 const TURN: Duration = Duration::from_millis(500);
+
+/// Longest wait for the thread to carry out commands.
+const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 
 const WAKE: mio::Token = mio::Token(0);
 
@@ -36,6 +39,8 @@ enum Command {
     Start(Box<Source>),
     /// Ends the recording of the lane.
     Stop(Arc<Lane>),
+    /// Answers when everything before is done.
+    Settle(SyncSender<()>),
     /// Ends all recordings, and the thread.
     End,
 }
@@ -103,6 +108,18 @@ impl ReadingThread {
     pub(crate) fn end(&self, lane: &Arc<Lane>) -> bool {
         let command = Command::Stop(Arc::clone(lane));
         self.commands.send(command, &self.refused).is_ok()
+    }
+
+    /// Waits until all earlier calls are carried out, for a second at most.
+    pub(crate) fn settle(&self) {
+        let (done, waiting) = sync_channel(1);
+        if self
+            .commands
+            .send(Command::Settle(done), &self.refused)
+            .is_ok()
+        {
+            let _ = waiting.recv_timeout(SETTLED_WITHIN);
+        }
     }
 
     /// Returns why nothing of a lane is recorded; `None` if all is well.
@@ -202,7 +219,8 @@ impl Recording {
             self.subscription.read(&layers);
         }
         self.layout = Some(self.subscription.layout());
-        self.recorder.begin(&tracks, self.subscription.missed(), now);
+        self.recorder
+            .begin(&tracks, self.subscription.missed(), now);
         stream.request_keyframe();
     }
 }
@@ -229,6 +247,10 @@ impl Reading {
                         let recording = self.recordings.swap_remove(position);
                         self.end(recording);
                     }
+                }
+                Command::Settle(done) => {
+                    // Who asked may have left.
+                    let _ = done.try_send(());
                 }
                 Command::End => {
                     for recording in std::mem::take(&mut self.recordings) {

@@ -54,8 +54,14 @@ impl DiskMeter {
     /// Returns the part of the last ten seconds, of 1, in which the disk worked.
     pub(crate) fn share(&mut self, now: Instant) -> f64 {
         self.forget_before(now);
-        let present = self.waiting_since.map(|it| now.saturating_duration_since(it));
-        let sum = self.waits.iter().map(|(_, length)| *length).sum::<Duration>();
+        let present = self
+            .waiting_since
+            .map(|it| now.saturating_duration_since(it));
+        let sum = self
+            .waits
+            .iter()
+            .map(|(_, length)| *length)
+            .sum::<Duration>();
         let sum = (sum + present.unwrap_or_default()).min(WINDOW);
         let age = now.saturating_duration_since(self.began);
         // A disk that has just begun is measured over a second at least.
@@ -65,7 +71,9 @@ impl DiskMeter {
 
     /// Returns the sum of all waits, with the present one.
     pub(crate) fn total(&self, now: Instant) -> Duration {
-        let present = self.waiting_since.map(|it| now.saturating_duration_since(it));
+        let present = self
+            .waiting_since
+            .map(|it| now.saturating_duration_since(it));
         self.total + present.unwrap_or_default()
     }
 

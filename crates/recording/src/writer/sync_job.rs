@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::job::Patch;
 use super::lane::Lane;
@@ -52,7 +52,8 @@ impl SyncJob {
             let _ = file.failure.set(Failure::of(error));
         } else {
             let before = file.synced.swap(bytes, Ordering::AcqRel);
-            file.file.forget_cached(before, bytes.saturating_sub(before));
+            file.file
+                .forget_cached(before, bytes.saturating_sub(before));
         }
         let Some(end) = end else {
             return;

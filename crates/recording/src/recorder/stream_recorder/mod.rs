@@ -282,7 +282,10 @@ impl StreamRecorder {
         };
         let tracks = header.sources.iter().filter_map(of).collect();
         let stream_time = MediaTime::from_nanos(
-            header.origin.nanos().saturating_add(fragment.decode_time.nanos()),
+            header
+                .origin
+                .nanos()
+                .saturating_add(fragment.decode_time.nanos()),
         );
         let length = self.options.file;
         let first = until_cut(start, phase(&self.lane, length), length);
@@ -331,7 +334,8 @@ impl StreamRecorder {
             stream = %self.lane.stream, reason = %failure,
             "a recording loses frames until it goes on at a keyframe"
         );
-        self.lane.note(|it| it.losses.entry(failure.kind).or_default().count += 1);
+        self.lane
+            .note(|it| it.losses.entry(failure.kind).or_default().count += 1);
         self.losing = Some(Losing::new(failure, from, now.at));
     }
 
@@ -363,7 +367,8 @@ impl StreamRecorder {
         if let Some(losing) = &mut self.losing {
             let more = losing.count_to(now.wall.unix(now.at));
             let kind = losing.failure.kind;
-            self.lane.note(|it| it.losses.entry(kind).or_default().time += more);
+            self.lane
+                .note(|it| it.losses.entry(kind).or_default().time += more);
         }
     }
 

@@ -117,7 +117,11 @@ impl Scene {
             let is_key = self.now_ms.is_multiple_of(1000);
             let [low, high] = self.size.to_le_bytes();
             let frame = match is_key {
-                true => [&[0x10, 0, 0, 0x9d, 1, 0x2a, low, high, 0xe0, 1][..], &[7; 1000]].concat(),
+                true => [
+                    &[0x10, 0, 0, 0x9d, 1, 0x2a, low, high, 0xe0, 1][..],
+                    &[7; 1000],
+                ]
+                .concat(),
                 false => vec![1; 500],
             };
             let mut units = vec![self.unit(0, frame, is_key)];
@@ -196,18 +200,31 @@ fn files_are_cut_at_keyframes_and_their_decode_times_go_on() {
     let spans = scene.spans();
     assert_eq!(spans.len(), 1, "{spans:?}");
     let length = spans[0].to.duration_since(spans[0].from).expect("later");
-    assert!((199.5..=200.1).contains(&length.as_secs_f64()), "{length:?}");
+    assert!(
+        (199.5..=200.1).contains(&length.as_secs_f64()),
+        "{length:?}"
+    );
     let mut next = None;
     for (number, (file, (path, read))) in files.iter().zip(scene.read()).enumerate() {
         assert_eq!((&file.path, file.number as usize), (&path, number));
         assert!(read.is_finished() && file.is_closed);
-        assert!(read.fragments().iter().all(|it| it.duration <= Duration::from_secs(2)));
+        assert!(
+            read.fragments()
+                .iter()
+                .all(|it| it.duration <= Duration::from_secs(2))
+        );
         let (first, last) = (read.fragments()[0], *read.fragments().last().expect("one"));
         assert!(first.starts_with_sync);
-        assert!(next.is_none_or(|it| it == first.decode_time), "tfdt goes on");
+        assert!(
+            next.is_none_or(|it| it == first.decode_time),
+            "tfdt goes on"
+        );
         next = Some(last.decode_time + last.duration);
         let header = FileHeader::of_note(read.note().expect("ours")).expect("ours");
-        assert_eq!((header.run, header.number, header.start), (file.run, file.number, file.start));
+        assert_eq!(
+            (header.run, header.number, header.start),
+            (file.run, file.number, file.start)
+        );
         let tracks: Vec<_> = file.tracks.iter().map(|it| it.codec.as_str()).collect();
         assert_eq!(tracks.len(), 2, "{tracks:?}");
     }
@@ -241,7 +258,10 @@ fn a_clock_that_is_set_begins_a_file_that_says_so_and_nothing_is_lost() {
         assert_eq!(clock.count(), 1, "{files:?}");
         let sum: Duration = files.iter().map(|it| it.duration).sum();
         assert_eq!(seconds(sum), 210.0);
-        let runs = files.iter().map(|it| it.run).collect::<std::collections::BTreeSet<_>>();
+        let runs = files
+            .iter()
+            .map(|it| it.run)
+            .collect::<std::collections::BTreeSet<_>>();
         assert_eq!(runs.len(), 1);
     }
 }
@@ -250,7 +270,10 @@ fn a_clock_that_is_set_begins_a_file_that_says_so_and_nothing_is_lost() {
 fn a_disk_that_refuses_is_a_gap_with_its_reason_and_recording_goes_on_when_it_is_back() {
     for (refusal, kind) in [
         (std::io::ErrorKind::StorageFull, FailureKind::Full),
-        (std::io::ErrorKind::ReadOnlyFilesystem, FailureKind::ReadOnly),
+        (
+            std::io::ErrorKind::ReadOnlyFilesystem,
+            FailureKind::ReadOnly,
+        ),
         (std::io::ErrorKind::NotFound, FailureKind::Away),
     ] {
         let mut scene = Scene::new(3600);
@@ -287,7 +310,10 @@ fn a_disk_that_hangs_costs_what_its_queue_does_not_hold() {
     scene.run(10);
     scene.hangs = true;
     scene.run(60);
-    assert_eq!(scene.recorder.trouble().as_deref(), Some("the disk is too slow"));
+    assert_eq!(
+        scene.recorder.trouble().as_deref(),
+        Some("the disk is too slow")
+    );
     scene.hangs = false;
     scene.run(10);
     scene.end();
@@ -360,12 +386,20 @@ fn a_file_that_is_cut_anywhere_is_found_up_to_its_last_whole_fragment() {
     scene.work();
     let file = scene.files().remove(0);
     assert!(!file.is_closed);
-    let content = scene.disk.written().remove(&file.path).expect("it is written");
+    let content = scene
+        .disk
+        .written()
+        .remove(&file.path)
+        .expect("it is written");
     let whole = glassline_cmaf::RecordedFile::open(content.clone()).expect("a recording");
     let fragments = whole.fragments().to_vec();
     assert!(fragments.len() >= 10);
     std::fs::create_dir_all(file.path.parent().expect("a day")).expect("a folder");
-    let below = file.path.strip_prefix(scene.index.folder()).expect("below").to_owned();
+    let below = file
+        .path
+        .strip_prefix(scene.index.folder())
+        .expect("below")
+        .to_owned();
     let header = FileHeader::of_note(whole.note().expect("ours")).expect("ours");
     let boundaries = fragments.iter().map(|it| it.end() as usize);
     let cuts = boundaries.flat_map(|it| [it - 1, it, it + 1]);
@@ -374,14 +408,20 @@ fn a_file_that_is_cut_anywhere_is_found_up_to_its_last_whole_fragment() {
         scene.index.begin(&below, &header, &[]).expect("a row");
         std::fs::write(&file.path, &content[..cut]).expect("written");
         crate::catalogue::find_after_crash(&scene.index).expect("an index");
-        let kept: Vec<_> = fragments.iter().filter(|it| it.end() <= cut as u64).collect();
+        let kept: Vec<_> = fragments
+            .iter()
+            .filter(|it| it.end() <= cut as u64)
+            .collect();
         let files = scene.files();
         let Some(last) = kept.last() else {
             assert!(files.is_empty() && !file.path.exists(), "{cut}");
             continue;
         };
         let length = last.decode_time.saturating_since(fragments[0].decode_time) + last.duration;
-        assert!(files[0].is_closed && files[0].duration.abs_diff(length) < MS, "{cut}");
+        assert!(
+            files[0].is_closed && files[0].duration.abs_diff(length) < MS,
+            "{cut}"
+        );
         let left = std::fs::metadata(&file.path).expect("it exists").len();
         assert_eq!((left, files[0].bytes), (last.end(), last.end()));
     }

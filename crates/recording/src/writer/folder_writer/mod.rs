@@ -6,8 +6,8 @@ use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::job::{FileEnd, Fragment, Job, NewFile, Patch};
@@ -138,9 +138,8 @@ impl FolderWriter {
     /// its disk was away, and what is open is of the disk before.
     pub(super) fn is_lost(&self) -> bool {
         let since = self.refused_since;
-        let is_away = |failure: &Failure| {
-            matches!(failure.kind, FailureKind::Away | FailureKind::Error)
-        };
+        let is_away =
+            |failure: &Failure| matches!(failure.kind, FailureKind::Away | FailureKind::Error);
         self.refused.as_ref().is_some_and(|(it, _)| is_away(it))
             && since.is_some_and(|it| self.disk.now().saturating_duration_since(it) > LOST_AFTER)
     }
@@ -215,10 +214,7 @@ impl FolderWriter {
     }
 
     /// Makes the file under the first name that is free.
-    fn create(
-        &self,
-        new: &NewFile,
-    ) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
+    fn create(&self, new: &NewFile) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
         let header = &new.header;
         let mut place = FilePlace {
             stream: header.stream.clone(),
@@ -251,7 +247,11 @@ impl FolderWriter {
         let Some(file) = self.files.get_mut(&key_of(&fragment.lane)) else {
             return Ok(());
         };
-        let bytes = fragment.pieces.iter().map(|it| it.len() as u64).sum::<u64>();
+        let bytes = fragment
+            .pieces
+            .iter()
+            .map(|it| it.len() as u64)
+            .sum::<u64>();
         file.reserve(bytes)?;
         file.shared.file.append(&fragment.pieces)?;
         file.growth.bytes += bytes;

@@ -95,7 +95,8 @@ impl Scene {
 
     /// Does the syncs that are due at this second.
     fn tick(&mut self, second: u64) {
-        self.disk.advance_to(self.start + Duration::from_secs(second));
+        self.disk
+            .advance_to(self.start + Duration::from_secs(second));
         self.writer.tick();
         self.sync();
     }
@@ -125,12 +126,18 @@ fn a_file_is_whole_when_it_ends_and_its_row_says_so() {
     scene.sync();
     let files = scene.files(&lane);
     assert_eq!((files[0].bytes, files[0].is_closed), (18, true));
-    let path = scene.scratch.path().join("site/cam/2027-01-15/08-00-00.000Z.mp4");
+    let path = scene
+        .scratch
+        .path()
+        .join("site/cam/2027-01-15/08-00-00.000Z.mp4");
     assert_eq!(files[0].path, path);
     let content = &scene.disk.written()[&path];
     assert_eq!(content.as_slice(), b"HEAD..........tail");
     let figures = lane.figures();
-    assert_eq!((figures.files, figures.fragments, figures.file), (1, 1, None));
+    assert_eq!(
+        (figures.files, figures.fragments, figures.file),
+        (1, 1, None)
+    );
 }
 
 #[test]
@@ -187,8 +194,14 @@ fn a_disk_that_refuses_ends_files_with_the_reason_and_takes_the_next_ones_when_i
         assert!(!lane.has_failed());
         let files = scene.files(&lane);
         assert_eq!(files.len(), 2);
-        assert_eq!((files[0].duration, files[0].is_closed), (Duration::from_secs(1), true));
-        assert_eq!((files[1].duration, files[1].is_closed), (Duration::from_secs(1), false));
+        assert_eq!(
+            (files[0].duration, files[0].is_closed),
+            (Duration::from_secs(1), true)
+        );
+        assert_eq!(
+            (files[1].duration, files[1].is_closed),
+            (Duration::from_secs(1), false)
+        );
     }
 }
 
@@ -211,7 +224,9 @@ fn a_full_disk_keeps_what_was_written() {
 #[test]
 fn syncs_of_many_files_are_spread_over_the_interval() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lanes: Vec<_> = (0..100).map(|it| Scene::lane(&format!("cam{it}"))).collect();
+    let lanes: Vec<_> = (0..100)
+        .map(|it| Scene::lane(&format!("cam{it}")))
+        .collect();
     for lane in &lanes {
         scene.begin(lane, 0, 0);
     }
@@ -220,7 +235,9 @@ fn syncs_of_many_files_are_spread_over_the_interval() {
         for lane in &lanes {
             scene.append(lane, second, 100);
         }
-        scene.disk.advance_to(scene.start + Duration::from_secs(second));
+        scene
+            .disk
+            .advance_to(scene.start + Duration::from_secs(second));
         scene.writer.tick();
         let syncs = scene.writer.take_syncs();
         of_second.insert(second, syncs.len());
@@ -236,7 +253,9 @@ fn syncs_of_many_files_are_spread_over_the_interval() {
 #[test]
 fn a_spinning_disk_has_time_for_a_hundred_streams() {
     let mut scene = Scene::new(Speed::SPINNING, Duration::from_secs(10));
-    let lanes: Vec<_> = (0..100).map(|it| Scene::lane(&format!("cam{it}"))).collect();
+    let lanes: Vec<_> = (0..100)
+        .map(|it| Scene::lane(&format!("cam{it}")))
+        .collect();
     for lane in &lanes {
         scene.begin(lane, 0, 0);
     }
@@ -300,4 +319,3 @@ fn a_mount_point_without_its_disk_is_not_written_to() {
     assert_eq!(failure.kind, FailureKind::Away);
     assert!(failure.text.contains("not mounted"), "{failure}");
 }
-
