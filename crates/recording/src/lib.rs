@@ -28,7 +28,7 @@ pub use catalogue::{
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};
 pub use recorders::{
-    FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
+    DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
     RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,
 };
 pub use retention::{Deleted, Retention};

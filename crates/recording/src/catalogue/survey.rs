@@ -9,7 +9,7 @@ use glassline_cmaf as cmaf;
 use glassline_cmaf::ReadError;
 
 use super::CatalogueError;
-use super::file::{FileState, RecordedTrack};
+use super::file::RecordedTrack;
 use super::index::{FolderIndex, Growth};
 use crate::file_header::{Beginning, FileHeader};
 use crate::folder::{FilePlace, MARKS_FILE};

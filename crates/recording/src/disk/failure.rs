@@ -19,16 +19,6 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    /// Every kind, in the order of metrics.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Slow,
-        Self::Full,
-        Self::ReadOnly,
-        Self::Away,
-        Self::Error,
-        Self::Late,
-    ];
-
     /// Returns the name in the API and in metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -13,4 +13,4 @@ mod reading_thread;
 mod stream_recorder;
 
 pub(crate) use reading_thread::{ReadingThread, Source};
-pub(crate) use stream_recorder::{RecorderOptions, StreamRecorder};
+pub(crate) use stream_recorder::RecorderOptions;

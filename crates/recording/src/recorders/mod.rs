@@ -22,12 +22,14 @@ use glassline_runtime::{Clock, Supervisor, calendar};
 
 pub use plan::{FolderPlan, Keep, Layers, Plan, StreamPlan};
 pub use status::{
-    FolderStatus, Loss, RecorderEvent, RecorderEventKind, RecordingState, RecordingStatus,
+    DeletedSum, FolderStatus, Loss, RecorderEvent, RecorderEventKind, RecordingState,
+    RecordingStatus,
 };
 
 use crate::catalogue::{Catalogue, CatalogueError, Mark, NewMark};
 use crate::disk::SystemDisk;
 use crate::recorder::{ReadingThread, RecorderOptions, Source};
+use crate::retention::{Retention, RetentionThread};
 use crate::writer::{FolderParts, FolderState, FolderThread, JobQueue, QueueBound};
 use known_folders::{KnownFolders, Recognized};
 use recording::{Known, Running, lanes};
@@ -64,6 +66,7 @@ pub struct Recorders {
 struct Inner {
     plan: Plan,
     reading: ReadingThread,
+    retention: RetentionThread,
     folders: BTreeMap<PathBuf, OpenedFolder>,
     known_folders: KnownFolders,
     streams: BTreeMap<StreamName, Known>,
@@ -99,12 +102,16 @@ impl Recorders {
     pub fn start(parts: RecorderParts) -> io::Result<Self> {
         let reading = ReadingThread::start(parts.clock, &parts.supervisor)?;
         let known_folders = KnownFolders::read(parts.known_file.clone());
+        let catalogue = Catalogue::default();
+        let retention = Retention::new(catalogue.clone());
+        let retention = RetentionThread::start(retention, &parts.supervisor)?;
         Ok(Self {
             parts,
-            catalogue: Catalogue::default(),
+            catalogue,
             inner: Mutex::new(Inner {
                 plan: Plan::nothing(),
                 reading,
+                retention,
                 folders: BTreeMap::new(),
                 known_folders,
                 streams: BTreeMap::new(),
@@ -137,6 +144,7 @@ impl Recorders {
                 _ => gone.extend(inner.folders.remove(&path).map(|it| (path, it))),
             }
         }
+        inner.retention.set_plan(plan.clone());
         inner.plan = plan;
         let names: Vec<StreamName> = inner.streams.keys().cloned().collect();
         if !gone.is_empty() {
@@ -260,9 +268,14 @@ impl Recorders {
         folders.collect()
     }
 
-    /// Returns the folders of the plan, with how long each stream is kept.
-    pub fn plan(&self) -> Plan {
-        self.lock().plan.clone()
+    /// Returns what was deleted since the server began.
+    pub fn deleted(&self) -> DeletedSum {
+        let inner = self.lock();
+        let deleted = inner.retention.deleted();
+        DeletedSum {
+            files: deleted.files.get(),
+            bytes: deleted.bytes.get(),
+        }
     }
 
     /// Looks at folders and recordings, and returns what happened since the last call. Call this about
@@ -282,6 +295,7 @@ impl Recorders {
         for (_, folder) in std::mem::take(&mut inner.folders) {
             folder.thread.stop(deadline);
         }
+        inner.retention.stop(deadline);
     }
 
     fn open(&self, inner: &mut Inner, plan: FolderPlan) -> io::Result<()> {

@@ -83,6 +83,15 @@ pub struct FolderStatus {
     pub lag: Duration,
 }
 
+/// Files that were deleted because they are not to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedSum {
+    /// Number of files.
+    pub files: u64,
+    /// Size of the files.
+    pub bytes: u64,
+}
+
 /// What happened to recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecorderEvent {

@@ -4,6 +4,8 @@
 //! A file that has something of a mark is kept as long as marked ones are, and for ever if the mark says
 //! so. A file that somebody reads is left for the next time.
 
+mod thread;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use glassline_hub::StreamName;
 use crate::catalogue::{Catalogue, CatalogueError, FolderIndex, RecordedFile, TimeRange};
 use crate::disk::{Disk, SystemDisk};
 use crate::recorders::{FolderPlan, Keep, Plan};
+pub(crate) use thread::RetentionThread;
 
 /// Files that are looked at together.
 const TOGETHER: usize = 200;

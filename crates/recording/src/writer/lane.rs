@@ -71,6 +71,7 @@ impl Lane {
     }
 
     /// Returns whether the lane's file ended because of a failure.
+    #[cfg(test)]
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failure.is_some()
     }

@@ -17,7 +17,7 @@ mod job_queue;
 mod lane;
 mod sync_job;
 
-pub(crate) use folder_thread::{DiskTime, FolderParts, FolderState, FolderThread};
+pub(crate) use folder_thread::{FolderParts, FolderState, FolderThread};
 #[cfg(test)]
 pub(crate) use folder_writer::{FolderWriter, WriterOptions};
 pub(crate) use job::{FileEnd, Fragment, Job, NewFile, Patch};

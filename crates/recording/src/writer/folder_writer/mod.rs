@@ -91,11 +91,6 @@ impl FolderWriter {
         }
     }
 
-    /// Returns the disk that is written to.
-    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
-    }
-
     /// Writes for one job. Whatever fails is told to the job's lane.
     pub(crate) fn run(&mut self, job: Job) {
         let (lane, key) = (Arc::clone(job.lane()), key_of(job.lane()));
