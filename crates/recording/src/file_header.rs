@@ -1,4 +1,4 @@
-//! The box by which a recorded file says itself what it is.
+//! The note by which a recorded file says itself what it is.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,18 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::utc;
 
-/// Type of our box: a version 4 UUID that we drew (ISO/IEC 14496-12 §4.2.2).
-const UUID: [u8; 16] = [
-    0x5e, 0x0b, 0x3c, 0x1e, 0x9d, 0x27, 0x4a, 0x41, 0xb7, 0x6f, 0x31, 0x6c, 0x0a, 0x52, 0xd8, 0x93,
-];
-
-/// Bytes of the box before its text: size, `uuid`, and our type.
-const HEAD_BYTES: usize = 8 + UUID.len();
+/// Beginning of our note, which tells it from others.
+const IDENTIFIER: [u8; 16] = *b"glassline/file\0\0";
 
 /// Most bytes of the text that is read: a name has 128, and a reason a few hundred.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// What a recorded file is, as it says itself. It stands in a box behind the file's parameters.
+/// What a recorded file is, as it says itself. It stands in a note before the file's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// Stream that the file is of.
@@ -86,8 +81,8 @@ struct Text {
 }
 
 impl FileHeader {
-    /// Returns the box.
-    pub fn to_box(&self) -> Vec<u8> {
+    /// Returns the note.
+    pub fn to_note(&self) -> Vec<u8> {
         let text = Text {
             stream: self.stream.to_string(),
             layer: self.layer.clone(),
@@ -97,14 +92,12 @@ impl FileHeader {
             begins: self.beginning.clone(),
         };
         let text = serde_json::to_vec(&text).expect("plain data");
-        let bytes = u32::try_from(HEAD_BYTES + text.len()).expect("texts are short");
-        [&bytes.to_be_bytes()[..], b"uuid", &UUID, &text].concat()
+        [&IDENTIFIER[..], &text].concat()
     }
 
-    /// Reads the box from its content, which is everything behind size and type `uuid`. Returns `None`
-    /// if it is another one's box, or damaged.
-    pub fn of_box_content(content: &[u8]) -> Option<Self> {
-        let text = content.strip_prefix(&UUID)?;
+    /// Reads a note. Returns `None` if it is another one's, or damaged.
+    pub fn of_note(note: &[u8]) -> Option<Self> {
+        let text = note.strip_prefix(&IDENTIFIER)?;
         let text = text.get(..text.len().min(TEXT_BYTES_MAX))?;
         let text: Text = serde_json::from_slice(text).ok()?;
         Some(Self {
@@ -136,14 +129,11 @@ mod tests {
             start: utc::from_micros(1_796_047_385_123_456),
             beginning,
         };
-        let written = header.to_box();
-        let size = u32::from_be_bytes(written[..4].try_into().expect("four bytes"));
-        assert_eq!(size as usize, written.len());
-        assert_eq!(&written[4..8], b"uuid");
-        assert_eq!(FileHeader::of_box_content(&written[8..]), Some(header));
-        for cut in 8..written.len() {
-            assert_eq!(FileHeader::of_box_content(&written[8..cut]), None);
+        let written = header.to_note();
+        assert_eq!(FileHeader::of_note(&written), Some(header));
+        for cut in 0..written.len() {
+            assert_eq!(FileHeader::of_note(&written[..cut]), None);
         }
-        assert_eq!(FileHeader::of_box_content(&[0; 40]), None);
+        assert_eq!(FileHeader::of_note(&[0; 40]), None);
     }
 }

@@ -10,15 +10,25 @@
 )]
 
 mod catalogue;
+mod disk;
 mod file_header;
 mod folder;
+mod recorder;
+mod recorders;
+mod retention;
 #[cfg(test)]
 mod scratch;
 mod utc;
+mod writer;
 
 pub use catalogue::{
-    Catalogue, CatalogueError, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
-    RecordedTrack, Span, TimeRange,
+    Catalogue, CatalogueError, Findings, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
+    RecordedTrack, Span, TimeRange, check,
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};
+pub use recorders::{
+    DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
+    RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,
+};
+pub use retention::{Deleted, Retention};

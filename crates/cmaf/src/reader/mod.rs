@@ -42,6 +42,7 @@ pub struct RecordedFile<S> {
     head_bytes: u64,
     /// Offset of the box that becomes the head of the media; `None` in a file that has none.
     placeholder: Option<u64>,
+    note: Option<Vec<u8>>,
 }
 
 /// The samples of one fragment, and where they stand.
@@ -95,6 +96,7 @@ impl<S: ReadAt> RecordedFile<S> {
             complete_bytes: head.end,
             head_bytes: head.end,
             placeholder: head.placeholder,
+            note: head.note,
         };
         let limit = head.limit.min(bytes);
         match file.read_index(head.end, limit, bytes)? {
@@ -115,6 +117,11 @@ impl<S: ReadAt> RecordedFile<S> {
     /// Returns the whole fragments of the file, in order.
     pub fn fragments(&self) -> &[FragmentEntry] {
         &self.fragments
+    }
+
+    /// Returns the note that the writer has put into the file; `None` if there is none.
+    pub fn note(&self) -> Option<&[u8]> {
+        self.note.as_deref()
     }
 
     /// Returns whether the writer has finished the file. Another one grows, or its writer died.
@@ -353,6 +360,8 @@ struct FileHead {
     limit: u64,
     is_finished: bool,
     placeholder: Option<u64>,
+    /// Content of the `free` box before the header that is no placeholder.
+    note: Option<Vec<u8>>,
 }
 
 impl FileHead {
@@ -360,6 +369,7 @@ impl FileHead {
         let mut window = Window::new(source, bytes);
         let (mut at, mut limit, mut is_finished) = (0, u64::MAX, false);
         let mut placeholder = None;
+        let mut note = None;
         for _ in 0..BOXES_MAX {
             let damaged = |reason| ReadError::Damaged { offset: at, reason };
             let cut = ReadError::NoHeader { bytes };
@@ -387,9 +397,13 @@ impl FileHead {
                         limit,
                         is_finished,
                         placeholder,
+                        note,
                     });
                 }
                 b"free" if head.end - at == PLACEHOLDER_BYTES => placeholder = Some(at),
+                b"free" if head.end - at > PLACEHOLDER_BYTES && note.is_none() => {
+                    note = window.load(&head)?.map(<[u8]>::to_vec);
+                }
                 b"ftyp" | b"styp" | b"free" | b"skip" => {}
                 _ => return Err(damaged("the header of fragments is not where it should be")),
             }

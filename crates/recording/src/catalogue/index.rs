@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glassline_hub::StreamName;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
 use super::CatalogueError;
 use super::file::{FileState, RecordedFile, RecordedStream, RecordedTrack, TimeRange};
@@ -92,6 +92,23 @@ impl FolderIndex {
         })
     }
 
+    /// Opens the index for changes in place of one that may be damaged.
+    pub(crate) fn made_anew(folder: &Path) -> Result<Self, CatalogueError> {
+        let path = path_of(folder);
+        for ending in ["", "-wal", "-shm"] {
+            let mut file = path.clone().into_os_string();
+            file.push(ending);
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let file = file.into();
+                    return Err(CatalogueError::Io { file, error });
+                }
+                _ => {}
+            }
+        }
+        Self::open(folder)
+    }
+
     /// Opens the index of a folder that another process may write to.
     pub(crate) fn open_for_reading(folder: &Path) -> Result<Self, CatalogueError> {
         let failed = |error: rusqlite::Error| index_error(folder, &error);
@@ -109,6 +126,13 @@ impl FolderIndex {
     /// Returns the folder of the index.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns whether there is a row for the file at `path` below the folder.
+    pub(crate) fn knows(&self, path: &Path) -> Result<bool, CatalogueError> {
+        let query = "SELECT EXISTS (SELECT 1 FROM files WHERE path = ?)";
+        let known = lock(&self.reader).query_row(query, [text_of(path)], |row| row.get(0));
+        known.map_err(|error| index_error(&self.folder, &error))
     }
 
     /// Notes a file that is about to be made at `path` below the folder. Before the file, so that no file
@@ -242,6 +266,40 @@ impl FolderIndex {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let condition = "state = 1 AND start_us > ? ORDER BY start_us LIMIT ?";
         self.select(condition, params![utc::micros(after), most])
+    }
+
+    /// Returns up to `most` closed files of a stream that began before `before`, the oldest first.
+    pub(crate) fn older(
+        &self,
+        stream: &StreamName,
+        before: SystemTime,
+        most: usize,
+    ) -> Result<Vec<RecordedFile>, CatalogueError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let condition = "stream = ? AND start_us < ? AND state = 1 ORDER BY start_us LIMIT ?";
+        self.select(
+            condition,
+            params![stream.as_str(), utc::micros(before), most],
+        )
+    }
+
+    /// Returns the names of all streams with files. Takes a look at the index for each, and none at the
+    /// rows.
+    pub(crate) fn stream_names(&self) -> Result<Vec<StreamName>, CatalogueError> {
+        let reader = lock(&self.reader);
+        let mut names = Vec::new();
+        let mut last = String::new();
+        let next = "SELECT MIN(stream) FROM files WHERE stream > ?";
+        loop {
+            let name = reader.query_row(next, [&last], |row| row.get::<_, Option<String>>(0));
+            match name.map_err(|error| index_error(&self.folder, &error))? {
+                Some(name) => {
+                    names.extend(StreamName::parse(&name));
+                    last = name;
+                }
+                None => return Ok(names),
+            }
+        }
     }
 
     /// Returns every file, by path.
@@ -414,6 +472,7 @@ impl FolderIndex {
             return Err(CatalogueError::Index {
                 folder: self.folder.clone(),
                 reason: "it was opened for reading alone".to_owned(),
+                kind: io::ErrorKind::ReadOnlyFilesystem,
             });
         };
         work(&lock(writer)).map_err(|error| index_error(&self.folder, &error))
@@ -494,9 +553,16 @@ fn micros(duration: Duration) -> i64 {
 }
 
 fn index_error(folder: &Path, error: &rusqlite::Error) -> CatalogueError {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
+        Some(ErrorCode::ReadOnly) => io::ErrorKind::ReadOnlyFilesystem,
+        Some(ErrorCode::CannotOpen) => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::Other,
+    };
     CatalogueError::Index {
         folder: folder.to_owned(),
         reason: error.to_string(),
+        kind,
     }
 }
 

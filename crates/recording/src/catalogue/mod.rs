@@ -15,7 +15,9 @@ mod file;
 mod held;
 mod index;
 mod mark;
+mod repair;
 mod span;
+mod survey;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,11 +29,12 @@ use glassline_hub::StreamName;
 pub use file::{RecordedFile, RecordedStream, RecordedTrack, TimeRange};
 pub use held::HeldFile;
 pub use mark::{Mark, NewMark};
+pub use repair::{Findings, check};
 pub use span::Span;
 
-pub(crate) use file::FileState;
 pub(crate) use held::Holders;
-pub(crate) use index::FolderIndex;
+pub(crate) use index::{FolderIndex, Growth};
+pub(crate) use survey::find_after_crash;
 
 use crate::folder::Folder;
 
@@ -56,6 +59,8 @@ pub enum CatalogueError {
         folder: PathBuf,
         /// Reason as SQLite says it.
         reason: String,
+        /// Kind of the disk's failure, if it is one.
+        kind: io::ErrorKind,
     },
     /// A file beside the index cannot be read or written.
     #[error("{}: {error}", file.display())]
@@ -70,6 +75,17 @@ pub enum CatalogueError {
     NoFolder,
 }
 
+impl From<CatalogueError> for io::Error {
+    fn from(error: CatalogueError) -> Self {
+        let kind = match &error {
+            CatalogueError::Index { kind, .. } => *kind,
+            CatalogueError::Io { error, .. } => error.kind(),
+            CatalogueError::NoFolder => io::ErrorKind::NotFound,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
 impl Catalogue {
     /// Adds a folder that this process writes to, in place of one that was at the same path.
     ///
@@ -78,6 +94,15 @@ impl Catalogue {
     pub fn add(&self, folder: &Folder) -> Result<(), CatalogueError> {
         self.insert(FolderIndex::open(folder.path())?);
         Ok(())
+    }
+
+    /// Makes the index of `folder` anew from its files, and returns what was found wrong with them.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
+    pub fn repair(folder: &Folder) -> Result<Findings, CatalogueError> {
+        let index = FolderIndex::made_anew(folder.path())?;
+        repair::repair(&index)
     }
 
     /// Adds a folder that another process may write to, for reading alone.

@@ -68,7 +68,7 @@ impl FilePlace {
 }
 
 /// Returns the folder of a stream below the folder of recordings.
-pub(crate) fn stream_folder(stream: &StreamName) -> PathBuf {
+fn stream_folder(stream: &StreamName) -> PathBuf {
     stream.as_str().split('/').collect()
 }
 

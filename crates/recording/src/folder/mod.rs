@@ -18,7 +18,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 pub use identity::FolderId;
-pub(crate) use layout::{FilePlace, MARKS_FILE, day_folder, stream_folder};
+pub(crate) use layout::{FilePlace, MARKS_FILE, day_folder};
 
 /// Folder of what is ours.
 pub(crate) const OWN: &str = ".glassline";
