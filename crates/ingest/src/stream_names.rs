@@ -30,7 +30,8 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 15] = [
+pub const WORDS: [&str; 17] = [
+    "export",
     "frame-code",
     "keyframe",
     "latency",
@@ -45,6 +46,7 @@ pub const WORDS: [&str; 15] = [
     "snapshot.jpg",
     "stages",
     "talk",
+    "timeline",
     "whep",
     "whip",
 ];

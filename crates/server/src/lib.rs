@@ -36,6 +36,7 @@ mod login_cases;
 mod messages;
 mod metrics;
 mod onvif;
+mod playback;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;

@@ -30,6 +30,11 @@ enum Granted {
     Publisher(Option<String>),
 }
 
+/// Name whose right a request has, attached to requests that do more than read; `None` if a token of the
+/// configuration gives the right, or the server is open.
+#[derive(Clone, Debug)]
+pub(super) struct DoneBy(pub(super) Option<String>);
+
 /// Lets requests pass with the right that their route needs, and attaches to them which streams they may
 /// read.
 pub(super) async fn guard(
@@ -75,6 +80,7 @@ pub(super) async fn guard(
         Err(problem) => problem.into_response(),
         Ok(Granted::Plainly) => next.run(request).await,
         Ok(Granted::Publisher(user)) => {
+            request.extensions_mut().insert(DoneBy(user.clone()));
             let response = next.run(request).await;
             let response = resource::end_with(&app.users, user.as_deref(), response);
             come_from(client, response)

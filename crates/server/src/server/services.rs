@@ -20,6 +20,7 @@ use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
 use crate::messages::MessageLinks;
 use crate::onvif::Onvif;
+use crate::playback::Playback;
 use crate::quic::{self, MoqService, Quic};
 use crate::reload;
 use crate::rtsp::{self, Rtsp, RtspService};
@@ -48,6 +49,10 @@ const PROTOCOLS: &[Protocol] = &[
             let shared = started.rtsp.as_ref().map(|it| Arc::clone(it.shared()));
             Arc::new(RtspService(shared))
         },
+    },
+    Protocol {
+        routes: http::playback::routes,
+        service: |_, _| Arc::<Playback>::default(),
     },
     Protocol {
         routes: ViewerRoutes::default,
