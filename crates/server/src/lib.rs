@@ -39,6 +39,7 @@ mod onvif;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;
+mod recordings;
 mod reload;
 pub mod rtsp;
 mod server;
