@@ -33,6 +33,7 @@ mod output;
 mod password;
 mod publish;
 #[cfg(test)]
+mod recordings_command;
 mod reference;
 mod right_flags;
 mod serve;
@@ -91,6 +92,9 @@ enum Command {
     /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
     /// addresses, publish and play, or examine a server from outside.
     Doctor(doctor::Options),
+    /// List, check and repair folders of recordings.
+    #[command(subcommand)]
+    Recordings(recordings_command::Action),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
@@ -149,6 +153,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Cameras(options) => cameras_command::run(&options, quiet),
         Command::Api(action) => api_command::run(&action, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
+        Command::Recordings(action) => recordings_command::run(&action, quiet),
         Command::User(action) => user_command::run(action, quiet),
         Command::Health(options) => health_command::run(&options, quiet),
         Command::Completions(options) => options.run(CommandLine::command()),

@@ -60,6 +60,7 @@ mod ports;
 mod process;
 mod publish;
 mod publish_page;
+mod recordings;
 mod restarts;
 mod rooms;
 mod rtsp;
@@ -133,6 +134,7 @@ fn main() -> ExitCode {
         odd_files::TESTS,
         firewalls::TESTS,
         forged_packets::TESTS,
+        recordings::TESTS,
         snapshots::TESTS,
         talk::TESTS,
         bench::TESTS,

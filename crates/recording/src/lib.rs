@@ -27,6 +27,7 @@ pub use catalogue::{
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};
+pub use glassline_hub::StreamName;
 pub use recorders::{
     DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
     RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,

@@ -40,6 +40,7 @@ mod playback;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;
+mod recordings;
 mod reload;
 pub mod rtsp;
 mod server;

@@ -236,3 +236,57 @@ fn a_file_that_somebody_reads_is_not_deleted() {
     drop(other);
     assert!(delete().expect("it exists") && !file.path.exists());
 }
+
+mod soak {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::recorders::{FolderPlan, Plan};
+    use crate::retention::Retention;
+
+    /// A hundred streams over seventy days, in files of ten minutes: a million rows.
+    #[test]
+    #[ignore = "long: a million rows"]
+    fn a_second_of_a_million_files_is_found_at_once() {
+        let scene = Scene::new();
+        let begun = Instant::now();
+        scene.index.fill(100, 10_000, NOON).expect("rows");
+        println!("a million rows in {:?}", begun.elapsed());
+        let stream = name("cam57");
+        let mut longest = Duration::ZERO;
+        for step in 0..200 {
+            let second = step * 29_989;
+            let begun = Instant::now();
+            let files = scene.catalogue.files(&stream, range(second, second + 1));
+            longest = longest.max(begun.elapsed());
+            let files = files.expect("an index");
+            assert_eq!(files.len(), 1);
+            assert!(files[0].start <= at(second) && files[0].end() > at(second));
+        }
+        println!("a second is found within {longest:?}");
+        let begun = Instant::now();
+        let spans = scene.catalogue.spans(&stream, range(0, 10_000 * 600));
+        println!("all spans of a stream: {:?}", begun.elapsed());
+        assert_eq!(spans.expect("an index").len(), 1);
+        let begun = Instant::now();
+        assert_eq!(scene.catalogue.streams().expect("an index").len(), 100);
+        println!("all streams: {:?}", begun.elapsed());
+        let plan = Plan {
+            folders: vec![FolderPlan {
+                path: scene.index.folder().to_owned(),
+                sync: Duration::from_secs(10),
+                bytes_max: None,
+                free_min: 0,
+            }],
+            ..Plan::nothing()
+        };
+        let retention = Retention::new(scene.catalogue.clone());
+        let begun = Instant::now();
+        let deleted = retention.round(&plan, at(20_000 * 600)).expect("an index");
+        println!("a round of retention: {:?}", begun.elapsed());
+        assert!(
+            deleted.is_empty() && longest < Duration::from_secs(1),
+            "{longest:?}"
+        );
+    }
+}

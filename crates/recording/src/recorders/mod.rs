@@ -37,6 +37,9 @@ use recording::{Known, Running, lanes};
 /// Protocol of a stream that is pulled from another server of the cluster, which records it.
 const PULLED: &str = "pull";
 
+/// Longest time that a folder which is not recorded into any more has for what is queued.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+
 /// Share of a disk's time from which it is named.
 const BUSY_FROM: f64 = 0.8;
 
@@ -159,8 +162,11 @@ impl Recorders {
             inner.reading.settle();
         }
         for (path, folder) in gone {
-            folder.thread.stop(Instant::now() + Duration::from_secs(5));
             self.catalogue.remove(&path);
+            // Writes what is queued. A folder that is opened again waits for its lock.
+            let stop = move || folder.thread.stop(Instant::now() + GONE_WITHIN);
+            let thread = std::thread::Builder::new().name("folder-end".to_owned());
+            thread.spawn(stop)?;
         }
         for folder in inner.plan.folders.clone() {
             if !inner.folders.contains_key(&folder.path) {

@@ -22,6 +22,7 @@ use crate::messages::MessageLinks;
 use crate::onvif::Onvif;
 use crate::playback::Playback;
 use crate::quic::{self, MoqService, Quic};
+use crate::recordings::Recording;
 use crate::reload;
 use crate::rtsp::{self, Rtsp, RtspService};
 use crate::service::{self, Service};
@@ -59,6 +60,14 @@ const PROTOCOLS: &[Protocol] = &[
         service: |started, _| {
             let shared = started.quic.as_ref().map(|it| Arc::clone(it.shared()));
             Arc::new(MoqService(shared))
+        },
+    },
+    Protocol {
+        routes: ViewerRoutes::default,
+        service: |_, app| {
+            let (hub, supervisor) = (&app.hub, &app.supervisor);
+            let recording = Recording::start(&app.config(), hub, app.clock, supervisor);
+            Arc::new(recording)
         },
     },
 ];
