@@ -34,6 +34,7 @@ mod password;
 mod publish;
 #[cfg(test)]
 mod recordings_command;
+mod recordings_export;
 mod reference;
 mod right_flags;
 mod serve;
@@ -92,7 +93,7 @@ enum Command {
     /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
     /// addresses, publish and play, or examine a server from outside.
     Doctor(doctor::Options),
-    /// List, check and repair folders of recordings.
+    /// List, export, check and repair recordings.
     #[command(subcommand)]
     Recordings(recordings_command::Action),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.

@@ -12,11 +12,14 @@ use serde_json::{Value, json};
 
 use crate::exit::{CHECK_FAILED, Failure};
 use crate::output;
+use crate::recordings_export::Export;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// List the streams of folders of recordings, or the files of one stream.
     List(List),
+    /// Save a part of what a running server has recorded as one MP4 file.
+    Export(Export),
     /// Compare the index of folders with their files; exit code 3 if something is wrong.
     ///
     /// A server may record into the folders meanwhile.
@@ -49,6 +52,7 @@ pub(crate) struct List {
 pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     match action {
         Action::List(list) => list.run(),
+        Action::Export(export) => export.run(quiet),
         Action::Check { folders } => {
             let look = |folder: &PathBuf| check(folder).map_err(Failure::runtime);
             report(folders, quiet, look)

@@ -75,6 +75,7 @@ mod snapshots;
 mod sound_cards;
 mod talk;
 mod through_balancer;
+mod timeline;
 mod traces;
 mod transcoding;
 mod transcoding_always;
@@ -135,6 +136,7 @@ fn main() -> ExitCode {
         firewalls::TESTS,
         forged_packets::TESTS,
         recordings::TESTS,
+        timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,
         bench::TESTS,

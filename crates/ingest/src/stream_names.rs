@@ -30,7 +30,7 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 17] = [
+pub const WORDS: [&str; 18] = [
     "export",
     "frame-code",
     "keyframe",
@@ -42,6 +42,7 @@ pub const WORDS: [&str; 17] = [
     "publishing",
     // The egress of docs/guides/add-an-egress.md.
     "raw.h264",
+    "recording",
     "restart",
     "snapshot.jpg",
     "stages",

@@ -151,15 +151,17 @@ export class Recorded {
       }
     }
     if (!isShown) this.video.currentTime = seconds;
+    if (shown === null) this.#jump();
     return to;
   }
 
   async #open(signal) {
-    if (this.#source) return;
-    this.#source = new Source();
-    this.video.disableRemotePlayback = true;
-    this.video.src = URL.createObjectURL(this.#source);
-    await happened(this.#source, 'sourceopen', signal);
+    if (!this.#source) {
+      this.#source = new Source();
+      this.video.disableRemotePlayback = true;
+      this.video.src = URL.createObjectURL(this.#source);
+    }
+    if (this.#source.readyState !== 'open') await happened(this.#source, 'sourceopen', signal);
   }
 
   async #useType(type, signal) {

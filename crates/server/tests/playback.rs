@@ -51,8 +51,14 @@ impl Recording {
     fn await_seconds(&self, seconds: f64, shown: &[(&str, &str)]) -> String {
         let end = Instant::now() + SOON;
         loop {
-            let list = self.running.request("GET", "/-/playback/list?path=demo", shown, "");
-            let list = if list.status == 200 { list.json() } else { Value::Null };
+            let list = self
+                .running
+                .request("GET", "/-/playback/list?path=demo", shown, "");
+            let list = if list.status == 200 {
+                list.json()
+            } else {
+                Value::Null
+            };
             if list[0]["duration"].as_f64() >= Some(seconds) {
                 return list[0]["start"].as_str().expect("a time").to_owned();
             }
@@ -64,14 +70,21 @@ impl Recording {
     /// Returns status, headers and body of a request.
     fn bytes(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String, Vec<u8>) {
         let mut stream = self.running.connect_http(Ipv4Addr::LOCALHOST);
-        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let mut text =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
         }
-        stream.write_all(format!("{text}\r\n").as_bytes()).expect("sent");
+        stream
+            .write_all(format!("{text}\r\n").as_bytes())
+            .expect("sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        let at = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("headers") + 4;
+        let at = answer
+            .windows(4)
+            .position(|it| it == b"\r\n\r\n")
+            .expect("headers")
+            + 4;
         let head = String::from_utf8_lossy(&answer[..at]).to_lowercase();
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
         (status.expect("a status"), head, answer[at..].to_vec())
@@ -86,8 +99,14 @@ fn a_recording_is_listed_and_read_by_range_as_by_the_whole() {
         let path = format!("/-/playback/get?path=demo&start={start}&duration=1.5&format={form}");
         let (status, head, whole) = recording.bytes("GET", &path, &[]);
         assert_eq!(status, 200, "{head}");
-        assert!(head.contains("content-type: video/mp4; codecs=\"avc1."), "{head}");
-        assert!(head.contains(&format!("content-length: {}\r\n", whole.len())), "{head}");
+        assert!(
+            head.contains("content-type: video/mp4; codecs=\"avc1."),
+            "{head}"
+        );
+        assert!(
+            head.contains(&format!("content-length: {}\r\n", whole.len())),
+            "{head}"
+        );
         assert!(head.contains("glassline-span: 2"), "{head}");
         assert_eq!(&whole[4..8], b"ftyp");
         let (status, head_alone, nothing) = recording.bytes("HEAD", &path, &[]);
@@ -97,26 +116,41 @@ fn a_recording_is_listed_and_read_by_range_as_by_the_whole() {
         for (range, expected) in [
             ("bytes=0-99".to_owned(), 0..100),
             (format!("bytes={}-", length - 70), length - 70..length),
-            (format!("bytes=-{}", length / 2), length - length / 2..length),
+            (
+                format!("bytes=-{}", length / 2),
+                length - length / 2..length,
+            ),
             (format!("bytes=1000-{}", length - 1000), 1000..length - 999),
         ] {
             let (status, head, part) = recording.bytes("GET", &path, &[("Range", &range)]);
             assert_eq!(status, 206, "{head}");
             let (first, last) = (expected.start, expected.end - 1);
-            assert!(head.contains(&format!("content-range: bytes {first}-{last}/{length}\r\n")), "{head}");
+            assert!(
+                head.contains(&format!("content-range: bytes {first}-{last}/{length}\r\n")),
+                "{head}"
+            );
             assert!(part == whole[expected], "{form} {range}");
         }
         let (status, head, _) = recording.bytes("GET", &path, &[("Range", "bytes=999999999-")]);
         assert_eq!(status, 416, "{head}");
-        let tag = head_alone.lines().find_map(|it| it.strip_prefix("etag: ")).expect("a tag");
+        let tag = head_alone
+            .lines()
+            .find_map(|it| it.strip_prefix("etag: "))
+            .expect("a tag");
         let (status, head, body) = recording.bytes("GET", &path, &[("If-None-Match", tag)]);
         assert_eq!((status, body.len()), (304, 0), "{head}");
     }
-    let (status, head, jpeg) =
-        recording.bytes("GET", &format!("/-/playback/picture?path=demo&at={start}&width=160"), &[]);
+    let (status, head, jpeg) = recording.bytes(
+        "GET",
+        &format!("/-/playback/picture?path=demo&at={start}&width=160"),
+        &[],
+    );
     assert_eq!(status, 200, "{head}");
     assert!(jpeg.starts_with(&[0xff, 0xd8]));
-    assert_eq!(recording.running.get("/-/playback/marks?path=demo").json(), Value::Array(Vec::new()));
+    assert_eq!(
+        recording.running.get("/-/playback/marks?path=demo").json(),
+        Value::Array(Vec::new())
+    );
 }
 
 #[test]
@@ -132,19 +166,58 @@ fn what_cannot_be_played_is_a_problem_that_says_why() {
         ("get?path=demo", 400, "start"),
         (&format!("get?path=demo&start={start}"), 400, "duration"),
         ("get?path=demo&start=yesterday&duration=1", 400, "yesterday"),
-        (&format!("get?path=demo&start={start}&duration=0"), 400, "more than nothing"),
-        (&format!("get?path=demo&start={start}&duration=1e99"), 400, "duration"),
-        (&format!("get?path=demo&start={start}&duration=99999999999h"), 400, "at most a day"),
-        (&format!("get?path=demo&start={start}&duration=1&format=avi"), 400, "fmp4"),
-        (&format!("get?path=demo&start={start}&duration=1&gaps=fill"), 400, "cut"),
-        ("get?path=demo&start=2999-01-01T00:00:00Z&duration=1", 404, "future"),
-        ("get?path=demo&start=1000&duration=1h", 404, "nothing of 'demo'"),
-        (&format!("get?path=demo&start={start}&duration=1&layer=none"), 404, "recorded"),
+        (
+            &format!("get?path=demo&start={start}&duration=0"),
+            400,
+            "more than nothing",
+        ),
+        (
+            &format!("get?path=demo&start={start}&duration=1e99"),
+            400,
+            "duration",
+        ),
+        (
+            &format!("get?path=demo&start={start}&duration=99999999999h"),
+            400,
+            "at most a day",
+        ),
+        (
+            &format!("get?path=demo&start={start}&duration=1&format=avi"),
+            400,
+            "fmp4",
+        ),
+        (
+            &format!("get?path=demo&start={start}&duration=1&gaps=fill"),
+            400,
+            "cut",
+        ),
+        (
+            "get?path=demo&start=2999-01-01T00:00:00Z&duration=1",
+            404,
+            "future",
+        ),
+        (
+            "get?path=demo&start=1000&duration=1h",
+            404,
+            "nothing of 'demo'",
+        ),
+        (
+            &format!("get?path=demo&start={start}&duration=1&layer=none"),
+            404,
+            "recorded",
+        ),
         ("picture?path=demo", 400, "at"),
         ("picture?path=demo&at=1000", 404, "recorded"),
-        (&format!("picture?path=demo&at={start}&width=1"), 400, "width"),
+        (
+            &format!("picture?path=demo&at={start}&width=1"),
+            400,
+            "width",
+        ),
     ] {
-        let problem = recording.running.get(&format!("/-/playback/{query}")).problem(status);
+        let problem = recording
+            .running
+            .get(&format!("/-/playback/{query}"))
+            .problem(status);
         let detail = problem["detail"].as_str().expect("a sentence");
         assert!(detail.contains(told), "{query}: {detail}");
     }
@@ -154,7 +227,10 @@ fn what_cannot_be_played_is_a_problem_that_says_why() {
 fn readers_have_no_past_and_exports_are_audited() {
     let account = |name: &str, playback: &[&str], export: &[&str]| {
         let patterns = |texts: &[&str]| {
-            texts.iter().map(|it| Pattern::parse(it).expect("a pattern")).collect()
+            texts
+                .iter()
+                .map(|it| Pattern::parse(it).expect("a pattern"))
+                .collect()
         };
         Account {
             read: patterns(&["**"]),
@@ -164,28 +240,58 @@ fn readers_have_no_past_and_exports_are_audited() {
         }
     };
     let recording = Recording::start("rights", |config| {
-        config.auth.users = vec![account("viewer", &["other"], &["demo"]), account("guard", &["demo"], &["demo"])];
+        config.auth.users = vec![
+            account("viewer", &["other"], &["demo"]),
+            account("guard", &["demo"], &["demo"]),
+        ];
     });
     let start = recording.await_seconds(3.0, &[GUARD]);
     let get = |path: &str, by| recording.running.request("GET", path, &[by], "").status;
-    for path in ["list?path=demo", "marks?path=demo", "get?path=demo&start=1&duration=1", "picture?path=demo&at=1"] {
+    for path in [
+        "list?path=demo",
+        "marks?path=demo",
+        "get?path=demo&start=1&duration=1",
+        "picture?path=demo&at=1",
+    ] {
         assert_eq!(get(&format!("/-/playback/{path}"), VIEWER), 403, "{path}");
-        assert_eq!(recording.running.get(&format!("/-/playback/{path}")).status, 401, "{path}");
+        assert_eq!(
+            recording.running.get(&format!("/-/playback/{path}")).status,
+            401,
+            "{path}"
+        );
     }
     assert_eq!(get("/demo/timeline", VIEWER), 403);
     assert_eq!(get("/demo/timeline", GUARD), 200);
-    let path = format!("/api/v1/streams/demo/export?start={start}&duration=1.5&cut=exact&token=secret");
+    let path =
+        format!("/api/v1/streams/demo/export?start={start}&duration=1.5&cut=exact&token=secret");
     let (status, head, file) = recording.bytes("GET", &path, &[GUARD]);
     assert_eq!(status, 200, "{head}");
-    assert!(head.contains("content-disposition: attachment; filename=\"demo-"), "{head}");
-    assert!(head.contains(&format!("content-length: {}\r\n", file.len())), "{head}");
+    assert!(
+        head.contains("content-disposition: attachment; filename=\"demo-"),
+        "{head}"
+    );
+    assert!(
+        head.contains(&format!("content-length: {}\r\n", file.len())),
+        "{head}"
+    );
     let audit = recording.running.admin_json("/api/v1/audit").json();
     let exported = &audit["changes"][0];
     assert_eq!(exported["action"], "exportRecording", "{audit}");
-    assert_eq!((&exported["who"], &exported["role"]), (&"guard".into(), &Value::Null));
+    assert_eq!(
+        (&exported["who"], &exported["role"]),
+        (&"guard".into(), &Value::Null)
+    );
     let target = exported["target"].as_str().expect("a path");
-    assert!(target.contains("/demo/export?start=") && !target.contains("secret"), "{target}");
+    assert!(
+        target.contains("/demo/export?start=") && !target.contains("secret"),
+        "{target}"
+    );
     let query = format!("start={start}&end=1");
-    let refused = recording.running.request("GET", &format!("/api/v1/streams/demo/export?{query}"), &[GUARD], "");
+    let refused = recording.running.request(
+        "GET",
+        &format!("/api/v1/streams/demo/export?{query}"),
+        &[GUARD],
+        "",
+    );
     refused.problem(400);
 }

@@ -119,6 +119,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         health::routes(),
         acme::routes(),
         ptz::routes(),
+        api::recordings::routes(),
     ];
     parts.into_iter().fold(api::routes(), ViewerRoutes::merge)
 }
@@ -210,6 +211,7 @@ fn of_operators() -> Routes {
         .merge(api::routes().described())
         .merge(ptz::routes().described())
         .merge(playback::routes().described())
+        .merge(api::recordings::routes().described())
 }
 
 async fn not_found(request: Request) -> Response {

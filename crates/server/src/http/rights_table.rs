@@ -80,6 +80,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/-/playback/picture", "113331"),
     ("GET HEAD", "/{stream}/timeline", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
+    // Those who may start, stop and mark its recording, which none of these may.
+    ("POST", "/api/v1/streams/{name}/recording", "113331"),
     // Readers or publishers of the stream.
     ("GET HEAD", "/{stream}/publish", "113++1"),
     ("GET", "/api/v1/streams/{name}/publishing", "113++1"),

@@ -69,7 +69,6 @@ impl Recording {
     }
 
     /// Returns where recordings are found; `None` if nothing can be recorded.
-    #[expect(dead_code, reason = "playback asks for it")]
     pub(crate) fn catalogue(&self) -> Option<&Catalogue> {
         self.recorders.as_ref().map(Recorders::catalogue)
     }

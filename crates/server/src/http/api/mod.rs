@@ -125,7 +125,6 @@ pub(super) fn operators() -> Routes {
         .merge(exclusions::routes())
         .merge(history::routes())
         .merge(load_test::routes())
-        .merge(recordings::routes())
         .get(
             "/api/v1/rtsp/clients",
             Operation::new("listRtspClients", "Lists the RTSP clients with a session"),

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{Method, StatusCode};
-use glassline_access::auth::Role;
+use axum::http::StatusCode;
+use glassline_access::auth::{Action, Role};
 use glassline_hub::StreamName;
 use glassline_recording::{
     CatalogueError, NewMark, NotRecorded, Recorders, RecordingState, RecordingStatus,
@@ -16,8 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::extract::{JsonBody, Path};
-use super::super::openapi::{Operation, Routes};
+use super::super::openapi::Operation;
 use super::super::problem::Problem;
+use super::super::rules::Right;
+use super::super::viewer_routes::ViewerRoutes;
 use super::StreamPath;
 use super::sources::panicked;
 use crate::app::App;
@@ -35,11 +37,11 @@ const AROUND_MAX: u32 = 86_400;
 /// Threads that may wait for a disk to take a mark.
 static MARKING: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::new(MARKING_MAX));
 
-/// Returns the route of recordings, for operators.
-pub(super) fn routes() -> Routes {
-    Routes::default().on(
-        Method::POST,
+/// Returns the route of recordings, for viewers with the right and for operators.
+pub(in crate::http) fn routes() -> ViewerRoutes {
+    ViewerRoutes::of("playback").post(
         "/api/v1/streams/{name}/recording",
+        Right::Do(Action::Record),
         Operation::new(
             "changeRecording",
             "Starts, stops or marks the recording of a stream",

@@ -36,6 +36,7 @@ use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::playback::time_text::{duration, rfc3339, time};
 use crate::playback::{NoFootage, Playback, Subject, Wanted};
+use crate::recordings::Recording;
 
 /// Longest part that is given at once.
 const PART_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -153,8 +154,13 @@ fn wanted_part(start: &str, length: &str, stops_at_gap: bool) -> Result<Wanted, 
     })
 }
 
-fn catalogue(_app: &App) -> Result<Catalogue, Problem> {
-    Ok(Catalogue::default())
+fn catalogue(app: &App) -> Result<Catalogue, Problem> {
+    let recording = app.services.get::<Recording>();
+    let catalogue = recording.and_then(Recording::catalogue).cloned();
+    catalogue.ok_or_else(|| {
+        let detail = "this server could not start its recordings; its log says why";
+        Problem::try_later("No recordings", detail)
+    })
 }
 
 fn playback(app: &App) -> Result<&Playback, Problem> {
