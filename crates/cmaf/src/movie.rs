@@ -87,7 +87,7 @@ pub(crate) fn put_movie(out: &mut Vec<u8>, tracks: &[(&CmafTrack, MovieTrack)]) 
 
 impl MovieTrack {
     /// Returns how long the track is presented, in ticks of the movie.
-    fn presented(&self) -> u64 {
+    pub(crate) fn presented(&self) -> u64 {
         self.edits.iter().map(|edit| edit.duration).sum()
     }
 }

@@ -17,13 +17,14 @@ mod tables;
 use bytes::{BufMut as _, Bytes};
 
 use crate::boxes::put_box;
-use crate::fragment::Fragment;
+use crate::fragment::{Fragment, FragmentTrack};
 use crate::header::Header;
 use crate::movie::{put_file_type, put_movie};
 pub use entry::FragmentEntry;
 pub(crate) use entry::{INDEX_TAIL_BYTES, IndexTail, read_index};
 use log::TrackLog;
 use tables::movie_track;
+pub(crate) use tables::{Instant, Tables};
 
 /// Bytes of the box that becomes the head of the media.
 pub(crate) const PLACEHOLDER_BYTES: u64 = 16;
@@ -73,11 +74,17 @@ impl FileWriter {
         head.put_u32(PLACEHOLDER_BYTES as u32);
         head.put_slice(b"free\0\0\0\0\0\0\0\0");
         header.put_movie(&mut head, Some(&starts));
+        Self::of_head(header, head.into(), placeholder)
+    }
+
+    /// Goes on with a file that begins with `head`, in which the box at `placeholder` becomes the head
+    /// of the media.
+    pub(crate) fn of_head(header: &Header, head: Bytes, placeholder: u64) -> Self {
         Self {
             header: header.clone(),
             placeholder,
             end: head.len() as u64,
-            head: head.into(),
+            head,
             logs: vec![TrackLog::default(); header.tracks().len()],
             entries: Vec::new(),
         }
@@ -101,6 +108,22 @@ impl FileWriter {
         }
     }
 
+    /// Adds a fragment that stands in the file already, behind the ones before it. `tracks` are its
+    /// tracks with the offset of the media of each.
+    pub(crate) fn add_present<'a>(
+        &mut self,
+        entry: &FragmentEntry,
+        tracks: impl Iterator<Item = (&'a FragmentTrack, u64)>,
+    ) {
+        for (track, offset) in tracks {
+            if let Some(log) = self.logs.get_mut(track.position) {
+                log.add(track, offset);
+            }
+        }
+        self.entries.push(*entry);
+        self.end = entry.end();
+    }
+
     /// Returns the bytes that the file begins with.
     pub fn head(&self) -> Bytes {
         self.head.clone()
@@ -111,14 +134,12 @@ impl FileWriter {
     pub fn add(&mut self, fragment: &Fragment) -> u64 {
         let offset = self.end;
         let mut media = offset + fragment.head_bytes();
-        for track in &fragment.tracks {
-            if let Some(log) = self.logs.get_mut(track.position) {
-                log.add(track, media);
-            }
+        let tracks = fragment.tracks.iter().map(|track| {
+            let start = media;
             media += track.media_bytes();
-        }
-        self.entries.push(FragmentEntry::new(fragment, offset));
-        self.end = media;
+            (track, start)
+        });
+        self.add_present(&FragmentEntry::new(fragment, offset), tracks);
         offset
     }
 
@@ -144,7 +165,7 @@ impl FileWriter {
         let tracks = self.header.tracks();
         let start = self.logs.iter().zip(tracks).filter_map(|(log, track)| {
             let first = log.first_presentation()?;
-            Some(tables::Instant::new(first, track.timescale()))
+            Some(Instant::new(first, track.timescale()))
         });
         let start = start.min();
         let movie: Vec<_> = self
@@ -174,7 +195,7 @@ fn starts(header: &Header, first: &Fragment) -> Vec<u64> {
     let tracks = header.tracks();
     let times = first.tracks.iter().map(|it| {
         let rate = tracks[it.position].timescale();
-        tables::Instant::new(it.first_presentation(), rate)
+        Instant::new(it.first_presentation(), rate)
     });
     let start = times.min();
     let ticks = |rate: u32| start.map_or(0, |start| start.ticks(rate));

@@ -150,6 +150,16 @@ impl Tables {
         self.decode += u64::from(duration);
     }
 
+    /// Returns the ticks from the decoding of the first sample to the end of the last one.
+    pub(crate) fn decoded_end(&self) -> u64 {
+        self.decode
+    }
+
+    /// Returns the ticks from the decoding of the first sample to the end of the presentation.
+    pub(crate) fn presented_end(&self) -> u64 {
+        self.presented
+    }
+
     /// Writes the boxes.
     pub(crate) fn boxes(mut self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.sizes.len() * 2);

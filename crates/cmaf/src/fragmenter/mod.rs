@@ -125,6 +125,9 @@ impl Fragmenter {
             self.tracks[place].awaits_keyframe = self.tracks[place].is_video();
             return Ok(());
         };
+        let Some(ticks) = self.placed(place, ticks, unit) else {
+            return Ok(());
+        };
         if changed.is_some() || self.tracks[place].position.is_none() {
             self.change_header(place, ticks, changed);
         }
@@ -139,11 +142,8 @@ impl Fragmenter {
 
     /// Ends the open fragment. The durations of the last units are guessed. Units may follow.
     pub fn flush(&mut self) {
-        if let Some(origin) = self.origin {
-            for track in &mut self.tracks {
-                let duration = track.guessed_duration();
-                track.commit(origin, duration);
-            }
+        for place in 0..self.tracks.len() {
+            self.end_pending_by_guess(place);
         }
         self.cut();
     }
@@ -272,9 +272,9 @@ impl Fragmenter {
         }
         // Units that were under way when the run began are late; a track that goes on far before its
         // own times has another timeline.
-        let pending = track.pending.as_ref()?;
-        let from = pending.unit.decode_time();
-        if from.saturating_since(unit.decode_time()) < self.rule.gap_max {
+        let from = track.last_time?;
+        let is_late = from.saturating_since(unit.decode_time()) < self.rule.gap_max;
+        if is_late || track.is_video() && !unit.keyframe {
             return None;
         }
         let source = track.source;
@@ -286,43 +286,51 @@ impl Fragmenter {
         Some(0)
     }
 
-    /// Places a unit behind the ones before it, and cuts where the rule says so.
-    fn accept(&mut self, place: usize, ticks: u64, unit: &Arc<MediaUnit>, wall_clock: Duration) {
-        let ticks = match self.tracks[place].place(ticks, self.rule.gap_max) {
-            Placement::At(ticks) => ticks,
+    /// Places a unit behind the ones before it. Returns its tick; `None` for a unit behind a jump that
+    /// no decoder can start with.
+    fn placed(&mut self, place: usize, ticks: u64, unit: &MediaUnit) -> Option<u64> {
+        match self.tracks[place].place(ticks, self.rule.gap_max) {
+            Placement::At(ticks) => Some(ticks),
             Placement::Jump => {
                 self.jump(place, unit);
-                if self.tracks[place].is_video() && !unit.keyframe {
-                    self.tracks[place].awaits_keyframe = true;
-                    self.left_out += 1;
-                    return;
+                let track = &mut self.tracks[place];
+                if track.is_sync(unit) {
+                    return Some(ticks);
                 }
-                ticks
+                track.awaits_keyframe = true;
+                self.left_out += 1;
+                None
             }
-        };
+        }
+    }
+
+    /// Takes a unit that is decoded at `ticks`, and cuts where the rule says so.
+    fn accept(&mut self, place: usize, ticks: u64, unit: &Arc<MediaUnit>, wall_clock: Duration) {
         self.end_pending(place, ticks);
         if self.is_ruling(place) {
             self.cut_before(place, ticks, unit);
         }
-        self.tracks[place].pending = Some(Pending {
+        self.tracks[place].hold(Pending {
             unit: Arc::clone(unit),
             ticks,
             wall_clock,
         });
     }
 
-    /// Ends what was before a jump of the timestamps.
+    /// Ends what was before a jump of the timestamps. With the ruling track, a segment ends.
     fn jump(&mut self, place: usize, unit: &MediaUnit) {
-        let track = &mut self.tracks[place];
-        let from = track.pending.as_ref().map(|it| it.unit.decode_time());
-        let duration = track.guessed_duration();
-        if let Some(origin) = self.origin {
-            track.commit(origin, duration);
+        let is_ruling = self.is_ruling(place);
+        match is_ruling {
+            true => self.flush(),
+            false => {
+                self.end_pending_by_guess(place);
+                self.cut();
+            }
         }
+        let track = &mut self.tracks[place];
         track.forget_times();
-        let source = track.source;
-        self.cut();
-        if self.is_ruling(place) {
+        let (source, from) = (track.source, track.last_time);
+        if is_ruling {
             self.segments.restart();
         }
         self.tell_jump(
@@ -335,6 +343,15 @@ impl Fragmenter {
     fn tell_jump(&mut self, track: TrackIndex, from: MediaTime, to: MediaTime) {
         let jump = Discontinuity { track, from, to };
         self.outputs.push_back(Output::Discontinuity(jump));
+    }
+
+    /// Moves the pending unit of a track to the open fragment with a duration that is guessed.
+    fn end_pending_by_guess(&mut self, place: usize) {
+        let track = &self.tracks[place];
+        if let Some(pending) = &track.pending {
+            let end = pending.ticks + u64::from(track.guessed_duration_of(&pending.unit));
+            self.end_pending(place, end);
+        }
     }
 
     /// Moves the pending unit of a track to the open fragment, now that the next unit is decoded at

@@ -31,7 +31,11 @@ pub(super) struct OpenTrack {
     pub(super) position: Option<usize>,
     /// Newest unit, whose duration the next one tells.
     pub(super) pending: Option<Pending>,
-    /// First tick that is not taken by earlier samples.
+    /// Tick of the newest unit; `None` before the first one and behind a jump.
+    last_ticks: Option<u64>,
+    /// Decode time of the newest unit.
+    pub(super) last_time: Option<MediaTime>,
+    /// First tick behind the samples in fragments.
     end_ticks: u64,
     /// Duration of the last sample whose duration was known, in ticks.
     last_duration: Option<u32>,
@@ -87,6 +91,8 @@ impl OpenTrack {
             described,
             position: None,
             pending: None,
+            last_ticks: None,
+            last_time: None,
             end_ticks: 0,
             last_duration: None,
             run: Run::default(),
@@ -110,25 +116,27 @@ impl OpenTrack {
 
     /// Returns where a unit stands that is decoded at `ticks` by its timestamp.
     pub(super) fn place(&self, ticks: u64, gap_max: Duration) -> Placement {
-        let Some(pending) = &self.pending else {
-            // Durations that were guessed may reach farther than this unit.
-            return Placement::At(ticks.max(self.end_ticks));
+        let Some(last) = self.last_ticks else {
+            return Placement::At(ticks);
+        };
+        // Once the last unit has its place in a fragment, its duration is settled.
+        let earliest = match self.pending {
+            Some(_) => last + 1,
+            None => self.end_ticks.max(last + 1),
         };
         let rate = self.timescale();
-        if let Some(expected) = self.own_ticks().map(|own| pending.ticks + u64::from(own))
-            && ticks.abs_diff(expected) <= u64::from(rate / AUDIO_TOLERANCE)
+        if let Some(own) = self.own_ticks()
+            && ticks.abs_diff(last + u64::from(own)) <= u64::from(rate / AUDIO_TOLERANCE)
         {
-            return Placement::At(expected);
+            return Placement::At(last + u64::from(own));
         }
-        if ticks <= pending.ticks {
-            return match pending.ticks - ticks > ticks_of(STEP_BACK_MAX, rate) {
-                true => Placement::Jump,
-                false => Placement::At(pending.ticks + 1),
-            };
-        }
-        match ticks - pending.ticks > ticks_of(gap_max, rate) {
+        let is_jump = match ticks.checked_sub(last) {
+            Some(ahead) => ahead > ticks_of(gap_max, rate),
+            None => last - ticks > ticks_of(STEP_BACK_MAX, rate),
+        };
+        match is_jump {
             true => Placement::Jump,
-            false => Placement::At(ticks),
+            false => Placement::At(ticks.max(earliest)),
         }
     }
 
@@ -136,12 +144,6 @@ impl OpenTrack {
     fn own_ticks(&self) -> Option<u32> {
         let pending = self.pending.as_ref()?;
         self.described.as_ref()?.conversion.ticks(&pending.unit)
-    }
-
-    /// Returns the duration of the pending unit in ticks, as far as it can be guessed.
-    pub(super) fn guessed_duration(&self) -> u32 {
-        let pending = self.pending.as_ref();
-        pending.map_or(0, |pending| self.guessed_duration_of(&pending.unit))
     }
 
     /// Returns the duration of a unit in ticks, as far as it can be guessed before the next one is there.
@@ -158,7 +160,15 @@ impl OpenTrack {
 
     /// Forgets the times so far: the next unit may have any.
     pub(super) fn forget_times(&mut self) {
+        self.last_ticks = None;
         self.end_ticks = 0;
+    }
+
+    /// Holds a unit until the next one tells its duration.
+    pub(super) fn hold(&mut self, pending: Pending) {
+        self.last_ticks = Some(pending.ticks);
+        self.last_time = Some(pending.unit.decode_time());
+        self.pending = Some(pending);
     }
 
     /// Moves the pending unit to the open fragment. It is decoded for `duration` ticks.

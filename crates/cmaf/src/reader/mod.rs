@@ -8,30 +8,27 @@ mod description;
 mod error;
 mod moof;
 mod source;
+mod window;
 
 use std::time::Duration;
 
 use glassline_media::{Kind, MediaTime};
 
-use crate::boxes::BoxKind;
-use crate::file::{FragmentEntry, INDEX_TAIL_BYTES, IndexTail, PLACEHOLDER_BYTES, read_index};
+use crate::file::{
+    FileWriter, FragmentEntry, INDEX_TAIL_BYTES, IndexTail, PLACEHOLDER_BYTES, read_index,
+};
 use crate::fragment::{FragmentTrack, Sample};
 use crate::header::Header;
 pub use error::ReadError;
 use moof::PlacedTrack;
 pub use source::ReadAt;
+use window::{BoxHead, Window, read_exact};
 
 /// Most fragments of a file: twelve days of one a second.
 const FRAGMENTS_MAX: usize = 1 << 20;
 
-/// Most bytes of a description: that of a header, of a fragment, and of the index.
-const DESCRIPTION_BYTES_MAX: u64 = 64 << 20;
-
 /// Most boxes before the header of a file, and before each fragment.
 const BOXES_MAX: usize = 16;
-
-/// Bytes that are read at once where a fragment begins: most descriptions of a second fit.
-const PEEK_BYTES: usize = 4096;
 
 /// A file of fragments.
 #[derive(Debug)]
@@ -42,6 +39,10 @@ pub struct RecordedFile<S> {
     is_finished: bool,
     complete_bytes: u64,
     note: Option<Vec<u8>>,
+    /// Offset behind the header.
+    head_bytes: u64,
+    /// Offset of the box that becomes the head of the media; `None` in a file that has none.
+    placeholder: Option<u64>,
 }
 
 /// The samples of one fragment, and where they stand.
@@ -94,6 +95,8 @@ impl<S: ReadAt> RecordedFile<S> {
             is_finished: head.is_finished,
             complete_bytes: head.end,
             note: head.note,
+            head_bytes: head.end,
+            placeholder: head.placeholder,
         };
         let limit = head.limit.min(bytes);
         match file.read_index(head.end, limit, bytes)? {
@@ -158,6 +161,28 @@ impl<S: ReadAt> RecordedFile<S> {
         Ok(self.fragments.len() - before)
     }
 
+    /// Returns a writer that goes on with a file whose writer died: it may add fragments of the
+    /// header, and finish the file. The caller cuts the file to the writer's
+    /// [`byte_count`](FileWriter::byte_count) first.
+    ///
+    /// # Errors
+    /// [`ReadError`] if a fragment cannot be read, and if the file is finished already.
+    pub fn resume(&self) -> Result<FileWriter, ReadError> {
+        let placeholder = self.placeholder.filter(|_| !self.is_finished);
+        let placeholder = placeholder.ok_or(ReadError::Damaged {
+            offset: 0,
+            reason: "the file is finished, or its writer did not mean it to be finished",
+        })?;
+        let head = self.read(0, usize::try_from(self.head_bytes).unwrap_or(0))?;
+        let mut writer = FileWriter::of_head(&self.header, head.into(), placeholder);
+        for entry in &self.fragments {
+            let fragment = self.fragment(entry)?;
+            let tracks = fragment.tracks.iter().map(|it| (&it.track, it.offset));
+            writer.add_present(&fragment.entry, tracks);
+        }
+        Ok(writer)
+    }
+
     /// Reads the description of a fragment of the file.
     ///
     /// # Errors
@@ -202,7 +227,7 @@ impl<S: ReadAt> RecordedFile<S> {
         }
         read_exact(&self.source, at, &mut tail)?;
         let bytes = IndexTail::parse(tail).map(|tail| u64::from(tail.bytes));
-        let bytes = bytes.filter(|bytes| *bytes <= DESCRIPTION_BYTES_MAX);
+        let bytes = bytes.filter(|bytes| *bytes <= window::DESCRIPTION_BYTES_MAX);
         let Some((at, bytes)) = bytes.and_then(|it| Some((file_bytes.checked_sub(it)?, it))) else {
             return Ok(None);
         };
@@ -336,6 +361,7 @@ struct FileHead {
     is_finished: bool,
     /// Content of the `free` box before the header that is no placeholder.
     note: Option<Vec<u8>>,
+    placeholder: Option<u64>,
 }
 
 impl FileHead {
@@ -343,6 +369,7 @@ impl FileHead {
         let mut window = Window::new(source, bytes);
         let (mut at, mut limit, mut is_finished) = (0, u64::MAX, false);
         let mut note = None;
+        let mut placeholder = None;
         for _ in 0..BOXES_MAX {
             let damaged = |reason| ReadError::Damaged { offset: at, reason };
             let cut = ReadError::NoHeader { bytes };
@@ -370,11 +397,13 @@ impl FileHead {
                         limit,
                         is_finished,
                         note,
+                        placeholder,
                     });
                 }
                 b"free" if head.end - at > PLACEHOLDER_BYTES && note.is_none() => {
                     note = window.load(&head)?.map(<[u8]>::to_vec);
                 }
+                b"free" if head.end - at == PLACEHOLDER_BYTES => placeholder = Some(at),
                 b"ftyp" | b"styp" | b"free" | b"skip" => {}
                 _ => return Err(damaged("the header of fragments is not where it should be")),
             }
@@ -388,108 +417,4 @@ impl FileHead {
             reason: "many boxes stand before the header",
         })
     }
-}
-
-/// Head of a box in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BoxHead {
-    kind: BoxKind,
-    body: u64,
-    end: u64,
-}
-
-impl BoxHead {
-    /// Longest head in bytes.
-    const BYTES_MAX: u64 = 16;
-
-    fn parse(bytes: &[u8], at: u64) -> Option<Self> {
-        let size = u32::from_be_bytes(*bytes.first_chunk()?);
-        let kind = *bytes.get(4..)?.first_chunk()?;
-        let (head, size) = match size {
-            1 => (16, u64::from_be_bytes(*bytes.get(8..)?.first_chunk()?)),
-            size => (8, size.into()),
-        };
-        (size >= head).then_some(Self {
-            kind,
-            body: at + head,
-            end: at.checked_add(size)?,
-        })
-    }
-}
-
-/// A part of the file in memory, which moves forward.
-struct Window<'a, S> {
-    source: &'a S,
-    /// Offset behind the bytes that may be read.
-    limit: u64,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a, S: ReadAt> Window<'a, S> {
-    fn new(source: &'a S, limit: u64) -> Self {
-        Self {
-            source,
-            limit,
-            start: 0,
-            bytes: Vec::new(),
-        }
-    }
-
-    /// Returns the head of the box at `at`; `None` if the box is not whole, or none begins there.
-    fn head(&mut self, at: u64) -> Result<Option<BoxHead>, ReadError> {
-        let limit = self.limit;
-        let head = self.any_head(at)?;
-        Ok(head.filter(|head| head.end <= limit))
-    }
-
-    /// Returns the head of the box at `at`, which may end behind the limit.
-    fn any_head(&mut self, at: u64) -> Result<Option<BoxHead>, ReadError> {
-        let bytes = self.view(at, BoxHead::BYTES_MAX)?;
-        Ok(BoxHead::parse(bytes, at))
-    }
-
-    /// Returns the body of a box; `None` if it is not whole, or too long.
-    fn load(&mut self, head: &BoxHead) -> Result<Option<&[u8]>, ReadError> {
-        let length = head.end - head.body;
-        if length > DESCRIPTION_BYTES_MAX {
-            return Ok(None);
-        }
-        let body = self.view(head.body, length)?;
-        Ok(body.get(..usize::try_from(length).unwrap_or(usize::MAX)))
-    }
-
-    /// Returns at least `length` bytes at `at`, or all up to the limit.
-    fn view(&mut self, at: u64, length: u64) -> Result<&[u8], ReadError> {
-        let length = length.min(self.limit.saturating_sub(at));
-        let is_held = at >= self.start && at + length <= self.start + self.bytes.len() as u64;
-        if !is_held {
-            let wanted = length
-                .max(PEEK_BYTES as u64)
-                .min(self.limit.saturating_sub(at));
-            self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);
-            self.start = at;
-            read_exact(self.source, at, &mut self.bytes)?;
-        }
-        Ok(&self.bytes[usize::try_from(at - self.start).unwrap_or(0)..])
-    }
-}
-
-fn read_exact(source: &impl ReadAt, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
-    let bytes = buffer.len();
-    let failed = |error| ReadError::Io {
-        offset,
-        bytes,
-        error,
-    };
-    let mut filled = 0;
-    while filled < bytes {
-        match source.read_at(offset + filled as u64, &mut buffer[filled..]) {
-            Ok(0) => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Ok(())
 }

@@ -76,8 +76,11 @@ impl Conversion {
 
 /// Returns how many samples at 48 kHz a packet of Opus lasts (RFC 6716 §3.1, §3.2).
 fn opus_ticks(unit: &MediaUnit) -> Option<u32> {
-    let mut bytes = unit.payloads().flatten().copied();
-    let first = bytes.next()?;
+    let start = match unit.coded_frame() {
+        Some(frame) => frame.pieces().next()?,
+        None => unit.payload(0)?,
+    };
+    let &first = start.first()?;
     let frame = match first >> 3 {
         mode @ 0..12 => [480, 960, 1920, 2880][usize::from(mode & 3)],
         mode @ 12..16 => [480, 960][usize::from(mode & 1)],
@@ -86,7 +89,7 @@ fn opus_ticks(unit: &MediaUnit) -> Option<u32> {
     let frames = match first & 3 {
         0 => 1,
         1 | 2 => 2,
-        _ => u32::from(bytes.next()? & 0x3f),
+        _ => u32::from(start.get(1)? & 0x3f),
     };
     // A packet has at most 120 ms.
     Some(frame * frames).filter(|ticks| (1..=5760).contains(ticks))
