@@ -36,6 +36,7 @@ mod population;
 mod ps;
 #[cfg(fuzzing)]
 mod record;
+mod recorded;
 #[cfg(fuzzing)]
 mod registry;
 mod reports;
@@ -135,6 +136,7 @@ pub(crate) const TARGETS: &[Target] = table! {
     ps
     #[cfg(fuzzing)]
     record
+    recorded
     #[cfg(fuzzing)]
     registry
     reports

@@ -90,22 +90,6 @@ impl FileWriter {
         }
     }
 
-    /// Adds a fragment that stands in the file already, behind the ones before it. `tracks` are its
-    /// tracks with the offset of the media of each.
-    pub(crate) fn add_present<'a>(
-        &mut self,
-        entry: &FragmentEntry,
-        tracks: impl Iterator<Item = (&'a FragmentTrack, u64)>,
-    ) {
-        for (track, offset) in tracks {
-            if let Some(log) = self.logs.get_mut(track.position) {
-                log.add(track, offset);
-            }
-        }
-        self.entries.push(*entry);
-        self.end = entry.end();
-    }
-
     /// Puts a note of the caller's own into a `free` box in front of the header, where players pass it
     /// over and [`RecordedFile::note`](crate::RecordedFile::note) finds it. Must be called before the
     /// first fragment is added.
@@ -122,6 +106,22 @@ impl FileWriter {
             head: head.into(),
             ..self
         }
+    }
+
+    /// Adds a fragment that stands in the file already, behind the ones before it. `tracks` are its
+    /// tracks with the offset of the media of each.
+    pub(crate) fn add_present<'a>(
+        &mut self,
+        entry: &FragmentEntry,
+        tracks: impl Iterator<Item = (&'a FragmentTrack, u64)>,
+    ) {
+        for (track, offset) in tracks {
+            if let Some(log) = self.logs.get_mut(track.position) {
+                log.add(track, offset);
+            }
+        }
+        self.entries.push(*entry);
+        self.end = entry.end();
     }
 
     /// Returns the bytes that the file begins with.

@@ -38,11 +38,11 @@ pub struct RecordedFile<S> {
     fragments: Vec<FragmentEntry>,
     is_finished: bool,
     complete_bytes: u64,
+    note: Option<Vec<u8>>,
     /// Offset behind the header.
     head_bytes: u64,
     /// Offset of the box that becomes the head of the media; `None` in a file that has none.
     placeholder: Option<u64>,
-    note: Option<Vec<u8>>,
 }
 
 /// The samples of one fragment, and where they stand.
@@ -94,9 +94,9 @@ impl<S: ReadAt> RecordedFile<S> {
             fragments: Vec::new(),
             is_finished: head.is_finished,
             complete_bytes: head.end,
+            note: head.note,
             head_bytes: head.end,
             placeholder: head.placeholder,
-            note: head.note,
         };
         let limit = head.limit.min(bytes);
         match file.read_index(head.end, limit, bytes)? {
@@ -359,17 +359,17 @@ struct FileHead {
     /// Offset behind the fragments, if the file says so.
     limit: u64,
     is_finished: bool,
-    placeholder: Option<u64>,
     /// Content of the `free` box before the header that is no placeholder.
     note: Option<Vec<u8>>,
+    placeholder: Option<u64>,
 }
 
 impl FileHead {
     fn read(source: &impl ReadAt, bytes: u64) -> Result<Self, ReadError> {
         let mut window = Window::new(source, bytes);
         let (mut at, mut limit, mut is_finished) = (0, u64::MAX, false);
-        let mut placeholder = None;
         let mut note = None;
+        let mut placeholder = None;
         for _ in 0..BOXES_MAX {
             let damaged = |reason| ReadError::Damaged { offset: at, reason };
             let cut = ReadError::NoHeader { bytes };
@@ -396,14 +396,14 @@ impl FileHead {
                         end: head.end,
                         limit,
                         is_finished,
-                        placeholder,
                         note,
+                        placeholder,
                     });
                 }
-                b"free" if head.end - at == PLACEHOLDER_BYTES => placeholder = Some(at),
                 b"free" if head.end - at > PLACEHOLDER_BYTES && note.is_none() => {
                     note = window.load(&head)?.map(<[u8]>::to_vec);
                 }
+                b"free" if head.end - at == PLACEHOLDER_BYTES => placeholder = Some(at),
                 b"ftyp" | b"styp" | b"free" | b"skip" => {}
                 _ => return Err(damaged("the header of fragments is not where it should be")),
             }

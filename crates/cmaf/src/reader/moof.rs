@@ -63,9 +63,10 @@ fn track(body: &[u8], header: &Header) -> Option<PlacedTrack> {
         0 => Some(0),
         _ => fields.u32(),
     };
+    let duration = default(0x8)?;
+    let _size = default(0x10)?;
     let defaults = Defaults {
-        duration: default(0x8)?,
-        size: default(0x10)?,
+        duration,
         flags: default(0x20)?,
     };
     let mut fields = BoxView::find(body, b"tfdt")?.fields();
@@ -86,7 +87,6 @@ fn track(body: &[u8], header: &Header) -> Option<PlacedTrack> {
 /// Values of samples that state none.
 struct Defaults {
     duration: u32,
-    size: u32,
     flags: u32,
 }
 
@@ -96,7 +96,8 @@ fn samples(mut fields: Fields<'_>, defaults: &Defaults) -> Option<(u64, Vec<Samp
     let count = fields
         .u32()
         .filter(|count| (1..=SAMPLES_MAX).contains(count))?;
-    if flags & 1 == 0 {
+    // Without an offset or sizes it is not of this crate; with sizes, samples cost bytes.
+    if flags & 0x201 != 0x201 {
         return None;
     }
     let offset = u64::try_from(fields.i32()?).ok()?;
@@ -106,17 +107,17 @@ fn samples(mut fields: Fields<'_>, defaults: &Defaults) -> Option<(u64, Vec<Samp
     };
     let words = (flags & 0xf00).count_ones() as usize;
     // A run that claims more samples than it has room for allocates nothing.
-    if words > 0 && fields.0.len() / (4 * words) < count as usize {
+    if fields.0.len() / (4 * words) < count as usize {
         return None;
     }
-    let mut samples = Vec::with_capacity(if words > 0 { count as usize } else { 0 });
+    let mut samples = Vec::with_capacity(count as usize);
     for place in 0..count {
         let mut field = |flag: u32, default: u32| match flags & flag {
             0 => Some(default),
             _ => fields.u32(),
         };
         let duration = field(0x100, defaults.duration)?;
-        let size = field(0x200, defaults.size)?;
+        let size = field(0x200, 0)?;
         let stated = field(0x400, defaults.flags)?;
         let composition = field(0x800, 0)?.cast_signed();
         let stated = first.filter(|_| place == 0).unwrap_or(stated);

@@ -78,16 +78,16 @@ impl OutTrack {
         let mut decoded = scaled.cast_signed().saturating_add(offset);
         let mut sample = out.sample;
         if out.rate != rate {
-            let scale = |value: i64| value * i64::from(rate) / i64::from(out.rate);
+            let scale = |value: i128| value * i128::from(rate) / i128::from(out.rate);
             sample.composition = i32::try_from(scale(sample.composition.into())).unwrap_or(0);
             sample.duration = u32::try_from(scale(sample.duration.into())).unwrap_or(u32::MAX);
         }
         if let Some((before, at)) = self.pending.take() {
-            decoded = decoded.max(at + 1);
-            let duration = u32::try_from(decoded - at).unwrap_or(u32::MAX);
+            decoded = decoded.max(at.saturating_add(1));
+            let duration = u32::try_from(decoded.saturating_sub(at)).unwrap_or(u32::MAX);
             self.tables.push(&before, duration);
         }
-        let shown = decoded + i64::from(sample.composition);
+        let shown = decoded.saturating_add(sample.composition.into());
         let first = self.first.get_or_insert(First { decoded, shown });
         first.shown = first.shown.min(shown);
         self.pending = Some((sample, decoded));
@@ -106,15 +106,15 @@ impl OutTrack {
         });
         let start = ticks_of(start, rate);
         // Ticks since the first sample is decoded, at which the presentation begins and ends.
-        let skipped = start.max(first.shown) - first.decoded;
+        let skipped = start.max(first.shown).saturating_sub(first.decoded);
         let skipped = u64::try_from(skipped).unwrap_or(0);
         let mut presented_end = self.tables.presented_end();
         if let Some(end) = end {
-            let end = ticks_of(end, rate) - first.decoded;
+            let end = ticks_of(end, rate).saturating_sub(first.decoded);
             presented_end = presented_end.min(u64::try_from(end).unwrap_or(0));
         }
         let movie = |ticks: u64| Instant::new(ticks, rate).ticks(MOVIE_TIMESCALE);
-        let pause = movie(u64::try_from(first.shown - start).unwrap_or(0));
+        let pause = movie(u64::try_from(first.shown.saturating_sub(start)).unwrap_or(0));
         let pause = (pause > 0).then_some(Edit {
             duration: pause,
             media_time: None,

@@ -1,8 +1,12 @@
 //! Files that were cut, and damaged ones.
 
+use std::time::Duration;
+
+use proptest::prelude::*;
+
 use super::{Run, Stream, demuxed, finish, recording};
 use crate::boxes::BoxView;
-use crate::{ReadError, RecordedFile};
+use crate::{ReadError, RecordedFile, SpanBuilder, SpanCut};
 
 /// Returns the offsets at which boxes of the file begin, those within boxes too.
 fn boundaries(file: &[u8]) -> Vec<usize> {
@@ -174,4 +178,37 @@ fn files_of_other_programs_are_refused_with_the_byte() {
         empty.as_deref(),
         Some("the file ends at byte 0, before its header does: it has no fragment")
     );
+}
+
+proptest! {
+    #[test]
+    fn bytes_that_were_changed_are_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        is_finished in any::<bool>(),
+        near_boxes in any::<bool>(),
+    ) {
+        let run = Run::of(Stream::of_sample("h264-aac.mp4").cut(recording()));
+        let mut file = if is_finished { run.finished_file() } else { run.file().0 };
+        let boxes = boundaries(&file);
+        for (at, value) in changes {
+            let place = match near_boxes {
+                true => (at.get(&boxes) + usize::from(value) % 48).min(file.len() - 1),
+                false => at.index(file.len()),
+            };
+            file[place] = value;
+        }
+        if let Ok(read) = RecordedFile::open(&file[..]) {
+            for entry in read.fragments() {
+                prop_assert!(entry.end() <= file.len() as u64);
+                let _ = read.fragment(entry);
+            }
+            for cut in [SpanCut::Exact, SpanCut::Keyframe] {
+                let mut span = SpanBuilder::new(Duration::ZERO..Duration::MAX, cut);
+                if span.add(&read).is_ok() {
+                    let _ = span.finish();
+                }
+            }
+            let _ = read.resume().map(crate::FileWriter::finish);
+        }
+    }
 }

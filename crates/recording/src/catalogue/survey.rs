@@ -1,7 +1,7 @@
 //! Files as they are on the disk, for an index that a crash left behind or that is made anew.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -109,10 +109,17 @@ pub(crate) fn find_after_crash(index: &FolderIndex) -> Result<usize, CatalogueEr
         };
         match look(index.folder(), path) {
             Ok(Some(found)) => {
+                let mut growth = found.growth;
                 if !found.is_finished {
-                    end_behind(&file.path, found.growth.bytes);
+                    match finish(&file.path) {
+                        Ok(bytes) => growth.bytes = bytes,
+                        Err(error) => {
+                            let file = file.path.display();
+                            tracing::warn!(%file, %error, "a recording stays as a crash left it");
+                        }
+                    }
                 }
-                index.end(path, found.growth)?;
+                index.end(path, growth)?;
             }
             // Nothing is in it, so nothing is lost.
             Ok(None) => {
@@ -129,13 +136,28 @@ pub(crate) fn find_after_crash(index: &FolderIndex) -> Result<usize, CatalogueEr
     Ok(count)
 }
 
-/// Cuts off what follows the last whole fragment, with the space that was reserved.
-fn end_behind(path: &Path, bytes: u64) {
-    let cut = File::options().write(true).open(path);
-    let cut = cut.and_then(|it| it.set_len(bytes));
-    if let Err(error) = cut {
-        tracing::warn!(file = %path.display(), %error, "a recording cannot be cut behind its end");
-    }
+/// Ends a file behind its last whole fragment, as its writer would have. Returns its size.
+///
+/// # Errors
+/// Returns the system's error. The file is then as the crash left it, or ends behind its last whole
+/// fragment: both play.
+fn finish(path: &Path) -> io::Result<u64> {
+    let file = File::options().read(true).write(true).open(path)?;
+    let invalid = |error: ReadError| io::Error::other(error.to_string());
+    let read = cmaf::RecordedFile::open(&file).map_err(invalid)?;
+    let writer = read.resume().map_err(invalid)?;
+    let whole = writer.byte_count();
+    // With the space that was reserved.
+    file.set_len(whole)?;
+    let end = writer.finish();
+    let mut at = &file;
+    at.seek(SeekFrom::Start(whole))?;
+    at.write_all(&end.tail)?;
+    // The patch makes the file one that needs its tail.
+    file.sync_data()?;
+    at.seek(SeekFrom::Start(end.patch.offset))?;
+    at.write_all(&end.patch.bytes)?;
+    Ok(whole + end.tail.len() as u64)
 }
 
 /// The files of recordings and of marks below a folder.
