@@ -32,9 +32,9 @@ mod manual;
 mod output;
 mod password;
 mod publish;
-#[cfg(test)]
 mod recordings_command;
 mod recordings_export;
+#[cfg(test)]
 mod reference;
 mod right_flags;
 mod serve;
