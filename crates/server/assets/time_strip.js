@@ -95,6 +95,11 @@ export class TimeStrip {
     this.#draw();
   }
 
+  /** Shows the shortest part around `around` that has room for `ms`. */
+  fit(ms, around) {
+    while (LENGTHS[this.#zoom + 1] > ms) this.zoom(1, around);
+  }
+
   #draw() {
     const place = ({ from, to }, name) => {
       const left = this.#share(from);

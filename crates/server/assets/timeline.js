@@ -221,6 +221,8 @@ async function begin() {
   const asked = Date.parse(new URLSearchParams(location.search).get('at') ?? '');
   const at = Number.isFinite(asked) ? asked : Math.max(spans.at(-1).from, spans.at(-1).to - 60_000);
   seek(at);
+  // Of a recording that has just begun, a day shows nothing.
+  strip.fit(1.2 * (spans.at(-1).to - Math.max(spans[0].from, dayOf(at))), at);
   video.play().catch(() => {});
   for (;;) {
     await new Promise((resolve) => { setTimeout(resolve, REFRESH_MS); });
