@@ -34,8 +34,11 @@ mod manual;
 mod output;
 mod password;
 mod publish;
+mod recordings_command;
+mod recordings_export;
 #[cfg(test)]
 mod reference;
+mod right_flags;
 mod serve;
 mod service_manager;
 #[cfg(test)]
@@ -95,6 +98,9 @@ enum Command {
     /// Judge the HLS of a server.
     #[command(subcommand)]
     Hls(hls_command::Action),
+    /// List, export, check and repair recordings.
+    #[command(subcommand)]
+    Recordings(recordings_command::Action),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
@@ -154,6 +160,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Api(action) => api_command::run(&action, quiet),
         Command::Doctor(options) => doctor::run(&options, quiet),
         Command::Hls(action) => hls_command::run(&action, quiet),
+        Command::Recordings(action) => recordings_command::run(&action, quiet),
         Command::User(action) => user_command::run(action, quiet),
         Command::Health(options) => health_command::run(&options, quiet),
         Command::Completions(options) => options.run(CommandLine::command()),

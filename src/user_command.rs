@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use glassline_access::auth::{Account, Name, Pattern, Role};
+use glassline_access::auth::{Account, Name, Role, StreamRights};
 use glassline_server::config::users_in;
 
 use crate::exit::Failure;
 use crate::output;
 use crate::password;
+use crate::right_flags::RightFlags;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -21,15 +22,8 @@ pub(crate) enum Action {
     Add {
         /// Name of the user.
         name: Name,
-        /// Streams to read: a name, 'cam*', 'site/**' for a folder, or '**'. Repeatable.
-        #[arg(long, value_name = "PATTERN")]
-        read: Vec<Pattern>,
-        /// Streams to publish: patterns as of --read. Repeatable.
-        #[arg(long, value_name = "PATTERN")]
-        publish: Vec<Pattern>,
-        /// Streams whose cameras may be moved: patterns as of --read. Repeatable.
-        #[arg(long, value_name = "PATTERN")]
-        ptz: Vec<Pattern>,
+        #[command(flatten)]
+        streams: RightFlags,
         /// Role on the admin port: viewer (see), operator (also end viewers and the like), or admin
         /// (also create, change and delete).
         #[arg(long, value_name = "ROLE")]
@@ -44,13 +38,12 @@ pub(crate) enum Action {
 pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     let Action::Add {
         name,
-        read,
-        publish,
-        ptz,
+        streams,
         role,
         file,
     } = action;
-    if [&read, &publish, &ptz].iter().all(|it| it.is_empty()) && role.is_none() {
+    let rights = StreamRights::from(streams);
+    if rights.is_empty() && role.is_none() {
         return Err(Failure::usage(
             "this user would have no rights: add --read PATTERN or --publish PATTERN, '**' for all streams, or --role ROLE for the admin port",
         ));
@@ -61,12 +54,10 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     }
     let password = password::choose(&name)?;
     let account = Account {
-        read,
-        publish,
-        ptz,
         role,
         ..Account::new(name, &password, &glassline_access::auth::salt())
     };
+    let account = account.with_rights(rights);
     match list {
         Some(list) => {
             list.add(&account)?;

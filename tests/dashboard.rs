@@ -367,7 +367,7 @@ fn an_operator_signs_in_and_out() -> Result<(), Failed> {
 }
 
 /// Finds what axe-core calls serious or critical, by the rules of WCAG 2.2 AA.
-const AXE: &str = "return axe.run(document, {
+pub(crate) const AXE: &str = "return axe.run(document, {
         runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
     }).then(({ violations }) => violations
         .filter(({ impact }) => ['serious', 'critical'].includes(impact))

@@ -63,6 +63,7 @@ mod process;
 mod publish;
 mod publish_page;
 mod recorded_files;
+mod recordings;
 mod restarts;
 mod rooms;
 mod rtsp;
@@ -77,6 +78,7 @@ mod snapshots;
 mod sound_cards;
 mod talk;
 mod through_balancer;
+mod timeline;
 mod traces;
 mod transcoding;
 mod transcoding_always;
@@ -139,6 +141,8 @@ fn main() -> ExitCode {
         recorded_files::TESTS,
         firewalls::TESTS,
         forged_packets::TESTS,
+        recordings::TESTS,
+        timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,
         bench::TESTS,

@@ -1,13 +1,14 @@
 //! `glassline api user` and `glassline api token`: who may use streams and the admin port.
 
 use clap::{Args, Subcommand};
-use glassline_access::auth::{Name, Pattern, Role};
+use glassline_access::auth::{Name, Role, StreamRights};
 use serde_json::{Value, json};
 
 use super::{Api, Target, text};
 use crate::exit::Failure;
 use crate::output;
 use crate::password;
+use crate::right_flags::RightFlags;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserAction {
@@ -69,20 +70,16 @@ struct Rights {
     /// (also create, change and delete).
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
-    /// Streams to read: a name, 'cam*', 'site/**' for a folder, or '**'. Repeatable.
-    #[arg(long, value_name = "PATTERN")]
-    read: Vec<Pattern>,
-    /// Streams to publish: patterns as of --read. Repeatable.
-    #[arg(long, value_name = "PATTERN")]
-    publish: Vec<Pattern>,
-    /// Streams whose cameras may be moved: patterns as of --read. Repeatable.
-    #[arg(long, value_name = "PATTERN")]
-    ptz: Vec<Pattern>,
+    #[command(flatten)]
+    streams: RightFlags,
 }
 
 impl Rights {
     fn to_json(&self) -> Value {
-        json!({ "role": self.role, "read": self.read, "publish": self.publish, "ptz": self.ptz })
+        let streams = StreamRights::from(self.streams.clone());
+        let mut body = serde_json::to_value(streams).expect("plain data");
+        body["role"] = json!(self.role);
+        body
     }
 }
 

@@ -116,6 +116,16 @@ pub(crate) struct Source {
 }
 
 impl Target {
+    /// Returns the URL of the admin port.
+    pub(crate) const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Returns the token for the admin port.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// Returns the server at `url`, asked with `token` if there is one.
     pub(crate) const fn new(url: Url, token: Option<String>) -> Self {
         let json = false;

@@ -83,6 +83,7 @@ fn named(user: &YamlNode, draft: &mut Draft) {
         let patterns = match action {
             "read" => &mut account.read,
             "publish" => &mut account.publish,
+            "playback" => &mut account.playback,
             "api" => {
                 account.role = Some(Role::Admin);
                 continue;
@@ -109,7 +110,9 @@ fn named(user: &YamlNode, draft: &mut Draft) {
             ),
         }
     }
-    match account.read.is_empty() && account.publish.is_empty() && account.role.is_none() {
+    // Whoever plays recordings there gets them as files, too.
+    account.export.clone_from(&account.playback);
+    match account.rights().is_empty() && account.role.is_none() {
         true => draft.note(
             user.line,
             account.name.as_str(),

@@ -154,11 +154,12 @@ fn a_configuration_of_mediamtx_becomes_one_of_ours() {
     };
     assert_eq!(texts(&guard.read), ["site/**"]);
     assert_eq!(texts(&guard.publish), ["site/door"]);
+    assert_eq!(texts(&guard.playback), ["**"]);
+    assert_eq!(texts(&guard.export), ["**"]);
     assert!(imported.yaml.contains("# 'old': 'rtmp://192.0.2.12/live'"));
     let expected = [
         (10, "any"),
         (12, "any"),
-        (27, "guard"),
         (28, "authInternalUsers"),
         (38, "hls"),
         (61, "runOnReady"),

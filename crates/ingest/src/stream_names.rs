@@ -30,7 +30,8 @@ pub const RESERVED: [&str; 8] = [
 
 /// Words that follow a name in paths of the HTTP server, which no later part of a name may be. A test
 /// beside the routes compares the list with them.
-pub const WORDS: [&str; 16] = [
+pub const WORDS: [&str; 19] = [
+    "export",
     "frame-code",
     "hls",
     "keyframe",
@@ -42,10 +43,12 @@ pub const WORDS: [&str; 16] = [
     "publishing",
     // The egress of docs/guides/add-an-egress.md.
     "raw.h264",
+    "recording",
     "restart",
     "snapshot.jpg",
     "stages",
     "talk",
+    "timeline",
     "whep",
     "whip",
 ];

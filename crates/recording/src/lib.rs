@@ -2,3 +2,34 @@
 //!
 //! Writers have threads of their own and bounded queues, so that a slow disk delays no viewer. The files
 //! are the truth; the catalogue is an index of them and can be made anew.
+
+// This crate is outside the sans-IO cores: it writes files and reads the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
+mod catalogue;
+mod disk;
+mod file_header;
+mod folder;
+mod recorder;
+mod recorders;
+mod retention;
+#[cfg(test)]
+mod scratch;
+mod utc;
+mod writer;
+
+pub use catalogue::{
+    Catalogue, CatalogueError, Findings, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
+    RecordedTrack, Span, TimeRange, check,
+};
+pub use file_header::{Beginning, FileHeader};
+pub use folder::{Folder, FolderError, FolderId};
+pub use glassline_hub::StreamName;
+pub use recorders::{
+    DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
+    RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,
+};
+pub use retention::{Deleted, Retention};

@@ -51,6 +51,6 @@ function row(change) {
   return html('li', {},
     html('time', { class: 'quiet', datetime: new Date(at).toISOString() }, when(at)),
     html('span', { class: 'pill', 'data-state': isDone ? 'live' : 'down', title: `${target}: ${status}` },
-      html('span', {}, html('strong', {}, who), ` (${role}) ${actionWords(change)}${times}${isDone ? '' : ' – refused'}`)),
+      html('span', {}, html('strong', {}, who), `${role ? ` (${role})` : ''} ${actionWords(change)}${times}${isDone ? '' : ' – refused'}`)),
     html('p', { class: 'quiet' }, `from ${from}${reason ? ` · ${reason}` : ''}`));
 }

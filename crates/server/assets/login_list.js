@@ -12,6 +12,9 @@ const json = { 'content-type': 'application/json' };
 /** The two kinds: where the API has them, and the name of its list. */
 const KINDS = { user: 'users', token: 'tokens' };
 
+/** The lists of streams, and what their holders do with them. */
+const RIGHTS = { read: 'watches', publish: 'publishes', ptz: 'moves', playback: 'plays back', record: 'records', export: 'exports' };
+
 export class LoginList {
   #due = 0;
   #shown = '';
@@ -62,7 +65,7 @@ export class LoginList {
   }
 
   #row(login) {
-    const { kind, name, role, read, publish, origin } = login;
+    const { kind, name, role, origin } = login;
     const edit = html('button', { class: 'small', type: 'button' }, 'Change', html('span', { class: 'unseen' }, ` ${kind} ${name}`));
     const remove = html('button', { class: 'small', type: 'button' }, kind === 'token' ? 'Revoke' : 'Delete', html('span', { class: 'unseen' }, ` ${kind} ${name}`));
     edit.addEventListener('click', () => this.#ask(login));
@@ -70,18 +73,17 @@ export class LoginList {
     const actions = origin === 'api' ? [edit, remove] : [html('span', { class: 'quiet' }, 'in the configuration')];
     const cell = (label, value) => html('td', { 'data-label': label }, value);
     return html('tr', {}, html('th', { scope: 'row' }, name), cell('', kind), cell('role', role ?? '–'),
-      cell('watches', read.join(', ') || '–'), cell('publishes', publish.join(', ') || '–'), html('td', { class: 'buttons' }, ...actions));
+      cell('watches', login.read.join(', ') || '–'), cell('publishes', login.publish.join(', ') || '–'), cell('may also', more(login) || '–'), html('td', { class: 'buttons' }, ...actions));
   }
 
   /** Fills the form with what is to be changed; null for something new. */
   #ask(login) {
-    const { kind, name, role, read, publish, password } = this.#form.elements;
+    const { kind, name, role, password } = this.#form.elements;
     if (login) {
       kind.value = login.kind;
       name.value = login.name;
       role.value = login.role ?? '';
-      read.value = login.read.join(' ');
-      publish.value = login.publish.join(' ');
+      for (const right of Object.keys(RIGHTS)) this.#form.elements[right].value = login[right].join(' ');
       password.value = '';
       this.#form.parentElement.open = true;
       role.focus();
@@ -94,11 +96,11 @@ export class LoginList {
   }
 
   async #put() {
-    const { kind, name, role, read, publish, password } = this.#form.elements;
-    const words = (field) => field.value.split(/[\s,]+/).filter(Boolean);
+    const { kind, name, role, password } = this.#form.elements;
+    const words = (right) => this.#form.elements[right].value.split(/[\s,]+/).filter(Boolean);
     const login = { kind: kind.value, name: name.value.trim(), role: role.value || null };
     if (!await this.#mayLose(login)) return;
-    const body = { role: login.role, read: words(read), publish: words(publish), ...(login.kind === 'user' && password.value && { password: password.value }) };
+    const body = { role: login.role, ...Object.fromEntries(Object.keys(RIGHTS).map((it) => [it, words(it)])), ...(login.kind === 'user' && password.value && { password: password.value }) };
     try {
       const here = await session();
       const answer = await change(urlOf(login), { method: 'PUT', headers: json, body: JSON.stringify(body) });
@@ -152,6 +154,10 @@ export class LoginList {
     return admins.length === 1 && admins[0].kind === kind && admins[0].name === name;
   }
 }
+
+/** What a login may do beside watching and publishing. */
+const more = (login) => Object.entries(RIGHTS).slice(2).filter(([right]) => login[right].length)
+  .map(([right, does]) => `${does} ${login[right].join(', ')}`).join('; ');
 
 const LAST = 'This is the last administrator: make another one first. The server refuses the change, unless an identity provider can name an admin.';
 

@@ -463,6 +463,7 @@ async function readEntry() {
   if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
+  document.getElementById('recordings').hidden = !entry.recording;
   const isCamera = entry.source?.protocol === 'camera';
   await Promise.all([
     offerTalk(isCamera && entry.state === 'live' && !isAway),
@@ -625,6 +626,7 @@ function begin() {
   document.getElementById('name').textContent = name;
   document.getElementById('home').href = withToken(`${base}/`);
   document.getElementById('all').href = withToken(`${base}/`);
+  document.getElementById('recordings').href = withToken(pageUrl(name, '/timeline'));
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wirePage();
   if (!('RTCPeerConnection' in window) && how.mayFall) fall('this browser has no WebRTC', null);

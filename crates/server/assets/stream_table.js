@@ -206,7 +206,8 @@ export class StreamTable {
     setText(parts.pill, statusWord(stream.status).toUpperCase());
     const from = PROTOCOLS[stream.source] ?? stream.source;
     const note = stream.stand_in ? `${stream.stand_in} plays in its place` : null;
-    setText(parts.detail, [stream.detail, note, stream.status === 'live' && from ? `by ${from}` : null].filter(Boolean).join(' · '));
+    const recorded = { recording: 'recorded', losing: 'its recording loses frames' }[stream.recording];
+    setText(parts.detail, [stream.detail, note, recorded, stream.status === 'live' && from ? `by ${from}` : null].filter(Boolean).join(' · '));
     this.#tracks(parts.tracksCell, stream);
     setText(parts.rate, stream.frame_rate ? String(stream.frame_rate) : ABSENT);
     setText(parts.bitrate, stream.bitrate_bps ? bitrate(stream.bitrate_bps) : ABSENT);

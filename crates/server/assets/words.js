@@ -67,6 +67,7 @@ const ACTIONS = {
   reload: ['read the configuration again'],
   drain: ['drained this server'],
   resume: ['let this server serve again'],
+  exportRecording: ['exported a recording of'],
   signIn: ['signed in'],
   signOut: ['signed out'],
 };

@@ -37,9 +37,11 @@ mod login_cases;
 mod messages;
 mod metrics;
 mod onvif;
+mod playback;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;
+mod recordings;
 mod reload;
 pub mod rtsp;
 mod server;

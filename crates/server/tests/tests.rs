@@ -49,6 +49,7 @@ mod openapi;
 mod pacing;
 mod panics;
 mod peer;
+mod playback;
 mod problems;
 mod proxies;
 mod publishing;

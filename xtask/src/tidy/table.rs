@@ -34,7 +34,7 @@ pub(super) const CRATES: &[Row] = &[
     ("demux", &["media"]),
     ("cmaf", &["demux", "media"]),
     ("hls", &[]),
-    ("recording", &["cmaf", "hub", "media", "runtime"]),
+    ("recording", &["cmaf", "hub", "media", "net", "runtime"]),
     ("sctp", &["congestion", "media"]),
     ("random", &[]),
     ("sim", &["media", "random"]),
@@ -51,7 +51,7 @@ pub(super) const CRATES: &[Row] = &[
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
-    ("glassline", &["access", "client", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "runtime", "server", "sim"]),
+    ("glassline", &["access", "client", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "recording", "runtime", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.
@@ -108,15 +108,17 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("sessions", &["addresses", "cluster", "config", "failures", "messages", "metrics", "service", "settings", "talk", "telemetry", "transcoding"]),
         ("http/server", &["cluster", "failures", "sessions"]),
         ("snapshots", &[]),
+        ("playback", &["metrics", "service", "snapshots"]),
         ("stored", &["config", "talk"]),
         ("app", &["config", "events", "failures", "hooks", "http/server", "onvif", "service", "sessions", "settings", "snapshots", "stored", "transcoding"]),
         ("quic", &["cluster", "config", "failures", "messages", "metrics", "service", "settings"]),
         ("rtsp", &["cluster", "config", "failures", "metrics", "service", "settings"]),
-        ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "quic", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
+        ("recordings", &["config", "events", "hooks", "metrics", "service", "settings"]),
+        ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
         ("hls", &["app", "config", "http", "metrics", "service", "sessions", "settings"]),
         ("reload", &["addresses", "app", "config", "events", "hooks", "settings", "transcoding"]),
         ("sweep", &["app", "sessions"]),
-        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "quic", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
+        ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),
     ]),
     ("client", &[
         ("agent", &[]),
@@ -237,6 +239,8 @@ pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
     ("crates/sctp/src/association/mod.rs", "Association"),
     ("crates/sctp/src/report.rs", "Report"),
     ("crates/voice/src/jitter/mod.rs", "Buffer"),
+    // One field for each section of the configuration, as people write them.
+    ("crates/server/src/config/mod.rs", "Config"),
     // One field for each key of a source, as people write them.
     ("crates/server/src/config/sources.rs", "SourceKeys"),
     ("crates/webrtc/src/session/sender.rs", "Sender"),

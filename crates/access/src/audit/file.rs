@@ -29,7 +29,7 @@ struct WrittenChange<'a> {
     /// Calendar time in ms since 1970 (UTC).
     at_ms: u64,
     who: &'a str,
-    role: Role,
+    role: Option<Role>,
     from: String,
     action: &'static str,
     target: &'a str,

@@ -32,13 +32,13 @@ pub const AUDIT: &str = "glassline_server::audit";
 /// Most characters of a target and of a reason.
 const CHARS_MAX: usize = 200;
 
-/// Something that an operator asked for, and what became of it.
+/// Something that an operator asked for, or an export by a viewer, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Name of the operator: a user, a token, or whom a signed token names.
     pub who: String,
-    /// Role of the operator at the time of the change.
-    pub role: Role,
+    /// Role of the operator at the time of the change; `None` for a viewer who exported a recording.
+    pub role: Option<Role>,
     /// Address that the request came from.
     pub from: IpAddr,
     /// Operation as the API's document names it, like `putSource`.
@@ -160,7 +160,7 @@ fn put(file: &mut Option<AuditFile>, entry: &RecordedChange) {
         reason,
     } = change;
     let (reason, repeated) = (reason.as_deref(), (*count > 1).then_some(count));
-    tracing::info!(target: AUDIT, number, %who, %role, %from, action, %target, status, reason, count = repeated, "audit: an operator's request");
+    tracing::info!(target: AUDIT, number, %who, role = role.map(tracing::field::display), %from, action, %target, status, reason, count = repeated, "audit: an operator's request");
     if let Some(file) = file {
         file.append(entry);
     }
@@ -182,7 +182,7 @@ mod tests {
     pub(super) fn change(action: &'static str, target: &str) -> Change {
         Change {
             who: "ann".to_owned(),
-            role: Role::Admin,
+            role: Some(Role::Admin),
             from: Ipv4Addr::LOCALHOST.into(),
             action,
             target: target.to_owned(),

@@ -6,7 +6,7 @@ use glassline_rtsp::auth::digest::{self, Algorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{HIDDEN, PasswordHash, Pattern, REALM, Role, SecretText};
+use super::{HIDDEN, PasswordHash, Pattern, REALM, RightLists, Role, SecretText, StreamRights};
 
 const NAME_BYTES_MAX: usize = 64;
 
@@ -34,6 +34,15 @@ pub struct Account {
     /// Streams whose cameras the user may move: names, `cam*`, `site/**`, or `**`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ptz: Vec<Pattern>,
+    /// Streams whose recordings the user may watch: names, `cam*`, `site/**`, or `**`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub playback: Vec<Pattern>,
+    /// Streams whose recording the user may start, stop and mark: names, `cam*`, `site/**`, or `**`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub record: Vec<Pattern>,
+    /// Streams whose recordings the user may export as files: names, `cam*`, `site/**`, or `**`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub export: Vec<Pattern>,
     /// What the user may do on the admin port; null for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -56,6 +65,9 @@ impl Account {
             read: Vec::new(),
             publish: Vec::new(),
             ptz: Vec::new(),
+            playback: Vec::new(),
+            record: Vec::new(),
+            export: Vec::new(),
             role: None,
         }
     }
@@ -63,10 +75,52 @@ impl Account {
     /// Returns whether the entry says who may use streams: it does, even if it gives no right to any,
     /// unless it only gives a role.
     pub fn is_of_streams(&self) -> bool {
-        self.role.is_none()
-            || [&self.read, &self.publish, &self.ptz]
-                .iter()
-                .any(|it| !it.is_empty())
+        self.role.is_none() || self.lists().iter().any(|(_, list)| !list.is_empty())
+    }
+
+    /// Returns the user's rights to streams.
+    pub fn lists(&self) -> RightLists<'_> {
+        [
+            ("read", &self.read),
+            ("publish", &self.publish),
+            ("ptz", &self.ptz),
+            ("playback", &self.playback),
+            ("record", &self.record),
+            ("export", &self.export),
+        ]
+    }
+
+    /// Returns a copy of the user's rights to streams.
+    pub fn rights(&self) -> StreamRights {
+        StreamRights {
+            read: self.read.clone(),
+            publish: self.publish.clone(),
+            ptz: self.ptz.clone(),
+            playback: self.playback.clone(),
+            record: self.record.clone(),
+            export: self.export.clone(),
+        }
+    }
+
+    /// Returns the user with `rights` to streams in place of the former ones.
+    pub fn with_rights(self, rights: StreamRights) -> Self {
+        let StreamRights {
+            read,
+            publish,
+            ptz,
+            playback,
+            record,
+            export,
+        } = rights;
+        Self {
+            read,
+            publish,
+            ptz,
+            playback,
+            record,
+            export,
+            ..self
+        }
     }
 
     pub(super) fn digest_secret(&self, algorithm: Algorithm) -> Option<&str> {
@@ -94,15 +148,19 @@ impl Account {
             ("  password", Some(quoted(self.password.reveal()))),
             ("  digest_md5", md5.map(|text| quoted(text))),
             ("  digest_sha256", sha256.map(|text| quoted(text))),
-            ("  read", Some(list(&self.read))),
-            ("  publish", Some(list(&self.publish))),
-            ("  ptz", (!self.ptz.is_empty()).then(|| list(&self.ptz))),
-            ("  role", self.role.map(|role| role.as_str().to_owned())),
         ];
-        for (key, value) in lines {
-            if let Some(value) = value {
-                writeln!(out, "{key}: {value}").expect("a string takes everything");
-            }
+        // An entry says of reading and publishing even that nothing may be read or published.
+        let shown = self
+            .lists()
+            .into_iter()
+            .filter(|(name, list)| !list.is_empty() || matches!(*name, "read" | "publish"));
+        let rights = shown.map(|(name, patterns)| format!("  {name}: {}", list(patterns)));
+        let role = self.role.map(|role| format!("  role: {}", role.as_str()));
+        let secrets = lines
+            .into_iter()
+            .filter_map(|(key, value)| value.map(|value| format!("{key}: {value}")));
+        for line in secrets.chain(rights).chain(role) {
+            writeln!(out, "{line}").expect("a string takes everything");
         }
         out
     }

@@ -13,7 +13,7 @@ use glassline_runtime::SourcePrefix;
 use super::holder_name;
 use super::holders::{Holder, HolderOrigin};
 use super::webhook::{Action, Allowed, Asker, Denial, Question, WebhookCounters};
-use super::{Access, Login, LoginError, Pattern, Users};
+use super::{Access, Login, LoginError, Users};
 
 /// Stands for the name in the pairs of credentials that the webhook refused. No user's name has a
 /// colon.
@@ -128,12 +128,9 @@ impl Users {
         let (Some(first), Some(second)) = holders else {
             return one.to_owned();
         };
-        let join = |one: &[Pattern], other: &[Pattern]| one.iter().chain(other).cloned().collect();
         let name = holder_name::name_of(&format!("{one} {other}"));
         let holder = Holder {
-            read: join(&first.read, &second.read),
-            publish: join(&first.publish, &second.publish),
-            ptz: join(&first.ptz, &second.ptz),
+            rights: first.rights.clone().and(&second.rights),
             role: None,
             subject: first.subject.clone().or_else(|| second.subject.clone()),
             origin: HolderOrigin::Webhook,
@@ -146,8 +143,7 @@ impl Users {
     /// Returns whether `holder` has a right to any stream.
     pub fn has_rights(&self, holder: &str) -> bool {
         let holder = self.holders.get(holder, Instant::now());
-        let lists = holder.as_ref().map(|it| [&it.read, &it.publish, &it.ptz]);
-        lists.is_some_and(|lists| lists.iter().any(|it| !it.is_empty()))
+        holder.is_some_and(|it| !it.rights.is_empty())
     }
 
     /// Returns the counts of questions, and whether none are sent because the webhook does not
@@ -165,9 +161,7 @@ impl Users {
 
 fn holder_of(allowed: Allowed, now: Instant) -> Holder {
     Holder {
-        read: allowed.read,
-        publish: allowed.publish,
-        ptz: allowed.ptz,
+        rights: allowed.rights,
         // Nobody becomes an operator by this way.
         role: None,
         subject: allowed.user,

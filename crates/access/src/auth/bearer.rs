@@ -87,9 +87,7 @@ impl Users {
                 // A time beyond what the clock can tell is as good as none.
                 let until = now.checked_add(left.unwrap_or_default());
                 let holder = Holder {
-                    read: grant.read,
-                    publish: grant.publish,
-                    ptz: grant.ptz,
+                    rights: grant.rights,
                     role: grant.role,
                     subject: grant.subject,
                     origin: HolderOrigin::Provider,
@@ -125,18 +123,15 @@ impl Users {
         {
             return;
         }
-        let with = |access| {
-            let mut patterns = known.map_or_else(Vec::new, |it| it.patterns(access).to_vec());
-            if !patterns.contains(pattern) {
-                patterns.push(pattern.clone());
+        // A ticket is for media: cameras are moved, and recordings are watched, at the server that has them.
+        let mut rights = known.map(|it| it.rights.clone()).unwrap_or_default();
+        for list in [&mut rights.read, &mut rights.publish] {
+            if !list.contains(pattern) {
+                list.push(pattern.clone());
             }
-            patterns
-        };
+        }
         let holder = Holder {
-            read: with(Access::Read),
-            publish: with(Access::Publish),
-            // Cameras are moved at the server that dials them.
-            ptz: known.map_or_else(Vec::new, |it| it.ptz.clone()),
+            rights,
             role: known.and_then(|it| it.role),
             subject: known.and_then(|it| it.subject.clone()),
             origin: known.map_or(HolderOrigin::Ticket, |it| it.origin),

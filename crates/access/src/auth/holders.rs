@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::holder_name::{is_holder, name_of_digest};
 use super::known_tokens::{KnownToken, KnownTokens};
 use super::verifiers::Verifiers;
-use super::{Access, Pattern, Role};
+use super::{Role, StreamRights};
 
 /// Most holders at the same time, some 20 MB. Beyond that, those make room that logged in first.
 const HOLDERS_MAX: usize = 65_536;
@@ -15,10 +15,7 @@ const HOLDERS_MAX: usize = 65_536;
 /// Somebody who holds a token.
 #[derive(Debug)]
 pub(super) struct Holder {
-    pub(super) read: Vec<Pattern>,
-    pub(super) publish: Vec<Pattern>,
-    /// Streams whose cameras the holder may move.
-    pub(super) ptz: Vec<Pattern>,
+    pub(super) rights: StreamRights,
     /// What the holder may do on the admin port.
     pub(super) role: Option<Role>,
     /// Whom the token names (`sub`), to be shown to people.
@@ -48,20 +45,11 @@ impl Holder {
     /// Creates the holder of a token that the server knows.
     pub(super) fn of_known(token: &KnownToken, now: Instant) -> Self {
         Self {
-            read: token.read.clone(),
-            publish: token.publish.clone(),
-            ptz: token.ptz.clone(),
+            rights: token.rights.clone(),
             role: token.role,
             subject: Some(token.name.to_string()),
             origin: HolderOrigin::Known,
             until: now + FOREVER,
-        }
-    }
-
-    pub(super) fn patterns(&self, access: Access) -> &[Pattern] {
-        match access {
-            Access::Read => &self.read,
-            Access::Publish => &self.publish,
         }
     }
 }
@@ -168,13 +156,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Pattern;
     use crate::auth::holder_name::{PREFIX, name_of};
 
     fn holder(until: Instant) -> Holder {
         Holder {
-            read: vec![Pattern::parse("cam*").expect("a pattern")],
-            publish: Vec::new(),
-            ptz: Vec::new(),
+            rights: StreamRights {
+                read: vec![Pattern::parse("cam*").expect("a pattern")],
+                ..StreamRights::default()
+            },
             role: None,
             subject: None,
             origin: HolderOrigin::Provider,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::token_digest::{TokenDigest, digest_of};
-use super::{Name, Pattern, Role, Secret};
+use super::{Name, Role, Secret, StreamRights};
 
 /// Fewest characters of a token that opens the admin port. A random one of this length cannot be
 /// guessed.
@@ -46,20 +46,14 @@ pub struct KnownToken {
     pub digest: TokenDigest,
     /// What the holder may do on the admin port.
     pub role: Option<Role>,
-    /// Streams that the holder may read.
-    pub read: Vec<Pattern>,
-    /// Streams that the holder may publish.
-    pub publish: Vec<Pattern>,
-    /// Streams whose cameras the holder may move.
-    pub ptz: Vec<Pattern>,
+    /// What the holder may do to streams.
+    pub rights: StreamRights,
 }
 
 impl KnownToken {
     /// Returns whether the token has rights to streams.
     pub fn is_of_streams(&self) -> bool {
-        [&self.read, &self.publish, &self.ptz]
-            .iter()
-            .any(|it| !it.is_empty())
+        !self.rights.is_empty()
     }
 }
 
@@ -69,9 +63,7 @@ impl KnownTokens {
             name: it.name.clone(),
             digest: digest_of(it.token.reveal()),
             role: Some(it.role),
-            read: Vec::new(),
-            publish: Vec::new(),
-            ptz: Vec::new(),
+            rights: StreamRights::default(),
         });
         Self(known.collect())
     }

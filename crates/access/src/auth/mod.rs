@@ -49,6 +49,7 @@ mod secret;
 mod settings;
 mod sign_ins;
 mod sites;
+mod stream_rights;
 mod token_digest;
 mod user_table;
 mod verifiers;
@@ -95,6 +96,7 @@ pub use secret::{
 };
 pub use settings::{Auth, list};
 pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
+pub use stream_rights::{RightLists, StreamRights};
 pub use token_digest::{TokenDigest, digest_of};
 pub use user_table::Made;
 #[cfg(any(test, fuzzing))]
@@ -314,30 +316,31 @@ impl Users {
     /// Returns whether `user`, whose password or token was verified, has `access` to `stream`, which is a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
-        let matches = |patterns: &[Pattern]| patterns.iter().any(|it| it.matches(stream));
-        if let Some(holder) = self.holders.get(user, Instant::now()) {
-            return matches(holder.patterns(access));
-        }
-        let table = self.table();
-        let account = table.accounts.get(user);
-        account.is_some_and(|account| match access {
-            Access::Read => matches(&account.read),
-            Access::Publish => matches(&account.publish),
-        })
+        self.has_listed(user, access.into(), stream)
     }
 
-    /// Returns whether `user`, whose password or token was verified, may move the camera of `stream`:
-    /// the user has the right, or is an operator.
-    pub fn may_move(&self, user: &str, stream: &str) -> bool {
-        let may = |ptz: &[Pattern], role: Option<Role>| {
-            role >= Some(Role::Operator) || ptz.iter().any(|it| it.matches(stream))
+    /// Returns whether `user`, whose password or token was verified, may do `action` to `stream`: a list
+    /// of the user has it, or it is one of the [actions of operators](Action::is_of_operators) and the
+    /// user has that role.
+    pub fn may_do(&self, user: &str, action: Action, stream: &str) -> bool {
+        let is_operator = || {
+            let holder = self.holders.get(user, Instant::now());
+            let role = match holder {
+                Some(holder) => holder.role,
+                None => self.table().accounts.get(user).and_then(|it| it.role),
+            };
+            role >= Some(Role::Operator)
         };
+        action.is_of_operators() && is_operator() || self.has_listed(user, action, stream)
+    }
+
+    fn has_listed(&self, user: &str, action: Action, stream: &str) -> bool {
         if let Some(holder) = self.holders.get(user, Instant::now()) {
-            return may(&holder.ptz, holder.role);
+            return stream_rights::give(&holder.rights.lists(), action, stream);
         }
         let table = self.table();
         let account = table.accounts.get(user);
-        account.is_some_and(|it| may(&it.ptz, it.role))
+        account.is_some_and(|it| stream_rights::give(&it.lists(), action, stream))
     }
 
     /// Returns whether there is a user of this name, or a holder of a token whose time is not over.
@@ -349,7 +352,7 @@ impl Users {
     /// Returns the patterns of the streams that `user` may read.
     pub fn readable(&self, user: &str) -> Vec<String> {
         if let Some(holder) = self.holders.get(user, Instant::now()) {
-            return holder.read.iter().map(ToString::to_string).collect();
+            return holder.rights.read.iter().map(ToString::to_string).collect();
         }
         let table = self.table();
         let account = table.accounts.get(user);

@@ -256,3 +256,32 @@ fn an_account_reads_back_from_its_yaml_and_never_shows() {
         assert!(shown.contains("cam/*"), "{shown}");
     }
 }
+
+#[test]
+fn the_right_to_read_grants_no_past_and_operators_have_it() {
+    let recorded = [Action::Playback, Action::Record, Action::Export];
+    let viewer = account("viewer", "pw", &["**"], &["**"]);
+    let guard = account("guard", "pw", &[], &[]).with_rights(StreamRights {
+        playback: vec![Pattern::parse("cam*").expect("a pattern")],
+        ..StreamRights::default()
+    });
+    let boss = Account {
+        role: Some(Role::Operator),
+        ..account("boss", "pw", &[], &[])
+    };
+    assert!(guard.is_of_streams());
+    assert!(guard.to_yaml().contains("\n  playback: ['cam*']\n"));
+    let users = users(vec![viewer, guard, boss], None, None);
+    for action in recorded {
+        assert!(!users.may_do("viewer", action, "cam1"), "{action:?}");
+        assert!(users.may_do("boss", action, "cam1"), "{action:?}");
+        assert_eq!(
+            users.may_do("guard", action, "cam1"),
+            action == Action::Playback
+        );
+        assert!(!users.may_do("nobody", action, "cam1"), "{action:?}");
+    }
+    assert!(!users.may_do("guard", Action::Playback, "hall"));
+    assert!(!users.may_do("boss", Action::Read, "cam1"));
+    assert!(!users.may("guard", Access::Read, "cam1"));
+}

@@ -16,6 +16,7 @@ mod tables;
 
 use bytes::{BufMut as _, Bytes};
 
+use crate::boxes::put_box;
 use crate::fragment::{Fragment, FragmentTrack};
 use crate::header::Header;
 use crate::movie::{put_file_type, put_movie};
@@ -86,6 +87,24 @@ impl FileWriter {
             head,
             logs: vec![TrackLog::default(); header.tracks().len()],
             entries: Vec::new(),
+        }
+    }
+
+    /// Puts a note of the caller's own into a `free` box in front of the header, where players pass it
+    /// over and [`RecordedFile::note`](crate::RecordedFile::note) finds it. Must be called before the
+    /// first fragment is added.
+    #[must_use]
+    pub fn with_note(self, note: &[u8]) -> Self {
+        let place = usize::try_from(self.placeholder + PLACEHOLDER_BYTES).unwrap_or(0);
+        let (before, behind) = self.head.split_at(place.min(self.head.len()));
+        let mut head = Vec::with_capacity(self.head.len() + note.len() + 8);
+        head.put_slice(before);
+        put_box(&mut head, b"free", |out| out.put_slice(note));
+        head.put_slice(behind);
+        Self {
+            end: head.len() as u64,
+            head: head.into(),
+            ..self
         }
     }
 

@@ -38,6 +38,7 @@ pub struct RecordedFile<S> {
     fragments: Vec<FragmentEntry>,
     is_finished: bool,
     complete_bytes: u64,
+    note: Option<Vec<u8>>,
     /// Offset behind the header.
     head_bytes: u64,
     /// Offset of the box that becomes the head of the media; `None` in a file that has none.
@@ -93,6 +94,7 @@ impl<S: ReadAt> RecordedFile<S> {
             fragments: Vec::new(),
             is_finished: head.is_finished,
             complete_bytes: head.end,
+            note: head.note,
             head_bytes: head.end,
             placeholder: head.placeholder,
         };
@@ -115,6 +117,11 @@ impl<S: ReadAt> RecordedFile<S> {
     /// Returns the whole fragments of the file, in order.
     pub fn fragments(&self) -> &[FragmentEntry] {
         &self.fragments
+    }
+
+    /// Returns the note that the writer has put into the file; `None` if there is none.
+    pub fn note(&self) -> Option<&[u8]> {
+        self.note.as_deref()
     }
 
     /// Returns whether the writer has finished the file. Another one grows, or its writer died.
@@ -352,6 +359,8 @@ struct FileHead {
     /// Offset behind the fragments, if the file says so.
     limit: u64,
     is_finished: bool,
+    /// Content of the `free` box before the header that is no placeholder.
+    note: Option<Vec<u8>>,
     placeholder: Option<u64>,
 }
 
@@ -359,6 +368,7 @@ impl FileHead {
     fn read(source: &impl ReadAt, bytes: u64) -> Result<Self, ReadError> {
         let mut window = Window::new(source, bytes);
         let (mut at, mut limit, mut is_finished) = (0, u64::MAX, false);
+        let mut note = None;
         let mut placeholder = None;
         for _ in 0..BOXES_MAX {
             let damaged = |reason| ReadError::Damaged { offset: at, reason };
@@ -386,8 +396,12 @@ impl FileHead {
                         end: head.end,
                         limit,
                         is_finished,
+                        note,
                         placeholder,
                     });
+                }
+                b"free" if head.end - at > PLACEHOLDER_BYTES && note.is_none() => {
+                    note = window.load(&head)?.map(<[u8]>::to_vec);
                 }
                 b"free" if head.end - at == PLACEHOLDER_BYTES => placeholder = Some(at),
                 b"ftyp" | b"styp" | b"free" | b"skip" => {}

@@ -23,6 +23,8 @@ pub enum Part {
     Http,
     /// Other tasks of the server: its periodic cleaning, the watchdog, and reading files again.
     Background,
+    /// The threads that record streams, and those that write recordings to disks.
+    Recording,
     /// The threads that write the log.
     Log,
 }
@@ -43,7 +45,7 @@ impl Part {
     }
 
     /// Every part, in the order of the metrics.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Shard,
         Self::Rtsp,
         Self::Multicast,
@@ -53,6 +55,7 @@ impl Part {
         Self::Quic,
         Self::Http,
         Self::Background,
+        Self::Recording,
         Self::Log,
     ];
 
@@ -60,7 +63,10 @@ impl Part {
     /// disk, or the reader of the log. A thread that waits delays its own streams or lines only, and
     /// starting the server again would not help.
     pub const fn waits_for_others(self) -> bool {
-        matches!(self, Self::Library | Self::Source | Self::Log)
+        matches!(
+            self,
+            Self::Library | Self::Source | Self::Recording | Self::Log
+        )
     }
 
     /// Returns the part's name for logs and metrics.
@@ -75,6 +81,7 @@ impl Part {
             Self::Quic => "quic",
             Self::Http => "http",
             Self::Background => "background",
+            Self::Recording => "recording",
             Self::Log => "log",
         }
     }

@@ -48,8 +48,10 @@ impl Config {
             let nats = config.cluster.as_mut().and_then(|it| it.nats.as_mut());
             let of_nats = nats.map_or_else(Vec::new, Nats::paths_mut);
             let others = of_tls.into_iter().chain(of_nats).chain(of_server);
+            let of_recordings = config.recordings.paths_mut();
             let of_hooks = config.hooks.iter_mut();
             let of_hooks = of_hooks.filter_map(|hook| hook.roots.as_mut());
+            let others = others.chain(of_recordings);
             for path in named.chain(others).chain(of_auth).chain(of_hooks) {
                 *path = folder.join(&*path);
             }

@@ -30,6 +30,7 @@ mod parts;
 mod programs;
 mod public_urls;
 mod quic;
+mod recordings;
 mod rtsp;
 mod sources;
 mod text;
@@ -82,6 +83,7 @@ pub use nats::{Nats, NatsTls};
 pub use programs::ProgramsError;
 pub use public_urls::{PublicUrlError, PublicUrls};
 pub use quic::Quic;
+pub use recordings::{RecordRule, RecordedLayers, Recordings};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use sources::SourceKeys;
 pub use transcoding::Transcoding;
@@ -114,6 +116,8 @@ pub struct Config {
     pub transcoding: Transcoding,
     /// HTTP Live Streaming for players without WebRTC.
     pub hls: Hls,
+    /// Streams that are written to disk, and for how long they are kept.
+    pub recordings: Recordings,
     /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.

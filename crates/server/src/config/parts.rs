@@ -65,6 +65,19 @@ pub(super) fn opus_kbps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u3
     Err(D::Error::custom(format!("must be {least} to {most}")))
 }
 
+pub(super) fn file_minutes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    up_to_60(from)
+}
+
+pub(super) fn sync_s<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    up_to_60(from)
+}
+
+/// Parses a whole number of minutes or seconds from 1 to 60.
+fn up_to_60<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    within(deserializer, 60).map(|it| it as u64)
+}
+
 /// Parses a whole number from 1 to `max`.
 fn within<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<usize, D::Error> {
     let value = usize::deserialize(deserializer)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::failures::shown;
 
 /// Most events of a kind that are kept. With the bounds of texts below, all kinds together take at
-/// most 1.2 MiB.
+/// most 1.4 MiB.
 const EVENTS_OF_A_KIND_MAX: usize = 256;
 
 /// Most bytes of each text of an event.
@@ -24,6 +24,9 @@ const REASON_BYTES_MAX: usize = 512;
 pub(crate) enum EventKind {
     /// A stream changed its state, or another source took it over.
     Stream,
+    /// A stream is recorded or not any more, loses frames of its recording, or a folder of recordings
+    /// fails.
+    Recording,
     /// A connection failed: equal failures of one source are one event.
     Failure,
     /// The configuration, users or certificates were read again, or could not be.
@@ -40,7 +43,7 @@ pub(crate) enum EventKind {
 
 impl EventKind {
     /// Number of kinds.
-    const COUNT: usize = 7;
+    const COUNT: usize = 8;
 }
 
 /// How much an event matters.

@@ -20,17 +20,29 @@ pub enum EventKind {
     SourceUp,
     /// A source of the configuration failed or ended.
     SourceDown,
+    /// The stream is recorded from now on.
+    RecordingStarted,
+    /// The stream is not recorded any more.
+    RecordingStopped,
+    /// The recording of the stream loses frames.
+    RecordingFailed,
+    /// A recording that lost frames goes on.
+    RecordingResumed,
 }
 
 impl EventKind {
     /// Every kind, in the order of metrics.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Publish,
         Self::Unpublish,
         Self::FirstViewer,
         Self::LastViewer,
         Self::SourceUp,
         Self::SourceDown,
+        Self::RecordingStarted,
+        Self::RecordingStopped,
+        Self::RecordingFailed,
+        Self::RecordingResumed,
     ];
 
     /// Returns the name in the configuration, in events and in metrics.
@@ -42,6 +54,10 @@ impl EventKind {
             Self::LastViewer => "last_viewer",
             Self::SourceUp => "source_up",
             Self::SourceDown => "source_down",
+            Self::RecordingStarted => "recording_started",
+            Self::RecordingStopped => "recording_stopped",
+            Self::RecordingFailed => "recording_failed",
+            Self::RecordingResumed => "recording_resumed",
         }
     }
 }
@@ -54,7 +70,7 @@ pub(super) struct Event {
     pub(super) kind: EventKind,
     /// Name of the stream.
     pub(super) stream: String,
-    /// Why a source is down; `None` of other events.
+    /// Why a source is down, or a recording loses frames; `None` of other events.
     pub(super) reason: Option<String>,
     /// Number of viewers after the event.
     pub(super) viewers: usize,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hub ─ StreamEvent ─► Observer: what hooks are told ─► Event ─┬► queue ─► one at a time: command
-//!                                                              └► queue ─► one at a time: POST
+//! recordings ─► Inbox ─────────────────────────────────────────┴► queue ─► one at a time: POST
 //! ```
 //!
 //! Nothing of media waits for a hook: each has a queue and a task of its own, and an event beyond the
@@ -11,6 +11,7 @@
 mod command;
 mod delivery;
 mod event;
+mod inbox;
 mod observer;
 mod settings;
 mod webhook;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 
 pub(crate) use delivery::{HookCounters, Outcome};
 pub use event::EventKind;
+pub(crate) use inbox::Inbox;
 pub use settings::Hook;
 pub(crate) use settings::checked;
 
@@ -36,6 +38,7 @@ pub(crate) async fn run(
     mut hooks: watch::Receiver<Arc<[Hook]>>,
     sources: Arc<Sources>,
     hub: Arc<Hub>,
+    inbox: Arc<Inbox>,
     counters: Arc<HookCounters>,
     supervisor: Arc<Supervisor>,
     mut stopped: watch::Receiver<bool>,
@@ -46,8 +49,10 @@ pub(crate) async fn run(
     // Without hooks nobody reads.
     let mut events = (!queues.is_empty()).then(|| HubEvents::new(&hub));
     loop {
-        let happened = tokio::select! {
-            happened = next(&mut events) => happened,
+        let told = tokio::select! {
+            happened = next(&mut events) => observer.observe(&happened),
+            // Without hooks nobody is told.
+            told = inbox.next() => told,
             Ok(()) = hooks.changed() => {
                 let wanted = Arc::clone(&hooks.borrow_and_update());
                 // A hook that stays keeps its queue; one that is gone delivers what it has.
@@ -70,7 +75,7 @@ pub(crate) async fn run(
             }
             _ = stopped.wait_for(|stop| *stop) => return,
         };
-        for event in observer.observe(&happened) {
+        for event in told {
             let event = Arc::new(event);
             for queue in &queues {
                 queue.push(&event);

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::Requester;
 
-use super::auth::Reader;
+use super::auth::{Change, Reader};
 use super::distant_session;
 use super::problem::Problem;
 use super::redirect::{self, RequestTarget};
@@ -29,6 +29,11 @@ enum Granted {
     /// The name whose right to publish the request has, if it is a name's.
     Publisher(Option<String>),
 }
+
+/// Name whose right a request has, attached to requests that do more than read; `None` if a token of the
+/// configuration gives the right, or the server is open.
+#[derive(Clone, Debug)]
+pub(super) struct DoneBy(pub(super) Option<String>);
 
 /// Lets requests pass with the right that their route needs, and attaches to them which streams they may
 /// read.
@@ -75,6 +80,7 @@ pub(super) async fn guard(
         Err(problem) => problem.into_response(),
         Ok(Granted::Plainly) => next.run(request).await,
         Ok(Granted::Publisher(user)) => {
+            request.extensions_mut().insert(DoneBy(user.clone()));
             let response = next.run(request).await;
             let response = resource::end_with(&app.users, user.as_deref(), response);
             come_from(client, response)
@@ -124,9 +130,9 @@ async fn granted(
             let user = auth::publisher(users, sites, &shown, name).await;
             user.map(Granted::Publisher)
         }
-        Right::Ptz => {
-            let may = auth::mover(users, sites, &shown, name).await;
-            may.map(|()| Granted::Plainly)
+        Right::Do(action) => {
+            let user = auth::doer(users, sites, &shown, Change::new(action, name)).await;
+            user.map(Granted::Publisher)
         }
         Right::ReadOrPublish => {
             let may = auth::reader_or_publisher(users, sites, &shown, name).await;

@@ -3,7 +3,7 @@
 //! ```text
 //!  public  / · /-/… · /-/trust[/root.…] · /{stream}[/publish · /snapshot.jpg · /pictures] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
-//!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
+//!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /-/playback/… · /{stream}/timeline · /api/v1/…
 //!  admin   / · /sign-in · /api/v1/… · /openapi.json · /api · /metrics · /healthz · /readyz
 //! ```
 //!
@@ -35,6 +35,7 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
+pub(crate) mod playback;
 pub(crate) mod problem;
 mod problem_page;
 mod ptz;
@@ -141,6 +142,7 @@ pub(crate) fn page_routes() -> ViewerRoutes {
         health::routes(),
         acme::routes(),
         ptz::routes(),
+        api::recordings::routes(),
     ];
     parts.into_iter().fold(api::routes(), ViewerRoutes::merge)
 }
@@ -231,6 +233,8 @@ fn of_operators() -> Routes {
         .merge(api::operators())
         .merge(api::routes().described())
         .merge(ptz::routes().described())
+        .merge(playback::routes().described())
+        .merge(api::recordings::routes().described())
 }
 
 async fn not_found(request: Request) -> Response {

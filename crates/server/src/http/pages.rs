@@ -57,6 +57,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "dom.js" => SCRIPT,
     "events_list.js" => SCRIPT,
     "exclusion_list.js" => SCRIPT,
+    "export_dialog.js" => SCRIPT,
     "failure.js" => SCRIPT,
     "format.js" => SCRIPT,
     "framecode.js" => SCRIPT,
@@ -94,6 +95,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "publishing.js" => SCRIPT,
     "quality.js" => SCRIPT,
     "reach.js" => SCRIPT,
+    "recorded.js" => SCRIPT,
     "reload_card.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "rooms_list.js" => SCRIPT,
@@ -111,6 +113,9 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "theme.js" => SCRIPT,
     "thumbnail.js" => SCRIPT,
     "tiles.js" => SCRIPT,
+    "time_strip.js" => SCRIPT,
+    "timeline.css" => STYLE,
+    "timeline.js" => SCRIPT,
     "trust.css" => STYLE,
     "uplot.css" => STYLE,
     "uplot.js" => SCRIPT,
@@ -200,6 +205,11 @@ pub(super) async fn dashboard() -> Response {
 /// Serves the page on which operators sign in: `GET /sign-in`.
 pub(super) async fn sign_in() -> Response {
     of_operators(include_str!("../../assets/sign_in.html"))
+}
+
+/// Returns a page for viewers.
+pub(super) fn of_viewers(body: &'static str) -> Response {
+    page(StatusCode::OK, body)
 }
 
 fn of_operators(body: &'static str) -> Response {
@@ -321,6 +331,7 @@ mod tests {
             include_str!("../../assets/problem.html"),
             include_str!("../../assets/trust.html"),
             include_str!("../../assets/wall.html"),
+            include_str!("../../assets/timeline.html"),
         ];
         let texts = ASSETS.iter().map(|(_, _, body)| *body).chain(pages);
         let mut named = 0;

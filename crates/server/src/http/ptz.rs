@@ -8,14 +8,14 @@ use axum::Json;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use glassline_access::auth::Role;
+use glassline_access::auth::{Action, Role};
 use glassline_hub::StreamName;
 use glassline_onvif::{Error, Velocity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::api::{StreamPath, panicked};
-use super::auth::{self, Reader};
+use super::auth::{self, Change, Reader};
 use super::created::NoContent;
 use super::extract::{JsonBody, Path};
 use super::openapi::{Argument, Operation};
@@ -48,13 +48,13 @@ pub(super) fn routes() -> ViewerRoutes {
         )
         .post(
             "/api/v1/streams/{name}/ptz/move",
-            Right::Ptz,
+            Right::Do(Action::Ptz),
             moving("moveCamera", "Moves a camera for two seconds, or stops it"),
             move_by,
         )
         .post(
             "/api/v1/streams/{name}/ptz/preset",
-            Right::Ptz,
+            Right::Do(Action::Ptz),
             moving("goToPreset", "Moves a camera to a position that it keeps")
                 .problem(422, "The camera has no such position"),
             go_to_preset,
@@ -198,7 +198,12 @@ impl FromRequestParts<App> for MayMove {
             return Ok(Self(reader.is_none()));
         };
         let shown = Shown::new(*connection, &parts.headers, &parts.uri);
-        Ok(Self(auth::moves(&app.users, reader, &shown, &name)))
+        Ok(Self(auth::does(
+            &app.users,
+            reader,
+            &shown,
+            Change::new(Action::Ptz, &name),
+        )))
     }
 }
 

@@ -73,10 +73,10 @@ pub(super) async fn attach(
     next.run(request).await
 }
 
-/// Returns the stream name in the query of `/doSignaling`.
-fn query_stream(uri: &Uri) -> Option<String> {
+/// Returns the stream name in a query, which has it as `key`.
+fn query_stream(uri: &Uri, key: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
-    pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
+    pairs.find_map(|(name, value)| (name == key).then(|| value.into_owned()))
 }
 
 impl RequestTarget {
@@ -87,13 +87,15 @@ impl RequestTarget {
 
     /// Returns the name of the stream in the path, or in the query of a request to `uri`.
     pub(super) fn stream_or_query(&self, uri: &Uri) -> Option<String> {
-        self.stream.clone().or_else(|| query_stream(uri))
+        let in_query = || query_stream(uri, self.rules.key_of_stream());
+        self.stream.clone().or_else(in_query)
     }
 
     /// Returns the name of the stream, file or room that a request to `uri` is for.
     pub(super) fn wanted(&self, uri: &Uri) -> Option<String> {
         let in_path = self.stream.as_ref().or(self.room.as_ref());
-        in_path.cloned().or_else(|| query_stream(uri))
+        let in_query = || query_stream(uri, self.rules.key_of_stream());
+        in_path.cloned().or_else(in_query)
     }
 
     /// Returns the stream or room in the path that a client wants for `errand`.

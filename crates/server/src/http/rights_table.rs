@@ -77,6 +77,15 @@ const TABLE: &[(&str, &str, &str)] = &[
     // Those who may move the camera of the stream, which none of these may.
     ("POST", "/api/v1/streams/{name}/ptz/move", "113331"),
     ("POST", "/api/v1/streams/{name}/ptz/preset", "113331"),
+    // Those who may watch the recordings of the stream, and save them, which none of these may.
+    ("GET HEAD", "/-/playback/list", "113331"),
+    ("GET HEAD", "/-/playback/get", "113331"),
+    ("GET", "/-/playback/marks", "113331"),
+    ("GET", "/-/playback/picture", "113331"),
+    ("GET HEAD", "/{stream}/timeline", "113331"),
+    ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
+    // Those who may start, stop and mark its recording, which none of these may.
+    ("POST", "/api/v1/streams/{name}/recording", "113331"),
     // Readers or publishers of the stream.
     ("GET HEAD", "/{stream}/publish", "113++1"),
     ("GET", "/api/v1/streams/{name}/publishing", "113++1"),
@@ -117,6 +126,9 @@ const WITH_A_TOKEN_ALONE: &[(&str, &str, char)] = &[
     ("POST", "/{stream}/whep", '1'),
     ("POST", "/{stream}/whip", '1'),
     ("POST", "/api/v1/streams/{name}/ptz/move", '1'),
+    ("GET HEAD", "/{stream}/timeline", '+'),
+    ("GET", "/-/playback/list", '1'),
+    ("GET", "/api/v1/streams/{name}/export", '1'),
     ("POST", "/call/{room}", '1'),
 ];
 

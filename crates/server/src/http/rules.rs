@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use axum::http::Method;
 
+use glassline_access::auth::Action;
+
 use crate::failures::ClientRole;
 
 /// The right that a request needs, and who checks it.
@@ -21,8 +23,8 @@ pub(crate) enum Right {
     Read,
     /// The right to publish the stream in the path.
     Publish,
-    /// The right to move the camera of the stream in the path.
-    Ptz,
+    /// The right to do this to the stream in the path, or in the query.
+    Do(Action),
     /// The right to read the stream in the path, or to publish it: publishers need not be allowed to watch.
     ReadOrPublish,
     /// The right to speak in the room in the path, which the handler checks: it draws the voice's name.
@@ -144,6 +146,15 @@ impl Rules {
     pub(super) fn right(&self, method: &Method) -> Right {
         let page = self.page.filter(|_| is_get(method));
         page.unwrap_or(self.right)
+    }
+
+    /// Returns the key of queries that name a stream, where no path does: that of `/doSignaling`, or that
+    /// of recordings, as MediaMTX has it.
+    pub(super) const fn key_of_stream(&self) -> &'static str {
+        match self.right {
+            Right::Do(_) => "path",
+            _ => "stream",
+        }
     }
 
     /// Returns whether a request of `method` asks for a page.

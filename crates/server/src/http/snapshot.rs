@@ -128,6 +128,10 @@ pub(super) struct Size {
 }
 
 impl Size {
+    pub(super) const fn new(width: Option<u16>, height: Option<u16>) -> Self {
+        Self { width, height }
+    }
+
     /// Returns the limit that the query asks for.
     ///
     /// # Errors
@@ -145,7 +149,7 @@ impl Size {
 }
 
 /// Whether the client has the image with this entity tag (RFC 9110 §13.1.2).
-fn has_already(headers: &HeaderMap, entity_tag: &str) -> bool {
+pub(super) fn has_already(headers: &HeaderMap, entity_tag: &str) -> bool {
     let lines = headers.get_all(header::IF_NONE_MATCH).iter();
     let mut tags = lines
         .filter_map(|line| line.to_str().ok())

@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 use super::StartError;
 use crate::app::App;
 use crate::config::Config;
-use crate::hooks::{self, Hook};
+use crate::hooks::{self, Hook, Inbox};
+use crate::recordings;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::{SessionDefaults, Settings};
 use crate::settings::AllowedConnections;
@@ -25,8 +26,10 @@ pub(super) fn run_hooks(
     app: &App,
     list: &watch::Sender<Arc<[Hook]>>,
     sources: &Arc<ingest::Sources>,
+    inbox: &Arc<Inbox>,
     stopped: &watch::Receiver<bool>,
 ) -> JoinHandle<()> {
+    let inbox = Arc::clone(inbox);
     let (sources, until) = (Arc::clone(sources), stopped.clone());
     let (hub, list) = (Arc::clone(&app.hub), list.subscribe());
     let (counters, supervisor) = (Arc::clone(&app.hooks), Arc::clone(&app.supervisor));
@@ -35,6 +38,7 @@ pub(super) fn run_hooks(
             list.clone(),
             Arc::clone(&sources),
             Arc::clone(&hub),
+            Arc::clone(&inbox),
             Arc::clone(&counters),
             Arc::clone(&supervisor),
             until.clone(),
@@ -42,6 +46,28 @@ pub(super) fn run_hooks(
     };
     let task = Part::Background.task("hooks");
     spawn_kept(&app.supervisor, task, stopped, run)
+}
+
+/// Records streams, and tells operators and hooks what happens to recordings.
+pub(super) fn record(
+    app: &App,
+    inbox: &Arc<Inbox>,
+    stopped: &watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let (services, hub, until) = (app.services.clone(), Arc::clone(&app.hub), stopped.clone());
+    let (events, inbox) = (Arc::clone(&app.http.events), Arc::clone(inbox));
+    let watch = move || {
+        let (events, inbox) = (Arc::clone(&events), Arc::clone(&inbox));
+        recordings::watch(
+            services.clone(),
+            Arc::clone(&hub),
+            events,
+            inbox,
+            until.clone(),
+        )
+    };
+    let task = Part::Recording.task("recordings");
+    spawn_kept(&app.supervisor, task, stopped, watch)
 }
 
 /// Keeps the keys of an identity provider fresh, also of one that a reload brings.

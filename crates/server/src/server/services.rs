@@ -21,7 +21,9 @@ use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
 use crate::messages::MessageLinks;
 use crate::onvif::Onvif;
+use crate::playback::Playback;
 use crate::quic::{self, MoqService, Quic};
+use crate::recordings::Recording;
 use crate::reload;
 use crate::rtsp::{self, Rtsp, RtspService};
 use crate::service::{self, Service};
@@ -51,6 +53,10 @@ const PROTOCOLS: &[Protocol] = &[
         },
     },
     Protocol {
+        routes: http::playback::routes,
+        service: |_, _| Arc::<Playback>::default(),
+    },
+    Protocol {
         routes: ViewerRoutes::default,
         service: |started, _| {
             let shared = started.quic.as_ref().map(|it| Arc::clone(it.shared()));
@@ -60,6 +66,14 @@ const PROTOCOLS: &[Protocol] = &[
     Protocol {
         routes: hls::routes,
         service: |_, app| Arc::new(Hls::new(app)),
+    },
+    Protocol {
+        routes: ViewerRoutes::default,
+        service: |_, app| {
+            let (hub, supervisor) = (&app.hub, &app.supervisor);
+            let recording = Recording::start(&app.config(), hub, app.clock, supervisor);
+            Arc::new(recording)
+        },
     },
 ];
 

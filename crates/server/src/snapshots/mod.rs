@@ -27,7 +27,8 @@ use bytes::Bytes;
 use glassline_hub::{Demand, Prospect, Stream, StreamName};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
 
-use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, size_within};
+pub(crate) use cache::size_within;
+use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT};
 use frames::FrameReaders;
 pub(crate) use frames::{MEDIA_TYPE as FRAMES, NoFrames};
 use glassline_runtime::{

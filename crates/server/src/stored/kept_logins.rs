@@ -1,10 +1,12 @@
 //! Users and tokens in the form of the file: with the hashes that everything else hides.
 
 use glassline_access::auth::{
-    Account, DigestSecret, DigestSecretError, HashError, KnownToken, Name, PasswordHash, Pattern,
-    Role, TokenDigest,
+    Account, DigestSecret, DigestSecretError, HashError, KnownToken, Name, PasswordHash,
+    TokenDigest,
 };
 use serde::{Deserialize, Serialize};
+
+use super::login_rights::Rights;
 
 /// A user with the hashes of the password.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +17,7 @@ pub(super) struct KeptUser {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest_sha256: Option<KeptSecret>,
     #[serde(flatten)]
-    rights: KeptRights,
+    rights: Rights,
 }
 
 /// A token with its hash.
@@ -23,20 +25,7 @@ pub(super) struct KeptUser {
 pub(super) struct KeptToken {
     sha256: KeptSecret,
     #[serde(flatten)]
-    rights: KeptRights,
-}
-
-/// What a user or token may do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct KeptRights {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    role: Option<Role>,
-    #[serde(default)]
-    read: Vec<Pattern>,
-    #[serde(default)]
-    publish: Vec<Pattern>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    ptz: Vec<Pattern>,
+    rights: Rights,
 }
 
 /// A text that is written into the file, and shown nowhere else.
@@ -69,11 +58,9 @@ impl KeptUser {
             password: kept(account.password.reveal()),
             digest_md5: md5.map(kept),
             digest_sha256: sha256.map(kept),
-            rights: KeptRights {
+            rights: Rights {
                 role: account.role,
-                read: account.read.clone(),
-                publish: account.publish.clone(),
-                ptz: account.ptz.clone(),
+                streams: account.rights(),
             },
         }
     }
@@ -84,7 +71,7 @@ impl KeptUser {
     /// Returns [`KeptError`] if a hash has been damaged.
     pub(super) fn account(&self, name: &Name) -> Result<Account, KeptError> {
         let text = |kept: &KeptSecret| kept.0.clone();
-        Ok(Account {
+        let account = Account {
             name: name.clone(),
             password: PasswordHash::parse(&self.password.0)?,
             digest_md5: self
@@ -99,11 +86,15 @@ impl KeptUser {
                 .map(text)
                 .map(DigestSecret::try_from)
                 .transpose()?,
-            read: self.rights.read.clone(),
-            publish: self.rights.publish.clone(),
-            ptz: self.rights.ptz.clone(),
             role: self.rights.role,
-        })
+            read: Vec::new(),
+            publish: Vec::new(),
+            ptz: Vec::new(),
+            playback: Vec::new(),
+            record: Vec::new(),
+            export: Vec::new(),
+        };
+        Ok(account.with_rights(self.rights.streams.clone()))
     }
 }
 
@@ -113,11 +104,9 @@ impl KeptToken {
         let sha256 = digits.fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         Self {
             sha256: KeptSecret(sha256),
-            rights: KeptRights {
+            rights: Rights {
                 role: token.role,
-                read: token.read.clone(),
-                publish: token.publish.clone(),
-                ptz: token.ptz.clone(),
+                streams: token.rights.clone(),
             },
         }
     }
@@ -140,9 +129,7 @@ impl KeptToken {
             name: name.clone(),
             digest,
             role: self.rights.role,
-            read: self.rights.read.clone(),
-            publish: self.rights.publish.clone(),
-            ptz: self.rights.ptz.clone(),
+            rights: self.rights.streams.clone(),
         })
     }
 }
@@ -150,7 +137,7 @@ impl KeptToken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_access::auth::{digest_of, draw_token};
+    use glassline_access::auth::{Pattern, Role, StreamRights, digest_of, draw_token};
 
     #[test]
     fn users_and_tokens_come_back_from_the_file_and_are_shown_nowhere() {
@@ -170,9 +157,11 @@ mod tests {
             name: name.clone(),
             digest: digest_of(&token),
             role: None,
-            read: Vec::new(),
-            publish: vec![Pattern::parse("*").expect("a pattern")],
-            ptz: vec![Pattern::parse("yard*").expect("a pattern")],
+            rights: StreamRights {
+                publish: vec![Pattern::parse("*").expect("a pattern")],
+                export: vec![Pattern::parse("yard*").expect("a pattern")],
+                ..StreamRights::default()
+            },
         };
         let text = serde_json::to_string(&KeptToken::of(&known)).expect("plain data");
         assert!(!text.contains(&token), "{text}");
@@ -186,7 +175,7 @@ mod tests {
         for damaged in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
             let kept = KeptToken {
                 sha256: KeptSecret(damaged.to_owned()),
-                rights: KeptRights::default(),
+                rights: Rights::default(),
             };
             assert!(kept.known(&name).is_err(), "{damaged}");
         }

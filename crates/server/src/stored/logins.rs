@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use glassline_access::auth::{
-    self, Account, KnownToken, Made, Name, Pattern, Role, Users, digest_of, draw_token,
-};
+use glassline_access::auth::{self, Account, KnownToken, Made, Name, Users, digest_of, draw_token};
 
 use super::SharedFile;
 use super::kept_logins::{KeptToken, KeptUser};
+use super::login_rights::Rights;
 use super::state_file::{Content, StateFileError};
 use super::{Put, kept_logins::KeptError};
 
@@ -25,22 +24,13 @@ pub(crate) struct StoredLogins {
     users: Arc<Users>,
 }
 
-/// What a user or token may do.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Rights {
-    pub(crate) role: Option<Role>,
-    pub(crate) read: Vec<Pattern>,
-    pub(crate) publish: Vec<Pattern>,
-    pub(crate) ptz: Vec<Pattern>,
-}
-
 impl Rights {
     /// Checks the rights of the user or token `name`.
     fn check(&self, name: &Name) -> Result<(), LoginsError> {
         if *self == Self::default() {
             return Err(LoginsError::NoRights(name.clone()));
         }
-        match self.read.len() + self.publish.len() + self.ptz.len() {
+        match self.streams.patterns() {
             patterns if patterns > PATTERNS_MAX => Err(LoginsError::TooManyPatterns(patterns)),
             _ => Ok(()),
         }
@@ -69,7 +59,9 @@ pub(crate) enum LoginsError {
     #[error("'{0}' is new, and needs a `password`")]
     NoPassword(Name),
     /// The user or token would be of no use.
-    #[error("'{0}' would have no rights: give `role`, `read`, `publish` or `ptz`")]
+    #[error(
+        "'{0}' would have no rights: give `role`, `read`, `publish`, `ptz`, `playback`, `record` or `export`"
+    )]
     NoRights(Name),
     /// Nobody could administer the server any more.
     #[error(
@@ -81,7 +73,7 @@ pub(crate) enum LoginsError {
     TooMany(usize),
     /// The user or token has too many patterns.
     #[error(
-        "`read`, `publish` and `ptz` have {0} patterns together, and may have {PATTERNS_MAX}: use patterns that end in `*`"
+        "the lists of streams have {0} patterns together, and may have {PATTERNS_MAX}: use patterns that end in `*`"
     )]
     TooManyPatterns(usize),
     /// The password could not be hashed.
@@ -175,13 +167,11 @@ impl StoredLogins {
         if made.accounts.len() >= USERS_MAX {
             return Err(LoginsError::TooMany(USERS_MAX));
         }
-        made.accounts.push(Account {
+        let account = Account {
             role: rights.role,
-            read: rights.read,
-            publish: rights.publish,
-            ptz: rights.ptz,
             ..account
-        });
+        };
+        made.accounts.push(account.with_rights(rights.streams));
         self.keep(&mut file, made)?;
         Ok(match before {
             Some(_) => Put::Changed,
@@ -238,9 +228,7 @@ impl StoredLogins {
             name: name.clone(),
             digest,
             role: rights.role,
-            read: rights.read,
-            publish: rights.publish,
-            ptz: rights.ptz,
+            rights: rights.streams,
         });
         self.keep(&mut file, made)?;
         Ok(drawn)

@@ -14,6 +14,7 @@ mod cameras;
 mod configured;
 mod kept_logins;
 mod load_test;
+mod login_rights;
 mod logins;
 mod permitted;
 mod restart;
@@ -37,7 +38,8 @@ use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;
 
 pub(crate) use load_test::{LoadTest, LoadTestError, StoredLoadTest};
-pub(crate) use logins::{LoginsError, Rights, StoredLogins, UserChange};
+pub(crate) use login_rights::Rights;
+pub(crate) use logins::{LoginsError, StoredLogins, UserChange};
 pub use state_file::StateFileError;
 pub(crate) use trial::TrialRefusal;
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::compact::object;
 use super::{Rules, TokenError};
-use crate::auth::{Pattern, Role};
+use crate::auth::{Pattern, Role, StreamRights};
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;
@@ -23,10 +23,7 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 /// The rights of a token and the time of their end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::auth) struct Grant {
-    pub(in crate::auth) read: Vec<Pattern>,
-    pub(in crate::auth) publish: Vec<Pattern>,
-    /// Streams whose cameras the holder may move.
-    pub(in crate::auth) ptz: Vec<Pattern>,
+    pub(in crate::auth) rights: StreamRights,
     /// What the holder may do on the admin port.
     pub(in crate::auth) role: Option<Role>,
     /// Whom the token names, in at most 64 visible characters.
@@ -69,6 +66,12 @@ struct Rights {
     #[serde(default)]
     ptz: Option<OneOrMore>,
     #[serde(default)]
+    playback: Option<OneOrMore>,
+    #[serde(default)]
+    record: Option<OneOrMore>,
+    #[serde(default)]
+    export: Option<OneOrMore>,
+    #[serde(default)]
     call: Option<OneOrMore>,
     #[serde(default)]
     admin: Option<Role>,
@@ -108,9 +111,14 @@ impl Grant {
         let streams = |list| patterns(list, str::to_owned);
         let of_both = |own: Vec<Pattern>| own.into_iter().chain(call.clone()).collect();
         Ok(Self {
-            read: of_both(streams(rights.read)?),
-            publish: of_both(streams(rights.publish)?),
-            ptz: streams(rights.ptz)?,
+            rights: StreamRights {
+                read: of_both(streams(rights.read)?),
+                publish: of_both(streams(rights.publish)?),
+                ptz: streams(rights.ptz)?,
+                playback: streams(rights.playback)?,
+                record: streams(rights.record)?,
+                export: streams(rights.export)?,
+            },
             role: rights.admin,
             subject: claims.sub.as_ref().and_then(Value::as_str).map(shown),
             until,

@@ -188,7 +188,7 @@ pub fn fuzz_token(bytes: &[u8]) {
         1 => {
             if let Ok(grant) = Grant::of(input, &rules, now) {
                 assert!(grant.until > now);
-                assert!(grant.read.len() <= 128 && grant.publish.len() <= 128);
+                assert!(grant.rights.read.len() <= 128 && grant.rights.publish.len() <= 128);
             }
         }
         2 => {

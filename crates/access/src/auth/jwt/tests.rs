@@ -74,15 +74,23 @@ fn rights_are_patterns_and_end_with_the_token() {
         let texts = list.iter().map(ToString::to_string);
         texts.collect::<Vec<_>>()
     };
-    assert_eq!(texts(&grant.read), ["cam*", "call~team~*", "call~sales*"]);
     assert_eq!(
-        texts(&grant.publish),
+        texts(&grant.rights.read),
+        ["cam*", "call~team~*", "call~sales*"]
+    );
+    assert_eq!(
+        texts(&grant.rights.publish),
         ["hall", "call~team~*", "call~sales*"]
     );
     assert_eq!(grant.until, calendar() + Duration::from_secs(60 + 30));
+    let past = granted(|it| it["glassline"] = json!({"playback": "cam*", "record": ["hall"]}));
+    let past = past.expect("a good token").rights;
+    assert_eq!(texts(&past.playback), ["cam*"]);
+    assert_eq!(texts(&past.record), ["hall"]);
+    assert!(past.read.is_empty() && past.export.is_empty());
     let none = granted(|it| drop(it.as_object_mut().map(|it| it.remove("glassline"))));
     let none = none.expect("a token without rights is one");
-    assert!(none.read.is_empty() && none.publish.is_empty());
+    assert!(none.rights.read.is_empty() && none.rights.publish.is_empty());
 }
 
 #[test]
@@ -355,6 +363,6 @@ fn tokens_of_another_implementation_are_right() {
         let claims = token.claims().expect("base64");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let grant = Grant::of(&claims, &rules(), now).expect("good claims");
-        assert_eq!(grant.read[0].to_string(), "cam/*", "{name}");
+        assert_eq!(grant.rights.read[0].to_string(), "cam/*", "{name}");
     }
 }

@@ -9,8 +9,8 @@ use glassline_runtime::is_deceptive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::{Access, Pattern};
-use super::{Action, Question};
+use super::super::{Pattern, StreamRights, stream_rights};
+use super::Question;
 
 /// Most patterns of one right.
 const PATTERNS_MAX: usize = 64;
@@ -24,10 +24,7 @@ const TTL_S_MAX: f64 = (1 << 30) as f64;
 /// The rights that an answer gives.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::auth) struct Allowed {
-    pub(in crate::auth) read: Vec<Pattern>,
-    pub(in crate::auth) publish: Vec<Pattern>,
-    /// Streams whose cameras the client may move.
-    pub(in crate::auth) ptz: Vec<Pattern>,
+    pub(in crate::auth) rights: StreamRights,
     /// Whom the answer names, in at most 64 visible characters.
     pub(in crate::auth) user: Option<String>,
     /// Time until the rights end; `None` if they have no end.
@@ -69,19 +66,17 @@ struct Body {
     #[serde(default)]
     ptz: Option<Vec<Pattern>>,
     #[serde(default)]
+    playback: Option<Vec<Pattern>>,
+    #[serde(default)]
+    record: Option<Vec<Pattern>>,
+    #[serde(default)]
+    export: Option<Vec<Pattern>>,
+    #[serde(default)]
     call: Option<Vec<Pattern>>,
     #[serde(default)]
     ttl_s: Option<f64>,
     #[serde(default)]
     until: Option<f64>,
-}
-
-/// Patterns of streams, by what may be done to them.
-#[derive(Debug, Default)]
-struct Rights {
-    read: Vec<Pattern>,
-    publish: Vec<Pattern>,
-    ptz: Vec<Pattern>,
 }
 
 /// Reads the answer to `question`, which arrived at the time `now`.
@@ -110,13 +105,7 @@ pub(super) fn decide<B: AsRef<[u8]>>(
     let left = body.left(now)?;
     let user = body.user.as_deref().map(shown);
     let rights = body.rights(question)?;
-    let allowed = Allowed {
-        read: rights.read,
-        publish: rights.publish,
-        ptz: rights.ptz,
-        user,
-        left,
-    };
+    let allowed = Allowed { rights, user, left };
     let is_over = left.is_some_and(|it| it.is_zero());
     Ok(match !is_over && allowed.covers(question) {
         true => Decision::Allowed(allowed),
@@ -132,8 +121,16 @@ impl Body {
     }
 
     /// Returns the rights in the body, or else those to what was asked for.
-    fn rights(self, question: &Question) -> Result<Rights, AnswerError> {
-        let lists = [&self.read, &self.publish, &self.call, &self.ptz];
+    fn rights(self, question: &Question) -> Result<StreamRights, AnswerError> {
+        let lists = [
+            &self.read,
+            &self.publish,
+            &self.call,
+            &self.ptz,
+            &self.playback,
+            &self.record,
+            &self.export,
+        ];
         if lists.iter().all(|it| it.is_none()) {
             return Ok(asked_for(question));
         }
@@ -149,10 +146,13 @@ impl Body {
             let own = own.unwrap_or_default().into_iter();
             own.chain(call.clone()).collect()
         };
-        Ok(Rights {
+        Ok(StreamRights {
             read: of_both(self.read),
             publish: of_both(self.publish),
             ptz: self.ptz.unwrap_or_default(),
+            playback: self.playback.unwrap_or_default(),
+            record: self.record.unwrap_or_default(),
+            export: self.export.unwrap_or_default(),
         })
     }
 
@@ -183,41 +183,21 @@ impl Allowed {
         let Some(name) = named.filter(|_| !question.names_folder()) else {
             return true;
         };
-        let (read, publish) = (Access::Read, Access::Publish);
-        let has = |access, stream: &str| {
-            let patterns = match access {
-                Access::Read => &self.read,
-                Access::Publish => &self.publish,
-            };
-            patterns.iter().any(|it| it.matches(stream))
-        };
-        match question.action {
-            Action::Read => has(read, name),
-            Action::Publish => has(publish, name),
-            Action::Ptz => self.ptz.iter().any(|it| it.matches(name)),
-            Action::Call => {
-                // The name of some voice of the room.
-                let voice = rooms::voices_of(name).replace('*', "0");
-                has(read, &voice) && has(publish, &voice)
-            }
-        }
+        stream_rights::give(&self.rights.lists(), question.action, name)
     }
 }
 
 /// Returns the rights to what was asked for, and nothing else.
-fn asked_for(question: &Question) -> Rights {
-    let mut rights = Rights::default();
+fn asked_for(question: &Question) -> StreamRights {
+    let mut rights = StreamRights::default();
     let Some(name) = &question.name else {
         return rights;
     };
     let below = question.names_folder().then(|| format!("{name}/*"));
     let names = || [name].into_iter().chain(below.as_ref());
-    let one = || names().filter_map(|it| Pattern::parse(it).ok()).collect();
-    match question.action {
-        Action::Read => rights.read = one(),
-        Action::Publish => rights.publish = one(),
-        Action::Ptz => rights.ptz = one(),
-        Action::Call => {
+    match rights.list_mut(question.action) {
+        Some(list) => list.extend(names().filter_map(|it| Pattern::parse(it).ok())),
+        None => {
             rights.read = voices(name).into_iter().collect();
             rights.publish.clone_from(&rights.read);
         }
@@ -243,16 +223,15 @@ fn shown(name: &str) -> String {
 /// An answer gives what its question does not allow it to give.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz_answer(bytes: &[u8]) {
-    use super::Credential;
+    use super::{Action, Credential};
     use crate::auth::{Listener, Requester};
 
     let Some((&choice, body)) = bytes.split_first() else {
         return;
     };
-    let actions = [Action::Read, Action::Publish, Action::Call, Action::Ptz];
     let question = Question {
         by: Requester::direct([192, 0, 2, 1].into(), Listener::Http),
-        action: actions[usize::from(choice) % 4],
+        action: Action::ALL[usize::from(choice & 7) % Action::ALL.len()],
         protocol: "http",
         name: (choice & 8 == 0).then(|| "cam".to_owned()),
         credential: Credential::Nothing,
@@ -265,13 +244,13 @@ pub fn fuzz_answer(bytes: &[u8]) {
     if let Ok(Decision::Allowed(allowed)) = decide(&question, &answer, now) {
         assert!(allowed.covers(&question));
         assert!(allowed.left != Some(Duration::ZERO));
-        assert!(allowed.read.len() <= 2 * PATTERNS_MAX);
+        assert!(allowed.rights.read.len() <= 2 * PATTERNS_MAX);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Credential;
+    use super::super::{Action, Credential};
     use super::*;
     use crate::auth::{Listener, Requester};
 
@@ -331,14 +310,14 @@ mod tests {
         ] {
             let body = if kind == "application/json" { "" } else { "OK" };
             let given = allowed(ask(&read, status, kind, body));
-            assert_eq!(texts(&given.read), ["cam"]);
-            assert!(given.publish.is_empty() && given.left.is_none());
+            assert_eq!(texts(&given.rights.read), ["cam"]);
+            assert!(given.rights.publish.is_empty() && given.left.is_none());
         }
         let call = allowed(ask(&question(Action::Call, Some("team")), 204, "", ""));
-        assert_eq!(texts(&call.read), ["call~team~*"]);
-        assert_eq!(call.read, call.publish);
+        assert_eq!(texts(&call.rights.read), ["call~team~*"]);
+        assert_eq!(call.rights.read, call.rights.publish);
         let none = allowed(ask(&question(Action::Read, None), 200, "", ""));
-        assert!(none.read.is_empty() && none.publish.is_empty());
+        assert!(none.rights.read.is_empty() && none.rights.publish.is_empty());
     }
 
     #[test]
@@ -348,9 +327,9 @@ mod tests {
             ..question(Action::Read, Some("office"))
         };
         let given = allowed(ask(&folder, 204, "", ""));
-        assert_eq!(texts(&given.read), ["office", "office/*"]);
+        assert_eq!(texts(&given.rights.read), ["office", "office/*"]);
         let given = allowed(json(&folder, r#"{"read": ["office/desk"]}"#));
-        assert_eq!(texts(&given.read), ["office/desk"]);
+        assert_eq!(texts(&given.rights.read), ["office/desk"]);
     }
 
     #[test]
@@ -369,8 +348,8 @@ mod tests {
         let read = question(Action::Read, Some("cam1"));
         let body = r#"{"user": "Ann", "read": ["cam*"], "publish": ["desk"], "ttl_s": 60}"#;
         let given = allowed(json(&read, body));
-        assert_eq!(texts(&given.read), ["cam*"]);
-        assert_eq!(texts(&given.publish), ["desk"]);
+        assert_eq!(texts(&given.rights.read), ["cam*"]);
+        assert_eq!(texts(&given.rights.publish), ["desk"]);
         assert_eq!(given.user.as_deref(), Some("Ann"));
         assert_eq!(given.left, Some(Duration::from_secs(60)));
         let body = format!(r#"{{"ttl_s": 60, "until": {}}}"#, NOW + 5);
@@ -387,9 +366,17 @@ mod tests {
         ] {
             assert_eq!(json(&read, refused), Ok(Decision::Refused), "{refused}");
         }
+        let past = question(Action::Playback, Some("cam1"));
+        let body = r#"{"read": ["**"], "export": ["**"]}"#;
+        assert_eq!(json(&past, body), Ok(Decision::Refused));
+        let given = allowed(json(&past, r#"{"playback": ["cam*"]}"#));
+        assert_eq!(texts(&given.rights.playback), ["cam*"]);
+        assert!(given.rights.read.is_empty());
+        let given = allowed(ask(&past, 204, "", ""));
+        assert_eq!(texts(&given.rights.playback), ["cam1"]);
         let call = question(Action::Call, Some("team"));
         assert_eq!(
-            texts(&allowed(json(&call, r#"{"call": ["te*"]}"#)).read),
+            texts(&allowed(json(&call, r#"{"call": ["te*"]}"#)).rights.read),
             ["call~te*"]
         );
         assert_eq!(json(&call, r#"{"call": ["other"]}"#), Ok(Decision::Refused));

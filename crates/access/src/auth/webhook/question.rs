@@ -22,15 +22,44 @@ pub enum Action {
     Call,
     /// To move the camera of a stream.
     Ptz,
+    /// To watch what was recorded of a stream.
+    Playback,
+    /// To start, stop or mark the recording of a stream.
+    Record,
+    /// To export what was recorded of a stream as a file.
+    Export,
 }
 
 impl Action {
-    const fn as_str(self) -> &'static str {
+    /// All actions.
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::Publish,
+        Self::Call,
+        Self::Ptz,
+        Self::Playback,
+        Self::Record,
+        Self::Export,
+    ];
+
+    /// Returns the name in questions, and of the list of streams.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Publish => "publish",
             Self::Call => "call",
             Self::Ptz => "ptz",
+            Self::Playback => "playback",
+            Self::Record => "record",
+            Self::Export => "export",
+        }
+    }
+
+    /// Returns whether operators may do this to every stream.
+    pub const fn is_of_operators(self) -> bool {
+        match self {
+            Self::Read | Self::Publish | Self::Call => false,
+            Self::Ptz | Self::Playback | Self::Record | Self::Export => true,
         }
     }
 }
@@ -183,7 +212,7 @@ impl Question {
         ] = self.fields();
         let (stream, room) = match self.action {
             Action::Call => (None, name),
-            Action::Read | Action::Publish | Action::Ptz => (name, None),
+            _ => (name, None),
         };
         let body: Value = json!({
             "id": id,

@@ -38,7 +38,7 @@ pub struct Webhook {
     /// Seconds for which an answer is used again, up to 3,600; a refusal at most 5.
     #[serde(default = "half_a_minute")]
     pub cache_s: u64,
-    /// Actions that the webhook decides about, all but `ptz` by default; the others go on as without it.
+    /// Actions that the webhook decides about, `read`, `publish` and `call` by default; the others go on as without it.
     #[serde(default = "usual_actions")]
     pub actions: Vec<Action>,
     /// Whether the webhook is asked about clients without password, token and query, which
@@ -56,7 +56,7 @@ const fn half_a_minute() -> u64 {
 }
 
 /// Returns the actions that every webhook knows. One that allows whatever it does not know would let every
-/// reader move cameras.
+/// reader move cameras, and see what was recorded.
 fn usual_actions() -> Vec<Action> {
     vec![Action::Read, Action::Publish, Action::Call]
 }
@@ -135,7 +135,9 @@ enum WebhookError {
     Deadline,
     #[error("`cache_s` is at most {CACHE_S_MAX}")]
     Cache,
-    #[error("`actions` is empty: list some of [read, publish, call, ptz], or remove the section")]
+    #[error(
+        "`actions` is empty: list some of [read, publish, call, ptz, playback, record, export], or remove the section"
+    )]
     NoAction,
     #[error("`actions` has `call` alone: who joins a room reads and publishes, so list them, too")]
     CallAlone,

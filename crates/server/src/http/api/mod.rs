@@ -25,6 +25,7 @@ mod load_test;
 mod media_ports;
 pub(crate) mod publishing;
 pub(crate) mod quic;
+pub(in crate::http) mod recordings;
 mod reloads;
 mod report;
 pub(crate) mod rtsp;
@@ -46,6 +47,7 @@ use crate::quic::{MoqService, Sender};
 pub(super) use clock::clock;
 use media_ports::{IsHere, MediaPorts};
 use publishing::SourceView;
+use recordings::RecordingView;
 pub(super) use report::report;
 pub(super) use sources::panicked;
 use track_view::TrackView;
@@ -223,6 +225,8 @@ struct StreamView {
     frame_code: bool,
     /// Whether clients may publish the stream: false for the name of a camera or file.
     takes_publishers: bool,
+    /// The recording of the stream; null if no folder is configured for it.
+    recording: Option<RecordingView>,
 }
 
 fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
@@ -247,6 +251,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         sources: totals.sources,
         frame_code: app.frame_code(stream.name().as_str()).is_some(),
         takes_publishers: stream.check_client().is_ok(),
+        recording: RecordingView::of(app, stream.name()),
     }
 }
 

@@ -139,33 +139,29 @@ pub(super) async fn publisher(
     concluded(users, login, user)
 }
 
-/// Checks that a request may move the camera of `stream`.
+/// Checks that a request may do what `change` says: move a camera, or see or control what is recorded.
+/// Returns the name whose right that is; `None` if a token of the configuration gives it, or if the
+/// server is open.
 ///
-/// The request carries the same kinds of credentials as for [`publisher`], with the right `ptz` in place
-/// of the right to publish. The publish token gives it, too.
-pub(super) async fn mover(
+/// The request carries the same kinds of credentials as for [`publisher`], with a right of its own in
+/// place of the right to publish. The publish token gives it, too.
+pub(super) async fn doer(
     users: &Users,
     sites: &Sites,
     shown: &Shown<'_>,
-    stream: &str,
-) -> Result<(), Problem> {
+    change: Change<'_>,
+) -> Result<Option<String>, Problem> {
     let mut login = shown.login();
-    let user = changer_of(
-        users,
-        sites,
-        &mut login,
-        shown,
-        Change::new(Action::Ptz, stream),
-    )
-    .await;
-    concluded(users, login, user).map(drop)
+    let user = changer_of(users, sites, &mut login, shown, change).await;
+    let user = not_excluded(users, shown, user, change.stream);
+    concluded(users, login, user)
 }
 
-/// Returns whether a request that may read `stream` with the rights of `reader` may move its camera, too.
-/// Nothing is asked of a webhook, and nothing counts as a failed login.
-pub(super) fn moves(users: &Users, reader: &Reader, shown: &Shown<'_>, stream: &str) -> bool {
+/// Returns whether a request that may read a stream with the rights of `reader` may do what `change`
+/// says, too. Nothing is asked of a webhook, and nothing counts as a failed login.
+pub(super) fn does(users: &Users, reader: &Reader, shown: &Shown<'_>, change: Change<'_>) -> bool {
     match reader.user() {
-        Some(user) => users.may_move(user, stream),
+        Some(user) => users.may_do(user, change.action, change.stream),
         // A token that was shown was verified before.
         None if users.has_token(Access::Publish) => {
             let token = shown.token();
@@ -175,20 +171,20 @@ pub(super) fn moves(users: &Users, reader: &Reader, shown: &Shown<'_>, stream: &
     }
 }
 
-/// A change of a stream, or of its camera, that a request wants.
+/// A use of a stream beyond watching it live, which a request wants.
 #[derive(Clone, Copy)]
-struct Change<'a> {
+pub(super) struct Change<'a> {
     action: Action,
     stream: &'a str,
 }
 
 impl<'a> Change<'a> {
-    const fn new(action: Action, stream: &'a str) -> Self {
+    pub(super) const fn new(action: Action, stream: &'a str) -> Self {
         Self { action, stream }
     }
 }
 
-/// Checks that a request may do what changes something for others: publish, or move a camera.
+/// Checks that a request may do what is more than reading: publish, move a camera, use recordings.
 async fn changer_of(
     users: &Users,
     sites: &Sites,
@@ -204,23 +200,35 @@ async fn changer_of(
         let own = sites.check_own(&shown.page());
         return own.map(|()| None).map_err(|refusal| {
             let page = page_guard::refuse(&refusal);
-            page.because("pages of other sites may publish only with `auth.publish_token`")
+            let done = done_by(action);
+            page.because(&format!(
+                "pages of other sites may {done} only with `auth.publish_token`"
+            ))
         });
     }
     if !users.has_logins() && !users.has_token(Access::Publish) {
-        return Err(forbidden(
-            "only the server's own machine may publish: set `auth.publish_token` or `auth.users` to \
-             allow others",
-        ));
+        return Err(forbidden(format!(
+            "only the server's own machine may {}: set `auth.publish_token` or `auth.users` to allow \
+             others",
+            done_by(action)
+        )));
     }
     let user = log_in(users, login, shown, action, Some(stream)).await?;
-    let (may, list) = match action {
-        Action::Ptz => (users.may_move(&user, stream), "ptz"),
-        _ => (users.may(&user, Access::Publish, stream), "publish"),
-    };
-    match may {
+    match users.may_do(&user, action, stream) {
         true => Ok(Some(user)),
-        false => Err(missing(list, stream)),
+        false => Err(missing(action.as_str(), stream)),
+    }
+}
+
+/// Returns the verb of what is done to a stream by `action`.
+const fn done_by(action: Action) -> &'static str {
+    match action {
+        Action::Read => "watch",
+        Action::Publish | Action::Call => "publish",
+        Action::Ptz => "move cameras",
+        Action::Playback => "watch recordings",
+        Action::Record => "control recording",
+        Action::Export => "export recordings",
     }
 }
 
@@ -404,7 +412,7 @@ async fn log_in(
     logged_in.map_err(|error| {
         let access = match action {
             Action::Read => Access::Read,
-            Action::Publish | Action::Call | Action::Ptz => Access::Publish,
+            _ => Access::Publish,
         };
         let later = refuse_later(error);
         later.map_or_else(

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::cluster::Owner;
 use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
+use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;
 
 /// Most events that are listed, the latest ones.
@@ -116,6 +117,10 @@ struct StreamRow {
     /// Seconds between the latest two keyframes.
     #[serde(skip_serializing_if = "Option::is_none")]
     keyframe_interval_s: Option<f64>,
+    /// What the recording does: `recording`, `losing` frames, or `waiting` for a source; absent of a
+    /// stream that is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'static str>,
     viewers: usize,
 }
 
@@ -238,6 +243,7 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
         bitrate_bps: significant(stream.bitrate(now).bps()),
         frame_rate: frame_rate.filter(|rate| *rate > 0.0).map(f64::round),
         keyframe_interval_s: interval.map(|it| (it.as_secs_f64() * 10.0).round() / 10.0),
+        recording: recordings::state(app, stream.name()),
         viewers: stream.viewers(),
     }
 }

@@ -34,7 +34,8 @@ struct ChangeView {
     /// Calendar time in ms since 1970 (UTC).
     at_ms: u64,
     who: String,
-    role: Role,
+    /// Role of an operator; null for a viewer, who exported a recording.
+    role: Option<Role>,
     /// Address that the request came from.
     from: String,
     /// Operation of this document.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use glassline_access::auth::{Account, KnownToken, Name, Pattern, Role};
+use glassline_access::auth::{Account, KnownToken, Name, Role, StreamRights};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -147,15 +147,8 @@ struct UserBody {
     /// What the user may do on the admin port; null for nothing.
     #[serde(default)]
     role: Option<Role>,
-    /// Streams that the user may read: names, `cam*`, `site/**`, or `**`.
-    #[serde(default)]
-    read: Vec<Pattern>,
-    /// Streams that the user may publish.
-    #[serde(default)]
-    publish: Vec<Pattern>,
-    /// Streams whose cameras the user may move.
-    #[serde(default)]
-    ptz: Vec<Pattern>,
+    #[serde(flatten)]
+    streams: StreamRights,
 }
 
 /// What a token is to be for.
@@ -165,15 +158,8 @@ struct TokenBody {
     /// What the holder may do on the admin port; null for nothing.
     #[serde(default)]
     role: Option<Role>,
-    /// Streams that the holder may read: names, `cam*`, `site/**`, or `**`.
-    #[serde(default)]
-    read: Vec<Pattern>,
-    /// Streams that the holder may publish.
-    #[serde(default)]
-    publish: Vec<Pattern>,
-    /// Streams whose cameras the holder may move.
-    #[serde(default)]
-    ptz: Vec<Pattern>,
+    #[serde(flatten)]
+    streams: StreamRights,
 }
 
 /// A user, or a token, and what may be done with it.
@@ -181,9 +167,8 @@ struct TokenBody {
 struct LoginView {
     name: String,
     role: Option<Role>,
-    read: Vec<Pattern>,
-    publish: Vec<Pattern>,
-    ptz: Vec<Pattern>,
+    #[serde(flatten)]
+    streams: StreamRights,
     origin: Origin,
 }
 
@@ -192,9 +177,7 @@ impl From<(Account, bool)> for LoginView {
         Self {
             name: account.name.to_string(),
             role: account.role,
-            read: account.read,
-            publish: account.publish,
-            ptz: account.ptz,
+            streams: account.rights(),
             origin: Origin::of(is_configured),
         }
     }
@@ -205,9 +188,7 @@ impl From<(KnownToken, bool)> for LoginView {
         Self {
             name: token.name.to_string(),
             role: token.role,
-            read: token.read,
-            publish: token.publish,
-            ptz: token.ptz,
+            streams: token.rights,
             origin: Origin::of(is_configured),
         }
     }
@@ -305,9 +286,7 @@ async fn put_user(
         password: body.password,
         rights: Rights {
             role: body.role,
-            read: body.read,
-            publish: body.publish,
-            ptz: body.ptz,
+            streams: body.streams,
         },
     };
     let (logins, of) = (app.stored.logins.clone(), name.clone());
@@ -332,9 +311,7 @@ async fn put_token(
     let name = path.parse()?;
     let rights = Rights {
         role: body.role,
-        read: body.read,
-        publish: body.publish,
-        ptz: body.ptz,
+        streams: body.streams,
     };
     let (logins, of) = (app.stored.logins.clone(), name.clone());
     let putting = tokio::spawn(async move { logins.put_token(&of, rights).await });

@@ -109,6 +109,11 @@ impl Caller {
         &self.operator
     }
 
+    /// Returns the operator's role at the time of the request.
+    pub(super) const fn role(&self) -> Role {
+        self.role
+    }
+
     /// Returns whether the operator still has the role that the request was granted for.
     fn is_current(&self) -> bool {
         let secret = self.secret.as_ref();
@@ -199,7 +204,7 @@ impl RequestedChange {
         let refusal = response.extensions().get::<Refusal>();
         Some(Change {
             who: caller.operator.name().to_owned(),
-            role: caller.role,
+            role: Some(caller.role),
             from: visitor.by.address(),
             action: self.action,
             target: self.target.clone(),

@@ -157,7 +157,7 @@ async fn sign_in(
     note(&app, Severity::Good, by.address(), &text, None);
     let change = Change {
         who: name.clone(),
-        role,
+        role: Some(role),
         from: by.address(),
         action: "signIn",
         target: "POST /api/v1/session".to_owned(),

@@ -1,0 +1,239 @@
+//! The catalogue: which streams were recorded when, and in which files.
+//!
+//! ```text
+//! writers ─ begin, grow, end ─► FolderIndex (SQLite, one row a file) ◄─ files, spans, marks ─ playback
+//!                                  ▲ made anew from the files by repair        │
+//!                                  └─ retention ◄─ nothing that is held ◄─ HeldFile
+//! ```
+//!
+//! Each folder has an index of its own, which moves with its disk. What grows at the moment is in memory
+//! beside it, so that a file of an hour is found from its first fragment on.
+//!
+//! Calls read a disk: a task calls them from a thread that may block.
+
+mod file;
+mod held;
+mod index;
+mod mark;
+mod repair;
+mod span;
+mod survey;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use glassline_hub::StreamName;
+
+pub use file::{RecordedFile, RecordedStream, RecordedTrack, TimeRange};
+pub use held::HeldFile;
+pub use mark::{Mark, NewMark};
+pub use repair::{Findings, check};
+pub use span::Span;
+
+pub(crate) use held::Holders;
+pub(crate) use index::{FolderIndex, Growth};
+pub(crate) use survey::find_after_crash;
+
+use crate::folder::Folder;
+
+/// Finds recordings in one or more folders. Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    folders: Arc<RwLock<Vec<Arc<FolderIndex>>>>,
+    holders: Arc<Holders>,
+}
+
+/// Reason why a catalogue does not answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatalogueError {
+    /// The index of a folder cannot be read or written.
+    #[error(
+        "the index of the recordings in {} fails: {reason}; `glassline recordings repair {}` makes it anew",
+        folder.display(), folder.display()
+    )]
+    Index {
+        /// The folder.
+        folder: PathBuf,
+        /// Reason as SQLite says it.
+        reason: String,
+        /// Kind of the disk's failure, if it is one.
+        kind: io::ErrorKind,
+    },
+    /// A file beside the index cannot be read or written.
+    #[error("{}: {error}", file.display())]
+    Io {
+        /// The file or folder.
+        file: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// No folder of recordings is there.
+    #[error("no folder of recordings is there now; the setting `recordings.folder` names one")]
+    NoFolder,
+}
+
+impl From<CatalogueError> for io::Error {
+    fn from(error: CatalogueError) -> Self {
+        let kind = match &error {
+            CatalogueError::Index { kind, .. } => *kind,
+            CatalogueError::Io { error, .. } => error.kind(),
+            CatalogueError::NoFolder => io::ErrorKind::NotFound,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl Catalogue {
+    /// Adds a folder that this process writes to, in place of one that was at the same path.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if the folder's index cannot be opened.
+    pub fn add(&self, folder: &Folder) -> Result<(), CatalogueError> {
+        self.insert(FolderIndex::open(folder.path())?);
+        Ok(())
+    }
+
+    /// Makes the index of `folder` anew from its files, and returns what was found wrong with them.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
+    pub fn repair(folder: &Folder) -> Result<Findings, CatalogueError> {
+        let index = FolderIndex::made_anew(folder.path())?;
+        repair::repair(&index)
+    }
+
+    /// Adds a folder that another process may write to, for reading alone.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if the folder has no index, or one that cannot be read.
+    pub fn add_for_reading(&self, folder: &Path) -> Result<(), CatalogueError> {
+        self.insert(FolderIndex::open_for_reading(folder)?);
+        Ok(())
+    }
+
+    /// Forgets the folder at `path`, because its disk is away or nothing is recorded there any more.
+    pub fn remove(&self, path: &Path) {
+        let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|it| it.folder() != path);
+    }
+
+    /// Returns every stream that has recordings, by name.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn streams(&self) -> Result<Vec<RecordedStream>, CatalogueError> {
+        let mut streams = BTreeMap::<StreamName, RecordedStream>::new();
+        for folder in self.folders() {
+            for stream in folder.streams()? {
+                match streams.get_mut(&stream.name) {
+                    Some(known) => known.join(&stream),
+                    None => {
+                        streams.insert(stream.name.clone(), stream);
+                    }
+                }
+            }
+        }
+        Ok(streams.into_values().collect())
+    }
+
+    /// Returns the files of a stream that have something of `range`, by their beginnings; of all layers
+    /// that are recorded.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn files(
+        &self,
+        stream: &StreamName,
+        range: TimeRange,
+    ) -> Result<Vec<RecordedFile>, CatalogueError> {
+        let mut files = Vec::new();
+        for folder in self.folders() {
+            folder.files(stream, range, &mut files)?;
+        }
+        files.sort_by(|one, other| (one.start, &one.layer).cmp(&(other.start, &other.layer)));
+        Ok(files)
+    }
+
+    /// Returns the continuous stretches of a stream within `range`, by their beginnings. Whatever is
+    /// between two of them was not recorded.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn spans(
+        &self,
+        stream: &StreamName,
+        range: TimeRange,
+    ) -> Result<Vec<Span>, CatalogueError> {
+        let files = self.files(stream, range)?;
+        Ok(span::of_files(&files, range))
+    }
+
+    /// Returns the marks of a stream that have something of `range`, by their beginnings.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn marks(
+        &self,
+        stream: &StreamName,
+        range: TimeRange,
+    ) -> Result<Vec<Mark>, CatalogueError> {
+        let mut marks = Vec::new();
+        for folder in self.folders() {
+            folder.marks(stream, range, &mut marks)?;
+        }
+        marks.sort_by_key(|it| (it.from, it.number));
+        Ok(marks)
+    }
+
+    /// Keeps `file` from deletion until the answer is dropped. Returns `None` if the file is gone
+    /// already.
+    pub fn hold(&self, file: &RecordedFile) -> Option<HeldFile> {
+        self.holders.hold(&file.path)
+    }
+
+    /// Marks a span of a stream, in the folder that has most of it.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if there is no folder, or the mark cannot be written.
+    pub fn mark(&self, mark: NewMark) -> Result<Mark, CatalogueError> {
+        let range = TimeRange {
+            from: mark.from,
+            to: mark.to,
+        };
+        let newest = self.files(&mark.stream, range)?.pop();
+        let folders = self.folders();
+        let has = |it: &&Arc<FolderIndex>| {
+            let newest = newest.as_ref();
+            newest.is_none_or(|file| file.path.starts_with(it.folder()))
+        };
+        let folder = folders.iter().find(has);
+        folder.ok_or(CatalogueError::NoFolder)?.add_mark(mark)
+    }
+
+    /// Returns the index of the folder at `path`.
+    pub(crate) fn folder(&self, path: &Path) -> Option<Arc<FolderIndex>> {
+        self.folders().into_iter().find(|it| it.folder() == path)
+    }
+
+    /// Returns who holds files.
+    pub(crate) fn holders(&self) -> &Arc<Holders> {
+        &self.holders
+    }
+
+    fn insert(&self, index: FolderIndex) {
+        let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|it| it.folder() != index.folder());
+        folders.push(Arc::new(index));
+    }
+
+    fn folders(&self) -> Vec<Arc<FolderIndex>> {
+        let folders = self.folders.read().unwrap_or_else(PoisonError::into_inner);
+        folders.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

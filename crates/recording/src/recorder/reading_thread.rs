@@ -1,0 +1,321 @@
+//! The thread that reads the recorded streams from the hub.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, Subscription, TrackLayout};
+use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
+use glassline_runtime::{
+    Clock, CommandSender, Counter, Part, PollingThread, StreamWaker, Supervisor, Turn, Waker,
+};
+
+use super::stream_recorder::{Now, RecorderOptions, StreamRecorder};
+use crate::writer::{JobQueue, Lane};
+
+/// Longest wait of the thread.
+const TURN: Duration = Duration::from_millis(500);
+
+/// Longest wait for the thread to carry out commands.
+const SETTLED_WITHIN: Duration = Duration::from_secs(1);
+
+const WAKE: mio::Token = mio::Token(0);
+
+/// A stream that is to be read for a recording.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) queue: Arc<JobQueue>,
+    pub(crate) options: RecorderOptions,
+}
+
+#[derive(Debug)]
+enum Command {
+    Start(Box<Source>),
+    /// Ends the recording of the lane.
+    Stop(Arc<Lane>),
+    /// Answers when everything before is done.
+    Settle(SyncSender<()>),
+    /// Ends all recordings, and the thread.
+    End,
+}
+
+/// The thread that reads the recorded streams. It never waits for a disk.
+pub(crate) struct ReadingThread {
+    commands: CommandSender<Command>,
+    refused: Counter,
+    troubles: Arc<Troubles>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why streams are not recorded although they are published, by the addresses of their lanes.
+#[derive(Debug, Default)]
+struct Troubles(Mutex<HashMap<usize, String>>);
+
+impl Troubles {
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadingThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// Returns the system's error if it has no thread or descriptor to give.
+    pub(crate) fn start(clock: Clock, supervisor: &Arc<Supervisor>) -> io::Result<Self> {
+        let poll = mio::Poll::new()?;
+        let waker = Arc::new(Waker::new(&poll, WAKE)?);
+        let (commands, inbox) = CommandSender::new(Arc::clone(&waker));
+        let troubles = Arc::new(Troubles::default());
+        let reading = Reading {
+            poll,
+            events: mio::Events::with_capacity(8),
+            waker,
+            inbox,
+            clock,
+            recordings: Vec::new(),
+            serving: None,
+            units: Vec::new(),
+            troubles: Arc::clone(&troubles),
+        };
+        let supervisor = Arc::clone(supervisor);
+        let thread = std::thread::Builder::new().name("record".to_owned());
+        let thread = thread.spawn(move || {
+            let heartbeat = supervisor.register(Part::Recording, "record");
+            supervisor.run(reading, &heartbeat);
+        })?;
+        Ok(Self {
+            commands,
+            refused: Counter::new(),
+            troubles,
+            thread: Some(thread),
+        })
+    }
+
+    /// Begins to record a stream. Returns false if the thread takes no command now.
+    pub(crate) fn begin(&self, source: Source) -> bool {
+        let command = Command::Start(Box::new(source));
+        self.commands.send(command, &self.refused).is_ok()
+    }
+
+    /// Ends the recording of a lane. Returns false if the thread takes no command now.
+    pub(crate) fn end(&self, lane: &Arc<Lane>) -> bool {
+        let command = Command::Stop(Arc::clone(lane));
+        self.commands.send(command, &self.refused).is_ok()
+    }
+
+    /// Waits until all earlier calls are carried out, for a second at most.
+    pub(crate) fn settle(&self) {
+        let (done, waiting) = sync_channel(1);
+        if self
+            .commands
+            .send(Command::Settle(done), &self.refused)
+            .is_ok()
+        {
+            let _ = waiting.recv_timeout(SETTLED_WITHIN);
+        }
+    }
+
+    /// Returns why nothing of a lane is recorded; `None` if all is well.
+    pub(crate) fn trouble(&self, lane: &Arc<Lane>) -> Option<String> {
+        self.troubles.lock().get(&key_of(lane)).cloned()
+    }
+
+    /// Ends all recordings: everything that was read is in the queues.
+    pub(crate) fn stop(&mut self) {
+        let told = self.commands.send(Command::End, &self.refused);
+        if let Some(thread) = self.thread.take()
+            && told.is_ok()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for ReadingThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadingThread").finish_non_exhaustive()
+    }
+}
+
+/// What the thread owns.
+struct Reading {
+    poll: mio::Poll,
+    events: mio::Events,
+    waker: Arc<Waker>,
+    inbox: Receiver<Command>,
+    clock: Clock,
+    recordings: Vec<Recording>,
+    /// Position of the recording that is served at the moment.
+    serving: Option<usize>,
+    /// Buffer of units, empty between calls.
+    units: Vec<Arc<MediaUnit>>,
+    troubles: Arc<Troubles>,
+}
+
+struct Recording {
+    source: Source,
+    subscription: Subscription,
+    wake: Arc<StreamWaker>,
+    recorder: StreamRecorder,
+    /// Layout that the recorder's run is of; `None` before the first.
+    layout: Option<TrackLayout>,
+}
+
+impl Recording {
+    fn new(source: Source, waker: &Arc<Waker>) -> Self {
+        let wake = Arc::new(StreamWaker::new(Arc::clone(waker)));
+        let subscription = source.stream.subscribe(Arc::clone(&wake) as _);
+        let (lane, queue) = (Arc::clone(&source.lane), Arc::clone(&source.queue));
+        Self {
+            recorder: StreamRecorder::new(lane, queue, source.options),
+            source,
+            subscription,
+            wake,
+            layout: None,
+        }
+    }
+
+    /// Reads what was published, and records it.
+    fn read(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
+        if self.layout.is_none() {
+            self.begin(now);
+        }
+        self.subscription.poll(units);
+        if self.layout != Some(self.subscription.layout()) {
+            self.begin(now);
+        }
+        // Tracks are merged by their decode times: the hub returns one after the other.
+        units.sort_by_key(|unit| unit.decode_time());
+        let missed = self.subscription.missed();
+        if self.recorder.take(units, missed, now) {
+            self.source.stream.request_keyframe();
+        }
+        units.clear();
+    }
+
+    /// Begins a run with the tracks that the stream has now.
+    fn begin(&mut self, now: Now) {
+        let stream = &self.source.stream;
+        let tracks = stream.tracks();
+        let layer = &self.source.lane.layer;
+        if !layer.is_empty() {
+            let of_layer = TrackIndex::first(tracks.len()).zip(tracks.iter());
+            let layers: Vec<TrackLayer> = of_layer
+                .map(|(track, described)| {
+                    let place = described.layers.iter().position(|it| it.rid == *layer);
+                    TrackLayer {
+                        track,
+                        layer: place.map_or(LayerIndex::BASE, LayerIndex::of_encoding),
+                    }
+                })
+                .collect();
+            self.subscription.read(&layers);
+        }
+        self.layout = Some(self.subscription.layout());
+        self.recorder
+            .begin(&tracks, self.subscription.missed(), now);
+        stream.request_keyframe();
+    }
+}
+
+impl Reading {
+    fn now(&self) -> Now {
+        Now {
+            at: Instant::now(),
+            wall: self.clock.wall(),
+        }
+    }
+
+    /// Carries out the commands that wait. Returns false if one of them ends the thread.
+    fn take_commands(&mut self) -> bool {
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Start(source) => {
+                    self.recordings.push(Recording::new(*source, &self.waker));
+                }
+                Command::Stop(lane) => {
+                    let mut recordings = self.recordings.iter();
+                    let found = recordings.position(|it| Arc::ptr_eq(&it.source.lane, &lane));
+                    if let Some(position) = found {
+                        let recording = self.recordings.swap_remove(position);
+                        self.end(recording);
+                    }
+                }
+                Command::Settle(done) => {
+                    // Who asked may have left.
+                    let _ = done.try_send(());
+                }
+                Command::End => {
+                    for recording in std::mem::take(&mut self.recordings) {
+                        self.end(recording);
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn end(&mut self, mut recording: Recording) {
+        let now = self.now();
+        recording.read(&mut self.units, now);
+        recording.recorder.end(now);
+        self.troubles.lock().remove(&key_of(&recording.source.lane));
+    }
+}
+
+impl PollingThread for Reading {
+    fn turn(&mut self) -> Turn {
+        let waker = Arc::clone(&self.waker);
+        waker.wait(&mut self.poll, &mut self.events, TURN);
+        if !self.take_commands() {
+            return Turn::Ended;
+        }
+        let now = self.now();
+        for position in 0..self.recordings.len() {
+            self.serving = Some(position);
+            let recording = &mut self.recordings[position];
+            if recording.wake.take() || recording.recorder.trouble().is_some() {
+                recording.read(&mut self.units, now);
+                let key = key_of(&recording.source.lane);
+                match recording.recorder.trouble() {
+                    Some(trouble) => self.troubles.lock().insert(key, trouble),
+                    None => self.troubles.lock().remove(&key),
+                };
+            }
+        }
+        self.serving = None;
+        Turn::Again
+    }
+
+    fn drop_served(&mut self) -> bool {
+        self.units.clear();
+        let Some(position) = self.serving.take() else {
+            return false;
+        };
+        // The recording begins anew with another file.
+        let source = self.recordings.swap_remove(position).source;
+        self.recordings.push(Recording::new(source, &self.waker));
+        true
+    }
+
+    fn start_anew(&mut self) {
+        self.units.clear();
+        for recording in std::mem::take(&mut self.recordings) {
+            let anew = Recording::new(recording.source, &self.waker);
+            self.recordings.push(anew);
+        }
+    }
+}
+
+/// Returns what tells a lane from all others while it lives.
+fn key_of(lane: &Arc<Lane>) -> usize {
+    Arc::as_ptr(lane).addr()
+}

@@ -1,0 +1,119 @@
+//! The recording of one stream.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use glassline_hub::{SourceNumber, Stream, StreamName};
+
+use super::plan::{Layers, StreamPlan};
+use super::status::{Loss, RecordingState, RecordingStatus};
+use crate::recorder::ReadingThread;
+use crate::writer::{Lane, LaneFigures};
+
+/// What is known of a stream, recorded or not.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Number of the source that publishes here; `None` without one, and for a stream that another
+    /// server has.
+    pub(super) source: Option<SourceNumber>,
+    /// Whether somebody wants the stream recorded or not, against the configuration.
+    pub(super) wish: Option<bool>,
+    pub(super) running: Option<Running>,
+    /// Figures of recordings of the stream that have ended.
+    pub(super) before: Figures,
+    /// Whether frames were lost at the last look.
+    pub(super) was_losing: bool,
+}
+
+/// A recording that goes on.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) plan: StreamPlan,
+    pub(super) source: SourceNumber,
+    pub(super) since: SystemTime,
+    pub(super) lanes: Vec<Arc<Lane>>,
+}
+
+/// Figures that only rise.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    bytes: u64,
+    fragments: u64,
+    losses: BTreeMap<&'static str, Loss>,
+}
+
+impl Figures {
+    pub(super) fn add(&mut self, lane: &LaneFigures) {
+        self.bytes += lane.bytes;
+        self.fragments += lane.fragments;
+        for (kind, figures) in &lane.losses {
+            let reason = kind.as_str();
+            let loss = self.losses.entry(reason).or_insert(Loss {
+                reason,
+                count: 0,
+                time: Duration::ZERO,
+            });
+            loss.count += figures.count;
+            loss.time += figures.time;
+        }
+    }
+}
+
+/// Returns the lanes of a stream that is to be recorded.
+pub(super) fn lanes(stream: &Stream, layers: &Layers) -> Vec<Arc<Lane>> {
+    let lane = |layer: String| Arc::new(Lane::new(stream.name().clone(), layer));
+    let tracks = stream.tracks();
+    let layered = tracks.iter().find(|it| !it.layers.is_empty());
+    match (layers, layered) {
+        (Layers::All, Some(track)) => {
+            let names = track.layers.iter();
+            names.map(|it| lane(it.rid.clone())).collect()
+        }
+        (Layers::Named(name), Some(track)) if track.layers.iter().any(|it| it.rid == *name) => {
+            vec![lane(name.clone())]
+        }
+        _ => vec![lane(String::new())],
+    }
+}
+
+impl Known {
+    /// Returns what the recording of the stream does.
+    pub(super) fn status(
+        &self,
+        stream: &StreamName,
+        plan: Option<&StreamPlan>,
+        reading: &ReadingThread,
+    ) -> RecordingStatus {
+        let is_automatic = plan.is_some_and(|it| it.is_automatic);
+        let is_wanted = plan.is_some() && self.wish.unwrap_or(is_automatic);
+        let mut figures = self.before.clone();
+        let lanes = self.running.iter().flat_map(|it| &it.lanes);
+        let (mut lag, mut file, mut reason) = (Duration::ZERO, None, None);
+        for lane in lanes {
+            let of_lane = lane.figures();
+            figures.add(&of_lane);
+            lag = lag.max(of_lane.lag);
+            file = file.or(of_lane.file);
+            reason = reason.or_else(|| reading.trouble(lane));
+        }
+        let state = match (&self.running, &reason) {
+            (Some(_), Some(_)) => RecordingState::Losing,
+            (Some(_), None) => RecordingState::Recording,
+            (None, _) if is_wanted => RecordingState::Waiting,
+            (None, _) => RecordingState::Off,
+        };
+        RecordingStatus {
+            stream: stream.clone(),
+            state,
+            reason,
+            since: self.running.as_ref().map(|it| it.since),
+            is_automatic,
+            bytes: figures.bytes,
+            fragments: figures.fragments,
+            file,
+            lag,
+            losses: figures.losses.into_values().collect(),
+        }
+    }
+}

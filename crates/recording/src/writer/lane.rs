@@ -1,0 +1,97 @@
+//! What the recorder of a stream and the writer of its folder share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_hub::StreamName;
+
+use crate::disk::{Failure, FailureKind};
+
+/// One recording of a stream: of its best layer, or of one by name.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) stream: StreamName,
+    /// Layer that is recorded; empty for the best one of each time.
+    pub(crate) layer: String,
+    state: Mutex<LaneState>,
+}
+
+#[derive(Debug, Default)]
+struct LaneState {
+    /// Why the lane's file ended although its recorder did not end it.
+    failure: Option<Failure>,
+    figures: LaneFigures,
+}
+
+/// Figures of a recording.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LaneFigures {
+    /// Bytes that were written.
+    pub(crate) bytes: u64,
+    pub(crate) fragments: u64,
+    pub(crate) files: u64,
+    /// The file that is written, below its folder.
+    pub(crate) file: Option<PathBuf>,
+    /// Time from the publication of a fragment's newest frame until the fragment was written, of the
+    /// newest fragment.
+    pub(crate) lag: Duration,
+    /// Instant at which the newest fragment was written.
+    pub(crate) written_at: Option<Instant>,
+    /// Wall-clock time of the end of the newest fragment, since 1970.
+    pub(crate) written_to: Option<Duration>,
+    /// What was lost, by kind.
+    pub(crate) losses: BTreeMap<FailureKind, LossFigures>,
+}
+
+/// What was lost for one kind of reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LossFigures {
+    /// Number of times.
+    pub(crate) count: u64,
+    /// Sum of the times for which frames are missing.
+    pub(crate) time: Duration,
+}
+
+impl Lane {
+    pub(crate) fn new(stream: StreamName, layer: String) -> Self {
+        Self {
+            stream,
+            layer,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Notes that the lane's file ended because of `failure`.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let mut state = self.lock();
+        state.figures.file = None;
+        state.failure.get_or_insert(failure);
+    }
+
+    /// Returns whether the lane's file ended because of a failure.
+    #[cfg(test)]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().failure.is_some()
+    }
+
+    /// Returns why the lane's file ended, once.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
+        self.lock().failure.take()
+    }
+
+    /// Returns the figures as they are now.
+    pub(crate) fn figures(&self) -> LaneFigures {
+        self.lock().figures.clone()
+    }
+
+    /// Changes the figures.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut LaneFigures)) {
+        change(&mut self.lock().figures);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

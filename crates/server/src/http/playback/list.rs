@@ -1,0 +1,137 @@
+//! What was recorded of a stream, and what was marked.
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri, header};
+use glassline_recording::TimeRange;
+use serde::{Deserialize, Serialize};
+
+use super::super::extract::Query;
+use super::super::problem::Problem;
+use super::super::server::Scheme;
+use super::super::stream_path::unfold;
+use super::{StatusCode, moment, playback, subject};
+use crate::app::App;
+use crate::playback::time_text::rfc3339;
+use crate::playback::{Stretch, always};
+
+/// Times that a list is about.
+#[derive(Debug, Deserialize)]
+pub(super) struct RangeQuery {
+    path: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    layer: Option<String>,
+}
+
+/// A stretch that plays as one.
+#[derive(Debug, Serialize)]
+pub(super) struct StretchView {
+    /// Time of the first frame.
+    start: String,
+    /// Length in seconds.
+    duration: f64,
+    /// Address of its bytes.
+    url: String,
+    /// Why frames are missing before it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<String>,
+}
+
+/// A span that somebody marked.
+#[derive(Debug, Serialize)]
+pub(super) struct MarkView {
+    start: String,
+    end: String,
+    label: String,
+    /// Whether the span is kept for ever.
+    for_ever: bool,
+}
+
+impl RangeQuery {
+    fn range(&self) -> Result<TimeRange, Problem> {
+        let given =
+            |key, text: &Option<String>| text.as_deref().map(|it| moment(key, it)).transpose();
+        let range = TimeRange {
+            from: given("start", &self.start)?.unwrap_or(always().from),
+            to: given("end", &self.end)?.unwrap_or(always().to),
+        };
+        match range.from < range.to {
+            true => Ok(range),
+            false => Err(Problem::bad_request("`end` is not behind `start`")),
+        }
+    }
+}
+
+/// Lists what was recorded: `GET /-/playback/list`.
+pub(super) async fn list(
+    State(app): State<App>,
+    scheme: Option<Extension<Scheme>>,
+    uri: Uri,
+    Query(query): Query<RangeQuery>,
+    headers: HeaderMap,
+) -> Result<Json<Vec<StretchView>>, Problem> {
+    let of = subject(&app, query.path.as_deref(), query.layer.clone())?;
+    let stretches = playback(&app)?
+        .stretches(of.clone(), query.range()?)
+        .await?;
+    if stretches.is_empty() {
+        let detail = format!("nothing of '{}' was recorded then", of.stream);
+        return Err(Problem::new(StatusCode::NOT_FOUND, "Not recorded", detail));
+    }
+    let scheme = scheme.map(|Extension(scheme)| scheme);
+    let base = base(scheme, &uri, &headers);
+    let view = |it: Stretch| {
+        let start = rfc3339(it.from);
+        let seconds = it
+            .to
+            .duration_since(it.from)
+            .unwrap_or_default()
+            .as_secs_f64();
+        let query = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("duration", &seconds.to_string())
+            .append_pair("path", of.stream.as_str())
+            .append_pair("start", &start)
+            .finish();
+        StretchView {
+            url: format!("{base}/-/playback/get?{query}"),
+            start,
+            duration: seconds,
+            loss: it.loss,
+        }
+    };
+    Ok(Json(stretches.into_iter().map(view).collect()))
+}
+
+/// Lists marks: `GET /-/playback/marks`.
+pub(super) async fn marks(
+    State(app): State<App>,
+    Query(query): Query<RangeQuery>,
+) -> Result<Json<Vec<MarkView>>, Problem> {
+    let of = subject(&app, query.path.as_deref(), None)?;
+    let marks = playback(&app)?.marks(of, query.range()?).await?;
+    let views = marks.into_iter().map(|it| MarkView {
+        start: rfc3339(it.from),
+        end: rfc3339(it.to),
+        label: it.label,
+        for_ever: it.is_for_ever,
+    });
+    Ok(Json(views.collect()))
+}
+
+/// Returns scheme, host and the path of a proxy in front of the server's own.
+fn base(scheme: Option<Scheme>, uri: &Uri, headers: &HeaderMap) -> String {
+    let scheme = match scheme {
+        Some(Scheme::Https) => "https",
+        _ => "http",
+    };
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+    let host = uri.authority().map(|it| it.as_str()).or(host);
+    let path = unfold(uri.path());
+    let before = path.split("/-/playback/").next().unwrap_or_default();
+    match host {
+        Some(host) => format!("{scheme}://{host}{before}"),
+        None => before.to_owned(),
+    }
+}

@@ -1,0 +1,83 @@
+//! The bytes of an answer, read while the client takes them.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use glassline_runtime::{BlockingPool, Counter, FairPlace, SourcePrefix};
+
+use super::assembly::Assembly;
+use super::{NoFootage, Playback};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: u64 = 256 << 10;
+
+/// A part of an assembly that is being read.
+#[derive(Debug)]
+pub(crate) struct Body {
+    assembly: Arc<Assembly>,
+    left: Range<u64>,
+    disk: BlockingPool,
+    place: FairPlace<SourcePrefix>,
+    bytes: Arc<Counter>,
+}
+
+impl Playback {
+    /// Begins to read `part` of an assembly for a client of the network `client`.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage::Crowded`] if the client reads as much as it may.
+    pub(crate) fn read(
+        &self,
+        assembly: Assembly,
+        part: Range<u64>,
+        client: SourcePrefix,
+    ) -> Result<Body, NoFootage> {
+        let place = self.places.admit(&client).ok_or(NoFootage::Crowded)?;
+        self.bodies.add(1);
+        Ok(Body {
+            assembly: Arc::new(assembly),
+            left: part,
+            disk: self.disk.clone(),
+            place,
+            bytes: Arc::clone(&self.bytes),
+        })
+    }
+}
+
+impl Body {
+    /// Returns the chunks. A client that goes away drops them, and with them the place.
+    pub(crate) fn into_chunks(self) -> impl stream::Stream<Item = io::Result<Bytes>> + Send {
+        stream::unfold(self, |mut body| async {
+            if body.left.is_empty() {
+                return None;
+            }
+            let read = tokio::select! {
+                read = body.next() => read,
+                () = body.place.displaced() => Err(io::Error::other(
+                    "another address needed the place, because this one has more of them",
+                )),
+            };
+            match &read {
+                Ok(chunk) => {
+                    body.left.start += chunk.len() as u64;
+                    body.bytes.add(chunk.len() as u64);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a recording that somebody reads broke off");
+                    body.left = 0..0;
+                }
+            }
+            Some((read, body))
+        })
+    }
+
+    async fn next(&self) -> io::Result<Bytes> {
+        let (assembly, left) = (Arc::clone(&self.assembly), self.left.clone());
+        let reading = self.disk.run(move || assembly.read(&left, CHUNK_BYTES));
+        let read = reading.await.map_err(io::Error::other)??;
+        Ok(read.into())
+    }
+}

@@ -1,0 +1,122 @@
+//! Parts of the past as bodies: in fragments, or as one file with an index.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use glassline_cmaf::{CmafTrack, Header, SpanBuilder, SpanCut, SpanError};
+
+use super::assembly::{Assembly, Piece};
+use super::plan::{OpenedFile, Plan, Wanted};
+use super::stretch::Stretch;
+use super::{NoFootage, Playback, Subject, stretches};
+
+/// A part of the past, ready to be read.
+#[derive(Debug)]
+pub(crate) struct Clip {
+    pub(crate) assembly: Assembly,
+    /// Time of the first frame.
+    pub(crate) from: SystemTime,
+    /// End of the last frame.
+    pub(crate) to: SystemTime,
+    /// Media type with the codecs, as browsers ask for it.
+    pub(crate) media_type: String,
+}
+
+/// The form of a clip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClipForm {
+    /// Fragments of one header. The clip ends where the parameters change.
+    Fragments,
+    /// One file with an index of all frames, in which every player seeks.
+    Whole(SpanCut),
+}
+
+impl Playback {
+    /// Returns what is wanted of a stream as a clip.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if there is none.
+    pub(crate) async fn clip(
+        &self,
+        of: Subject,
+        wanted: Wanted,
+        form: ClipForm,
+    ) -> Result<Clip, NoFootage> {
+        let making = self.disk.run(move || {
+            let stretches = stretches(&of, wanted.range())?;
+            match form {
+                ClipForm::Fragments => {
+                    Ok(Plan::of(&of.catalogue, &stretches, &wanted)?.into_clip())
+                }
+                ClipForm::Whole(cut) => whole(&of, &stretches, &wanted, cut),
+            }
+        });
+        making.await.map_err(|_| NoFootage::Panicked)?
+    }
+}
+
+/// Makes one file of the stretches.
+fn whole(
+    of: &Subject,
+    stretches: &[Stretch],
+    wanted: &Wanted,
+    cut: SpanCut,
+) -> Result<Clip, NoFootage> {
+    let stretches = match wanted.stops_at_gap {
+        true => &stretches[..stretches.len().min(1)],
+        false => stretches,
+    };
+    let since_1970 = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let range = since_1970(wanted.from)..since_1970(wanted.to);
+    let mut builder = SpanBuilder::new(range, cut);
+    let (mut footage, mut types) = (Vec::new(), None);
+    for file in stretches.iter().flat_map(|it| &it.files) {
+        let Some(opened) = OpenedFile::open(&of.catalogue, file)? else {
+            continue;
+        };
+        builder.add(&opened.file)?;
+        footage.push(opened.footage);
+        types.get_or_insert_with(|| media_type(opened.file.header()));
+    }
+    let span = builder.finish()?;
+    let mut assembly = Assembly::default();
+    assembly.push(Piece::Bytes(span.head));
+    for slice in span.slices {
+        assembly.push(Piece::Slice {
+            of: footage[slice.file].clone(),
+            offset: slice.offset,
+            bytes: slice.bytes,
+        });
+    }
+    let gaps: Duration = span
+        .gaps
+        .iter()
+        .map(|gap| gap.end.saturating_sub(gap.start))
+        .sum();
+    let from = UNIX_EPOCH + span.wall_clock;
+    Ok(Clip {
+        assembly,
+        from,
+        to: from + span.duration + gaps,
+        media_type: types.unwrap_or_default(),
+    })
+}
+
+/// Returns the media type of a header with its codecs.
+pub(super) fn media_type(header: &Header) -> String {
+    let has_video = header
+        .tracks()
+        .iter()
+        .any(|it: &CmafTrack| it.size().is_some());
+    let kind = if has_video { "video" } else { "audio" };
+    format!("{kind}/mp4; codecs=\"{}\"", header.codec_strings())
+}
+
+impl From<SpanError> for NoFootage {
+    fn from(error: SpanError) -> Self {
+        match error {
+            SpanError::Empty { .. } => Self::Nothing,
+            SpanError::TooLong { .. } => Self::TooLong(error.to_string()),
+            other => Self::Unreadable(other.to_string()),
+        }
+    }
+}

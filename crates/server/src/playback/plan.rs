@@ -1,0 +1,214 @@
+//! What a request for a part of the past gets: fragments of files, one behind the other.
+//!
+//! ```text
+//!  file 1 │ … │ K ── │ ── │ ── │        file 2 │ K ── │ ── │ ── │ …
+//!           wanted from ┘      gap: cut, or joined      ┘ wanted to
+//!             └ begins at the keyframe before
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use glassline_cmaf::{FragmentEntry, Header, ReadError, RecordedFile};
+use glassline_recording::{Catalogue, TimeRange};
+
+use super::NoFootage;
+use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
+use super::clip::{Clip, media_type};
+use super::stretch::Stretch;
+
+/// Largest jump between two fragments that is no gap.
+const JITTER: Duration = Duration::from_millis(500);
+
+/// A part of the past that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    /// First instant that is wanted; footage begins at the keyframe before.
+    pub(crate) from: SystemTime,
+    /// First instant behind what is wanted.
+    pub(crate) to: SystemTime,
+    /// Whether the part ends at the first gap. Otherwise what is behind a gap follows at once.
+    pub(crate) stops_at_gap: bool,
+}
+
+impl Wanted {
+    pub(super) const fn range(&self) -> TimeRange {
+        TimeRange {
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+/// Fragments in the order in which they play, under one header.
+#[derive(Debug)]
+pub(super) struct Plan {
+    header: Header,
+    /// Fragments, each with its file and its move in time.
+    fragments: Vec<PlannedFragment>,
+    /// Time of the first frame.
+    from: SystemTime,
+    /// End of the last frame.
+    to: SystemTime,
+}
+
+#[derive(Debug)]
+struct PlannedFragment {
+    of: Footage,
+    entry: FragmentEntry,
+    /// Nanoseconds from the decode time in the file to the one in the answer.
+    moved: i128,
+}
+
+/// A file with its fragments.
+pub(super) struct OpenedFile {
+    pub(super) footage: Footage,
+    pub(super) file: RecordedFile<OpenFootage>,
+    /// Time of the first frame.
+    start: SystemTime,
+}
+
+impl OpenedFile {
+    /// Opens a file of the catalogue; `None` if retention has removed it meanwhile.
+    pub(super) fn open(
+        catalogue: &Catalogue,
+        file: &glassline_recording::RecordedFile,
+    ) -> Result<Option<Self>, NoFootage> {
+        let Some(held) = catalogue.hold(file) else {
+            return Ok(None);
+        };
+        let unreadable = |error: &dyn std::fmt::Display| {
+            NoFootage::Unreadable(format!("{}: {error}", file.path.display()))
+        };
+        let footage = Footage::new(held);
+        let open = footage.open().map_err(|error| unreadable(&error))?;
+        match RecordedFile::open(open) {
+            Ok(opened) => Ok(Some(Self {
+                footage,
+                file: opened,
+                start: file.start,
+            })),
+            // The file was just begun.
+            Err(ReadError::NoHeader { .. }) => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Returns the time of the first frame of a fragment.
+    pub(super) fn time_of(&self, entry: &FragmentEntry) -> SystemTime {
+        if !entry.wall_clock.is_zero() {
+            return UNIX_EPOCH + entry.wall_clock;
+        }
+        let first = self.file.fragments().first().unwrap_or(entry);
+        self.start + entry.decode_time.saturating_since(first.decode_time)
+    }
+
+    /// Returns the fragments of what is wanted, from one that a decoder can start with.
+    pub(super) fn fragments(&self, wanted: &Wanted) -> &[FragmentEntry] {
+        let all = self.file.fragments();
+        let end = all.partition_point(|it| self.time_of(it) < wanted.to);
+        let begun = all.partition_point(|it| self.time_of(it) <= wanted.from);
+        let is_over = |it: &FragmentEntry| self.time_of(it) + it.duration <= wanted.from;
+        // The file may end before what is wanted begins.
+        if begun == all.len() && all.last().is_none_or(is_over) {
+            return &[];
+        }
+        let start = all[..begun].iter().rposition(|it| it.starts_with_sync);
+        let start = start.or_else(|| all.iter().position(|it| it.starts_with_sync));
+        all.get(start.unwrap_or(end)..end).unwrap_or_default()
+    }
+}
+
+impl Plan {
+    /// Finds the footage of what is wanted in `stretches`. Blocks.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if there is none.
+    pub(super) fn of(
+        catalogue: &Catalogue,
+        stretches: &[Stretch],
+        wanted: &Wanted,
+    ) -> Result<Self, NoFootage> {
+        let mut plan: Option<Self> = None;
+        let files = stretches.iter().flat_map(|it| &it.files);
+        for file in files {
+            let Some(opened) = OpenedFile::open(catalogue, file)? else {
+                continue;
+            };
+            let fragments = opened.fragments(wanted);
+            let Some(first) = fragments.first() else {
+                continue;
+            };
+            let from = opened.time_of(first);
+            let plan = plan.get_or_insert_with(|| Self {
+                header: opened.file.header().clone(),
+                fragments: Vec::new(),
+                from,
+                to: from,
+            });
+            let is_gap = from > plan.to + JITTER;
+            if is_gap && wanted.stops_at_gap || plan.header != *opened.file.header() {
+                break;
+            }
+            plan.add(&opened, fragments);
+        }
+        plan.ok_or(NoFootage::Nothing)
+    }
+
+    fn add(&mut self, opened: &OpenedFile, fragments: &[FragmentEntry]) {
+        for entry in fragments {
+            let nanos = i128::from(entry.decode_time.nanos());
+            let moved = match self.fragments.last() {
+                None => -nanos,
+                Some(last) => {
+                    let end =
+                        i128::from(last.entry.decode_time.nanos()) + as_nanos(last.entry.duration);
+                    let jump = nanos - end;
+                    match jump.unsigned_abs() <= JITTER.as_nanos() {
+                        true => last.moved,
+                        false => end + last.moved - nanos,
+                    }
+                }
+            };
+            self.fragments.push(PlannedFragment {
+                of: opened.footage.clone(),
+                entry: *entry,
+                moved,
+            });
+            self.to = self.to.max(opened.time_of(entry) + entry.duration);
+        }
+    }
+
+    /// Returns the clip in fragments: playable from its first bytes on, its times counted from zero.
+    pub(super) fn into_clip(self) -> Clip {
+        let mut assembly = Assembly::default();
+        assembly.push(Piece::Bytes(self.header.segment()));
+        let timescales: Arc<[u32]> = self
+            .header
+            .tracks()
+            .iter()
+            .map(|it| it.timescale())
+            .collect();
+        for PlannedFragment { of, entry, moved } in &self.fragments {
+            assembly.push(Piece::Fragment {
+                of: of.clone(),
+                offset: entry.offset,
+                bytes: entry.bytes,
+                shift: Shift {
+                    timescales: Arc::clone(&timescales),
+                    nanos: *moved,
+                },
+            });
+        }
+        Clip {
+            assembly,
+            from: self.from,
+            to: self.to,
+            media_type: media_type(&self.header),
+        }
+    }
+}
+
+fn as_nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}

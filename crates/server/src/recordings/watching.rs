@@ -1,0 +1,87 @@
+//! Feeds the recorders with what happens to streams, and tells operators and hooks what happens to
+//! recordings.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::Hub;
+use glassline_recording::{RecorderEvent, RecorderEventKind as Kind, Recorders};
+use glassline_runtime::{HubEvents, calendar};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use super::Recording;
+use crate::events::{Event, EventKind, EventLog, Severity};
+use crate::hooks::{self, Inbox};
+use crate::service::Services;
+
+/// Interval at which recordings and folders are looked at.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Feeds the recorders until `stopped` becomes true.
+pub(crate) async fn watch(
+    services: Services,
+    hub: Arc<Hub>,
+    log: Arc<EventLog>,
+    inbox: Arc<Inbox>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let recorders = services.get::<Recording>().and_then(Recording::recorders);
+    let Some(recorders) = recorders else {
+        let _ = stopped.wait_for(|stop| *stop).await;
+        return;
+    };
+    let mut happens = HubEvents::new(&hub);
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            happened = happens.next() => recorders.observe(&happened),
+            _ = ticks.tick() => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        look(recorders, &log, &inbox);
+    }
+}
+
+fn look(recorders: &Recorders, log: &EventLog, inbox: &Inbox) {
+    for happened in recorders.tick() {
+        if let Some(kind) = of_hooks(happened.kind) {
+            inbox.push(kind, &happened.subject, happened.reason.clone());
+        }
+        log.note(of_operators(happened), Instant::now(), calendar::now());
+    }
+}
+
+/// Returns the kind of an event that hooks are told; `None` for one of a folder.
+const fn of_hooks(kind: Kind) -> Option<hooks::EventKind> {
+    match kind {
+        Kind::Started => Some(hooks::EventKind::RecordingStarted),
+        Kind::Stopped => Some(hooks::EventKind::RecordingStopped),
+        Kind::Losing => Some(hooks::EventKind::RecordingFailed),
+        Kind::GoesOn => Some(hooks::EventKind::RecordingResumed),
+        _ => None,
+    }
+}
+
+/// Returns an event as operators read it.
+fn of_operators(happened: RecorderEvent) -> Event {
+    let (severity, text) = match happened.kind {
+        Kind::Started => (Severity::Neutral, "is recorded"),
+        Kind::Stopped => (Severity::Neutral, "is not recorded any more"),
+        Kind::Losing => (Severity::Bad, "loses frames of its recording"),
+        Kind::GoesOn => (Severity::Good, "is recorded again"),
+        Kind::DiskBusy => (Severity::Bad, "has a disk that is nearly too slow"),
+        Kind::DiskCalm => (Severity::Good, "has a disk that is fast enough again"),
+        Kind::FolderFailed => (Severity::Bad, "takes no recordings"),
+        Kind::FolderBack => (Severity::Good, "takes recordings again"),
+        Kind::FolderSwapped => (Severity::Bad, "is another folder of recordings than before"),
+    };
+    Event {
+        kind: EventKind::Recording,
+        severity,
+        subject: happened.subject,
+        text: text.to_owned(),
+        reason: happened.reason,
+    }
+}
