@@ -71,7 +71,8 @@ impl Directory {
         self.member.as_ref()
     }
 
-    /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that.
+    /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that, or
+    /// the claim of this server's source covers the publisher.
     /// With `takes_over`, the present publisher is replaced, wherever it is.
     pub(crate) async fn claim(
         &self,
@@ -79,7 +80,7 @@ impl Directory {
         takes_over: bool,
     ) -> Result<Option<HeldName>, ClaimRefusal> {
         match &self.member {
-            Some(member) => member.claim(name, takes_over).await.map(Some),
+            Some(member) => member.claim(name, takes_over).await,
             None => Ok(None),
         }
     }
