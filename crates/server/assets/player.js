@@ -280,8 +280,9 @@ async function tick(count) {
   noteSample(current, sample, nowMs);
   if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
   const stalled = watchForStall(nowMs);
+  log.settle(sample);
   // Until the clocks are joined, frames wait in the log.
-  if (estimate) await report(current, sample, estimate);
+  if (estimate && log.isDue(nowMs)) await report(current, estimate, nowMs);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
   panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
@@ -453,19 +454,21 @@ function costOf({ from, to, viewers, cpu_ratio: ratio }) {
   return `The server encodes this video again (${from} to ${to}) for ${whom}: ${cores}`;
 }
 
-async function report(current, sample, estimate) {
+async function report(current, estimate, nowMs) {
   if (!current.resource) return;
-  const { frames, unmatched } = log.take(sample?.jitterBufferMs ?? null);
   const body = {
     offset_ns: Math.round(estimate.offsetMs * 1e6),
     error_ns: Math.ceil(estimate.errorMs * 1e6),
-    frames, unmatched, lost: sample?.framesDroppedDelta ?? 0,
+    ...log.take(),
   };
   try {
     const response = await post(current, body);
     const answer = await response.json();
     if (current !== session) return;
     servers.note(response);
+    const everyS = answer.report_every_s ?? 1;
+    log.wait(nowMs, everyS);
+    clock.intervalMs = everyS * 1000;
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
     seen.layer = answer.layer ?? null;
