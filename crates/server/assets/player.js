@@ -23,6 +23,7 @@ import { Controls } from './controls.js';
 import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
 import { openByKey } from './key.js';
+import { LipSync } from './lip_sync.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { Pauses } from './pauses.js';
@@ -58,6 +59,7 @@ const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
 const sampler = new StatsSampler();
+const lipSync = new LipSync();
 const loudness = new Loudness();
 const quality = new Quality(document.getElementById('quality'), video);
 const audioView = new AudioView(document.getElementById('picture'), () => loudness.level ?? session?.audioLevel ?? null);
@@ -79,7 +81,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `lipSync`: whether video waits for its audio, and what that costs; null where that is not known. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -88,7 +90,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
+  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, lipSync: null, talk: null, operator: null,
   pictures: null, layer: null, layerNote: null,
 };
 window.glassline = seen;
@@ -213,6 +215,7 @@ function onConnected() {
   log.active = true;
   talk.isAsked = false;
   quality.follow(session);
+  lipSync.follow(session.pc);
   clock.restart();
   readEntry();
   if (unexplained !== null) explainLate(unexplained);
@@ -285,7 +288,9 @@ async function tick(count) {
   if (estimate && log.isDue(nowMs)) await report(current, estimate, nowMs);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
-  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
+  // With `?lipsync` the browser holds the video itself.
+  seen.lipSync = options.has('lipsync') ? null : lipSync.update(sample, !video.muted);
+  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level, lipSync: seen.lipSync });
 }
 
 /** A stream without video is live when its audio arrives. */
