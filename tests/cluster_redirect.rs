@@ -38,6 +38,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_ticket_opens_one_stream_and_its_session_is_found_from_any_server,
     },
     Test {
+        name: "cluster_redirect::a_ticket_does_not_let_in_whom_an_operator_keeps_away",
+        needs: &[Peer::Nats],
+        run: a_ticket_does_not_let_in_whom_an_operator_keeps_away,
+    },
+    Test {
         name: "cluster_redirect::a_room_is_at_one_server_and_again_at_another_when_that_is_lost",
         needs: &[Peer::Nats],
         run: a_room_is_at_one_server_and_again_at_another_when_that_is_lost,
@@ -341,6 +346,47 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
     let guessed = a.url("/cam/whep/a.00000000000000000000000000000000");
     expect(&request("DELETE", &guessed, &[], "")?, 401)?;
     Ok(())
+}
+
+fn a_ticket_does_not_let_in_whom_an_operator_keeps_away() -> Result<(), Failed> {
+    let nats = Nats::start()?;
+    let a = node("a", &nats, Public::Everywhere, 100)?;
+    let b = node("b", &nats, Public::Everywhere, 100)?;
+    let failed = |error: String| with_logs(&[&a, &b], &error);
+    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    let _cam = publish(&a, "/cam/whip")?;
+    a.wait_for_state("cam", "live")?;
+    let _ann = call(&a, "ann")?;
+    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    let sent_to_a = |path: &str| {
+        let url = b.url(&format!("{path}?token={TOKEN}"));
+        eventually(PATIENCE, || {
+            let answer = request_here("POST", &url, &[SDP], "v=0")?;
+            expect(&answer, 307)?;
+            location(&answer)
+        })
+    };
+    let offer = chromium_offer()?;
+    let watch = |url: &str| request("POST", url, &[SDP], offer.as_str());
+    expect(&watch(&sent_to_a("/cam/whep").map_err(failed)?)?, 201)?;
+    let exclusions = a.admin_url("/api/v1/exclusions");
+    let json = [("Content-Type", "application/json")];
+    let made = request("POST", &exclusions, &json, r#"{"address": "127.0.0.1"}"#)?;
+    expect(&made, 201)?;
+    for path in ["/cam/whep", "/call/team"] {
+        let answer = watch(&sent_to_a(path).map_err(failed)?)?;
+        if answer.status != 403 || !answer.body.contains("keeps you away") {
+            return Err(failed(format!("{path}: {answer:?}")));
+        }
+    }
+    let url = format!("{}?token={TOKEN}", b.rtsp_url("cam"));
+    let input = ["-loglevel", "error", "-rtsp_transport", "tcp", "-i", &url];
+    let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
+    match plays("ffmpeg", &[&input[..], &output[..]].concat()) {
+        Err(refused) if refused.contains("403") => Ok(()),
+        other => Err(failed(format!("a player of RTSP: {other:?}"))),
+    }
 }
 
 fn call(server: &Server, name: &str) -> Result<Running, String> {

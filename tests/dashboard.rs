@@ -142,7 +142,7 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
     browser.run("document.activeElement.select()")?;
     browser.press(&format!("{address}{ENTER}"))?;
     browser.wait_until(LONG, &format!("{TEXT}.includes('door is added')"))?;
-    browser.wait_until(LONG, &format!("{TEXT}.includes('by camera')"))?;
+    browser.wait_until(LONG, &format!("{TEXT}.includes('from a camera')"))?;
     browser.run("document.querySelector('[data-name=door] .more summary').focus()")?;
     browser.press(&ENTER.to_string())?;
     let offered = browser.run(

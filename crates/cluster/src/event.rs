@@ -102,7 +102,8 @@ pub enum Event {
     },
     /// Connect to a node and read a stream. When its first keyframe is there, ask
     /// [`crate::Node::admit`] before any of it reaches the hub; when it fails before or
-    /// afterwards, call [`crate::Node::pull_failed`].
+    /// afterwards, call [`crate::Node::pull_failed`]. Viewers find the stream here from now on: all of
+    /// them count, by [`crate::Node::view`] or [`crate::Node::set_viewers`], or the pull ends under them.
     Pull {
         /// Number of the pull that is meant.
         pull: PullId,

@@ -112,6 +112,11 @@ impl Accounts {
         account.window(now)
     }
 
+    /// Returns the number of viewers that report.
+    pub(super) fn reporters(&self) -> usize {
+        lock(&self.viewers).len()
+    }
+
     /// Returns a copy of what is known of each viewer at `now`, by name.
     pub(super) fn viewers(&self, now: Instant) -> Vec<Viewer> {
         let accounts: Vec<_> = lock(&self.viewers)

@@ -26,6 +26,7 @@ mod distribution;
 mod everyone;
 mod frame_codes;
 mod frame_stamps;
+mod pace;
 mod path;
 mod report;
 mod view;
@@ -47,6 +48,7 @@ pub use data::DataView;
 use everyone::{Everyone, is_viewers};
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use frame_stamps::FrameStamps;
+use pace::ReportPace;
 pub use path::{LayerView, PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Origins, Report, ReportAllowance, ReportError, join};
 pub use view::{
@@ -62,6 +64,7 @@ use glassline_runtime::{SessionId, shrink};
 #[derive(Debug, Default)]
 pub struct LatencyRegistry {
     streams: RwLock<HashMap<StreamName, Arc<Accounts>>>,
+    pace: ReportPace,
 }
 
 impl LatencyRegistry {
@@ -81,6 +84,13 @@ impl LatencyRegistry {
         now: Instant,
     ) -> ViewerLatency {
         self.made(stream).report(viewer, joined, now).latency()
+    }
+
+    /// Returns the seconds after which a page that reports now should report again.
+    pub fn report_interval_s(&self, now: Instant) -> u64 {
+        let reporters = |(_, accounts): (_, Arc<Accounts>)| accounts.reporters();
+        let pages = || self.all().into_iter().map(reporters).sum();
+        self.pace.interval_s(now, pages)
     }
 
     /// Stores the state of the path to a viewer at `now`.

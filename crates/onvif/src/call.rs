@@ -54,15 +54,22 @@ pub fn fuzz_responses(bytes: &[u8]) {
         assert!((-62_200_000_000..=253_500_000_000).contains(&seconds));
     }
     let _ = device::GetCapabilities.read(root);
+    let _ = device::GetServices.read(root);
     if let Ok(it) = device::GetDeviceInformation.read(root) {
         let told = [it.manufacturer, it.model, it.firmware];
         assert!(told.iter().flatten().all(|it| is_short(it)));
     }
-    if let Ok(profiles) = media::GetProfiles.read(root) {
-        assert!(profiles.len() <= 16);
-        assert!(profiles.iter().all(|it| is_short(&it.name)));
+    for version in [media::Version::First, media::Version::Second] {
+        if let Ok(profiles) = media::GetProfiles(version).read(root) {
+            assert!(profiles.len() <= 16);
+            assert!(profiles.iter().all(|it| is_short(&it.name)));
+        }
     }
-    if let Ok(url) = (media::GetStreamUri { profile: "a" }).read(root) {
+    let call = media::GetStreamUri {
+        version: media::Version::First,
+        profile: "a",
+    };
+    if let Ok(url) = call.read(root) {
         assert!(matches!(url.scheme(), "rtsp" | "rtsps"));
         assert!(url.username().is_empty() && url.password().is_none());
     }

@@ -3,15 +3,19 @@
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use glassline_rtsp::auth::{Authorizer, Challenge, User};
+use glassline_rtsp::message::Method;
 use glassline_trust::Trust;
 use url::Url;
 
 use crate::calendar;
 use crate::call::Call;
 use crate::credentials::Credentials;
-use crate::device::{GetCapabilities, GetDeviceInformation, GetSystemDateAndTime, Information};
+use crate::device::{
+    GetCapabilities, GetDeviceInformation, GetServices, GetSystemDateAndTime, Information, Media,
+};
 use crate::envelope::{self, Token};
-use crate::http::{self, HttpError};
+use crate::http::{self, HttpError, Post};
 use crate::media::{GetProfiles, GetStreamUri, StreamProfile};
 use crate::ptz::{ContinuousMove, GetPresets, GotoPreset, MovableProfile, Preset, Stop, Velocity};
 
@@ -46,8 +50,8 @@ pub enum Error {
         /// Name of the request, and what is missing or wrong in the response.
         reason: String,
     },
-    /// The camera has no media service of the first version.
-    #[error("{0} has no media service (ONVIF Profile S)")]
+    /// The camera has no media service.
+    #[error("{0} has no media service (ONVIF Profile S or T)")]
     NoMedia(Box<Url>),
     /// The camera cannot be moved.
     #[error("{0} has no PTZ: the camera cannot be moved by ONVIF")]
@@ -61,7 +65,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Camera {
     device: Service,
-    media: Option<Url>,
+    media: Option<Media>,
     ptz: Option<Url>,
 }
 
@@ -98,7 +102,14 @@ impl Camera {
         let mut device = Service::new(url, ip, trust, credentials);
         let asked = device.ask(&device.url, &GetSystemDateAndTime).await;
         device.ahead = asked.map_or(0, |theirs| theirs.saturating_sub(unix_seconds()));
-        let services = device.ask(&device.url, &GetCapabilities).await?;
+        let mut services = device.ask(&device.url, &GetCapabilities).await?;
+        // Cameras of the second version alone have no media service in that list.
+        if services.media.is_none()
+            && let Ok(listed) = device.ask(&device.url, &GetServices).await
+        {
+            services.media = listed.media;
+            services.ptz = services.ptz.or(listed.ptz);
+        }
         let here = |url: Url| {
             let mut here = device.url.clone();
             here.set_path(url.path());
@@ -106,7 +117,10 @@ impl Camera {
             here
         };
         Ok(Self {
-            media: services.media.map(here),
+            media: services.media.map(|it| Media {
+                url: here(it.url),
+                ..it
+            }),
             ptz: services.ptz.map(here),
             device,
         })
@@ -127,10 +141,14 @@ impl Camera {
     /// # Errors
     /// Returns [`Error`] if the camera does not tell one of them.
     pub async fn stream_profiles(&self) -> Result<Vec<StreamProfile>, Error> {
-        let media = self.media()?;
+        let Media {
+            version,
+            url: media,
+        } = self.media()?;
         let mut profiles = Vec::new();
-        for profile in self.device.ask(media, &GetProfiles).await? {
+        for profile in self.device.ask(media, &GetProfiles(*version)).await? {
             let call = GetStreamUri {
+                version: *version,
                 profile: &profile.token,
             };
             let url = self.device.ask(media, &call).await?;
@@ -145,7 +163,9 @@ impl Camera {
     /// Returns [`Error`], [`Error::NoPtz`] for a camera that cannot be moved.
     pub async fn movable_profile(&self) -> Result<MovableProfile, Error> {
         self.ptz()?;
-        let profiles = self.device.ask(self.media()?, &GetProfiles).await?;
+        let media = self.media()?;
+        let call = GetProfiles(media.version);
+        let profiles = self.device.ask(&media.url, &call).await?;
         let mut movable = profiles.into_iter().filter_map(|profile| {
             let axes = profile.axes?;
             let token = profile.token;
@@ -200,7 +220,7 @@ impl Camera {
         self.device.ask(self.ptz()?, &Stop { profile }).await
     }
 
-    fn media(&self) -> Result<&Url, Error> {
+    fn media(&self) -> Result<&Media, Error> {
         let media = self.media.as_ref();
         media.ok_or_else(|| Error::NoMedia(Box::new(self.device.url.clone())))
     }
@@ -236,9 +256,8 @@ impl Service {
             nonce: rand::random(),
             created: calendar::text(unix_seconds().saturating_add(self.ahead)),
         });
-        let envelope = envelope::request(&call.body(), token.as_ref());
-        let sent = http::post(url, self.ip, self.trust, envelope).await;
-        let http::Reply { status, text } = sent.map_err(|source| Error::Unreachable {
+        let sent = self.post(url, envelope::request(&call.body(), token.as_ref()));
+        let http::Reply { status, text, .. } = sent.await.map_err(|source| Error::Unreachable {
             url: Box::new(url.clone()),
             source,
         })?;
@@ -264,6 +283,35 @@ impl Service {
             None if !status.is_success() => Err(refused(format!("HTTP {status}"))),
             None => call.read(document.root()).map_err(unusable),
         }
+    }
+}
+
+impl Service {
+    /// Sends an envelope, and once more with the digest of the password if the camera asks for that of HTTP
+    /// (RFC 7616), beside that of the envelope. Basic would show the password to everybody.
+    async fn post(&self, url: &Url, envelope: String) -> Result<http::Reply, HttpError> {
+        let mut post = Post {
+            url,
+            ip: self.ip,
+            trust: self.trust,
+            body: envelope,
+            authorization: None,
+        };
+        let mut reply = http::post(post.clone()).await?;
+        let mut asked = std::mem::take(&mut reply.challenges);
+        asked.retain(|it| matches!(it, Challenge::Digest(_)));
+        let (Some(credentials), Some(challenge)) = (&self.credentials, Challenge::strongest(asked))
+        else {
+            return Ok(reply);
+        };
+        let user = User {
+            name: credentials.user.clone(),
+            password: credentials.password.clone(),
+        };
+        let mut authorizer = Authorizer::new(user, challenge, rand::random());
+        let answer = authorizer.answer(&Method::Post, post.target(), post.body.as_bytes());
+        post.authorization = Some(answer.to_string());
+        http::post(post).await
     }
 }
 

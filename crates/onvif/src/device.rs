@@ -5,7 +5,9 @@ use url::Url;
 
 use crate::calendar::DateTime;
 use crate::call::Call;
-use crate::envelope::{self, element, text};
+use crate::envelope::{self, LocalName as _, element, text};
+use crate::media::Version;
+use crate::ptz;
 
 const DEVICE: &str = "http://www.onvif.org/ver10/device/wsdl";
 
@@ -40,14 +42,21 @@ impl Call for GetSystemDateAndTime {
     }
 }
 
-/// The question for the camera's services.
+/// The question for the camera's services, as cameras of the first version tell them.
 pub(crate) struct GetCapabilities;
 
 /// The services of a camera, as it writes their URLs.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
-    pub(crate) media: Option<Url>,
+    pub(crate) media: Option<Media>,
     pub(crate) ptz: Option<Url>,
+}
+
+/// The media service of a camera.
+#[derive(Clone, Debug)]
+pub(crate) struct Media {
+    pub(crate) version: Version,
+    pub(crate) url: Url,
 }
 
 impl Call for GetCapabilities {
@@ -65,8 +74,44 @@ impl Call for GetCapabilities {
             Url::parse(address).ok()
         };
         Ok(Services {
-            media: address("Media"),
+            media: address("Media").map(|url| Media {
+                version: Version::First,
+                url,
+            }),
             ptz: address("PTZ"),
+        })
+    }
+}
+
+/// The question for the camera's services of every version.
+pub(crate) struct GetServices;
+
+impl Call for GetServices {
+    type Response = Services;
+
+    const NAME: &'static str = "GetServices";
+
+    fn body(&self) -> String {
+        format!(
+            "<GetServices xmlns=\"{DEVICE}\"><IncludeCapability>false</IncludeCapability></GetServices>"
+        )
+    }
+
+    fn read(&self, root: Node<'_, '_>) -> Result<Services, String> {
+        let address = |namespace: &str| {
+            let mut services = root
+                .descendants()
+                .filter(|it| it.has_tag_name_of("Service"));
+            let service = services.find(|it| text(*it, "Namespace") == Some(namespace))?;
+            Url::parse(text(service, "XAddr")?).ok()
+        };
+        let media = |version: Version| {
+            let url = address(version.namespace())?;
+            Some(Media { version, url })
+        };
+        Ok(Services {
+            media: media(Version::First).or_else(|| media(Version::Second)),
+            ptz: address(ptz::NAMESPACE),
         })
     }
 }

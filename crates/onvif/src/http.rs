@@ -4,11 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use glassline_rtsp::auth::Challenge;
+use glassline_rtsp::message::Headers;
 use glassline_trust::{Trust, TrustError};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
+};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -26,11 +30,32 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Longest time for a response, connecting included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The response to a request: its status and its body as text.
+/// A request to a camera.
+#[derive(Clone, Debug)]
+pub(crate) struct Post<'a> {
+    pub(crate) url: &'a Url,
+    /// Address that is asked, whatever the URL's host is.
+    pub(crate) ip: IpAddr,
+    pub(crate) trust: Trust,
+    pub(crate) body: String,
+    /// Credentials of HTTP, once the camera asked for them.
+    pub(crate) authorization: Option<String>,
+}
+
+/// The response to a request: its status, what it asks for, and its body as text.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
+    /// The challenges of a 401 that can be answered.
+    pub(crate) challenges: Vec<Challenge>,
     pub(crate) text: String,
+}
+
+impl Post<'_> {
+    /// Returns the target of the request, as its first line has it.
+    pub(crate) fn target(&self) -> &str {
+        &self.url[Position::BeforePath..Position::AfterQuery]
+    }
 }
 
 /// Why there is no response.
@@ -57,28 +82,26 @@ pub enum HttpError {
     Url,
 }
 
-/// Sends `body` to `url` at the address `ip`, and returns the response. Redirections are not followed:
-/// they could lead anywhere.
-pub(crate) async fn post(
-    url: &Url,
-    ip: IpAddr,
-    trust: Trust,
-    body: String,
-) -> Result<Reply, HttpError> {
-    let exchange = exchange(url, ip, trust, body);
-    let exchanged = tokio::time::timeout(PATIENCE, exchange).await;
+/// Sends a request, and returns the response. Redirections are not followed: they could lead anywhere.
+pub(crate) async fn post(post: Post<'_>) -> Result<Reply, HttpError> {
+    let exchanged = tokio::time::timeout(PATIENCE, exchange(post)).await;
     exchanged.unwrap_or(Err(HttpError::Late))
 }
 
-async fn exchange(url: &Url, ip: IpAddr, trust: Trust, body: String) -> Result<Reply, HttpError> {
+async fn exchange(post: Post<'_>) -> Result<Reply, HttpError> {
+    let url = post.url;
     let port = url.port_or_known_default().ok_or(HttpError::Url)?;
     let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]);
-    let request = Request::post(&url[Position::BeforePath..Position::AfterQuery])
+    let mut request = Request::post(post.target())
         .header(HOST, host.map_err(|_| HttpError::Url)?)
         .header(CONTENT_TYPE, "application/soap+xml; charset=utf-8")
-        .header(USER_AGENT, concat!("glassline/", env!("CARGO_PKG_VERSION")))
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|_| HttpError::Url)?;
+        .header(USER_AGENT, concat!("glassline/", env!("CARGO_PKG_VERSION")));
+    if let Some(authorization) = &post.authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let request = request.body(Full::new(Bytes::from(post.body)));
+    let request = request.map_err(|_| HttpError::Url)?;
+    let (ip, trust) = (post.ip, post.trust);
     let stream = TcpStream::connect(SocketAddr::new(ip, port)).await?;
     let response = match url.scheme() {
         "https" => {
@@ -91,6 +114,10 @@ async fn exchange(url: &Url, ip: IpAddr, trust: Trust, body: String) -> Result<R
         _ => send(stream, request).await?,
     };
     let status = response.status();
+    let challenges = match status {
+        StatusCode::UNAUTHORIZED => challenges(response.headers()),
+        _ => Vec::new(),
+    };
     let body = Limited::new(response.into_body(), BODY_BYTES_MAX);
     let body = body
         .collect()
@@ -101,7 +128,22 @@ async fn exchange(url: &Url, ip: IpAddr, trust: Trust, body: String) -> Result<R
             Err(error) => HttpError::Connection(std::io::Error::other(error)),
         })?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    Ok(Reply { status, text })
+    Ok(Reply {
+        status,
+        challenges,
+        text,
+    })
+}
+
+fn challenges(fields: &HeaderMap) -> Vec<Challenge> {
+    let mut headers = Headers::new();
+    for value in fields.get_all(WWW_AUTHENTICATE) {
+        headers.push(
+            "WWW-Authenticate",
+            &String::from_utf8_lossy(value.as_bytes()),
+        );
+    }
+    Challenge::parse_all(&headers)
 }
 
 async fn send<S>(

@@ -10,8 +10,52 @@ use crate::ptz::Axes;
 /// Most profiles that are listed. Cameras have two to six.
 const PROFILES_MAX: usize = 16;
 
-const MEDIA: &str = "http://www.onvif.org/ver10/media/wsdl";
 const SCHEMA: &str = "http://www.onvif.org/ver10/schema";
+
+/// A version of the media service. Cameras of Profile T alone have the second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    First,
+    Second,
+}
+
+/// Names of the parts of a profile.
+struct Names {
+    video: &'static str,
+    audio: &'static str,
+    ptz: &'static str,
+    output: &'static str,
+    decoder: &'static str,
+}
+
+impl Version {
+    /// Returns the namespace of the service.
+    pub(crate) const fn namespace(self) -> &'static str {
+        match self {
+            Self::First => "http://www.onvif.org/ver10/media/wsdl",
+            Self::Second => "http://www.onvif.org/ver20/media/wsdl",
+        }
+    }
+
+    const fn names(self) -> Names {
+        match self {
+            Self::First => Names {
+                video: "VideoEncoderConfiguration",
+                audio: "AudioEncoderConfiguration",
+                ptz: "PTZConfiguration",
+                output: "AudioOutputConfiguration",
+                decoder: "AudioDecoderConfiguration",
+            },
+            Self::Second => Names {
+                video: "VideoEncoder",
+                audio: "AudioEncoder",
+                ptz: "PTZ",
+                output: "AudioOutput",
+                decoder: "AudioDecoder",
+            },
+        }
+    }
+}
 
 /// A way in which a camera encodes its media, and where it is played.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +99,7 @@ pub struct Video {
 }
 
 /// The question for all profiles.
-pub(crate) struct GetProfiles;
+pub(crate) struct GetProfiles(pub(crate) Version);
 
 impl Call for GetProfiles {
     type Response = Vec<Profile>;
@@ -63,30 +107,39 @@ impl Call for GetProfiles {
     const NAME: &'static str = "GetProfiles";
 
     fn body(&self) -> String {
-        format!("<GetProfiles xmlns=\"{MEDIA}\"/>")
+        let namespace = self.0.namespace();
+        match self.0 {
+            Version::First => format!("<GetProfiles xmlns=\"{namespace}\"/>"),
+            // Without a type, the profiles have no more than their names.
+            Version::Second => {
+                format!("<GetProfiles xmlns=\"{namespace}\"><Type>All</Type></GetProfiles>")
+            }
+        }
     }
 
     fn read(&self, root: Node<'_, '_>) -> Result<Vec<Profile>, String> {
         let profiles = root
             .descendants()
             .filter(|it| it.has_tag_name_of("Profiles"));
-        Ok(profiles.filter_map(profile).take(PROFILES_MAX).collect())
+        let names = self.0.names();
+        let profiles = profiles.filter_map(|it| profile(it, &names));
+        Ok(profiles.take(PROFILES_MAX).collect())
     }
 }
 
-fn profile(node: Node<'_, '_>) -> Option<Profile> {
+fn profile(node: Node<'_, '_>, names: &Names) -> Option<Profile> {
     let token = node.attribute("token")?;
-    let audio = element(node, "AudioEncoderConfiguration");
+    let audio = element(node, names.audio);
     let audio = audio.and_then(|it| text(it, "Encoding"));
     let has = |name| element(node, name).is_some();
     let name = text(node, "Name").unwrap_or(token);
     (token.len() <= TOKEN_BYTES_MAX).then(|| Profile {
         name: envelope::shown(name).unwrap_or_default(),
         token: token.to_owned(),
-        video: element(node, "VideoEncoderConfiguration").and_then(video),
+        video: element(node, names.video).and_then(video),
         audio: audio.and_then(envelope::shown),
-        axes: element(node, "PTZConfiguration").map(Axes::of),
-        has_back_channel: has("AudioOutputConfiguration") && has("AudioDecoderConfiguration"),
+        axes: element(node, names.ptz).map(Axes::of),
+        has_back_channel: has(names.output) && has(names.decoder),
     })
 }
 
@@ -98,17 +151,22 @@ fn video(node: Node<'_, '_>) -> Option<Video> {
     };
     // Kilobits, with a bound beyond which no camera is.
     let bitrate = limit("BitrateLimit").filter(|it| *it <= 1e7);
+    let encoding = text(node, "Encoding").and_then(envelope::shown)?;
+    // The second version has an attribute in place of an element.
+    let profile = text(node, "H264Profile");
+    let profile = profile.or_else(|| node.attribute("Profile").filter(|_| encoding == "H264"));
     Some(Video {
-        encoding: text(node, "Encoding").and_then(envelope::shown)?,
         size: size("Width").zip(size("Height")),
         frame_rate: limit("FrameRateLimit"),
         bitrate_bps: bitrate.map(|it| (it * 1e3) as u64),
-        h264_profile: text(node, "H264Profile").and_then(envelope::shown),
+        h264_profile: profile.and_then(envelope::shown),
+        encoding,
     })
 }
 
 /// The question for the URL of a profile's stream.
 pub(crate) struct GetStreamUri<'a> {
+    pub(crate) version: Version,
     /// Token of the profile.
     pub(crate) profile: &'a str,
 }
@@ -119,11 +177,16 @@ impl Call for GetStreamUri<'_> {
     const NAME: &'static str = "GetStreamUri";
 
     fn body(&self) -> String {
+        let way = match self.version {
+            Version::First => format!(
+                "<StreamSetup><Stream xmlns=\"{SCHEMA}\">RTP-Unicast</Stream>\
+                 <Transport xmlns=\"{SCHEMA}\"><Protocol>RTSP</Protocol></Transport></StreamSetup>"
+            ),
+            Version::Second => "<Protocol>RtspUnicast</Protocol>".to_owned(),
+        };
         format!(
-            "<GetStreamUri xmlns=\"{MEDIA}\"><StreamSetup>\
-             <Stream xmlns=\"{SCHEMA}\">RTP-Unicast</Stream>\
-             <Transport xmlns=\"{SCHEMA}\"><Protocol>RTSP</Protocol></Transport></StreamSetup>\
-             <ProfileToken>{}</ProfileToken></GetStreamUri>",
+            "<GetStreamUri xmlns=\"{}\">{way}<ProfileToken>{}</ProfileToken></GetStreamUri>",
+            self.version.namespace(),
             envelope::escaped(self.profile)
         )
     }

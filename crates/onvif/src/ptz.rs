@@ -8,7 +8,8 @@ use crate::envelope::{self, LocalName as _, TOKEN_BYTES_MAX, element, text};
 /// Most presets that are listed.
 const PRESETS_MAX: usize = 100;
 
-const PTZ: &str = "http://www.onvif.org/ver20/ptz/wsdl";
+/// Namespace of the service.
+pub(crate) const NAMESPACE: &str = "http://www.onvif.org/ver20/ptz/wsdl";
 const SCHEMA: &str = "http://www.onvif.org/ver10/schema";
 
 /// Time after which a camera stops by itself, if it obeys: a server that is lost sends no stop.
@@ -105,7 +106,7 @@ impl Call for ContinuousMove<'_> {
         };
         let token = envelope::escaped(&self.profile.token);
         format!(
-            "<ContinuousMove xmlns=\"{PTZ}\"><ProfileToken>{token}</ProfileToken>\
+            "<ContinuousMove xmlns=\"{NAMESPACE}\"><ProfileToken>{token}</ProfileToken>\
              <Velocity>{velocity}</Velocity>{timeout}</ContinuousMove>"
         )
     }
@@ -128,7 +129,7 @@ impl Call for Stop<'_> {
     fn body(&self) -> String {
         let token = envelope::escaped(&self.profile.token);
         format!(
-            "<Stop xmlns=\"{PTZ}\"><ProfileToken>{token}</ProfileToken>\
+            "<Stop xmlns=\"{NAMESPACE}\"><ProfileToken>{token}</ProfileToken>\
              <PanTilt>true</PanTilt><Zoom>true</Zoom></Stop>"
         )
     }
@@ -150,7 +151,9 @@ impl Call for GetPresets<'_> {
 
     fn body(&self) -> String {
         let token = envelope::escaped(self.profile);
-        format!("<GetPresets xmlns=\"{PTZ}\"><ProfileToken>{token}</ProfileToken></GetPresets>")
+        format!(
+            "<GetPresets xmlns=\"{NAMESPACE}\"><ProfileToken>{token}</ProfileToken></GetPresets>"
+        )
     }
 
     fn read(&self, root: Node<'_, '_>) -> Result<Vec<Preset>, String> {
@@ -181,7 +184,7 @@ impl Call for GotoPreset<'_> {
     fn body(&self) -> String {
         let [profile, preset] = [self.profile, self.preset].map(envelope::escaped);
         format!(
-            "<GotoPreset xmlns=\"{PTZ}\"><ProfileToken>{profile}</ProfileToken>\
+            "<GotoPreset xmlns=\"{NAMESPACE}\"><ProfileToken>{profile}</ProfileToken>\
              <PresetToken>{preset}</PresetToken></GotoPreset>"
         )
     }

@@ -21,7 +21,6 @@ import { reach } from './reach.js';
 
 const WINDOW_MS = 30_000;
 const BURST = 8;
-const INTERVAL_MS = 1000;
 const TIMEOUT_MS = 2000;
 
 /** Two disciplined clocks drift apart by less than this: 20 µs a second. */
@@ -44,6 +43,9 @@ export class ServerClock {
   /** Name of the server whose answers count; null takes those of any server. */
   #server = null;
 
+  /** Time from one exchange to the next: what the server asks for between reports. */
+  intervalMs = 1000;
+
   /** Exchanges so far that were answered. */
   exchanges = 0;
 
@@ -58,7 +60,7 @@ export class ServerClock {
   }
 
   /**
-   * Begins with eight exchanges in a row, then one a second.
+   * Begins with eight exchanges in a row, then one in each interval.
    *
    * A second call drops all earlier exchanges: a restarted server counts
    * from a new beginning.
@@ -67,11 +69,17 @@ export class ServerClock {
     this.#samples = [];
     this.#serial += 1;
     const serial = this.#serial;
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
     for (let i = 0; i < BURST && serial === this.#serial; i += 1) await this.#exchange();
-    if (serial === this.#serial) {
-      this.#timer = setInterval(() => this.#exchange(), INTERVAL_MS);
-    }
+    this.#goOn(serial);
+  }
+
+  #goOn(serial) {
+    if (serial !== this.#serial) return;
+    this.#timer = setTimeout(() => {
+      this.#exchange();
+      this.#goOn(serial);
+    }, this.intervalMs);
   }
 
   /**
@@ -111,7 +119,7 @@ export class ServerClock {
       const [t2, t3] = [received / 1e6, sent / 1e6];
       const rttMs = Math.max(0, t4 - t1 - (t3 - t2));
       this.#samples.push({ offsetMs: (t2 - t1 + (t3 - t4)) / 2, rttMs, atMs: after });
-    } catch { /* the next exchange comes in a second */ }
+    } catch { /* the next exchange comes soon */ }
   }
 }
 

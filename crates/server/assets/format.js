@@ -28,6 +28,15 @@ export function bitrate(bps) {
 /** Names of protocols as people write them. */
 export const PROTOCOLS = { webrtc: 'WebRTC', rtsp: 'RTSP', moq: 'MoQ', quic: 'QUIC', whip: 'WHIP' };
 
+/** Where the media of a stream comes from, by the name that the API has for its way. */
+const SOURCES = { camera: 'from a camera', file: 'from a file', pipe: 'from a pipe', program: 'from a program', pull: 'from another server' };
+
+/** `from a camera`, `by WHIP`: the way of a stream's media. */
+export const way = (source) => SOURCES[source] ?? `by ${PROTOCOLS[source] ?? source}`;
+
+/** Processor time as a share of one core, `34 % of a core`. */
+export const coresOf = (cores) => `${Math.max(1, Math.round(cores * 100))}\u00a0% of a core`;
+
 /** Seconds as `3 d 4 h`, `4 h 05 min`, `5 min 06 s` or `7 s`. */
 export function duration(seconds) {
   if (!finite(seconds)) return ABSENT;

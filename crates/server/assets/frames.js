@@ -23,6 +23,12 @@ import { FrameCodeReader } from './framecode.js';
 /** Frames kept for a report: more than a second at 240 frames/s, a bound when reports fail. */
 const LIMIT = 300;
 
+/** Frames with which a report is due before its time: the server keeps its stamps of 256. */
+const MANY = 200;
+
+/** Reports are due so much before their time, since the page looks once a second. */
+const EARLY_MS = 500;
+
 export class FrameLog {
   #video;
   #reader = new FrameCodeReader();
@@ -44,6 +50,11 @@ export class FrameLog {
   /** Frames since the last `take` that the callback missed or that lack an RTP timestamp. */
   unmatched = 0;
 
+  /** Frames since the last `take` that were dropped before they were presented. */
+  #lost = 0;
+
+  #dueMs = -Infinity;
+
   /** `onFrame(presentedMs)` is called for each frame. */
   constructor(video, onFrame) {
     this.#video = video;
@@ -61,21 +72,37 @@ export class FrameLog {
     this.#frames = [];
     this.#presented = null;
     this.unmatched = 0;
+    this.#lost = 0;
+    this.#dueMs = -Infinity;
     this.active = false;
   }
 
-  /**
-   * Frames since the last call, as the report wants them, with the count of
-   * those that cannot be reported.
-   *
-   * `jitterBufferMs`: mean of the last interval, null where unknown.
-   */
-  take(jitterBufferMs) {
+  /** Takes the statistics of the time since the last call, null where unknown: they are of the frames since then. */
+  settle(sample) {
+    this.#lost += sample?.framesDroppedDelta ?? 0;
+    for (const entry of this.#frames) {
+      if (!entry.isSettled) entry.report = divided(entry.report, sample?.jitterBufferMs ?? null);
+      entry.isSettled = true;
+    }
+  }
+
+  /** Whether the server wants a report by now. */
+  isDue(nowMs) {
+    return nowMs >= this.#dueMs || this.#frames.length >= MANY;
+  }
+
+  /** The next report is due `seconds` after the one of `nowMs`. */
+  wait(nowMs, seconds) {
+    this.#dueMs = nowMs + seconds * 1000 - EARLY_MS;
+  }
+
+  /** What the report says of the frames since the last call, with the counts of those that are not in it. */
+  take() {
     const ready = this.#frames.filter(({ pending }) => !pending);
     this.#frames = this.#frames.filter(({ pending }) => pending);
-    const { unmatched } = this;
-    this.unmatched = 0;
-    return { frames: ready.map(({ report }) => divided(report, jitterBufferMs)), unmatched };
+    const [unmatched, lost] = [this.unmatched, this.#lost];
+    [this.unmatched, this.#lost] = [0, 0];
+    return { frames: ready.map(({ report }) => report), unmatched, lost };
   }
 
   #collect(metadata) {
@@ -91,6 +118,7 @@ export class FrameLog {
     } else {
       const entry = {
         pending: this.coded,
+        isSettled: false,
         report: {
           rtp_timestamp: metadata.rtpTimestamp,
           received_ms: metadata.receiveTime ?? null,

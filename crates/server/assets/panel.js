@@ -107,9 +107,9 @@ export class Panel {
 
   /**
    * `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count
-   * or null; `level`: how loud a muted track is, 0 to 1, or null.
+   * or null; `level`: how loud a muted track is, 0 to 1, or null; `lipSync`: from `LipSync`, or null.
    */
-  reception(sample, { viewers = null, level = null } = {}) {
+  reception(sample, { viewers = null, level = null, lipSync = null } = {}) {
     const { audio = null, path = null } = sample ?? {};
     const size = sample?.width ? `${sample.width}×${sample.height}` : '';
     this.#fact('Video', sample?.codec ?? ABSENT, size);
@@ -119,7 +119,7 @@ export class Panel {
     this.#fact('Jitter buffer', unit(sample?.jitterBufferMs), Number.isFinite(sample?.jitterBufferMs) ? 'mean' : '');
     this.#fact('Decoder', unit(sample?.decodeMs), sample?.decoder ?? '');
     this.#fact('Path', breakable(path?.remote), Number.isFinite(path?.rttMs) ? `RTT ${unit(path.rttMs)}` : '');
-    this.#fact('Lip sync', ...(audio ? behind(audio.behindMs) : [ABSENT]));
+    this.#fact('Lip sync', ...lipSyncWords(lipSync));
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
     this.#fact('Audio', audio?.codec ?? ABSENT, decibels(level ?? audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
@@ -188,10 +188,11 @@ export class Panel {
   }
 }
 
-/** How far audio plays behind the video, or before it; browsers report it only while they synchronize. */
-function behind(ms) {
-  if (!Number.isFinite(ms)) return ['off', 'video first'];
-  return [`${Math.abs(ms).toFixed(0)}\u00a0ms`, ms < 0 ? 'audio early' : 'audio late'];
+/** Whether the video waits for its audio, and what that costs. */
+function lipSyncWords(lipSync) {
+  if (lipSync === null) return [ABSENT];
+  const cost = `${lipSync.costMs.toFixed(0)}\u00a0ms`;
+  return lipSync.isOn ? ['on', `costs ${cost}`] : ['off', `would cost ${cost}`];
 }
 
 const unit = (value) => (Number.isFinite(value) ? `${milliseconds(value)}\u00a0ms` : ABSENT);

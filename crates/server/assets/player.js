@@ -27,6 +27,7 @@ import { reasonOf, whyEnded } from './failure.js';
 import { FrameLog } from './frames.js';
 import { CONNECT_MS, How } from './how.js';
 import { openByKey } from './key.js';
+import { LipSync } from './lip_sync.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { Pauses } from './pauses.js';
@@ -62,6 +63,7 @@ const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
 const sampler = new StatsSampler();
+const lipSync = new LipSync();
 const loudness = new Loudness();
 const quality = new Quality(document.getElementById('quality'), video);
 const how = new How(document.getElementById('how'));
@@ -84,7 +86,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `lipSync`: whether video waits for its audio, and what that costs; null where that is not known. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended. `how`: webrtc or hls, and `howWhy`: why it is HLS.
  */
 const seen = {
@@ -93,7 +95,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, talk: null, operator: null,
+  clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, lipSync: null, talk: null, operator: null,
   pictures: null, layer: null, layerNote: null, how: how.isHls ? 'hls' : 'webrtc', howWhy: how.why,
 };
 window.glassline = seen;
@@ -272,6 +274,7 @@ function onConnected() {
   log.active = true;
   talk.isAsked = false;
   quality.follow(session);
+  lipSync.follow(session.pc);
   clock.restart();
   readEntry();
   if (unexplained !== null) explainLate(unexplained);
@@ -340,12 +343,15 @@ async function tick(count) {
   noteSample(current, sample, nowMs);
   if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
   const stalled = watchForStall(nowMs);
+  log.settle(sample);
   // Until the clocks are joined, frames wait in the log.
-  if (estimate) await report(current, sample, estimate);
+  if (estimate && log.isDue(nowMs)) await report(current, estimate, nowMs);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
   panel.how(how.text(sample?.path?.remote));
-  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
+  // With `?lipsync` the browser holds the video itself.
+  seen.lipSync = options.has('lipsync') ? null : lipSync.update(sample, !video.muted);
+  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level, lipSync: seen.lipSync });
 }
 
 /** The same for a playback by HLS, whose frames are not reported. */
@@ -534,19 +540,21 @@ function costOf({ from, to, viewers, cpu_ratio: ratio }) {
   return `The server encodes this video again (${from} to ${to}) for ${whom}: ${cores}`;
 }
 
-async function report(current, sample, estimate) {
+async function report(current, estimate, nowMs) {
   if (!current.resource) return;
-  const { frames, unmatched } = log.take(sample?.jitterBufferMs ?? null);
   const body = {
     offset_ns: Math.round(estimate.offsetMs * 1e6),
     error_ns: Math.ceil(estimate.errorMs * 1e6),
-    frames, unmatched, lost: sample?.framesDroppedDelta ?? 0,
+    ...log.take(),
   };
   try {
     const response = await post(current, body);
     const answer = await response.json();
     if (current !== session) return;
     servers.note(response);
+    const everyS = answer.report_every_s ?? 1;
+    log.wait(nowMs, everyS);
+    clock.intervalMs = everyS * 1000;
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
     seen.layer = answer.layer ?? null;

@@ -24,14 +24,14 @@ export class StatsSampler {
   async sample(pc) {
     const stats = await pc.getStats();
     const inbound = (kind) => byType(stats, 'inbound-rtp', (report) => report.kind === kind);
-    const [video, audio] = [inbound('video'), inbound('audio')];
+    const [video, audio, playout] = [inbound('video'), inbound('audio'), byType(stats, 'media-playout')];
     const before = this.#before;
-    this.#before = { video, audio };
+    this.#before = { video, audio, playout };
     if (!video && !audio) return null;
     return {
       ...frames(video, before?.video),
       ...arrivals(video, audio, before),
-      audio: audioStats(stats, audio, video),
+      audio: audioStats(stats, { audio, playout }, before),
       path: path(stats),
       codec: codecName(stats.get(video?.codecId)),
     };
@@ -46,13 +46,16 @@ function grown(now, before, name) {
 
 const ratio = (part, whole) => (part === null || !(whole > 0) ? null : part / whole);
 
+/** Milliseconds of a total of seconds that grew, for each of a count. */
+function meanOf(now, before, total, count) {
+  const value = ratio(grown(now, before, total), grown(now, before, count));
+  return value === null ? null : value * 1000;
+}
+
 function frames(video, before) {
   const seconds = before ? (video?.timestamp - before.timestamp) / 1000 : null;
   const decoded = grown(video, before, 'framesDecoded');
-  const mean = (total, count) => {
-    const value = ratio(grown(video, before, total), grown(video, before, count));
-    return value === null ? null : value * 1000;
-  };
+  const mean = (total, count) => meanOf(video, before, total, count);
   return {
     width: video?.frameWidth ?? null,
     height: video?.frameHeight ?? null,
@@ -84,15 +87,15 @@ function arrivals(video, audio, before) {
   };
 }
 
-function audioStats(stats, audio, video) {
+function audioStats(stats, { audio, playout }, before) {
   if (!audio) return null;
   return {
     energy: audio.totalAudioEnergy ?? 0,
     packets: audio.packetsReceived ?? 0,
     level: audio.audioLevel ?? null,
+    jitterBufferMs: meanOf(audio, before?.audio, 'jitterBufferDelay', 'jitterBufferEmittedCount'),
+    deviceMs: meanOf(playout, before?.playout, 'totalPlayoutDelay', 'totalSamplesCount'),
     codec: codecName(stats.get(audio.codecId)),
-    // Time of the source that is on the screen, minus the time that is being played as audio.
-    behindMs: (video?.estimatedPlayoutTimestamp ?? NaN) - (audio.estimatedPlayoutTimestamp ?? NaN),
   };
 }
 

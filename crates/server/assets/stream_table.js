@@ -2,7 +2,7 @@
 
 import { streamUrl } from './api.js';
 import { html, setText } from './dom.js';
-import { ABSENT, PROTOCOLS, bitrate, track } from './format.js';
+import { ABSENT, bitrate, coresOf, track, way } from './format.js';
 import { StreamActions } from './stream_actions.js';
 import { Thumbnail } from './thumbnail.js';
 import { watchUrl } from './watch_url.js';
@@ -204,10 +204,9 @@ export class StreamTable {
     setText(parts.owner, stream.owner ? `on ${stream.owner.server}` : '');
     parts.pill.dataset.state = stream.status;
     setText(parts.pill, statusWord(stream.status).toUpperCase());
-    const from = PROTOCOLS[stream.source] ?? stream.source;
     const note = stream.stand_in ? `${stream.stand_in} plays in its place` : null;
     const recorded = { recording: 'recorded', losing: 'its recording loses frames' }[stream.recording];
-    setText(parts.detail, [stream.detail, note, recorded, stream.status === 'live' && from ? `by ${from}` : null].filter(Boolean).join(' · '));
+    setText(parts.detail, [stream.detail, note, recorded, stream.status === 'live' && stream.source ? way(stream.source) : null].filter(Boolean).join(' · '));
     this.#tracks(parts.tracksCell, stream);
     setText(parts.rate, stream.frame_rate ? String(stream.frame_rate) : ABSENT);
     setText(parts.bitrate, stream.bitrate_bps ? bitrate(stream.bitrate_bps) : ABSENT);
@@ -215,15 +214,19 @@ export class StreamTable {
     parts.actions.update(stream);
   }
 
-  #tracks(cell, { tracks }) {
+  #tracks(cell, { tracks, transcodings }) {
     const refused = refusal(tracks);
     const lines = (tracks ?? []).map((it) => track(it) + (it.b_frames ? ' with B-frames' : ''));
+    lines.push(...(transcodings ?? []).map(transcoding));
     const text = [...lines, refused].join('\n');
     if (cell.dataset.text === text) return;
     cell.dataset.text = text;
     cell.replaceChildren(...lines.map((line) => html('span', {}, line)), ...(refused ? [html('span', { class: 'warned' }, refused)] : []));
   }
 }
+
+/** What it costs to encode a track again for those who need another codec. */
+const transcoding = ({ to, viewers, cores }) => `as ${to} for ${plural(viewers, 'viewer')}: ${coresOf(cores)}`;
 
 /** How much a stream needs somebody: rows with more come first. */
 function trouble(stream) {

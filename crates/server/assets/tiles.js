@@ -2,7 +2,7 @@
 // viewers and of the machine lead to their part of the page.
 
 import { html, setText } from './dom.js';
-import { ABSENT } from './format.js';
+import { ABSENT, coresOf } from './format.js';
 import { isBroken, plural, refusal } from './words.js';
 
 /** The choices of streams, each with the tile that makes it. */
@@ -39,6 +39,8 @@ export class Tiles {
     const { cpu_cores: cores } = server;
     this.#set('processor', cores === undefined ? ABSENT : `${cores.toFixed(2)} of ${server.cores}`, { look: cores > 0.9 * server.cores ? 'bad' : '', to: 'load-title' });
     this.#set('memory', server.memory_mib === undefined ? ABSENT : `${server.memory_mib}\u00a0MiB`, { to: 'load-title' });
+    const encoding = list.flatMap(({ transcodings }) => transcodings ?? []).reduce((sum, it) => sum + it.cores, 0);
+    if (encoding > 0 || this.#tiles.has('transcoding')) this.#set('transcoding', encoding > 0 ? coresOf(encoding) : 'none', { to: 'streams-title' });
     if (rooms.rooms > 0 || this.#tiles.has('voices')) this.#set('voices', rooms.rooms ? `${rooms.participants} in ${plural(rooms.rooms, 'room')}` : '0', { to: 'rooms-title' });
     const stuck = server.stuck ?? [];
     if (stuck.length > 0 || this.#tiles.has('stuck threads')) this.#set('stuck threads', stuck.join(', ') || 'none', { look: stuck.length > 0 ? 'bad' : '', to: 'events-title' });

@@ -22,7 +22,7 @@ pub(super) const CRATES: &[Row] = &[
     ("congestion", &["media"]),
     ("trust", &[]),
     ("url", &[]),
-    ("onvif", &["net", "trust"]),
+    ("onvif", &["net", "rtsp", "trust"]),
     ("quic", &["congestion", "media", "net", "trust", "url"]),
     ("hub", &["media"]),
     ("runtime", &["hub", "media", "net"]),

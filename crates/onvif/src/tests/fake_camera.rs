@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use glassline_rtsp::auth::digest::{Algorithm, secret};
+use glassline_rtsp::auth::{Authorization, User};
 
 /// What a camera is and answers.
 #[derive(Clone, Debug)]
@@ -16,6 +18,10 @@ pub(crate) struct Behaviour {
     pub(crate) password: &'static str,
     /// Whether the camera pans, tilts and zooms.
     pub(crate) has_ptz: bool,
+    /// Whether the camera asks for the digest of HTTP, too.
+    pub(crate) asks_by_http: bool,
+    /// Whether the camera has the second version of the media service alone.
+    pub(crate) is_of_profile_t: bool,
     /// URL of the stream of the first profile.
     pub(crate) stream: String,
     /// Raw response to everything over TCP, in place of a camera's.
@@ -39,6 +45,8 @@ impl Default for Behaviour {
             user: "operator",
             password: "secret<1>",
             has_ptz: false,
+            asks_by_http: false,
+            is_of_profile_t: false,
             stream: "rtsp://root:pass@192.0.2.20:554/main?x=1".to_owned(),
             raw: None,
         }
@@ -137,7 +145,19 @@ fn serve(mut stream: TcpStream, behaviour: &Behaviour, seen: &Sender<String>) {
     let Some(request) = read_request(&stream) else {
         return;
     };
+    let Request {
+        authorization,
+        body: request,
+    } = request;
     match &behaviour.raw {
+        None if behaviour.asks_by_http && !is_authorized(&authorization, &request, behaviour) => {
+            let challenge = "Digest realm=\"hall\", nonce=\"n1\", qop=\"auth\", algorithm=MD5";
+            let head = "HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 0\r\n";
+            let text = format!(
+                "{head}WWW-Authenticate: Basic realm=\"hall\"\r\nWWW-Authenticate: {challenge}\r\n\r\n"
+            );
+            let _ = stream.write_all(text.as_bytes());
+        }
         None => {
             let (status, body) = answer(&request, behaviour);
             let _ = seen.send(request);
@@ -167,23 +187,53 @@ fn write_raw(stream: &mut TcpStream, raw: &Raw) {
     }
 }
 
-fn read_request(stream: &TcpStream) -> Option<String> {
+/// A request over TCP.
+struct Request {
+    /// What the header field has; empty without one.
+    authorization: String,
+    body: String,
+}
+
+/// Whether a request has the digest of HTTP (RFC 7616) for the camera's challenge.
+fn is_authorized(shown: &str, body: &str, behaviour: &Behaviour) -> bool {
+    let Some(Authorization::Digest(shown)) = Authorization::parse(shown) else {
+        return false;
+    };
+    let user = User {
+        name: behaviour.user.to_owned(),
+        password: behaviour.password.to_owned(),
+    };
+    let secret = secret(Algorithm::Md5, &user, "hall");
+    shown.nonce == "n1" && shown.verify(&secret, "POST", body.as_bytes())
+}
+
+fn read_request(stream: &TcpStream) -> Option<Request> {
     let mut reader = BufReader::new(stream);
-    let mut length = 0;
+    let (mut length, mut authorization) = (0, String::new());
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
-        let line = line.trim_end().to_ascii_lowercase();
+        let line = line.trim_end();
         if line.is_empty() {
             break;
         }
+        if let Some((name, value)) = line.split_once(": ")
+            && name.eq_ignore_ascii_case("authorization")
+        {
+            value.clone_into(&mut authorization);
+        }
+        let line = line.to_ascii_lowercase();
         if let Some(value) = line.strip_prefix("content-length: ") {
             length = value.parse().expect("a number");
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    String::from_utf8(body).ok()
+    let body = String::from_utf8(body).ok()?;
+    Some(Request {
+        authorization,
+        body,
+    })
 }
 
 fn answer(request: &str, behaviour: &Behaviour) -> (&'static str, String) {
@@ -225,7 +275,24 @@ fn answer_of_user(request: &str, behaviour: &Behaviour) -> Option<String> {
         } else {
             String::new()
         };
-        return Some(service("Media") + &ptz);
+        let media = match behaviour.is_of_profile_t {
+            true => String::new(),
+            false => service("Media"),
+        };
+        return Some(media + &ptz);
+    }
+    if has("GetServices") {
+        return Some(services());
+    }
+    if behaviour.is_of_profile_t {
+        let asks_second = has("http://www.onvif.org/ver20/media/wsdl");
+        if asks_second && has("GetProfiles") && has("<Type>All<") {
+            return Some(profiles_of_profile_t());
+        }
+        if asks_second && has("GetStreamUri") && has("<Protocol>RtspUnicast<") {
+            return Some("<Uri>rtsp://192.0.2.20/second</Uri>".to_owned());
+        }
+        return None;
     }
     if has("GetDeviceInformation") {
         return Some(
@@ -258,6 +325,28 @@ fn answer_of_user(request: &str, behaviour: &Behaviour) -> Option<String> {
     let moves = has("<ContinuousMove") && !has("<Timeout>");
     let goes = has("<GotoPreset") && has("<PresetToken>1<");
     (moves || goes || has("<Stop")).then(String::new)
+}
+
+fn services() -> String {
+    let service = |namespace: &str, path: &str| {
+        format!(
+            "<tds:Service xmlns:tds=\"d\"><tds:Namespace>http://www.onvif.org/{namespace}/wsdl</tds:Namespace>\
+             <tds:XAddr>http://10.9.8.7/{path}</tds:XAddr></tds:Service>"
+        )
+    };
+    service("ver10/device", "device") + &service("ver20/media", "media2")
+}
+
+fn profiles_of_profile_t() -> String {
+    "<tr2:Profiles xmlns:tr2=\"m\" xmlns:tt=\"t\" token=\"one\"><tr2:Name>stream1</tr2:Name>\
+     <tr2:Configurations><tr2:VideoSource token=\"s\"><tt:Name>source</tt:Name></tr2:VideoSource>\
+     <tr2:VideoEncoder token=\"v\" GovLength=\"50\" Profile=\"Main\"><tt:Name>enc</tt:Name>\
+     <tt:Encoding>H265</tt:Encoding><tt:Resolution><tt:Width>3840</tt:Width><tt:Height>2160</tt:Height>\
+     </tt:Resolution><tt:RateControl ConstantBitRate=\"true\"><tt:FrameRateLimit>20</tt:FrameRateLimit>\
+     <tt:BitrateLimit>8192</tt:BitrateLimit></tt:RateControl><tt:Quality>4</tt:Quality></tr2:VideoEncoder>\
+     <tr2:AudioEncoder token=\"a\"><tt:Encoding>MP4A-LATM</tt:Encoding></tr2:AudioEncoder>\
+     </tr2:Configurations></tr2:Profiles>"
+        .to_owned()
 }
 
 fn profiles(has_ptz: bool) -> String {

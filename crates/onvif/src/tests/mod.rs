@@ -137,6 +137,45 @@ async fn a_camera_is_found_and_tells_its_streams() {
 }
 
 #[tokio::test]
+async fn a_camera_that_asks_for_the_digest_of_http_gets_it_and_never_the_password() {
+    let fake = FakeCamera::start(Behaviour {
+        asks_by_http: true,
+        ..Behaviour::default()
+    });
+    let camera = connect(&fake, Some(user("secret<1>"))).await;
+    let camera = camera.expect("the right password");
+    let profiles = camera.stream_profiles().await.expect("it tells");
+    assert_eq!(profiles.len(), 2);
+    for credentials in [None, Some(user("secret<2>"))] {
+        let refused = connect(&fake, credentials).await.expect_err("refused");
+        assert!(matches!(refused, Error::Unauthorized(_)), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_camera_with_the_second_media_service_alone_tells_its_streams() {
+    let fake = FakeCamera::start(Behaviour {
+        is_of_profile_t: true,
+        ..Behaviour::default()
+    });
+    let camera = connect(&fake, Some(user("secret<1>"))).await;
+    let camera = camera.expect("the right password");
+    let profiles = camera.stream_profiles().await.expect("it tells");
+    let [one] = &profiles[..] else {
+        panic!("{profiles:?}");
+    };
+    assert_eq!(one.url.as_str(), "rtsp://192.0.2.20/second");
+    let video = one.profile.video.as_ref().expect("a video");
+    assert_eq!(
+        (video.encoding.as_str(), video.size, video.frame_rate),
+        ("H265", Some((3840, 2160)), Some(20.0))
+    );
+    assert_eq!(video.bitrate_bps, Some(8_192_000));
+    assert_eq!(video.h264_profile, None, "it is a profile of H.265");
+    assert_eq!(one.profile.audio.as_deref(), Some("MP4A-LATM"));
+}
+
+#[tokio::test]
 async fn a_camera_is_moved_and_stopped_by_its_profile() {
     let fake = FakeCamera::start(Behaviour {
         has_ptz: true,

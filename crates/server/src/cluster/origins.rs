@@ -71,7 +71,8 @@ impl Directory {
         self.member.as_ref()
     }
 
-    /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that.
+    /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that, or
+    /// the claim of this server's source covers the publisher.
     /// With `takes_over`, the present publisher is replaced, wherever it is.
     pub(crate) async fn claim(
         &self,
@@ -79,7 +80,7 @@ impl Directory {
         takes_over: bool,
     ) -> Result<Option<HeldName>, ClaimRefusal> {
         match &self.member {
-            Some(member) => member.claim(name, takes_over).await.map(Some),
+            Some(member) => member.claim(name, takes_over).await,
             None => Ok(None),
         }
     }
@@ -189,15 +190,13 @@ impl Directory {
     /// Keeps a stream that viewers wait for, as long as this server's `member` or its own publishers
     /// have it; it leaves the hub at once if no server of the cluster has it.
     async fn serve(&self, member: &Arc<Member>, stream: &Arc<Stream>) {
-        let found = tokio::time::timeout(SEARCH, member.find(stream)).await;
-        let why = match found {
-            Ok(Ok(())) => None,
-            Ok(Err(why)) => Some(why),
-            Err(_) => Some("the server that has it sends nothing"),
-        };
-        if let Some(why) = why {
-            let detail = format!("no server of the cluster has the stream: {why}");
-            tracing::info!(stream = %stream.name(), why, "no server of the cluster has the stream");
+        // The stream is needed for as long as it is searched for.
+        let demand = stream.demand();
+        let found = member.find(stream).await;
+        drop(demand);
+        if let Err(why) = found {
+            let detail = format!("the cluster does not bring the stream: {why}");
+            tracing::info!(stream = %stream.name(), why, "the cluster does not bring the stream");
             // Not listed any more before those that wait are woken.
             self.forget(stream, true);
             return stream.set_state(State::Down { detail });

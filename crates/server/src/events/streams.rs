@@ -6,6 +6,9 @@ use glassline_hub::{State, Status, StreamEvent, StreamName, StreamTable};
 
 use super::log::{Event, EventKind, Severity};
 
+/// Ways of media that are things, and no protocols.
+const THINGS: [&str; 4] = ["camera", "file", "pipe", "program"];
+
 /// Returns why a stream with a source in this `state` has the `status`, as a text for people; `None` if
 /// it is live. `is_fetched`: whether the server fetches the stream itself.
 pub(crate) fn status_reason(state: &State, status: Status, is_fetched: bool) -> Option<String> {
@@ -85,19 +88,27 @@ fn gone(name: &StreamName) -> Event {
 
 /// Returns what has become of a stream, which comes by `protocol`; `None` if it is as before.
 fn text(before: Option<Seen>, now: Seen, protocol: Option<&str>) -> Option<String> {
-    let by = protocol.map(|it| format!(" by {it}"));
-    let by = by.unwrap_or_default();
+    let way = protocol.map(way).unwrap_or_default();
     match (before, now.0) {
         // Another source may have come without a pause.
         (Some((Status::Live | Status::Hangs, since)), Status::Live) if since != now.1 => {
-            Some(format!("LIVE with another source{by}"))
+            Some(format!("LIVE with another source{way}"))
         }
         (Some((before, _)), now) if before == now => None,
         (None, Status::Waiting) => None,
-        (_, Status::Live) => Some(format!("LIVE{by}")),
+        (_, Status::Live) => Some(format!("LIVE{way}")),
         (_, Status::Hangs) => Some("HANGS".to_owned()),
         (_, Status::Unreachable) => Some("UNREACHABLE".to_owned()),
         (_, _) => Some("WAITING".to_owned()),
+    }
+}
+
+/// Returns the words for the way on which the media comes.
+fn way(protocol: &str) -> String {
+    match protocol {
+        "pull" => " from another server".to_owned(),
+        thing if THINGS.contains(&thing) => format!(" from a {thing}"),
+        protocol => format!(" by {protocol}"),
     }
 }
 
@@ -158,13 +169,13 @@ mod tests {
         cam.set_state(down());
         assert_eq!(told(), []);
         let first = publish(1);
-        assert_eq!(told(), one("LIVE by camera", ""));
+        assert_eq!(told(), one("LIVE from a camera", ""));
         hub.sweep(start + Duration::from_secs(9));
         let nothing = "the source is connected, but no media has come for 8 s";
         assert_eq!(told(), one("HANGS", nothing));
         let second = publish(10);
         drop(first);
-        let another = "LIVE with another source by camera";
+        let another = "LIVE with another source from a camera";
         assert_eq!(told(), one(another, ""));
         second.finish(State::Ended {
             detail: "the publisher left".to_owned(),

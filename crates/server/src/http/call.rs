@@ -136,13 +136,15 @@ async fn join(
     let (parts, body) = request.into_parts();
     let (uri, headers) = (&parts.uri, &parts.headers);
     let sent = target.grant(&app, uri);
+    let shown = Shown::new(connection, headers, uri).by(target.rules().protocol);
+    let stream = room.stream(&id);
     let user = match &sent {
-        Some(grant) => admitted(&app, &room, grant)?,
-        None => {
-            let shown = Shown::new(connection, headers, uri).by(target.rules().protocol);
-            let stream = room.stream(&id);
-            auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?
+        Some(grant) => {
+            let user = admitted(&app, &room, grant)?;
+            auth::check_excluded(&app.users, &shown, user.as_deref(), Some(stream.as_str()))?;
+            user
         }
+        None => auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?,
     };
     // Whoever cannot follow a redirect meets the others by this server's help.
     let access = match redirect::stays(uri) {

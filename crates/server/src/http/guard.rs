@@ -70,7 +70,13 @@ pub(super) async fn guard(
     // The handler that makes participants needs the user of the ticket, and looks at it itself.
     let grant = target.grant(&app, request.uri());
     if let Some(grant) = grant.filter(|_| right != Right::Room) {
-        return redirect::end_with(&grant, next.run(request).await);
+        // The server that issued the ticket does not know whom an operator keeps away from this one.
+        let stream = target.stream_or_query(request.uri());
+        let (user, stream) = (grant.user.as_deref(), stream.as_deref());
+        return match auth::check_excluded(&app.users, &shown, user, stream) {
+            Ok(()) => redirect::end_with(&grant, next.run(request).await),
+            Err(problem) => problem.into_response(),
+        };
     }
     if rules.is_page(&method) && !app.users.any() {
         return next.run(request).await;

@@ -74,6 +74,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "key.js" => SCRIPT,
     "lifeline.js" => SCRIPT,
     "links.js" => SCRIPT,
+    "lip_sync.js" => SCRIPT,
     "load_charts.js" => SCRIPT,
     "load_test.js" => SCRIPT,
     "login_list.js" => SCRIPT,

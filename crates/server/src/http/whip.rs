@@ -191,9 +191,9 @@ fn refused(error: PublishOfferError) -> Problem {
         PublishOfferError::Offer(error) => error.into(),
         PublishOfferError::Taken(name) => taken(&format!("'{name}' has a publisher already")),
         PublishOfferError::Configured(why) => configured(&why),
-        PublishOfferError::NotClaimed(refusal @ ClaimRefusal::Configured { .. }) => {
-            configured(&refusal)
-        }
+        PublishOfferError::NotClaimed(
+            refusal @ (ClaimRefusal::Configured { .. } | ClaimRefusal::AtSource { .. }),
+        ) => configured(&refusal),
         PublishOfferError::NotClaimed(refusal @ ClaimRefusal::Taken { .. }) => {
             taken(&refusal.to_string())
         }

@@ -194,8 +194,11 @@ async fn claim(
         find_free(name, context).await?;
     }
     match directory.claim(name, false).await {
-        Ok(claim) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
-        Err(refusal @ ClaimRefusal::Configured { .. }) => Err(configured_name(name, &refusal)),
+        Ok(Some(claim)) => Ok(Some(Box::new(claim) as Box<dyn NameClaim>)),
+        Ok(None) => find_free(name, context).await.map(|()| None),
+        Err(refusal @ (ClaimRefusal::Configured { .. } | ClaimRefusal::AtSource { .. })) => {
+            Err(configured_name(name, &refusal))
+        }
         Err(refusal) => {
             tracing::info!(stream = %name, %refusal, "publisher refused");
             let why = refusal.to_string();

@@ -106,7 +106,9 @@ impl Background {
             let claim = match claimed {
                 Ok(Ok(claim)) => Ok(claim.map(|claim| Box::new(claim) as Box<dyn NameClaim>)),
                 Ok(Err(ClaimRefusal::Taken { .. })) => Err(Answer::Refused(Refusal::Busy)),
-                Ok(Err(refusal @ ClaimRefusal::Configured { .. })) => Err(Answer::Explained {
+                Ok(Err(
+                    refusal @ (ClaimRefusal::Configured { .. } | ClaimRefusal::AtSource { .. }),
+                )) => Err(Answer::Explained {
                     refusal: Refusal::Forbidden,
                     why: refusal.to_string(),
                 }),

@@ -165,13 +165,14 @@ impl Requests {
         query: Option<&str>,
         credentials: Option<ClientCredentials>,
     ) -> Effect {
+        let (users, by) = (&self.shared.users, scope.client.requester());
+        let mut login = access::login_of(by, query, credentials.as_ref());
         if access == Access::Read
             && let Some(user) = redirect::admitted(&self.shared, &path, query)
         {
-            return Effect::Answer(id, Answer::Authorized { user });
+            let answer = access::concluded(users, login, &path, Answer::Authorized { user });
+            return Effect::Answer(id, answer);
         }
-        let (users, by) = (&self.shared.users, scope.client.requester());
-        let mut login = access::login_of(by, query, credentials.as_ref());
         let wanted = Right {
             access,
             path: &path,

@@ -51,16 +51,17 @@ impl Negotiator {
         let taken = || PublishOfferError::Taken(name.clone());
         let configured = self.hub.check_client(&name);
         configured.map_err(PublishOfferError::Configured)?;
+        let is_live = || {
+            let present = self.hub.stream(name.as_str());
+            present.is_some_and(|it| matches!(it.state(), State::Live { .. }))
+        };
         let holder = self.reservations.holder(&name, Instant::now());
         let cluster = self.directory().filter(|it| it.member().is_some());
         let is_held = match holder {
             Some((_, is_silent)) => !is_silent,
             // What the hub has may be another server's, and the cluster knows that.
             None if cluster.is_some() => false,
-            None => {
-                let present = self.hub.stream(name.as_str());
-                present.is_some_and(|it| matches!(it.state(), State::Live { .. }))
-            }
+            None => is_live(),
         };
         if is_held && !takes_over {
             return Err(taken());
@@ -81,6 +82,10 @@ impl Negotiator {
             Some(cluster) => cluster.claim(&name, may_replace).await?,
             None => None,
         };
+        // Without a claim of its own, the publisher stands in for a source of this server that is away.
+        if cluster.is_some() && claim.is_none() && is_live() && !may_replace {
+            return Err(taken());
+        }
         // The old publisher goes once the new one's offer is known to be good.
         if let Some(record) = holder.and_then(|(holder, _)| self.shared.registry.by_id(&holder)) {
             self.shared

@@ -53,7 +53,7 @@ impl Member {
         }
     }
 
-    fn on_event(self: &Arc<Self>, event: Event) {
+    pub(super) fn on_event(self: &Arc<Self>, event: Event) {
         match event {
             Event::Publish {
                 publisher,

@@ -42,6 +42,11 @@ pub(crate) enum ClaimRefusal {
          configuration: publish under another name"
     )]
     Configured { name: StreamName, by: String },
+    #[error(
+        "the server '{by}' of the cluster connects to the source of '{name}', and alone takes publishers \
+         in its place: publish there"
+    )]
+    AtSource { name: StreamName, by: String },
     #[error("this server is about to stop, and takes no new publishers")]
     Draining,
     #[error(
@@ -54,13 +59,17 @@ pub(crate) enum ClaimRefusal {
 
 impl Member {
     /// Claims `name` for a publisher. With `takes_over`, the present publisher is replaced, wherever it
-    /// is. The decision comes within 1.5 s.
+    /// is. The decision comes within 1.5 s. Returns `None` where the publisher needs no claim: this
+    /// server has that of a source which lets clients publish in its place.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         name: &StreamName,
         takes_over: bool,
-    ) -> Result<HeldName, ClaimRefusal> {
+    ) -> Result<Option<HeldName>, ClaimRefusal> {
         let wanted = core_name(name).ok_or(ClaimRefusal::NoDecision)?;
+        if self.lets_clients_in(name, &wanted)? {
+            return Ok(None);
+        }
         let policy = match takes_over {
             true => Policy::Replace,
             false => Policy::Refuse,
@@ -84,7 +93,7 @@ impl Member {
         });
         let decision = tokio::time::timeout(PATIENCE, decision).await;
         let refusal = match decision {
-            Ok(Ok(PublishDecision::Admitted { .. })) => return Ok(claim),
+            Ok(Ok(PublishDecision::Admitted { .. })) => return Ok(Some(claim)),
             Ok(Ok(PublishDecision::Refused(refusal))) => refusal,
             _ => return Err(ClaimRefusal::NoDecision),
         };
@@ -101,6 +110,29 @@ impl Member {
             Refusal::Draining => ClaimRefusal::Draining,
             Refusal::Unreadable => ClaimRefusal::Unreadable(name.clone()),
         })
+    }
+
+    /// Returns whether this server has the claim of a source that lets clients publish in its place.
+    ///
+    /// # Errors
+    /// Returns [`ClaimRefusal::AtSource`] if another server has the claim of such a source.
+    pub(super) fn lets_clients_in(
+        &self,
+        name: &StreamName,
+        wanted: &Name,
+    ) -> Result<bool, ClaimRefusal> {
+        let core = self.lock();
+        if !core.sources.contains_key(wanted) || self.hub.check_client(name).is_err() {
+            return Ok(false);
+        }
+        match core.node.owner(wanted) {
+            Some(owner) if owner == core.node.id() => Ok(true),
+            Some(owner) => Err(ClaimRefusal::AtSource {
+                name: name.clone(),
+                by: owner.to_string(),
+            }),
+            None => Ok(false),
+        }
     }
 }
 

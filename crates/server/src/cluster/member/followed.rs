@@ -83,6 +83,15 @@ impl Followed {
     }
 }
 
+impl Core {
+    /// Looks at `stream` from now on: whether somebody needs it here, and how many watch it.
+    pub(super) fn follow(&mut self, name: &Name, stream: &Arc<Stream>) -> &mut Followed {
+        let followed = self.followed.entry(name.clone()).or_default();
+        followed.stream = Arc::downgrade(stream);
+        followed
+    }
+}
+
 impl Member {
     /// Asks the cluster for a stream that viewers of this server wait for.
     pub(super) fn seek(
@@ -93,8 +102,7 @@ impl Member {
         let (answer, decision) = oneshot::channel();
         self.with_core(|core, now| {
             let viewer = core.viewer();
-            let followed = core.followed.entry(name.clone()).or_default();
-            followed.stream = Arc::downgrade(stream);
+            let followed = core.follow(name, stream);
             match followed.interest {
                 Interest::Counted => {
                     let _ = answer.send(ViewDecision::Here);

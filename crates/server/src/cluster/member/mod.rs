@@ -28,6 +28,8 @@ mod redirect;
 mod requests;
 mod rooms;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -78,10 +78,12 @@ impl Member {
             pull,
             name: name.clone(),
         };
+        let mut core = self.lock();
+        // Viewers find the stream in the hub from now on, and do not ask the cluster for it.
+        core.follow(&name, &stream);
         let (handle, events) = self
             .pulls
             .start_behind(stream, source, &[], Some(Box::new(gate)));
-        let mut core = self.lock();
         core.counts.pulls += 1;
         core.pulls.insert(pull, handle);
         drop(core);

@@ -40,6 +40,8 @@ pub(in crate::http) struct ReportAnswer {
     /// Layer of the video that the viewer gets by its path; absent for a stream with a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<LayerView>,
+    /// Seconds after which the player should report again: 1, and up to 3 where many players report.
+    report_every_s: u64,
 }
 
 /// Takes a player's measurements of its frames: `POST /{stream}/whep/{session}/report`.
@@ -77,6 +79,7 @@ pub(in crate::http) async fn report(
     let answer = ReportAnswer {
         latency: app.latencies.report(stream, viewer, &joined, now),
         layer: app.latencies.layer(stream, viewer, now),
+        report_every_s: app.latencies.report_interval_s(now),
     };
     // The session may have ended while its shard was asked; then nobody else removes what was
     // written here.

@@ -20,7 +20,7 @@ pub(super) fn not_excluded(
 }
 
 /// Refuses a client that an operator keeps away from `stream`, or from all streams.
-pub(super) fn check_excluded(
+pub(in crate::http) fn check_excluded(
     users: &Users,
     shown: &Shown<'_>,
     user: Option<&str>,

@@ -16,7 +16,8 @@ use super::page_guard;
 use super::problem::Problem;
 use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
-use exclusion::{check_excluded, not_excluded};
+pub(super) use exclusion::check_excluded;
+use exclusion::not_excluded;
 pub(super) use stream_key::stream_of_key;
 
 /// The streams that a request may know of, attached to the request that [`reader`] lets pass.

@@ -1,7 +1,7 @@
 //! What the dashboard shows of the server: one tree, whose numbers are rounded so that they change
 //! only when people would see a difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_hub::{State as StreamState, Stream};
@@ -19,6 +19,7 @@ use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
 use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;
+use crate::transcoding::TranscodingView;
 
 /// Most events that are listed, the latest ones.
 const EVENTS_MAX: usize = 60;
@@ -122,6 +123,41 @@ struct StreamRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<&'static str>,
     viewers: usize,
+    /// Tracks that are encoded again for viewers who need another codec; absent while none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transcodings: Vec<TranscodingRow>,
+}
+
+/// A track that is encoded again.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TranscodingRow {
+    from: &'static str,
+    to: &'static str,
+    /// Viewers that get the new track.
+    viewers: usize,
+    /// Processor time since it began, in cores.
+    cores: f64,
+}
+
+impl From<TranscodingView> for TranscodingRow {
+    fn from(view: TranscodingView) -> Self {
+        Self {
+            from: view.from,
+            to: view.to,
+            viewers: view.viewers,
+            cores: (view.cpu_ratio * 100.0).round() / 100.0,
+        }
+    }
+}
+
+/// Returns the transcodings of each stream.
+fn transcodings(app: &App, now: Instant) -> HashMap<String, Vec<TranscodingRow>> {
+    let mut of_streams: HashMap<String, Vec<TranscodingRow>> = HashMap::new();
+    for mut view in app.transcoders.views(now) {
+        let name = std::mem::take(&mut view.stream);
+        of_streams.entry(name).or_default().push(view.into());
+    }
+    of_streams
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -166,11 +202,14 @@ pub(super) async fn of(app: &App, usage: Usage, before: Option<Usage>) -> Overvi
     let streams = streams.iter().filter(|it| !is_voice(it.name().as_str()));
     let events = events::all(app, now, |kind| kind != EventKind::SignIn);
     let events = events.into_iter().take(EVENTS_MAX);
+    let mut transcodings = transcodings(app, now);
+    let mut row = |of: &Stream| {
+        let again = transcodings.remove(of.name().as_str());
+        stream(app, of, again.unwrap_or_default(), now)
+    };
     Overview {
         server: server(app, usage, before),
-        streams: streams
-            .map(|it| (it.name().to_string(), stream(app, it, now)))
-            .collect(),
+        streams: streams.map(|it| (it.name().to_string(), row(it))).collect(),
         viewers: viewers::of(&app.services, now).await,
         rooms: rooms::of(app, now),
         certificates: certificates(app),
@@ -218,7 +257,12 @@ fn reloads(app: &App) -> Option<u64> {
     latest.or_else(|| app.config().file().map(|_| 0))
 }
 
-fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
+fn stream(
+    app: &App,
+    stream: &Stream,
+    transcodings: Vec<TranscodingRow>,
+    now: Instant,
+) -> StreamRow {
     let (state, status) = (stream.state(), stream.status(now));
     let tracks = stream.tracks();
     let video = tracks.iter().position(|it| it.kind() == Kind::Video);
@@ -245,6 +289,7 @@ fn stream(app: &App, stream: &Stream, now: Instant) -> StreamRow {
         keyframe_interval_s: interval.map(|it| (it.as_secs_f64() * 10.0).round() / 10.0),
         recording: recordings::state(app, stream.name()),
         viewers: stream.viewers(),
+        transcodings,
     }
 }
 
