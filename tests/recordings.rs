@@ -100,7 +100,7 @@ fn change(server: &Server, stream: &str, body: &Value) -> Result<Value, String> 
     let stream = stream.replace('/', "%2F");
     let url = server.admin_url(&format!("/api/v1/streams/{stream}/recording"));
     let kind = [("Content-Type", "application/json")];
-    let answer = http::request("POST", &url, &kind, &body.to_string())?;
+    let answer = http::request("POST", &url, &kind, body.to_string())?;
     match answer.status {
         200 => answer.json(),
         status => Err(format!("{status}: {}", answer.body)),
@@ -182,6 +182,11 @@ fn a_killed_server_loses_nothing_that_it_wrote() -> Result<(), Failed> {
         )?;
         frames(Path::new(file["path"].as_str().unwrap_or_default()))?;
     }
+    is_made_anew(&recorded)
+}
+
+/// Damages the index of a folder, and checks that it is named and made anew.
+fn is_made_anew(recorded: &Recorded) -> Result<(), Failed> {
     let index = recorded.0.join(".glassline/index.sqlite");
     fs::write(index, "no database")?;
     let (is_well, printed) = recorded.command(&["check"])?;

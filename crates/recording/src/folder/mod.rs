@@ -28,7 +28,7 @@ pub(crate) const OWN: &str = ".glassline";
 pub struct Folder {
     path: PathBuf,
     id: FolderId,
-    /// Was the folder given its identity now.
+    /// Whether the folder was empty, and got its identity now.
     is_new: bool,
     /// The file that is locked.
     _lock: File,

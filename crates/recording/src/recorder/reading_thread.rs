@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, TrackLayout};
-use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
+use glassline_media::{LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_runtime::{
     Clock, CommandSender, Counter, Part, PollingThread, StreamWaker, Supervisor, Turn, Waker,
 };
@@ -171,7 +171,13 @@ struct Recording {
 impl Recording {
     fn new(source: Source, waker: &Arc<Waker>) -> Self {
         let wake = Arc::new(StreamWaker::new(Arc::clone(waker)));
-        let subscription = source.stream.subscribe(Arc::clone(&wake) as _);
+        let mut subscription = source.stream.subscribe(Arc::clone(&wake) as _);
+        // At once, so that the next keyframe of the layer is not missed.
+        read_layer(
+            &mut subscription,
+            &source.lane.layer,
+            &source.stream.tracks(),
+        );
         let (lane, queue) = (Arc::clone(&source.lane), Arc::clone(&source.queue));
         Self {
             recorder: StreamRecorder::new(lane, queue, source.options),
@@ -204,25 +210,29 @@ impl Recording {
     fn begin(&mut self, now: Now) {
         let stream = &self.source.stream;
         let tracks = stream.tracks();
-        let layer = &self.source.lane.layer;
-        if !layer.is_empty() {
-            let of_layer = TrackIndex::first(tracks.len()).zip(tracks.iter());
-            let layers: Vec<TrackLayer> = of_layer
-                .map(|(track, described)| {
-                    let place = described.layers.iter().position(|it| it.rid == *layer);
-                    TrackLayer {
-                        track,
-                        layer: place.map_or(LayerIndex::BASE, LayerIndex::of_encoding),
-                    }
-                })
-                .collect();
-            self.subscription.read(&layers);
-        }
+        read_layer(&mut self.subscription, &self.source.lane.layer, &tracks);
         self.layout = Some(self.subscription.layout());
         self.recorder
             .begin(&tracks, self.subscription.missed(), now);
         stream.request_keyframe();
     }
+}
+
+/// Reads the layer with this name of every track that has it, and the base layer of others. An empty name
+/// stands for the base layers.
+fn read_layer(subscription: &mut Subscription, name: &str, tracks: &[Track]) {
+    if name.is_empty() {
+        return;
+    }
+    let of_layer = TrackIndex::first(tracks.len()).zip(tracks);
+    let layers = of_layer.map(|(track, described)| {
+        let place = described.layers.iter().position(|it| it.rid == name);
+        TrackLayer {
+            track,
+            layer: place.map_or(LayerIndex::BASE, LayerIndex::of_encoding),
+        }
+    });
+    subscription.read(&layers.collect::<Vec<_>>());
 }
 
 impl Reading {

@@ -57,6 +57,8 @@ impl KnownFolders {
             ),
         };
         self.folders.insert(path.to_owned(), id);
+        // A mount point without its disk is still there.
+        self.folders.retain(|it, _| it.exists());
         self.write();
         recognized
     }

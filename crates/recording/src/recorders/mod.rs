@@ -5,6 +5,7 @@
 //!                                  └─ tick ─► RecorderEvent                    └─► Catalogue
 //! ```
 
+mod inner;
 mod known_folders;
 mod plan;
 mod recording;
@@ -31,7 +32,8 @@ use crate::disk::SystemDisk;
 use crate::recorder::{ReadingThread, RecorderOptions, Source};
 use crate::retention::{Retention, RetentionThread};
 use crate::writer::{FolderParts, FolderState, FolderThread, JobQueue, QueueBound};
-use known_folders::{KnownFolders, Recognized};
+use inner::{Inner, OpenedFolder};
+use known_folders::KnownFolders;
 use recording::{Known, Running, lanes};
 
 /// Protocol of a stream that is pulled from another server of the cluster, which records it.
@@ -40,14 +42,8 @@ const PULLED: &str = "pull";
 /// Longest time that a folder which is not recorded into any more has for what is queued.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Share of a disk's time from which it is named.
-const BUSY_FROM: f64 = 0.8;
-
-/// Share of a disk's time below which it is no longer named.
-const CALM_BELOW: f64 = 0.6;
-
 /// Everything that recordings need of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RecorderParts {
     /// The streams.
     pub hub: Arc<Hub>,
@@ -64,25 +60,6 @@ pub struct Recorders {
     parts: RecorderParts,
     catalogue: Catalogue,
     inner: Mutex<Inner>,
-}
-
-struct Inner {
-    plan: Plan,
-    reading: ReadingThread,
-    retention: RetentionThread,
-    folders: BTreeMap<PathBuf, OpenedFolder>,
-    known_folders: KnownFolders,
-    streams: BTreeMap<StreamName, Known>,
-    events: Vec<RecorderEvent>,
-    /// Number of folders that were opened, for the names of threads.
-    opened: usize,
-}
-
-struct OpenedFolder {
-    plan: FolderPlan,
-    thread: FolderThread,
-    seen: FolderState,
-    is_busy: bool,
 }
 
 /// Reason why a stream is not recorded as somebody wants.
@@ -331,7 +308,9 @@ impl Recorders {
             let is_here = it.protocol != Some(PULLED);
             it.source.filter(|_| is_here)
         });
-        if source.is_none() && !inner.streams.contains_key(name) {
+        let is_demanded = |it: StreamPlan| it.is_demanded && it.is_automatic;
+        let is_demanded = || (inner.plan.of_stream)(name).is_some_and(is_demanded);
+        if source.is_none() && !inner.streams.contains_key(name) && !is_demanded() {
             return;
         }
         inner.streams.entry(name.clone()).or_default().source = source;
@@ -345,7 +324,12 @@ impl Recorders {
             return;
         };
         let wanted = plan.filter(|it| known.wish.unwrap_or(it.is_automatic));
+        let is_demanded = wanted.as_ref().is_some_and(|it| it.is_demanded);
         let wanted = wanted.zip(known.source);
+        self.demand(inner, name, is_demanded);
+        let Some(known) = inner.streams.get(name) else {
+            return;
+        };
         let is_same = match (&wanted, &known.running) {
             (None, None) => return,
             (Some((plan, source)), Some(running)) => {
@@ -391,95 +375,21 @@ impl Recorders {
         inner.streams.entry(name.clone()).or_default().running = Some(running);
     }
 
+    /// Keeps the source of a stream running, or does not any more.
+    fn demand(&self, inner: &mut Inner, name: &StreamName, is_demanded: bool) {
+        let stream = self.parts.hub.stream(name.as_str());
+        let stream = stream.filter(|_| is_demanded);
+        let Some(known) = inner.streams.get_mut(name) else {
+            return;
+        };
+        match (stream, &known.demand) {
+            (Some(stream), Some(demand)) if Arc::ptr_eq(&stream, demand.stream()) => {}
+            (stream, _) => known.demand = stream.map(|it| it.demand()),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    /// Ends the recording of a stream, if there is one.
-    fn end(&mut self, name: &StreamName) {
-        let Some(known) = self.streams.get_mut(name) else {
-            return;
-        };
-        let Some(running) = known.running.take() else {
-            return;
-        };
-        known.was_losing = false;
-        for lane in &running.lanes {
-            if !self.reading.end(lane) {
-                tracing::error!(stream = %name, "a recording did not end: its thread is busy");
-            }
-            known.before.add(&lane.figures());
-        }
-        self.tell(RecorderEventKind::Stopped, name.as_str(), None);
-    }
-
-    fn look_at_folders(&mut self) {
-        let now = Instant::now();
-        let mut events = Vec::new();
-        for (path, folder) in &mut self.folders {
-            let mut tell = |kind, reason| events.push((kind, path.display().to_string(), reason));
-            let state = folder.thread.state();
-            if state != folder.seen {
-                match &state {
-                    FolderState::Failed(reason) => {
-                        tell(RecorderEventKind::FolderFailed, Some(reason.clone()));
-                    }
-                    FolderState::Ready(id) => {
-                        let recognized = self.known_folders.note(path, *id);
-                        if let Recognized::Swapped(text) = recognized {
-                            tell(RecorderEventKind::FolderSwapped, Some(text));
-                        }
-                        if matches!(folder.seen, FolderState::Failed(_)) {
-                            tell(RecorderEventKind::FolderBack, None);
-                        }
-                    }
-                    FolderState::Opening => {}
-                }
-                folder.seen = state;
-            }
-            let share = folder.thread.disk_share(now);
-            if !folder.is_busy && share >= BUSY_FROM {
-                folder.is_busy = true;
-                let text = format!("it takes {:.0} % of its time", share * 100.0);
-                tell(RecorderEventKind::DiskBusy, Some(text));
-            } else if folder.is_busy && share < CALM_BELOW {
-                folder.is_busy = false;
-                tell(RecorderEventKind::DiskCalm, None);
-            }
-        }
-        for (kind, subject, reason) in events {
-            self.tell(kind, &subject, reason);
-        }
-    }
-
-    fn look_at_streams(&mut self) {
-        let mut events = Vec::new();
-        for (name, known) in &mut self.streams {
-            let lanes = known.running.iter().flat_map(|it| &it.lanes);
-            let trouble = lanes.filter_map(|lane| self.reading.trouble(lane)).next();
-            if trouble.is_some() == known.was_losing {
-                continue;
-            }
-            known.was_losing = trouble.is_some();
-            let kind = match trouble {
-                Some(_) => RecorderEventKind::Losing,
-                None => RecorderEventKind::GoesOn,
-            };
-            events.push((kind, name.to_string(), trouble));
-        }
-        for (kind, subject, reason) in events {
-            self.tell(kind, &subject, reason);
-        }
-    }
-
-    fn tell(&mut self, kind: RecorderEventKind, subject: &str, reason: Option<String>) {
-        self.events.push(RecorderEvent {
-            kind,
-            subject: subject.to_owned(),
-            reason,
-        });
     }
 }
 
@@ -488,3 +398,6 @@ impl fmt::Debug for Recorders {
         f.debug_struct("Recorders").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,8 @@ pub struct StreamPlan {
     pub folder: PathBuf,
     /// Whether the stream is recorded whenever it has a source; otherwise only when somebody says so.
     pub is_automatic: bool,
+    /// Whether a source that comes on demand is kept running for the recording.
+    pub is_demanded: bool,
     /// Length of files; they are cut at the next keyframe.
     pub file: Duration,
     /// Layers that are recorded.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use glassline_hub::{SourceNumber, Stream, StreamName};
+use glassline_hub::{Demand, SourceNumber, Stream, StreamName};
 
 use super::plan::{Layers, StreamPlan};
 use super::status::{Loss, RecordingState, RecordingStatus};
@@ -20,6 +20,10 @@ pub(super) struct Known {
     /// Whether somebody wants the stream recorded or not, against the configuration.
     pub(super) wish: Option<bool>,
     pub(super) running: Option<Running>,
+    /// Keeps the source of the stream running that comes on demand.
+    pub(super) demand: Option<Demand>,
+    /// Lanes whose recordings have ended, while something of them may still be written.
+    pub(super) ending: Vec<Arc<Lane>>,
     /// Figures of recordings of the stream that have ended.
     pub(super) before: Figures,
     /// Whether frames were lost at the last look.
@@ -78,6 +82,18 @@ pub(super) fn lanes(stream: &Stream, layers: &Layers) -> Vec<Arc<Lane>> {
 }
 
 impl Known {
+    /// Adds up the lanes of which nothing is written any more.
+    pub(super) fn settle(&mut self) {
+        let before = &mut self.before;
+        self.ending.retain(|lane| {
+            let is_written = Arc::strong_count(lane) > 1;
+            if !is_written {
+                before.add(&lane.figures());
+            }
+            is_written
+        });
+    }
+
     /// Returns what the recording of the stream does.
     pub(super) fn status(
         &self,
@@ -88,6 +104,7 @@ impl Known {
         let is_automatic = plan.is_some_and(|it| it.is_automatic);
         let is_wanted = plan.is_some() && self.wish.unwrap_or(is_automatic);
         let mut figures = self.before.clone();
+        self.ending.iter().for_each(|it| figures.add(&it.figures()));
         let lanes = self.running.iter().flat_map(|it| &it.lanes);
         let (mut lag, mut file, mut reason) = (Duration::ZERO, None, None);
         for lane in lanes {

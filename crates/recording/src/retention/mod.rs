@@ -15,6 +15,7 @@ use glassline_hub::StreamName;
 
 use crate::catalogue::{Catalogue, CatalogueError, FolderIndex, RecordedFile, TimeRange};
 use crate::disk::{Disk, SystemDisk};
+use crate::folder::MARKS_FILE;
 use crate::recorders::{FolderPlan, Keep, Plan};
 pub(crate) use thread::RetentionThread;
 
@@ -136,6 +137,7 @@ impl Round<'_> {
     /// Deletes the files of each stream that are older than it keeps them.
     fn delete_old(&self, deleted: &mut Vec<Deleted>) -> Result<(), CatalogueError> {
         for stream in self.index.stream_names()? {
+            self.index.forget_old_marks(&stream)?;
             let keep = self.keep_of(&stream);
             let Some(before) = keep.age.and_then(|it| self.now.checked_sub(it)) else {
                 continue;
@@ -266,11 +268,24 @@ impl Round<'_> {
     fn remove_empty_folders(&self, file: &Path) {
         let above = file.ancestors().skip(1);
         for folder in above.take_while(|it| *it != self.folder.path) {
+            remove_lone_marks(folder);
             // Fails for the first one that has something.
             if std::fs::remove_dir(folder).is_err() {
                 return;
             }
         }
+    }
+}
+
+/// Removes the marks of a day of which nothing else is left.
+fn remove_lone_marks(day: &Path) {
+    let mut entries = std::fs::read_dir(day).into_iter().flatten();
+    let first = entries.next().and_then(Result::ok);
+    let is_alone = entries.next().is_none();
+    let marks = first.filter(|it| is_alone && it.file_name() == MARKS_FILE);
+    if let Some(marks) = marks {
+        // What stays is removed with the next file.
+        let _ = std::fs::remove_file(marks.path());
     }
 }
 

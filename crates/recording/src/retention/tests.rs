@@ -81,6 +81,7 @@ impl Scene {
         let of_stream = StreamPlan {
             folder: path.clone(),
             is_automatic: true,
+            is_demanded: false,
             file: Duration::from_secs(HOUR),
             layers: Layers::Best,
             keep,

@@ -65,9 +65,7 @@ impl SyncJob {
                 tracing::warn!(file = %file.path.display(), %error, "a recording was not finished");
             }
         }
-        if let Err(error) = end.index.end(&file.path, end.growth) {
-            tracing::warn!(%error, "a recording is not in its index");
-        }
+        end.index.end_or_retry(&file.path, end.growth);
     }
 }
 

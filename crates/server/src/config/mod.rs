@@ -192,7 +192,8 @@ pub struct Admin {
     pub https: Option<SocketAddr>,
     /// File of sources that are made over the API, one for each server and readable by its user
     /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`),
-    /// the last load test, and MoQ's own certificate (`.moq.json`).
+    /// the last load test, MoQ's own certificate (`.moq.json`), and which disks have recordings
+    /// (`.recordings.json`).
     pub state_file: Option<PathBuf>,
     /// What may be named over the API as a source.
     pub sources: ApiSources,

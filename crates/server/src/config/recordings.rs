@@ -1,16 +1,18 @@
 //! The section `recordings`: which streams are written to disk, where, and for how long they are kept.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_access::auth::Pattern;
+use glassline_hub::StreamName;
 use glassline_recording::{FolderPlan, Keep, Layers, Plan, StreamPlan};
 use glassline_rooms as rooms;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parts;
+use super::{Config, parts};
 
 /// Streams that are written to disk as MP4 files, and for how long they are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,8 +120,9 @@ impl Recordings {
         self.folder.iter_mut().chain(of_rules)
     }
 
-    /// Returns what is recorded, and how.
-    pub(crate) fn plan(&self) -> Plan {
+    /// Returns what is recorded, and how. `fetched` are the sources of the configuration that run for a
+    /// recording alone.
+    fn plan(&self, fetched: BTreeSet<StreamName>) -> Plan {
         let mut paths: Vec<&PathBuf> = Vec::new();
         let of_rules = self.record.iter().filter_map(|it| it.folder.as_ref());
         for path in self.folder.iter().chain(of_rules) {
@@ -136,13 +139,20 @@ impl Recordings {
         let recordings = self.clone();
         Plan {
             folders: paths.into_iter().map(folder).collect(),
-            of_stream: Arc::new(move |name| recordings.of_stream(name)),
+            of_stream: Arc::new(move |name| {
+                let plan = recordings.of_stream(name)?;
+                let is_demanded = fetched.contains(name);
+                Some(StreamPlan {
+                    is_demanded,
+                    ..plan
+                })
+            }),
         }
     }
 
     /// Returns how a stream is recorded; `None` without a folder for it. Voices of rooms are private,
     /// and streams of a check are nobody's.
-    fn of_stream(&self, name: &glassline_hub::StreamName) -> Option<StreamPlan> {
+    fn of_stream(&self, name: &StreamName) -> Option<StreamPlan> {
         if rooms::is_voice(name.as_str()) || name.is_of_check() {
             return None;
         }
@@ -154,6 +164,7 @@ impl Recordings {
         Some(StreamPlan {
             folder: folder.or(self.folder.as_ref())?.clone(),
             is_automatic: rule.is_some(),
+            is_demanded: false,
             file: Duration::from_secs(self.file_minutes * 60),
             layers: rule.map(|it| it.layers.0.clone()).unwrap_or_default(),
             keep: Keep {
@@ -161,6 +172,18 @@ impl Recordings {
                 marked_age: marked.or(self.keep_marked_days).map(days),
             },
         })
+    }
+}
+
+impl Config {
+    /// Returns what is recorded, and how.
+    pub(crate) fn recording_plan(&self) -> Plan {
+        // In a cluster, the server that has the source is not known beforehand.
+        let is_alone = self.cluster.is_none();
+        let sources = self.sources.iter().filter(|_| is_alone);
+        let fetched = sources.filter(|(_, input)| !input.is_published());
+        let fetched = fetched.map(|(name, _)| name.clone());
+        self.recordings.plan(fetched.collect())
     }
 }
 
@@ -175,7 +198,6 @@ fn days(number: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_hub::StreamName;
 
     fn read(text: &str) -> Recordings {
         serde_saphyr::from_str(text).expect("a section")
@@ -183,7 +205,7 @@ mod tests {
 
     fn of(recordings: &Recordings, name: &str) -> Option<StreamPlan> {
         let name = StreamName::parse(name).expect("a name");
-        (recordings.plan().of_stream)(&name)
+        (recordings.plan(BTreeSet::new()).of_stream)(&name)
     }
 
     #[test]
@@ -211,7 +233,7 @@ mod tests {
         );
         let other = of(&recordings, "other").expect("a folder");
         assert!(!other.is_automatic && other.layers == Layers::Best);
-        let folders = recordings.plan().folders;
+        let folders = recordings.plan(BTreeSet::new()).folders;
         assert_eq!(folders.len(), 2);
         assert_eq!(folders[0].free_min, 5 << 30);
         assert!(of(&recordings, "glassline-doctor-1").is_none());

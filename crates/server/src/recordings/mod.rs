@@ -9,8 +9,7 @@
 mod metrics;
 mod watching;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -28,14 +27,15 @@ pub(crate) use watching::watch;
 /// Longest time for which the end of the server waits for disks.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// Name of the file that keeps which disk is at which path, beside what is made over the API.
+/// Ending of the file that keeps which disk is at which path, beside what is made over the API.
 const KNOWN_FILE: &str = "recordings.json";
 
 /// The recordings of a server.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// The recorders; `None` if the system had no thread for them at the start.
-    recorders: Option<Recorders>,
+    parts: RecorderParts,
+    /// The recorders, from the first configuration on that names a folder.
+    recorders: OnceLock<Recorders>,
 }
 
 impl Recording {
@@ -47,38 +47,41 @@ impl Recording {
         supervisor: &Arc<Supervisor>,
     ) -> Self {
         let state_file = config.admin.state_file.as_deref();
-        let known_file = state_file.and_then(Path::parent);
-        let started = Recorders::start(RecorderParts {
-            hub: Arc::clone(hub),
-            clock,
-            supervisor: Arc::clone(supervisor),
-            known_file: known_file.map(|it| it.join(KNOWN_FILE)),
-        });
         let recording = Self {
-            recorders: started
-                .inspect_err(|error| tracing::error!(%error, "nothing can be recorded"))
-                .ok(),
+            parts: RecorderParts {
+                hub: Arc::clone(hub),
+                clock,
+                supervisor: Arc::clone(supervisor),
+                known_file: state_file.map(|it| it.with_extension(KNOWN_FILE)),
+            },
+            recorders: OnceLock::new(),
         };
         recording.plan(config);
         recording
     }
 
-    /// Returns what records; `None` if that could not be started.
-    pub(crate) const fn recorders(&self) -> Option<&Recorders> {
-        self.recorders.as_ref()
+    /// Returns what records; `None` while no folder is configured.
+    pub(crate) fn recorders(&self) -> Option<&Recorders> {
+        self.recorders.get()
     }
 
-    /// Returns where recordings are found; `None` if nothing can be recorded.
+    /// Returns where recordings are found; `None` while no folder is configured.
     pub(crate) fn catalogue(&self) -> Option<&Catalogue> {
-        self.recorders.as_ref().map(Recorders::catalogue)
+        self.recorders().map(Recorders::catalogue)
     }
 
     fn plan(&self, config: &Config) {
-        let planned = self.recorders.iter();
-        for planned in planned.map(|it| it.set_plan(config.recordings.plan())) {
-            if let Err(error) = planned {
-                tracing::error!(%error, "recordings: a folder has no thread");
+        let plan = config.recording_plan();
+        if self.recorders().is_none() && !plan.folders.is_empty() {
+            match Recorders::start(self.parts.clone()) {
+                // One configuration is put in force after the other.
+                Ok(recorders) => drop(self.recorders.set(recorders)),
+                Err(error) => tracing::error!(%error, "nothing can be recorded"),
             }
+        }
+        let planned = self.recorders().map(|it| it.set_plan(plan));
+        if let Some(Err(error)) = planned {
+            tracing::error!(%error, "recordings: a folder has no thread");
         }
     }
 }
@@ -89,7 +92,7 @@ impl Service for Recording {
     }
 
     fn metrics(&self, text: &mut String) {
-        if let Some(recorders) = &self.recorders {
+        if let Some(recorders) = self.recorders() {
             metrics::write(recorders, text);
         }
     }
@@ -111,7 +114,7 @@ impl Service for Recording {
     }
 
     fn stop(&self) {
-        if let Some(recorders) = &self.recorders {
+        if let Some(recorders) = self.recorders() {
             recorders.stop(GRACE);
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::Hub;
+use glassline_hub::{Hub, StreamEvent};
 use glassline_recording::{RecorderEvent, RecorderEventKind as Kind, Recorders};
 use glassline_runtime::{HubEvents, calendar};
 use tokio::sync::watch;
@@ -26,21 +26,30 @@ pub(crate) async fn watch(
     inbox: Arc<Inbox>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let recorders = services.get::<Recording>().and_then(Recording::recorders);
-    let Some(recorders) = recorders else {
-        let _ = stopped.wait_for(|stop| *stop).await;
-        return;
-    };
-    let mut happens = HubEvents::new(&hub);
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut happens = None;
     loop {
-        tokio::select! {
-            happened = happens.next() => recorders.observe(&happened),
-            _ = ticks.tick() => {}
+        let happened = tokio::select! {
+            happened = next(&mut happens) => happened,
+            _ = ticks.tick() => Vec::new(),
             _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let recorders = services.get::<Recording>().and_then(Recording::recorders);
+        // Without a folder nobody reads what happens to streams.
+        if let Some(recorders) = recorders {
+            happens.get_or_insert_with(|| HubEvents::new(&hub));
+            recorders.observe(&happened);
+            look(recorders, &log, &inbox);
         }
-        look(recorders, &log, &inbox);
+    }
+}
+
+/// Waits for the next events; forever without a reader.
+async fn next(events: &mut Option<HubEvents>) -> Vec<StreamEvent> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
     }
 }
 

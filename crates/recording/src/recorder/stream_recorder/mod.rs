@@ -173,7 +173,12 @@ impl StreamRecorder {
             match output {
                 Output::Header(header) => self.change_header(header, now),
                 Output::Fragment(fragment) => self.take_fragment(&fragment, now),
-                Output::Discontinuity(_) => self.finish_file(now),
+                Output::Discontinuity(_) => {
+                    self.finish_file(now);
+                    if let Some(run) = &mut self.run {
+                        run.beginning = Beginning::Start;
+                    }
+                }
             }
         }
     }
@@ -414,5 +419,7 @@ fn until_cut(start: Duration, phase: Duration, length: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX))
 }
 
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod tests;

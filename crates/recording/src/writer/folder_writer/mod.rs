@@ -71,6 +71,8 @@ pub(crate) struct FolderWriter {
     refused_since: Option<Instant>,
     /// Syncs that are due.
     syncs: Vec<SyncJob>,
+    /// Instant at which the index is told again what it did not take.
+    retry_at: Instant,
 }
 
 impl FolderWriter {
@@ -80,6 +82,7 @@ impl FolderWriter {
         options: WriterOptions,
     ) -> Self {
         Self {
+            retry_at: disk.now(),
             disk,
             folder: index.folder().to_owned(),
             index,
@@ -114,6 +117,10 @@ impl FolderWriter {
     pub(crate) fn tick(&mut self) {
         self.end_failed();
         let now = self.disk.now();
+        if self.retry_at <= now {
+            self.retry_at = now + PAUSE;
+            self.index.retry();
+        }
         for file in self.files.values_mut().filter(|it| it.sync_at <= now) {
             file.sync_at = now + self.options.sync;
             let shared = &file.shared;

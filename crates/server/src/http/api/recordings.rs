@@ -177,7 +177,8 @@ async fn change(
         let status = StatusCode::NOT_FOUND;
         Problem::new(status, "No such stream", error.to_string())
     })?;
-    let recorders = recorders(&app)?;
+    let none = || Problem::from(NotRecorded::NoFolder(name.clone()));
+    let recorders = recorders_of(&app).ok_or_else(none)?;
     match body.action {
         RecordingAction::Start => recorders.wish(&name, Some(true))?,
         RecordingAction::Stop => recorders.wish(&name, Some(false))?,
@@ -191,19 +192,12 @@ async fn change(
         }
     }
     let status = recorders.status(&name);
-    let status = status.ok_or_else(|| Problem::from(NotRecorded::NoFolder(name)))?;
+    let status = status.ok_or_else(none)?;
     Ok(Json(RecordingView::of_status(status)))
 }
 
 fn recorders_of(app: &App) -> Option<&Recorders> {
     app.services.get::<Recording>()?.recorders()
-}
-
-fn recorders(app: &App) -> Result<&Recorders, Problem> {
-    recorders_of(app).ok_or_else(|| {
-        let detail = "nothing can be recorded: the system had no thread when the server started";
-        Problem::try_later("No recorder", detail)
-    })
 }
 
 impl RecordingChange {

@@ -1,8 +1,12 @@
 //! The index of one folder, in SQLite: one row a file, and one a mark.
 
+#[cfg(test)]
+mod filling;
+mod marks;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,9 +16,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
 use super::CatalogueError;
 use super::file::{FileState, RecordedFile, RecordedStream, RecordedTrack, TimeRange};
-use super::mark::{Mark, MarkLine, NewMark};
 use crate::file_header::FileHeader;
-use crate::folder::{MARKS_FILE, OWN, day_folder};
+use crate::folder::OWN;
 use crate::utc;
 
 /// Longest file: an hour, and the keyframe for which its end waited. A range is looked for in files that
@@ -71,6 +74,8 @@ pub(crate) struct FolderIndex {
     reader: Mutex<Connection>,
     /// Files that grow, by their paths below the folder.
     growing: Mutex<HashMap<PathBuf, Growth>>,
+    /// Files that have ended although their rows do not say so, since the index could not be written.
+    unsaid: Mutex<Vec<(PathBuf, Growth)>>,
 }
 
 impl FolderIndex {
@@ -120,6 +125,7 @@ impl FolderIndex {
             writer: None,
             reader: Mutex::new(reader),
             growing: Mutex::default(),
+            unsaid: Mutex::default(),
         })
     }
 
@@ -186,6 +192,24 @@ impl FolderIndex {
     pub(crate) fn grow(&self, path: &Path, growth: Growth) {
         if let Some(it) = lock(&self.growing).get_mut(path) {
             *it = growth;
+        }
+    }
+
+    /// Notes that nothing is written to a file any more, now or as soon as the index can be written.
+    pub(crate) fn end_or_retry(&self, path: &Path, growth: Growth) {
+        self.grow(path, growth);
+        if let Err(error) = self.end(path, growth) {
+            tracing::warn!(%error, "a recording is not in its index yet");
+            lock(&self.unsaid).push((path.to_owned(), growth));
+        }
+    }
+
+    /// Notes what could not be noted before.
+    pub(crate) fn retry(&self) {
+        for (path, growth) in std::mem::take(&mut *lock(&self.unsaid)) {
+            if self.end(&path, growth).is_err() {
+                lock(&self.unsaid).push((path, growth));
+            }
         }
     }
 
@@ -367,119 +391,6 @@ impl FolderIndex {
             }
         }
         Ok(())
-    }
-
-    /// Appends the marks of a stream that have something of `range`.
-    pub(crate) fn marks(
-        &self,
-        stream: &StreamName,
-        range: TimeRange,
-        out: &mut Vec<Mark>,
-    ) -> Result<(), CatalogueError> {
-        let failed = |error| index_error(&self.folder, &error);
-        let reader = lock(&self.reader);
-        let mut select = reader
-            .prepare(
-                "SELECT number, label, from_us, to_us, for_ever FROM marks \
-                 WHERE stream = ? AND from_us < ? AND to_us >= ? ORDER BY from_us",
-            )
-            .map_err(failed)?;
-        let wanted = params![
-            stream.as_str(),
-            utc::micros(range.to),
-            utc::micros(range.from)
-        ];
-        let rows = select.query_map(wanted, |row| {
-            Ok(Mark {
-                number: row.get(0)?,
-                stream: stream.clone(),
-                label: row.get(1)?,
-                from: utc::from_micros(row.get(2)?),
-                to: utc::from_micros(row.get(3)?),
-                is_for_ever: row.get(4)?,
-            })
-        });
-        for row in rows.map_err(failed)? {
-            out.push(row.map_err(failed)?);
-        }
-        Ok(())
-    }
-
-    /// Writes a mark into its day's file, and notes it.
-    pub(crate) fn add_mark(&self, mark: NewMark) -> Result<Mark, CatalogueError> {
-        let day = self.folder.join(day_folder(&mark.stream, mark.from));
-        let file = day.join(MARKS_FILE);
-        let append = || -> io::Result<()> {
-            std::fs::create_dir_all(&day)?;
-            let mut line = serde_json::to_vec(&MarkLine::of(&mark))?;
-            line.push(b'\n');
-            let mut options = std::fs::File::options();
-            let mut marks = options.append(true).create(true).open(&file)?;
-            marks.write_all(&line)?;
-            marks.sync_data()
-        };
-        append().map_err(|error| CatalogueError::Io { file, error })?;
-        self.put_mark(mark)
-    }
-
-    /// Notes the marks of a day's file again. Lines that are none are passed over.
-    pub(crate) fn read_marks(
-        &self,
-        stream: &StreamName,
-        file: &Path,
-    ) -> Result<usize, CatalogueError> {
-        let text = std::fs::read_to_string(file).map_err(|error| CatalogueError::Io {
-            file: file.to_owned(),
-            error,
-        })?;
-        let lines = text.lines();
-        let lines = lines.filter_map(|it| serde_json::from_str::<MarkLine>(it).ok());
-        let mut marks = 0;
-        for line in lines {
-            self.put_mark(line.into_mark(stream))?;
-            marks += 1;
-        }
-        Ok(marks)
-    }
-
-    fn put_mark(&self, mark: NewMark) -> Result<Mark, CatalogueError> {
-        let number = self.change(|index| {
-            let insert = "INSERT INTO marks (stream, label, from_us, to_us, for_ever) \
-                          VALUES (?, ?, ?, ?, ?)";
-            index.prepare(insert)?.insert(params![
-                mark.stream.as_str(),
-                mark.label,
-                utc::micros(mark.from),
-                utc::micros(mark.to),
-                mark.is_for_ever,
-            ])
-        })?;
-        Ok(Mark {
-            number,
-            stream: mark.stream,
-            label: mark.label,
-            from: mark.from,
-            to: mark.to,
-            is_for_ever: mark.is_for_ever,
-        })
-    }
-
-    /// Notes closed files of ten minutes, one after the other, of streams called `cam0`, `cam1`, ….
-    #[cfg(test)]
-    pub(crate) fn fill(
-        &self,
-        streams: u32,
-        files_each: u32,
-        start_s: u64,
-    ) -> Result<(), CatalogueError> {
-        let query = format!(
-            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {}) \
-             INSERT INTO files ({COLUMNS}) SELECT 'cam' || (i % {streams}) || '/' || i, \
-             'cam' || (i % {streams}), '', 1, i / {streams}, ({start_s} + i / {streams} * 600) * 1000000, \
-             600000000, 225000000, '[]', '{{\"because\":\"length\"}}', 1 FROM n",
-            streams * files_each
-        );
-        self.change(|index| index.execute_batch(&query))
     }
 
     fn change<T>(
