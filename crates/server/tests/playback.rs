@@ -3,14 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Account, Name, Pattern};
 use glassline_ingest::SourceSpec;
 use glassline_server::config::{Config, RecordRule};
 use serde_json::Value;
 
-use crate::peer::SOON;
+use crate::cluster::eventually;
 use crate::running::Running;
 
 /// `guard:pw` and `viewer:pw`.
@@ -49,22 +48,19 @@ impl Recording {
 
     /// Waits until so many seconds are recorded. Returns the start of the first stretch.
     fn await_seconds(&self, seconds: f64, shown: &[(&str, &str)]) -> String {
-        let end = Instant::now() + SOON;
-        loop {
-            let list = self
-                .running
-                .request("GET", "/-/playback/list?path=demo", shown, "");
-            let list = if list.status == 200 {
-                list.json()
-            } else {
-                Value::Null
+        let mut start = None;
+        eventually("the demo is recorded", || {
+            let list = "/-/playback/list?path=demo";
+            let list = self.running.request("GET", list, shown, "");
+            let list = match list.status {
+                200 => list.json(),
+                _ => Value::Null,
             };
-            if list[0]["duration"].as_f64() >= Some(seconds) {
-                return list[0]["start"].as_str().expect("a time").to_owned();
-            }
-            assert!(Instant::now() < end, "{list}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            let has_enough = list[0]["duration"].as_f64() >= Some(seconds);
+            start = list[0]["start"].as_str().map(str::to_owned);
+            has_enough
+        });
+        start.expect("a time")
     }
 
     /// Returns status, headers and body of a request.

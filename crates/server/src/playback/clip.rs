@@ -45,7 +45,13 @@ impl Playback {
             let stretches = stretches(&of, wanted.range())?;
             match form {
                 ClipForm::Fragments => {
-                    Ok(Plan::of(&of.catalogue, &stretches, &wanted)?.into_clip())
+                    let plan = Plan::of(&of.catalogue, &stretches, &wanted)?;
+                    Ok(Clip {
+                        assembly: plan.assembly(),
+                        from: plan.from,
+                        to: plan.to,
+                        media_type: media_type(&plan.header),
+                    })
                 }
                 ClipForm::Whole(cut) => whole(&of, &stretches, &wanted, cut),
             }
@@ -102,7 +108,7 @@ fn whole(
 }
 
 /// Returns the media type of a header with its codecs.
-pub(super) fn media_type(header: &Header) -> String {
+fn media_type(header: &Header) -> String {
     let has_video = header
         .tracks()
         .iter()

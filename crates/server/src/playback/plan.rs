@@ -14,7 +14,6 @@ use glassline_recording::{Catalogue, TimeRange};
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
-use super::clip::{Clip, media_type};
 use super::stretch::Stretch;
 
 /// Largest jump between two fragments that is no gap.
@@ -43,13 +42,13 @@ impl Wanted {
 /// Fragments in the order in which they play, under one header.
 #[derive(Debug)]
 pub(super) struct Plan {
-    header: Header,
+    pub(super) header: Header,
     /// Fragments, each with its file and its move in time.
     fragments: Vec<PlannedFragment>,
     /// Time of the first frame.
-    from: SystemTime,
+    pub(super) from: SystemTime,
     /// End of the last frame.
-    to: SystemTime,
+    pub(super) to: SystemTime,
 }
 
 #[derive(Debug)]
@@ -179,15 +178,15 @@ impl Plan {
         }
     }
 
-    /// Returns the clip in fragments: playable from its first bytes on, its times counted from zero.
-    pub(super) fn into_clip(self) -> Clip {
+    /// Returns the fragments behind their header: playable from the first bytes on, times counted from zero.
+    pub(super) fn assembly(&self) -> Assembly {
         let mut assembly = Assembly::default();
         assembly.push(Piece::Bytes(self.header.segment()));
         let timescales: Arc<[u32]> = self
             .header
             .tracks()
             .iter()
-            .map(|it| it.timescale())
+            .map(glassline_cmaf::CmafTrack::timescale)
             .collect();
         for PlannedFragment { of, entry, moved } in &self.fragments {
             assembly.push(Piece::Fragment {
@@ -200,12 +199,7 @@ impl Plan {
                 },
             });
         }
-        Clip {
-            assembly,
-            from: self.from,
-            to: self.to,
-            media_type: media_type(&self.header),
-        }
+        assembly
     }
 }
 

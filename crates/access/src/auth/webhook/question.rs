@@ -31,7 +31,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// All actions.
+    /// Every action that a webhook may decide about.
     pub const ALL: [Self; 7] = [
         Self::Read,
         Self::Publish,

@@ -1,6 +1,7 @@
 //! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
 //! user of the [user store](glassline_access::auth).
 
+mod change;
 mod exclusion;
 mod stream_key;
 
@@ -16,6 +17,8 @@ use super::page_guard;
 use super::problem::Problem;
 use super::refusals::TOO_MANY_WRONG_LOGINS;
 use super::shown::Shown;
+pub(super) use change::Change;
+use change::done_by;
 pub(super) use exclusion::check_excluded;
 use exclusion::not_excluded;
 pub(super) use stream_key::stream_of_key;
@@ -172,19 +175,6 @@ pub(super) fn does(users: &Users, reader: &Reader, shown: &Shown<'_>, change: Ch
     }
 }
 
-/// A use of a stream beyond watching it live, which a request wants.
-#[derive(Clone, Copy)]
-pub(super) struct Change<'a> {
-    action: Action,
-    stream: &'a str,
-}
-
-impl<'a> Change<'a> {
-    pub(super) const fn new(action: Action, stream: &'a str) -> Self {
-        Self { action, stream }
-    }
-}
-
 /// Checks that a request may do what is more than reading: publish, move a camera, use recordings.
 async fn changer_of(
     users: &Users,
@@ -218,18 +208,6 @@ async fn changer_of(
     match users.may_do(&user, action, stream) {
         true => Ok(Some(user)),
         false => Err(missing(action.as_str(), stream)),
-    }
-}
-
-/// Returns the verb of what is done to a stream by `action`.
-const fn done_by(action: Action) -> &'static str {
-    match action {
-        Action::Read => "watch",
-        Action::Publish | Action::Call => "publish",
-        Action::Ptz => "move cameras",
-        Action::Playback => "watch recordings",
-        Action::Record => "control recording",
-        Action::Export => "export recordings",
     }
 }
 

@@ -63,7 +63,12 @@ impl ExportQuery {
             (Some(length), None) => wanted_part(&self.start, length, false),
             (None, Some(end)) => {
                 let (from, to) = (moment("start", &self.start)?, moment("end", end)?);
-                let length = to.duration_since(from).unwrap_or_default().as_secs_f64();
+                let length = to.duration_since(from).ok().filter(|it| !it.is_zero());
+                let length = length.ok_or_else(|| {
+                    let detail = format!("end={end}: an end must be later than the start");
+                    Problem::bad_request(detail)
+                })?;
+                let length = length.as_secs_f64();
                 wanted_part(&self.start, &length.to_string(), false)
             }
             _ => Err(Problem::bad_request(
