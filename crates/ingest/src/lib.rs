@@ -49,6 +49,7 @@ pub mod rtsp;
 mod running;
 mod sendable;
 mod shared_source;
+mod simulcast;
 mod source_parts;
 mod spec;
 pub mod spelling;

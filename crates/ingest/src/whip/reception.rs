@@ -11,8 +11,8 @@ use glassline_rtp::receive::SourceReceiver;
 use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
-use super::simulcast::Simulcast;
 use crate::Units;
+use crate::simulcast::Simulcast;
 
 /// Most frames whose capture time waits for the frame to be complete.
 const CAPTURED_MAX: usize = 32;

@@ -33,7 +33,7 @@ const STEP: Duration = Duration::from_millis(1);
 /// in a second is, from its next keyframe on. RIDs do not say which layer is the best: OBS begins with
 /// it, and pages list their layers as they like.
 #[derive(Debug)]
-pub(super) struct Simulcast {
+pub(crate) struct Simulcast {
     codec: Codec,
     layers: Vec<Layer>,
     since: Instant,
@@ -74,7 +74,7 @@ struct Base {
 
 impl Simulcast {
     /// Creates the state of `layers` layers of `codec`; of one layer there is nothing to choose.
-    pub(super) fn new(layers: usize, codec: Codec, now: Instant) -> Self {
+    pub(crate) fn new(layers: usize, codec: Codec, now: Instant) -> Self {
         Self {
             codec,
             layers: vec![Layer::default(); layers],
@@ -87,28 +87,28 @@ impl Simulcast {
     }
 
     /// Returns whether feed `feed` is one of several layers.
-    pub(super) fn has(&self, feed: usize) -> bool {
+    pub(crate) fn has(&self, feed: usize) -> bool {
         self.layers.len() > 1 && feed < self.layers.len()
     }
 
     /// Returns the feed that the base layer follows.
-    pub(super) fn followed(&self) -> Option<usize> {
+    pub(crate) fn followed(&self) -> Option<usize> {
         self.followed
     }
 
     /// Returns the feeds of which a keyframe is needed if one of the base layer is: the followed one, and
     /// the one that is followed next.
-    pub(super) fn of_base(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn of_base(&self) -> impl Iterator<Item = usize> {
         self.next.or(self.followed).into_iter()
     }
 
     /// Returns the best layer that is alive, for viewers that can move from layer to layer.
-    pub(super) fn best(&self) -> Option<LayerIndex> {
+    pub(crate) fn best(&self) -> Option<LayerIndex> {
         self.best.map(LayerIndex::of_encoding)
     }
 
     /// Counts the payload of a packet of layer `layer`.
-    pub(super) fn count(&mut self, layer: usize, bytes: usize) {
+    pub(crate) fn count(&mut self, layer: usize, bytes: usize) {
         if let Some(layer) = self.layers.get_mut(layer) {
             layer.bytes += bytes;
         }
@@ -116,7 +116,7 @@ impl Simulcast {
 
     /// Looks for a layer to follow next, because the followed one has ended, or because another one is
     /// better. Returns the layer, if its keyframe is needed.
-    pub(super) fn choose(&mut self, now: Instant) -> Option<usize> {
+    pub(crate) fn choose(&mut self, now: Instant) -> Option<usize> {
         let followed = self.followed.filter(|_| self.layers.len() > 1)?;
         if let Some(other) = self.replacement(followed, now) {
             let is_news = self.next != Some(other);
@@ -158,7 +158,7 @@ impl Simulcast {
 
     /// Returns whether a unit of layer `layer` that arrived at `now` is published: from the layer's first
     /// keyframe on.
-    pub(super) fn admits(&mut self, layer: usize, unit: &MediaUnit, now: Instant) -> bool {
+    pub(crate) fn admits(&mut self, layer: usize, unit: &MediaUnit, now: Instant) -> bool {
         let is_followed = self.followed == Some(layer);
         if is_followed {
             if self.best != Some(layer) && self.next == self.best {
@@ -178,14 +178,14 @@ impl Simulcast {
     }
 
     /// Returns whether a keyframe of layer `layer` came yet.
-    pub(super) fn has_begun(&self, layer: usize) -> bool {
+    pub(crate) fn has_begun(&self, layer: usize) -> bool {
         self.layers.get(layer).is_none_or(|it| it.has_begun)
     }
 
     /// Returns the unit of layer `layer` as a unit of the base layer, if the base layer follows that
     /// layer. A keyframe may begin that. The units share their bytes, unless picture numbers have to go
     /// on.
-    pub(super) fn base(&mut self, layer: usize, unit: &MediaUnit) -> Option<MediaUnit> {
+    pub(crate) fn base(&mut self, layer: usize, unit: &MediaUnit) -> Option<MediaUnit> {
         let numbers = FrameNumbers::of(self.codec, unit.payload(0).unwrap_or_default());
         if unit.keyframe && (self.followed.is_none() || self.next == Some(layer)) {
             self.followed = Some(layer);
