@@ -66,6 +66,7 @@ pub mod whip;
 use glassline_hub::{CreateError, StreamName};
 use glassline_runtime::Panicked;
 
+
 pub use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub use pace::{Pace, Rate};
 pub use publishing::{Ended, NameClaim};
@@ -82,8 +83,8 @@ pub use source_parts::Surroundings;
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
     Away, CameraSource, CommandSource, Device, FileSource, Input, NoOnvifService, OnvifService,
-    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, StreamPolicy, Transport,
-    UdpPorts, UdpPortsError,
+    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, StreamPolicy, SubStream,
+    Transport, UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};
