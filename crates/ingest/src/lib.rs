@@ -27,6 +27,7 @@ mod command;
 mod feedback;
 mod file;
 mod lack;
+mod layer_streams;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
@@ -66,6 +67,7 @@ pub mod whip;
 use glassline_hub::{CreateError, StreamName};
 use glassline_runtime::Panicked;
 
+pub use layer_streams::LayerStreams;
 
 pub use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub use pace::{Pace, Rate};
