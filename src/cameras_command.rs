@@ -210,8 +210,15 @@ fn listing(found: &[Found], user: Option<&str>) -> String {
     {
         let best = profiles.iter().flatten().max_by_key(|it| size(it));
         match best {
-            Some(profile) => {
-                let _ = writeln!(text, "  {name}: {}", with_user(profile, user));
+            Some(main) => {
+                let url = with_user(main, user);
+                let _ = match sub_stream(main, profiles.iter().flatten()) {
+                    Some(sub) => {
+                        let sub = with_user(sub, user);
+                        writeln!(text, "  {name}: {{layers: [{url}, {sub}]}}")
+                    }
+                    None => writeln!(text, "  {name}: {url}"),
+                };
             }
             None => {
                 let ip = device.address.ip();
@@ -224,6 +231,23 @@ fn listing(found: &[Found], user: Option<&str>) -> String {
 
 fn size(profile: &StreamProfile) -> Option<(u32, u32)> {
     profile.profile.video.as_ref()?.size
+}
+
+/// Returns the stream beside `main` that viewers get whose network is too slow for `main`: the largest of at most
+/// half of its pixels, in H.264 if there is one.
+fn sub_stream<'a>(
+    main: &StreamProfile,
+    profiles: impl Iterator<Item = &'a StreamProfile>,
+) -> Option<&'a StreamProfile> {
+    let pixels = |it: &StreamProfile| size(it).map_or(0, |(w, h)| u64::from(w) * u64::from(h));
+    let is_h264 = |it: &StreamProfile| {
+        let video = it.profile.video.as_ref();
+        video.is_some_and(|it| it.encoding.eq_ignore_ascii_case("H264"))
+    };
+    let is_rtsp = |it: &StreamProfile| it.url.scheme() == main.url.scheme();
+    let half = pixels(main) / 2;
+    let smaller = profiles.filter(|it| (1..=half).contains(&pixels(it)) && is_rtsp(it));
+    smaller.max_by_key(|it| (is_h264(it), pixels(it)))
 }
 
 fn described(stream: &StreamProfile) -> String {
@@ -335,12 +359,19 @@ mod tests {
         ];
         let text = listing(&[found(Ok(profiles))], Some("me"));
         let line = text.lines().last().expect("a line");
-        assert_eq!(line, "  hall: 'rtsp://me:PASSWORD@192.0.2.20/main?a=''b'''");
+        assert_eq!(
+            line,
+            "  hall: {layers: ['rtsp://me:PASSWORD@192.0.2.20/main?a=''b''', \
+             'rtsp://me:PASSWORD@192.0.2.20/sub']}"
+        );
         let config = format!("sources:\n{line}\n");
         let config = glassline_server::config::Config::from_yaml(&config, "pasted")
             .expect("a configuration");
         assert_eq!(config.sources.len(), 1);
         assert!(text.contains("192.0.2.20  Hall, P3245-V"), "{text}");
+        let similar = vec![profile((1600, 900), "a"), profile((1920, 1080), "b")];
+        let text = listing(&[found(Ok(similar))], None);
+        assert!(text.ends_with("  hall: 'rtsp://192.0.2.20/b'\n"), "{text}");
         let refused = listing(&[found(Err("it asks for a user".to_owned()))], None);
         assert!(
             refused.contains("it asks for a user (give --user NAME)"),

@@ -112,8 +112,9 @@ pub use name::{CHECK_PREFIX, NameError, StreamName};
 pub use publisher::Publisher;
 pub use ring::LayerFigures;
 pub use stream::{
-    Demand, PartingKeyframe, Prospect, RenditionPublisher, SourceNote, State, Status, Stream,
-    StreamLifetime, Subscription, Totals, ViewerToken, WantedKeyframes,
+    Demand, LayerWish, LayerWishError, LayersRead, NoSuchLayer, PartingKeyframe, Prospect,
+    RenditionPublisher, SourceNote, State, Status, Stream, StreamLifetime, Subscription, Totals,
+    ViewerToken, WantedKeyframes,
 };
 pub use transcode::Transcode;
 pub use wake::Wake;

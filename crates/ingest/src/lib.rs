@@ -27,6 +27,7 @@ mod command;
 mod feedback;
 mod file;
 mod lack;
+mod layer_streams;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
@@ -49,6 +50,7 @@ pub mod rtsp;
 mod running;
 mod sendable;
 mod shared_source;
+mod simulcast;
 mod source_parts;
 mod spec;
 pub mod spelling;
@@ -64,6 +66,8 @@ pub mod whip;
 
 use glassline_hub::{CreateError, StreamName};
 use glassline_runtime::Panicked;
+
+pub use layer_streams::LayerStreams;
 
 pub use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub use pace::{Pace, Rate};
@@ -81,8 +85,8 @@ pub use source_parts::Surroundings;
 pub use reach::{AddressLimits, Reach};
 pub use spec::{
     Away, CameraSource, CommandSource, Device, FileSource, Input, NoOnvifService, OnvifService,
-    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, StreamPolicy, Transport,
-    UdpPorts, UdpPortsError,
+    PlaceholderKind, Program, PublisherSource, SourceSpec, SpecError, StreamPolicy, SubStream,
+    Transport, UdpPorts, UdpPortsError,
 };
 pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};

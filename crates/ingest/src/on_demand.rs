@@ -1,4 +1,4 @@
-//! Cameras that are connected only while somebody needs their stream.
+//! Sources that are connected only while somebody needs what they bring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,42 @@ use std::time::Duration;
 use glassline_hub::{Prospect, State, Stream, Wake};
 use glassline_runtime::TaskWaker;
 
-/// When a camera is to be connected: always, or while somebody needs its stream.
+/// Everything that a source is connected for: a stream, or a layer of one.
+pub(crate) trait Supply: Send + Sync {
+    /// Returns the stream to which the source contributes.
+    fn stream(&self) -> &Arc<Stream>;
+
+    /// Returns whether anybody needs the source now.
+    fn is_needed(&self) -> bool {
+        self.stream().is_demanded()
+    }
+
+    /// Wakes `watcher` when the source may be needed, or needed no more.
+    fn watch(&self, watcher: &Arc<dyn Wake>) {
+        self.stream().watch(watcher);
+    }
+
+    /// Returns what the source is doing.
+    fn state(&self) -> State {
+        self.stream().state()
+    }
+
+    /// Sets what the source is doing, while it does not publish.
+    fn set_state(&self, state: State) {
+        self.stream().set_state(state);
+    }
+}
+
+impl Supply for Arc<Stream> {
+    fn stream(&self) -> &Self {
+        self
+    }
+}
+
+/// When a source is to be connected: always, or while somebody needs it.
 pub(crate) struct OnDemand<'a> {
-    stream: &'a Arc<Stream>,
-    /// Time without receivers after which the camera is left; `None` if it stays connected.
+    supply: &'a dyn Supply,
+    /// Time in which nobody needs the source after which it is left; `None` if it stays connected.
     idle: Option<Duration>,
     changed: Arc<TaskWaker>,
 }
@@ -23,41 +55,41 @@ pub(crate) fn begin_idle(stream: &Stream) {
 }
 
 impl<'a> OnDemand<'a> {
-    /// Watches `stream`, which begins idle if there is an `idle` time.
-    pub(crate) fn new(stream: &'a Arc<Stream>, idle: Option<Duration>) -> Self {
+    /// Watches `supply`, which begins idle if there is an `idle` time.
+    pub(crate) fn new(supply: &'a dyn Supply, idle: Option<Duration>) -> Self {
         let changed = Arc::new(TaskWaker::default());
         if idle.is_some() {
             let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
-            stream.watch(&watcher);
+            supply.watch(&watcher);
         }
         Self {
-            stream,
+            supply,
             idle,
             changed,
         }
     }
 
-    /// Waits until somebody needs the stream. No timer runs meanwhile.
+    /// Waits until somebody needs the source. No timer runs meanwhile.
     pub(crate) async fn needed(&self) {
-        while self.idle.is_some() && !self.stream.is_demanded() {
+        while self.idle.is_some() && !self.supply.is_needed() {
             self.changed.woken().await;
         }
-        if self.stream.state() == State::Idle {
-            self.stream.set_state(State::Connecting);
+        if self.supply.state() == State::Idle {
+            self.supply.set_state(State::Connecting);
         }
     }
 
-    /// Waits until nobody has needed the stream for the idle time.
+    /// Waits until nobody has needed the source for the idle time.
     pub(crate) async fn unneeded(&self) {
         let Some(idle) = self.idle else {
             return std::future::pending().await;
         };
         loop {
-            while self.stream.is_demanded() {
+            while self.supply.is_needed() {
                 self.changed.woken().await;
             }
             let waiting = async {
-                while !self.stream.is_demanded() {
+                while !self.supply.is_needed() {
                     self.changed.woken().await;
                 }
             };

@@ -8,7 +8,7 @@ use glassline_runtime::{Heartbeat, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::on_demand::{self, OnDemand};
+use super::on_demand::{self, OnDemand, Supply};
 
 /// Time of publishing after which a session counts as working, so that the next pause is short
 /// again. A source that answers and then sends nothing usable is not called more often for that.
@@ -66,36 +66,40 @@ pub(super) struct Life {
 /// Publishes what `source` brings into `stream` until the server is stopped. Requests that come before
 /// the first poll wait for a source on demand, too.
 pub(super) fn run(
-    mut source: impl Pulled,
+    source: impl Pulled,
     stream: Arc<Stream>,
     life: Life,
 ) -> impl Future<Output = ()> + Send {
     if life.idle.is_some() {
         on_demand::begin_idle(&stream);
     }
-    async move {
-        let Life {
-            supervisor,
-            mut stopped,
-            idle,
-        } = life;
-        tokio::select! {
-            never = pull_while_needed(&mut source, &stream, &supervisor, idle) => never,
-            // A dropped sender means that the server ends.
-            _ = stopped.wait_for(|stop| *stop) => {}
-        }
-        part(&mut source, &supervisor).await;
-    }
+    supply(source, stream, life)
 }
 
-/// Connects again and again, whenever the stream is needed.
+/// Publishes what `source` brings for `supply` until the server is stopped.
+pub(super) async fn supply(mut source: impl Pulled, supply: impl Supply, life: Life) {
+    let Life {
+        supervisor,
+        mut stopped,
+        idle,
+    } = life;
+    tokio::select! {
+        never = pull_while_needed(&mut source, &supply, &supervisor, idle) => never,
+        // A dropped sender means that the server ends.
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+    part(&mut source, &supervisor).await;
+}
+
+/// Connects again and again, whenever the source is needed.
 async fn pull_while_needed<S: Pulled>(
     source: &mut S,
-    stream: &Arc<Stream>,
+    supply: &dyn Supply,
     supervisor: &Arc<Supervisor>,
     idle: Option<Duration>,
 ) -> ! {
-    let on_demand = OnDemand::new(stream, idle);
+    let on_demand = OnDemand::new(supply, idle);
+    let stream = supply.stream();
     let (kind, shown) = (S::KIND, source.shown());
     let mut backoff = Backoff::new();
     let mut next_attempt = Instant::now();
@@ -126,13 +130,13 @@ async fn pull_while_needed<S: Pulled>(
             Ok(PullEnd::Failed { detail, is_lasting }) => (detail, is_lasting),
             Err(panicked) => (format!("reading the {kind}: {panicked}"), false),
         };
-        let known = stream.state().detail() == Some(&detail);
+        let known = supply.state().detail() == Some(&detail);
         if known {
             tracing::debug!(stream = %stream.name(), source = shown, detail, "{kind} still down");
         } else {
             tracing::warn!(stream = %stream.name(), source = shown, detail, "{kind} down");
         }
-        stream.set_state(State::Down { detail });
+        supply.set_state(State::Down { detail });
         if live_since.is_some_and(|since: Instant| since.elapsed() >= WORKED) {
             backoff.reset();
         }

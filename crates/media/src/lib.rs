@@ -78,7 +78,7 @@ pub use histogram::{Histogram, Summary, WindowedHistogram};
 pub use opus::OpusStreams;
 pub use stage::{Relay, Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
-pub use track::{Layer, Track, VideoParameters};
+pub use track::{Layer, LayerAbsence, Track, VideoParameters};
 pub use unit::{
     CodedFrame, DecodeLead, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent,
     PartsError, Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,

@@ -1,4 +1,4 @@
-use crate::{Bitrate, Codec, Kind};
+use crate::{Bitrate, Codec, Kind, LayerIndex};
 
 /// Parameters of a video track that a decoder must know before the first frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,35 @@ pub struct Layer {
     pub rid: String,
     /// Width and height in pixels, if known.
     pub size: Option<(u16, u16)>,
-    /// Maximum bitrate of the layer, if its publisher states one.
+    /// Maximum bitrate of the layer, if its publisher states one; of a layer that is paused, the bitrate
+    /// that it had.
     pub bitrate: Option<Bitrate>,
+    /// Why no frames of the layer come now; `None` while they come.
+    pub absence: Option<LayerAbsence>,
+    /// Description of a layer in another codec than its track's: receivers that negotiated this codec
+    /// get the layer in place of the track. `None` for layers in the codec of the track.
+    pub other_codec: Option<Box<Track>>,
+}
+
+/// Why no frames of a layer come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerAbsence {
+    /// The layer is not fetched, because nobody watches it. It comes when somebody reads it.
+    Paused,
+    /// The layer cannot be had; holds the reason for people.
+    Failed(String),
+}
+
+impl Layer {
+    /// Returns whether the layer is not sent because nobody watches it.
+    pub fn is_paused(&self) -> bool {
+        self.absence == Some(LayerAbsence::Paused)
+    }
+
+    /// Returns whether frames of the layer come, or would if somebody read it.
+    pub fn is_available(&self) -> bool {
+        !matches!(self.absence, Some(LayerAbsence::Failed(_)))
+    }
 }
 
 impl Track {
@@ -104,6 +131,16 @@ impl Track {
     #[must_use]
     pub fn with_layers(self, layers: Vec<Layer>) -> Self {
         Self { layers, ..self }
+    }
+
+    /// Returns the description of layer `layer` as its receivers negotiate it: that of the track, unless
+    /// the layer has another codec. `None` if the track has no such layer.
+    pub fn of_layer(&self, layer: LayerIndex) -> Option<&Self> {
+        if layer == LayerIndex::BASE {
+            return Some(self);
+        }
+        let encoding = self.layers.get(usize::from(layer.0).checked_sub(1)?)?;
+        Some(encoding.other_codec.as_deref().unwrap_or(self))
     }
 
     /// Number of layers that are published: the base layer, and each encoding of a track with several.

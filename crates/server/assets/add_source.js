@@ -26,6 +26,17 @@ const WITHOUT_SCHEME = /^([^/\s@]+@)?((\d{1,3}\.){3}\d{1,3}|\[[0-9a-f:]+\]|local
 /** Options that the form has fields for, as they stand behind an address. */
 const OPTION = /^(on_demand|transport=(tcp|udp))$/;
 
+/** The comma between the streams of a camera. */
+const BETWEEN_STREAMS = /,(?=rtsps?:\/\/)/i;
+
+/** A URL without the options that the form has fields for, and these options. */
+function apart(text) {
+  const [place, ...query] = text.split('?');
+  const options = query.join('?').split('&').filter(Boolean);
+  const others = options.filter((it) => !OPTION.test(it));
+  return { url: `${place}${others.length ? `?${others.join('&')}` : ''}`, options: options.filter((it) => OPTION.test(it)) };
+}
+
 export class AddSource {
   #form;
   #has;
@@ -57,13 +68,15 @@ export class AddSource {
     this.#reset();
     this.#edited = name;
     const { name: field, address, user, password, transport, on_demand: onDemand } = this.#form.elements;
-    const [, scheme, login, rest] = /^(rtsps?:\/\/)(?:([^@]*)@)?(.*)$/i.exec(source) ?? [null, '', null, source];
-    const [place, ...query] = rest.split('?');
-    const options = query.join('?').split('&').filter(Boolean);
-    const others = options.filter((it) => !OPTION.test(it));
+    const [first, ...more] = source.split(BETWEEN_STREAMS);
+    const [, scheme, login, rest] = /^(rtsps?:\/\/)(?:([^@]*)@)?(.*)$/i.exec(first) ?? [null, '', null, first];
+    // The login of the main stream is that of the others at its host.
+    const subs = more.map((it) => it.replace(`${scheme}${login}@`, scheme));
+    const urls = [`${scheme}${rest}`, ...subs].map(apart);
+    const options = urls.flatMap((it) => it.options);
     field.value = name;
     field.readOnly = true;
-    address.value = `${scheme}${place}${others.length ? `?${others.join('&')}` : ''}`;
+    address.value = urls.map(({ url }) => url).join(',');
     user.value = login ? decoded(login.split(':')[0]) : '';
     password.placeholder = login?.includes(':') ? 'type it again' : '';
     transport.value = options.find((it) => it.startsWith('transport='))?.slice('transport='.length) ?? '';

@@ -1,5 +1,5 @@
 // "Find cameras" in the form that adds a camera: the server searches its networks, and one click fills
-// the form with the address of a camera's main stream.
+// the form with the addresses of a camera's main stream and its sub stream.
 
 import { base, change } from './api.js';
 import { html, setText } from './dom.js';
@@ -54,17 +54,19 @@ function item(form, camera) {
     const { profiles } = await post('camera-profiles', question, ASK_MS);
     const main = profiles.find(({ stream }) => stream === 'main') ?? profiles[0];
     if (!main) return 'The camera names no stream.';
-    fill(form, camera, main);
-    const others = profiles.filter((it) => it !== main).map((it) => stream(form, camera, it));
+    const pixels = ({ width, height }) => (width ?? 0) * (height ?? 0);
+    const sub = profiles.find((it) => it.stream === 'sub' && pixels(it) < pixels(main));
+    fill(form, camera, sub ? [main, sub] : [main]);
+    const others = profiles.filter((it) => sub || it !== main).map((it) => stream(form, camera, it));
     streams.replaceChildren(...others);
-    return `Filled in: ${wordsOf(main)}.`;
+    return sub ? `Filled in: ${wordsOf(main)}; for slow networks ${wordsOf(sub)}. Or one alone:` : `Filled in: ${wordsOf(main)}.`;
   }));
   return html('li', {}, button, ' ', status, ' ', streams);
 }
 
 function stream(form, camera, profile) {
   const button = html('button', { type: 'button', class: 'link' }, wordsOf(profile));
-  button.addEventListener('click', () => fill(form, camera, profile));
+  button.addEventListener('click', () => fill(form, camera, [profile]));
   return button;
 }
 
@@ -74,12 +76,12 @@ function wordsOf({ stream: kind, name, codec, width, height, frame_rate: rate, p
   return words.filter(Boolean).join(', ');
 }
 
-/** Fills in the address, and a name if there is none. */
-function fill(form, camera, { url }) {
+/** Fills in the addresses, with commas between them, and a name if there is none. */
+function fill(form, camera, profiles) {
   const { name, address } = form.elements;
   const told = (camera.name ?? camera.model ?? 'camera').toLowerCase();
   const slug = told.replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 40);
   if (!name.value) name.value = slug || 'camera';
-  address.value = url;
+  address.value = profiles.map(({ url }) => url).join(',');
   for (const field of [name, address]) field.dispatchEvent(new Event('input', { bubbles: true }));
 }

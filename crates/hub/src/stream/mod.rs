@@ -1,6 +1,8 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod demand;
 mod keyframe_wishes;
+mod layer_wish;
+mod layers;
 mod only_source;
 mod preference;
 mod publishing;
@@ -35,6 +37,8 @@ use crate::{Limits, StreamName};
 pub use demand::Demand;
 use keyframe_wishes::KeyframeWishes;
 pub use keyframe_wishes::WantedKeyframes;
+pub use layer_wish::{LayerWish, LayerWishError, NoSuchLayer};
+pub use layers::LayersRead;
 pub(crate) use publishing::Begin;
 use publishing::{PublishingSource, StandIn};
 use rate::Rate;

@@ -38,7 +38,7 @@ impl Preference {
         true
     }
 
-    fn of(&self, track: TrackIndex) -> TrackLayer {
+    pub(super) fn of(&self, track: TrackIndex) -> TrackLayer {
         let known = self.best.iter().find(|it| it.track == track);
         known.copied().unwrap_or(track.into())
     }

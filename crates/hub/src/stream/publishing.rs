@@ -234,6 +234,7 @@ impl Stream {
         }
         if is_present {
             inner.make_rings(tracks);
+            inner.drop_absent_layers(tracks);
             inner.tracks = tracks.into();
             inner.subscribers.wake_all();
         }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use glassline_media::{LayerIndex, TrackLayer};
+use glassline_media::{LayerIndex, TrackIndex, TrackLayer};
 
+use super::layers::LayersRead;
 use super::preference::Preference;
 use crate::wake::Wake;
 
@@ -68,6 +69,22 @@ impl Subscribers {
         if let Some(subscriber) = known.find(|it| it.number == number) {
             subscriber.layers = layers;
         }
+    }
+
+    /// Returns the layers of a track that are read.
+    pub(super) fn layers_read(&self, track: TrackIndex) -> LayersRead {
+        let mut read = LayersRead::default();
+        let present = self.list.iter().filter(|it| it.wake.strong_count() > 0);
+        for subscriber in present {
+            match &subscriber.layers {
+                LayerSet::Base => read.add(LayerIndex::BASE),
+                LayerSet::Only(layers) => {
+                    let of_track = layers.iter().filter(|it| it.track == track);
+                    of_track.for_each(|it| read.add(it.layer));
+                }
+            }
+        }
+        read
     }
 
     /// Wakes the readers of a layer.

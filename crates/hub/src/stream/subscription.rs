@@ -90,7 +90,11 @@ impl Stream {
         };
         cursors.extend(&inner, Ring::next_index);
         let preference = inner.subscribers.preference.number();
+        let has_layers = inner.has_layers();
         drop(inner);
+        if has_layers {
+            self.source_watchers.wake();
+        }
         Subscription {
             demand: self.demand(),
             number,
@@ -151,6 +155,12 @@ impl Subscription {
         inner
             .subscribers
             .set(self.number, self.cursors.layers.clone());
+        let has_layers = inner.has_layers();
+        drop(inner);
+        if has_layers {
+            // A source that fetches layers on demand looks whether another one is read.
+            self.stream().source_watchers.wake();
+        }
     }
 
     /// Number of units that left the ring before this subscription read them.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! rtsp://  Client (RTSP) ─► Receiver: UnitReceiver (access units) ─┐
+//! several streams of one picture: a connection and a layer for each, see `layers`
 //! http://  http: pictures, or an MPEG transport stream ────────────┴► LivePublisher ─► hub
 //! ```
 //!
@@ -12,18 +13,22 @@
 mod connection;
 mod failure;
 mod http;
+mod layers;
 mod limits;
 mod ports;
 mod receiver;
 mod route;
 mod senders;
 mod session;
+mod sink;
 mod socket;
 mod transport;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use glassline_hub::Stream;
 use glassline_runtime::Supervisor;
 use tokio::sync::watch;
@@ -35,6 +40,7 @@ pub use connection::{CameraConnection, Purpose};
 pub use failure::Failure;
 use http::HttpCamera;
 use session::Assignment;
+use sink::Share;
 use transport::CameraTransport;
 
 /// What keeps the task of a camera running, and ends it.
@@ -67,11 +73,10 @@ impl From<SessionEnd> for PullEnd {
 
 /// Publishes what `camera` sends into `stream` until the server is stopped. Requests that come before
 /// the first poll wait for a camera on demand, too.
-pub(super) fn run(
-    camera: CameraSource,
-    stream: Arc<Stream>,
-    life: Life,
-) -> impl Future<Output = ()> + Send {
+pub(super) fn run(camera: CameraSource, stream: Arc<Stream>, life: Life) -> BoxFuture<'static, ()> {
+    if !camera.sub_streams.is_empty() {
+        return layers::run(&camera, &stream, life);
+    }
     let Life {
         supervisor,
         udp_ports,
@@ -86,21 +91,21 @@ pub(super) fn run(
     if camera.is_rtsp() {
         let camera = RtspCamera {
             camera,
-            stream: source,
+            share: Share::Whole(source),
             udp_ports,
             transport: None,
         };
-        futures_util::future::Either::Left(pulled::run(camera, stream, life))
+        pulled::run(camera, stream, life).boxed()
     } else {
         let camera = HttpCamera::new(camera, source);
-        futures_util::future::Either::Right(pulled::run(camera, stream, life))
+        pulled::run(camera, stream, life).boxed()
     }
 }
 
 /// A camera that the server connects to over RTSP.
 struct RtspCamera {
     camera: CameraSource,
-    stream: Arc<Stream>,
+    share: Share,
     udp_ports: Option<UdpPorts>,
     /// The transport of a session that the camera has not been told the end of.
     transport: Option<CameraTransport>,
@@ -120,7 +125,7 @@ impl Pulled for RtspCamera {
     ) -> PullEnd {
         let assignment = Assignment {
             camera: &self.camera,
-            stream: &self.stream,
+            share: &self.share,
             udp_ports: self.udp_ports,
         };
         let pulling = session::pull(assignment, &mut self.transport, on_demand, live_since);

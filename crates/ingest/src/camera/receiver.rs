@@ -1,15 +1,14 @@
-use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::{Kind, LayerIndex, Track, TrackIndex};
+use glassline_hub::SourceNote;
+use glassline_media::{Kind, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::units::{TimedUnit, UnitReceiver};
 use glassline_rtsp::client::Closed;
 
+use super::sink::{Share, Sink};
 use crate::feedback::Feedback;
 use crate::lack::Lack;
-use crate::live_publisher::{Destination, LivePublisher};
 use crate::publishing::HubRefusal;
 
 /// Publishes the packets of a playing camera.
@@ -19,7 +18,7 @@ pub(super) struct Receiver {
     described: Vec<TrackIndex>,
     source: UnitReceiver,
     feedback: Feedback,
-    live: LivePublisher,
+    live: Box<dyn Sink>,
     /// Arrival of the first track's latest packet. The first track decides: a microphone may be
     /// switched off, but a camera whose video stands still is down even if its audio continues.
     pub(super) last_received: Instant,
@@ -31,7 +30,7 @@ impl Receiver {
     pub(super) fn new(
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
-        (stream, note): (&Arc<Stream>, SourceNote),
+        (share, note): (&Share, SourceNote),
         feedback: Feedback,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
@@ -40,12 +39,11 @@ impl Receiver {
         for track in TrackIndex::first(if by_datagrams { tracks.len() } else { 0 }) {
             source.packets().come_by_datagrams(track);
         }
-        let destination = Destination::Stream(Arc::clone(stream));
         Ok(Self {
             described,
             source,
             feedback,
-            live: LivePublisher::new(destination, note, tracks),
+            live: share.begin(note, tracks),
             last_received: now,
         })
     }
@@ -124,23 +122,23 @@ impl Receiver {
     }
 
     /// Returns when the first unit was published.
-    pub(super) const fn live_since(&self) -> Option<Instant> {
+    pub(super) fn live_since(&self) -> Option<Instant> {
         self.live.live_since()
     }
 
     /// Returns the number of frames that were dropped because they are too large.
-    pub(super) const fn oversized(&self) -> u64 {
+    pub(super) fn oversized(&self) -> u64 {
         self.live.oversized()
     }
 
     /// Returns what the camera lacks, if it has sent no frame to begin with.
-    pub(super) const fn lack(&self) -> Lack {
+    pub(super) fn lack(&self) -> Lack {
         self.live.lack()
     }
 
     /// Ends publishing, because nobody needs the stream.
     pub(super) fn leave(self) {
-        self.live.finish(State::Idle);
+        self.live.leave();
     }
 
     /// Takes an RTP packet of the camera's track `described`, or an RTCP packet if `control` is set, and
@@ -155,10 +153,15 @@ impl Receiver {
         let Some(track) = self.used(described) else {
             return;
         };
-        let publish = publishing(&mut self.live, &mut self.feedback, received);
+        let publish = publishing(&mut *self.live, &mut self.feedback, received);
         let is_media = self.source.take(track, control, bytes, received, publish);
-        if is_media && track == TrackIndex(0) {
+        if track != TrackIndex(0) {
+            return;
+        }
+        if is_media {
             self.last_received = received;
+        } else if let Some(ahead_ns) = self.source.wall_clock(track) {
+            self.live.note_wall_clock(ahead_ns);
         }
     }
 
@@ -174,7 +177,7 @@ impl Receiver {
     /// # Errors
     /// The hub refused a unit since the last call.
     pub(super) fn expire(&mut self, now: Instant) -> Result<(), HubRefusal> {
-        let publish = publishing(&mut self.live, &mut self.feedback, now);
+        let publish = publishing(&mut *self.live, &mut self.feedback, now);
         self.source.expire(now, publish);
         self.live.note_oversized(self.source.take_oversized(), now);
         self.live.refused()
@@ -183,12 +186,12 @@ impl Receiver {
 
 /// Publishes units at `now`. A keyframe answers pending requests.
 fn publishing<'a>(
-    live: &'a mut LivePublisher,
+    live: &'a mut dyn Sink,
     feedback: &'a mut Feedback,
     now: Instant,
 ) -> impl FnMut(TimedUnit) + 'a {
     move |unit| {
-        if live.publish(unit, LayerIndex::BASE, now).is_keyframe {
+        if live.publish(unit, now).is_keyframe {
             feedback.set_keyframe_wanted(false);
         }
     }
@@ -196,6 +199,7 @@ fn publishing<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use glassline_hub::{Hub, StreamName};
@@ -241,7 +245,13 @@ mod tests {
             (VIDEO, Track::new(Codec::Vp8)),
             (AUDIO, Track::audio(Codec::Opus, 2)),
         ];
-        let receiver = Receiver::new(chosen, true, (&stream, note), feedback(None), start);
+        let receiver = Receiver::new(
+            chosen,
+            true,
+            (&Share::Whole(Arc::clone(&stream)), note),
+            feedback(None),
+            start,
+        );
         let mut receiver = receiver.expect("both are known");
         let take = |receiver: &mut Receiver, track, number: u16, ms, payload: &[u8]| {
             let packet = packet(number, ms, payload);
@@ -295,7 +305,13 @@ mod tests {
             left_out: Vec::new(),
         };
         let chosen = vec![(VIDEO, Track::new(Codec::Vp8))];
-        let receiver = Receiver::new(chosen, false, (&stream, note), feedback(request), start);
+        let receiver = Receiver::new(
+            chosen,
+            false,
+            (&Share::Whole(Arc::clone(&stream)), note),
+            feedback(request),
+            start,
+        );
         let mut receiver = receiver.expect("it is known");
         receiver.start(start);
         let mut told = Vec::new();

@@ -8,11 +8,10 @@
 //! ```
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::{Ssrc, Track, TrackIndex};
+use glassline_hub::{SourceNote, State};
+use glassline_media::{Kind, Ssrc, Track, TrackIndex};
 use glassline_rtp::payload::h265;
 use glassline_rtsp::client::{Closed, Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
@@ -22,19 +21,20 @@ use super::failure::Failure;
 use super::limits::{KEYFRAME, REPORTS};
 use super::ports::Ports;
 use super::receiver::Receiver;
+use super::sink::Share;
 use super::transport::CameraTransport;
 use crate::feedback::{Feedback, KeyframeRequest, Reporter};
-use crate::on_demand::OnDemand;
+use crate::on_demand::{OnDemand, Supply as _};
 use crate::{CameraSource, Transport, UdpPorts};
 
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;
 
-/// Camera and stream of a session, with the ports that the session may take.
+/// Camera of a session and what it publishes, with the ports that the session may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment<'a> {
     pub(super) camera: &'a CameraSource,
-    pub(super) stream: &'a Arc<Stream>,
+    pub(super) share: &'a Share,
     /// The UDP ports that cameras may take; `None` for any.
     pub(super) udp_ports: Option<UdpPorts>,
 }
@@ -57,7 +57,7 @@ pub(super) async fn pull(
     };
     let session = CameraSession {
         camera,
-        stream: assignment.stream,
+        share: assignment.share,
         transport,
         receiver: None,
         playing_since: None,
@@ -68,7 +68,7 @@ pub(super) async fn pull(
 /// A session whose camera is connected.
 struct CameraSession<'a> {
     camera: &'a CameraSource,
-    stream: &'a Arc<Stream>,
+    share: &'a Share,
     transport: &'a mut CameraTransport,
     /// The tracks that are used; `None` before the camera has described them.
     receiver: Option<Receiver>,
@@ -93,7 +93,7 @@ impl CameraSession<'_> {
                 () = &mut unneeded => {
                     match self.receiver.take() {
                         Some(receiver) => receiver.leave(),
-                        None => self.stream.set_state(State::Idle),
+                        None => self.share.set_state(State::Idle),
                     }
                     return SessionEnd::Unneeded;
                 }
@@ -171,7 +171,7 @@ impl CameraSession<'_> {
                 }
             }
             Event::LeftOut { track, reason } => {
-                tracing::info!(stream = %self.stream.name(), %reason, "track of the camera left out");
+                tracing::info!(stream = %self.share.stream().name(), %reason, "track of the camera left out");
                 if let Some(receiver) = &mut self.receiver {
                     receiver.leave_out(track, &reason)?;
                 }
@@ -192,11 +192,16 @@ impl CameraSession<'_> {
                 (track.video.width, track.video.height) = size;
             }
         }
-        if chosen.is_empty() {
-            return Err(Failure::NothingUsable { offered: others });
+        let has_video = chosen
+            .first()
+            .is_some_and(|(_, it)| it.kind() == Kind::Video);
+        if chosen.is_empty() || self.share.needs_video() && !has_video {
+            let heard = chosen.iter().map(|(_, it)| it.codec.to_string());
+            let offered = heard.chain(left_out).collect::<Vec<_>>().join(", ");
+            return Err(Failure::NothingUsable { offered });
         }
         if !others.is_empty() {
-            tracing::info!(stream = %self.stream.name(), skipped = others, "tracks of the camera left out");
+            tracing::info!(stream = %self.share.stream().name(), skipped = others, "tracks of the camera left out");
         }
         let mut wanted = Vec::new();
         for (track, _) in &chosen {
@@ -225,7 +230,7 @@ impl CameraSession<'_> {
         };
         let offered = description.tracks[chosen[0].0].feedback;
         let feedback = Feedback::new(reporter, REPORTS, KeyframeRequest::offered(offered));
-        let published = (self.stream, note);
+        let published = (self.share, note);
         let mut receiver = Receiver::new(chosen, by_datagrams, published, feedback, now)?;
         for (track, media) in TrackIndex::enumerate(&description.tracks) {
             receiver.expect_payload_types(track, media.payload_types());
@@ -261,7 +266,7 @@ impl CameraSession<'_> {
         if live_since.is_none()
             && let Some(since) = receiver.live_since()
         {
-            tracing::info!(stream = %self.stream.name(), tracks = receiver.tracks(), "camera live");
+            tracing::info!(stream = %self.share.stream().name(), tracks = receiver.tracks(), "camera live");
             *live_since = Some(since);
         }
         let Some(since) = self.playing_since else {

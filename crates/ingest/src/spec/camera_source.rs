@@ -23,6 +23,8 @@ pub struct CameraSource {
     pub user: Option<String>,
     /// Password from the URL; never shown.
     pub password: Option<String>,
+    /// Further streams of the camera's picture, smaller than that of `url` and than those before.
+    pub sub_streams: Vec<SubStream>,
     /// Transport of the camera's packets.
     pub transport: Transport,
     /// UDP ports that the camera's packets may come to; `None` leaves the choice to the server.
@@ -45,6 +47,15 @@ pub struct CameraSource {
     pub reach: Reach,
     /// Decisions about the stream.
     pub policy: StreamPolicy,
+}
+
+/// A further stream of a camera's picture.
+#[derive(Clone, PartialEq)]
+pub struct SubStream {
+    /// URL without user and password.
+    pub url: Url,
+    /// The login of this URL; at the host of the main stream, that of the main stream's URL without one.
+    login: Option<Login>,
 }
 
 /// The transport of a camera's packets.
@@ -74,6 +85,9 @@ pub(super) const OPTIONS: [&str; 15] = [
     "silent_s",
     PUBLISHERS,
 ];
+
+/// Most streams of a camera's picture beside the main one.
+const SUB_STREAMS_MAX: usize = 3;
 
 /// Default port of RTSP (RFC 2326 §3.2).
 const PORT: u16 = 554;
@@ -112,6 +126,32 @@ impl CameraSource {
         doubtful.collect()
     }
 
+    /// Returns the streams of the camera's picture, the best first, each with its name: one for each
+    /// connection.
+    pub(crate) fn layers(&self) -> Vec<(String, Self)> {
+        let main = Self {
+            sub_streams: Vec::new(),
+            ..self.clone()
+        };
+        let subs = self.sub_streams.iter().enumerate().map(|(place, sub)| {
+            let rid = match place {
+                0 => "sub".to_owned(),
+                _ => format!("sub{}", place + 1),
+            };
+            let (user, password) = split_login(sub.login.clone());
+            let camera = Self {
+                url: sub.url.clone(),
+                user,
+                password,
+                ..main.clone()
+            };
+            (rid, camera)
+        });
+        let subs: Vec<_> = subs.collect();
+        let main = std::iter::once(("main".to_owned(), main));
+        main.chain(subs).collect()
+    }
+
     /// Returns the host as it is resolved, and the TCP port.
     pub fn host_and_port(&self) -> (&str, u16) {
         Self::host_and_port_of(&self.url)
@@ -140,15 +180,31 @@ impl CameraSource {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
-        let mut url = glassline_url::parse(text)?;
-        let (user, password) = match Login::take_from(&mut url) {
-            Some(Login { user, password }) => (Some(user).filter(|it| !it.is_empty()), password),
-            None => (None, None),
-        };
+        Self::of_urls(split_urls(text).into_iter())
+    }
+
+    /// Returns the camera with the streams at these URLs, the largest first.
+    pub(super) fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
+        let is_rtsp = |url: &str| url.starts_with("rtsp://") || url.starts_with("rtsps://");
+        match urls.iter().find(|it| !is_rtsp(it)) {
+            Some(other) => Err(SpecError::Value {
+                option: "layers",
+                value: glassline_url::hidden(other),
+                wanted: "URLs of RTSP, the largest picture first",
+            }),
+            None => Self::of_urls(urls.iter().map(String::as_str)),
+        }
+    }
+
+    fn of_urls<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<Self, SpecError> {
+        let mut url = glassline_url::parse(texts.next().unwrap_or_default())?;
+        let login = Login::take_from(&mut url);
+        let (user, password) = split_login(login.clone());
         let mut source = Self {
             url,
             user,
             password,
+            sub_streams: Vec::new(),
             transport: Transport::Tcp,
             udp_ports: None,
             trust: Arc::default(),
@@ -160,12 +216,51 @@ impl CameraSource {
             reach: Reach::default(),
             policy: StreamPolicy::default(),
         };
-        source.take_options()?;
+        let mut url = source.url.clone();
+        source.take_options(&mut url)?;
+        source.url = url;
+        for text in texts {
+            source.take_sub_stream(text, login.as_ref())?;
+        }
         Ok(source)
     }
 
-    fn take_options(&mut self) -> Result<(), SpecError> {
-        let query = self.url.query().unwrap_or_default().to_owned();
+    /// Takes the URL of a further stream. Options in it are those of the camera. `login` is that of the
+    /// main stream.
+    fn take_sub_stream(&mut self, text: &str, login: Option<&Login>) -> Result<(), SpecError> {
+        let wanted = match () {
+            () if !self.is_rtsp() => Some("URLs of RTSP, and the main stream is none"),
+            () if self.sub_streams.len() == SUB_STREAMS_MAX => Some("four URLs at most"),
+            () => None,
+        };
+        if let Some(wanted) = wanted {
+            return Err(SpecError::Value {
+                option: "layers",
+                value: glassline_url::hidden(text),
+                wanted,
+            });
+        }
+        let mut url = glassline_url::parse(text)?;
+        let own = Login::take_from(&mut url);
+        if url.scheme() != self.url.scheme() {
+            return Err(SpecError::Value {
+                option: "layers",
+                value: glassline_url::hidden(text),
+                wanted: "URLs of one scheme, rtsp:// or rtsps://",
+            });
+        }
+        let is_at_host = url.host_str() == self.url.host_str();
+        let of_main = login.filter(|_| is_at_host).cloned();
+        self.take_options(&mut url)?;
+        self.sub_streams.push(SubStream {
+            url,
+            login: own.or(of_main),
+        });
+        Ok(())
+    }
+
+    fn take_options(&mut self, url: &mut Url) -> Result<(), SpecError> {
+        let query = url.query().unwrap_or_default().to_owned();
         let mut others = Vec::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let is_taken = match option.split_once('=') {
@@ -178,7 +273,7 @@ impl CameraSource {
             }
         }
         let rest = others.join("&");
-        self.url.set_query((!rest.is_empty()).then_some(&rest));
+        url.set_query((!rest.is_empty()).then_some(&rest));
         Ok(())
     }
 
@@ -251,6 +346,30 @@ impl CameraSource {
     }
 }
 
+/// Splits the URLs of a camera's streams, which commas separate.
+fn split_urls(text: &str) -> Vec<&str> {
+    let mut urls = Vec::new();
+    let mut rest = text;
+    let begins_url = |rest: &str| rest.starts_with("rtsp://") || rest.starts_with("rtsps://");
+    let next = |rest: &str| {
+        let mut commas = rest.match_indices(',').map(|(at, _)| at);
+        commas.find(|at| begins_url(&rest[at + 1..]))
+    };
+    while let Some(end) = next(rest) {
+        urls.push(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    urls.push(rest);
+    urls
+}
+
+fn split_login(login: Option<Login>) -> (Option<String>, Option<String>) {
+    match login {
+        Some(Login { user, password }) => (Some(user).filter(|it| !it.is_empty()), password),
+        None => (None, None),
+    }
+}
+
 impl fmt::Display for CameraSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_login = self.user.is_some() || self.password.is_some();
@@ -259,7 +378,12 @@ impl fmt::Display for CameraSource {
             password: self.password.clone(),
         });
         f.write_str(&glassline_url::shown_with(&self.url, login.as_ref()))?;
-        let mut separator = if self.url.query().is_some() { '&' } else { '?' };
+        for sub in &self.sub_streams {
+            let shown = glassline_url::shown_with(&sub.url, sub.login.as_ref());
+            write!(f, ",{shown}")?;
+        }
+        let last = self.sub_streams.last().map_or(&self.url, |it| &it.url);
+        let mut separator = if last.query().is_some() { '&' } else { '?' };
         if self.transport == Transport::Udp {
             write!(f, "{separator}transport=udp")?;
             separator = '&';

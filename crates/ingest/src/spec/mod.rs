@@ -17,7 +17,7 @@ use crate::spelling::nearest;
 use crate::stream_names::{self, StreamNameError};
 pub use away::{Away, PlaceholderKind};
 use camera_source::OPTIONS;
-pub use camera_source::{CameraSource, Transport};
+pub use camera_source::{CameraSource, SubStream, Transport};
 pub(crate) use command_source::without_secrets;
 pub use command_source::{CommandSource, Device, Program};
 pub use onvif::{NoOnvifService, OnvifService};
@@ -195,6 +195,14 @@ impl Input {
             });
         }
         FileSource::parse(text).map(Self::Files)
+    }
+
+    /// Returns the camera with these streams of its picture, the largest first.
+    ///
+    /// # Errors
+    /// Returns [`SpecError`] with what is wrong; it never contains a password.
+    pub fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
+        CameraSource::of_layers(urls).map(Self::Camera)
     }
 
     /// Sets an option that stands beside the source, as in a file of YAML.
@@ -388,6 +396,9 @@ pub enum SpecError {
     /// The text is not a valid URL, or can be read in two ways.
     #[error(transparent)]
     Url(#[from] glassline_url::UrlError),
+    /// A source has both a text and layers.
+    #[error("`source` and `layers`: name the camera by one of them; `layers` has {0} URLs")]
+    SourceAndLayers(usize),
     /// A path in the list of files is empty.
     #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
     EmptyPath {

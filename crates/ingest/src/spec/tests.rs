@@ -236,3 +236,56 @@ fn each_kind_of_source_chooses_who_gets_video_transcoded() {
     let refused = error("a=clip.h264?transcode=sometimes");
     assert!(refused.contains("auto, never or always"), "{refused}");
 }
+
+#[test]
+fn a_camera_with_several_streams_is_written_as_urls_with_commas_between() {
+    let text = "rtsp://u:p@10.0.0.7/main?channel=1,rtsp://10.0.0.7/sub?channel=2&on_demand,\
+                rtsp://10.0.0.8/a,b";
+    let input = Input::parse(text).expect("good");
+    let shown = "rtsp://u:…@10.0.0.7/main?channel=1,rtsp://u:…@10.0.0.7/sub?channel=2,\
+                 rtsp://10.0.0.8/a,b?on_demand";
+    assert_eq!(input.to_string(), shown);
+    let camera = input.camera().expect("a camera");
+    let layers = camera.layers();
+    let rids: Vec<_> = layers.iter().map(|(rid, _)| rid.as_str()).collect();
+    assert_eq!(rids, ["main", "sub", "sub2"]);
+    let logins = layers.iter().map(|(_, it)| it.password.as_deref());
+    assert_eq!(
+        logins.collect::<Vec<_>>(),
+        [Some("p"), Some("p"), None],
+        "of another host"
+    );
+    assert!(layers.iter().all(|(_, it)| it.sub_streams.is_empty()));
+    let urls: Vec<_> = text
+        .replace(",rtsp", "\nrtsp")
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(Input::of_layers(&urls), Ok(input));
+}
+
+#[test]
+fn layers_are_urls_of_one_scheme_and_four_at_most() {
+    for (text, words) in [
+        (
+            "http://10.0.0.7/a,rtsp://10.0.0.7/b",
+            "the main stream is none",
+        ),
+        (
+            "rtsp://10.0.0.7/a,rtsps://u:secret@10.0.0.7/b",
+            "one scheme",
+        ),
+        (
+            "rtsp://h/1,rtsp://h/2,rtsp://h/3,rtsp://h/4,rtsp://h/5",
+            "four URLs",
+        ),
+    ] {
+        let error = Input::parse(text).expect_err(text).to_string();
+        assert!(
+            error.contains(words) && !error.contains("secret"),
+            "{error}"
+        );
+    }
+    let error = Input::of_layers(&["film.mp4".to_owned()]).expect_err("no URL");
+    assert!(error.to_string().contains("'layers'"), "{error}");
+}

@@ -1,5 +1,6 @@
 mod added_source;
 mod camera;
+mod camera_layers;
 mod command;
 mod decode_times;
 mod http_camera;

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +13,10 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.
-const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
+const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, SIDE, 0, SIDE, 0];
+
+/// Width and height of the picture.
+const SIDE: u8 = 64;
 
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(20);
@@ -39,6 +42,8 @@ pub(super) struct Script {
     pub(super) description: String,
     /// The connection is within TLS.
     pub(super) is_secure: bool,
+    /// Width and height of the picture, in place of the usual ones.
+    pub(super) side: Option<u8>,
 }
 
 /// What happened at a camera.
@@ -51,6 +56,8 @@ pub(super) struct Seen {
     /// Ports of the latest client that media goes to by UDP.
     pub(super) client_port: Mutex<Option<u16>>,
     sessions: AtomicUsize,
+    /// Whether the camera has no power: it ends every connection.
+    pub(super) is_out: AtomicBool,
 }
 
 impl Seen {
@@ -147,6 +154,7 @@ fn serve<S: Read + Write>(stream: S, script: &Script, seen: &Seen) {
     let mut buffer = [0; 4096];
     loop {
         match connection.stream.read(&mut buffer) {
+            _ if seen.is_out.load(Ordering::SeqCst) => return,
             Ok(count @ 1..) => waiting.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             _ => return,
@@ -268,7 +276,11 @@ impl<S: Read + Write> Connection<'_, S> {
             return;
         }
         self.sequence = self.sequence.wrapping_add(1);
-        let packet = frame(self.sequence, 0x2222);
+        let mut packet = frame(self.sequence, 0x2222);
+        if let Some(side) = self.script.side {
+            let picture = packet.len() - KEYFRAME.len();
+            (packet[picture + 7], packet[picture + 9]) = (side, side);
+        }
         match &self.by_udp {
             Some((socket, to)) => drop(socket.send_to(&packet, to)),
             None => {

@@ -21,7 +21,7 @@ mod publication;
 mod reception;
 mod reservations;
 mod shortfall;
-mod simulcast;
+
 #[cfg(test)]
 mod tests;
 

@@ -11,8 +11,8 @@ use glassline_rtp::receive::SourceReceiver;
 use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
-use super::simulcast::Simulcast;
 use crate::Units;
+use crate::simulcast::{Ranking, Simulcast};
 
 /// Most frames whose capture time waits for the frame to be complete.
 const CAPTURED_MAX: usize = 32;
@@ -89,7 +89,7 @@ impl IncomingStream {
         Layer {
             rid: self.rid.clone(),
             size: size.filter(|size| *size != (0, 0)),
-            bitrate: None,
+            ..Layer::default()
         }
     }
 
@@ -159,7 +159,7 @@ impl Reception {
         Ok(Self {
             packets,
             assembler,
-            simulcast: Simulcast::new(layers, codec, now),
+            simulcast: Simulcast::new(layers, codec, Ranking::Bytes, now),
             units: Units::new(described),
             timed: Vec::new(),
             feeds,

@@ -87,8 +87,8 @@ pub(super) fn track(layers: &[Bitrate]) -> Track {
     }
     let encodings = layers.iter().enumerate().map(|(place, rate)| Layer {
         rid: format!("r{place}"),
-        size: None,
         bitrate: Some(*rate),
+        ..Layer::default()
     });
     track.with_layers(encodings.collect())
 }

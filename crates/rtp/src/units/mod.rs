@@ -127,6 +127,12 @@ impl UnitAssembler {
         all - std::mem::replace(&mut self.oversized_taken, all)
     }
 
+    /// Returns how far the sender's wall clock is ahead of the time of `track`, in ns since 1900; `None`
+    /// without a sender report. Units of another connection to the same sender are placed by it.
+    pub fn wall_clock(&self, track: TrackIndex) -> Option<i128> {
+        self.clock.wall_clock(track)
+    }
+
     /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
     /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
     pub fn sender_report(&mut self, track: TrackIndex, ntp: u64, timestamp: u32) {

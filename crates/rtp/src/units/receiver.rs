@@ -79,6 +79,12 @@ impl UnitReceiver {
         });
     }
 
+    /// Returns how far the sender's wall clock is ahead of the time of `track`, as
+    /// [`UnitAssembler::wall_clock`] does.
+    pub fn wall_clock(&self, track: TrackIndex) -> Option<i128> {
+        self.assembler.wall_clock(track)
+    }
+
     /// Returns when [`Self::expire`] must be called because a missing packet is overdue.
     pub fn deadline(&self) -> Option<Instant> {
         self.packets.deadline()

@@ -111,6 +111,14 @@ impl SourceClock {
         }
     }
 
+    /// Returns how far the sender's wall clock is ahead of the time of `track`, in ns since 1900; `None`
+    /// without a sender report.
+    pub(super) fn wall_clock(&self, track: TrackIndex) -> Option<i128> {
+        let state = self.states.get(track.get())?;
+        let (wall, ticks) = state.report?;
+        Some(wall - i128::from(state.nanos_at(state.anchor?, ticks)))
+    }
+
     /// Moves `track` to the place that the reports give it against the fixed track.
     fn align(&mut self, track: TrackIndex) {
         let Some(fixed) = self.states.get(self.fixed.get()).copied() else {

@@ -96,7 +96,12 @@ impl<'de> Visitor<'de> for SourceEntry {
 pub struct SourceKeys {
     /// `rtsp://…`, `http://…`, files separated by commas, `/dev/video0`, `ffmpeg:…`, `exec:…`, `publisher`,
     /// or `demo`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     source: String,
+    /// In place of `source`, the streams of a camera's picture, the largest first: up to four URLs of RTSP,
+    /// such as those of its main stream and its sub stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<String>,
     /// Transport of a camera's packets: `tcp` or `udp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<String>,
@@ -189,7 +194,11 @@ impl SourceKeys {
     /// # Errors
     /// Returns [`SpecError`] if the text or an option is wrong; it never contains a password.
     pub fn input(&self) -> Result<Input, SpecError> {
-        let mut input = Input::parse(&self.source)?;
+        let mut input = match (&*self.source, &self.layers[..]) {
+            (source, []) => Input::parse(source)?,
+            ("", layers) => Input::of_layers(layers)?,
+            (_, layers) => return Err(SpecError::SourceAndLayers(layers.len())),
+        };
         let options = [
             ("transport", self.transport.clone()),
             ("udp_ports", self.udp_ports.clone()),

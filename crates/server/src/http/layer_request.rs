@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_egress::webrtc::LayerRequest;
 use glassline_hub::StreamName;
-use glassline_media::{Kind, LayerIndex};
+use glassline_media::{Kind, LayerAbsence, LayerIndex};
 use serde::Deserialize;
 
 use super::extract::Path;
@@ -54,18 +54,30 @@ pub(super) async fn choose(
 /// Returns the layer of the stream's video that has this identifier.
 fn layer_of(app: &App, name: &StreamName, rid: &str) -> Result<LayerIndex, Problem> {
     let tracks = app.hub.stream(name.as_str()).map(|stream| stream.tracks());
-    let layers = tracks.iter().flat_map(|it| it.iter());
-    let layers = layers.filter(|it| it.kind() == Kind::Video);
-    let layers: Vec<&str> = layers
-        .flat_map(|it| it.layers.iter().map(|layer| layer.rid.as_str()))
-        .collect();
-    let place = layers.iter().position(|it| *it == rid);
-    place.map(LayerIndex::of_encoding).ok_or_else(|| {
-        let known = match layers.is_empty() {
+    let tracks = tracks.iter().flat_map(|it| it.iter());
+    let mut videos = tracks.filter(|it| it.kind() == Kind::Video);
+    let video = videos.next();
+    let layers = video.map_or(&[][..], |it| &it.layers);
+    let refused =
+        |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No such layer", detail);
+    let Some(place) = layers.iter().position(|it| it.rid == rid) else {
+        let known: Vec<&str> = layers.iter().map(|it| it.rid.as_str()).collect();
+        let known = match known.is_empty() {
             true => "the stream has a single one".to_owned(),
-            false => format!("the stream has {}", layers.join(", ")),
+            false => format!("the stream has {}", known.join(", ")),
         };
-        let detail = format!("there is no layer {rid}: {known}; without a rid the server chooses");
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No such layer", detail)
-    })
+        return Err(refused(format!(
+            "there is no layer {rid}: {known}; without a rid the server chooses"
+        )));
+    };
+    if let Some(other) = &layers[place].other_codec {
+        let codec = other.codec;
+        return Err(refused(format!(
+            "the layer {rid} is in {codec}, which only viewers get that do not decode the other layers"
+        )));
+    }
+    if let Some(LayerAbsence::Failed(why)) = &layers[place].absence {
+        return Err(refused(format!("the layer {rid} does not come: {why}")));
+    }
+    Ok(LayerIndex::of_encoding(place))
 }

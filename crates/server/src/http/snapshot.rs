@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use glassline_hub::{Demand, Stream};
+use glassline_hub::{Demand, LayerWish, Stream};
 use glassline_transcode::{NoStill, SizeLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,8 +29,9 @@ pub(super) fn routes() -> ViewerRoutes {
 /// Widths and heights that may be asked for.
 const SIZES: RangeInclusive<u16> = 16..=4096;
 
-/// Answers with the newest keyframe of a stream within `?width=` and `?height=`. With `?wake`, a source on
-/// demand is connected for it.
+/// Answers with the newest keyframe of a stream within `?width=` and `?height=`: that of the
+/// layer `?layer=`, or of the smallest one that is large enough. With `?wake`, a source on demand is
+/// connected for it.
 async fn latest(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -40,13 +41,14 @@ async fn latest(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
+    let layer = layer_wish(query.as_deref())?;
     let (stream, _pull_demand) = awaited_stream(&app, connection, &waiter, &name).await?;
     // An image of a page that lists streams must not connect all cameras.
     let _demand = match has_word(query.as_deref(), "wake") {
         true => Some(waiter.during(Snapshots::wake(&stream)).await?),
         false => None,
     };
-    answer(&app, &stream, limit, &headers, &waiter).await
+    answer(&app, (&stream, layer.as_ref()), limit, &headers, &waiter).await
 }
 
 /// Returns a stream of this server, or one that another server has, which is waited for and stays as long
@@ -73,12 +75,12 @@ pub(super) async fn awaited_stream(
 /// Answers with the newest keyframe of `stream` within `limit`.
 pub(super) async fn answer(
     app: &App,
-    stream: &Arc<Stream>,
+    (stream, layer): (&Arc<Stream>, Option<&LayerWish>),
     limit: SizeLimit,
     headers: &HeaderMap,
     waiter: &Waiter,
 ) -> Result<Response, Problem> {
-    let making = app.snapshots.of(stream, limit, waiter.source());
+    let making = app.snapshots.of(stream, layer, limit, waiter.source());
     let snapshot = waiter.during(making).await??;
     let shown = [
         (header::ETAG, snapshot.entity_tag.clone()),
@@ -90,6 +92,14 @@ pub(super) async fn answer(
     }
     let kind = [(header::CONTENT_TYPE, "image/jpeg")];
     Ok((shown, kind, snapshot.jpeg.clone()).into_response())
+}
+
+/// Reads `layer` of a query; `None` without one.
+fn layer_wish(query: Option<&str>) -> Result<Option<LayerWish>, Problem> {
+    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let named = pairs.find(|(key, _)| key == "layer");
+    let wish = named.map(|(_, text)| text.parse::<LayerWish>()).transpose();
+    wish.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
 /// Reads `width` and `height` of a query; other keys are of other readers.
@@ -162,6 +172,9 @@ impl From<NoSnapshot> for Problem {
         let detail = error.to_string();
         match error {
             NoSnapshot::NoVideo => Self::new(StatusCode::NOT_FOUND, "No video", detail),
+            NoSnapshot::NoLayer(_) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "No such layer", detail)
+            }
             NoSnapshot::Idle => Self::new(StatusCode::CONFLICT, "Stream idle", detail),
             NoSnapshot::NoKeyframe => Self::try_later("No keyframe yet", detail),
             NoSnapshot::Refreshing => Self::try_later("No picture yet", detail),

@@ -30,7 +30,7 @@ pub(super) fn answer_found(
         Err(refusal) => return Answer::Refused(refusal),
     };
     let track_request = match found.request {
-        PendingRequest::Describe { cipher } => {
+        PendingRequest::Describe { cipher, .. } => {
             let described = Described {
                 name: media_file.name(),
                 tracks: media_file.tracks(),

@@ -48,6 +48,7 @@ mod udp_clients;
 mod unserved;
 mod view;
 mod wire;
+mod wished_layer;
 mod worker;
 
 use std::io;
@@ -61,6 +62,7 @@ use glassline_egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
 };
 use glassline_hub::Hub;
+use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
 use glassline_latency::LatencyRegistry;
 use glassline_rtsp::server::SrtpPolicy;
@@ -154,6 +156,7 @@ impl Options {
             failures: services.failures,
             supervisor: services.supervisor,
             runtime: tokio::runtime::Handle::current(),
+            layer_streams: LayerStreams::new(tokio::runtime::Handle::current()),
             context,
             connection: Current::new(connection),
             connections: ConnectionLimit::new(self.connections_max, self.connections_per_address),

@@ -8,11 +8,16 @@ use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
 
+use super::wished_layer::WishedLayer;
+
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
 pub(super) enum PendingRequest {
     /// DESCRIBE; with a cipher, the tracks are sent as SRTP.
-    Describe { cipher: Option<Cipher> },
+    Describe {
+        cipher: Option<Cipher>,
+        layer: WishedLayer,
+    },
     /// SETUP of a track.
     SetUp(TrackRequest),
 }
@@ -22,6 +27,8 @@ pub(super) enum PendingRequest {
 pub(super) struct TrackRequest {
     /// The index of the track; `None` where the stream as a whole is named.
     pub(super) track: Option<TrackIndex>,
+    /// The layer that the URL names.
+    pub(super) layer: WishedLayer,
     pub(super) transport: SelectedTransport,
     /// Parameters of SRTP if the track is sent as SRTP.
     pub(super) srtp: Option<Box<Srtp>>,

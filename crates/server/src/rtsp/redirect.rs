@@ -13,6 +13,7 @@ use glassline_runtime::await_tracks;
 use super::client_scope::ClientScope;
 use super::pending_request::PendingRequest;
 use super::shared::Shared;
+use super::wished_layer::WishedLayer;
 use crate::cluster::{Destination, Grant, Member, by_calendar, in_query};
 
 /// A DESCRIBE whose answer depends on where the stream is.
@@ -102,6 +103,7 @@ impl Placing {
     pub(super) fn request(&self) -> PendingRequest {
         PendingRequest::Describe {
             cipher: self.cipher,
+            layer: WishedLayer::of(self.query.as_deref()),
         }
     }
 }

@@ -26,6 +26,7 @@ use super::publish_session::{ClaimedName, PublishSession, announced_name};
 use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
+use super::wished_layer::WishedLayer;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -96,20 +97,24 @@ impl Requests {
                 let placing = Placing::new(&self.shared, scope, &path, query.as_deref(), cipher);
                 Some(match placing {
                     Some(placing) => Effect::ChooseServer(id, Box::new(placing)),
-                    None => self.describe(scope, id, path, cipher),
+                    None => {
+                        let layer = WishedLayer::of(query.as_deref());
+                        self.describe(scope, id, path, PendingRequest::Describe { cipher, layer })
+                    }
                 })
             }
             Event::SetUp {
                 id,
                 path,
+                query,
                 track,
                 transport,
                 access,
                 srtp,
-                ..
             } => {
                 let request = TrackRequest {
                     track,
+                    layer: WishedLayer::of(query.as_deref()),
                     transport,
                     srtp,
                 };
@@ -222,9 +227,8 @@ impl Requests {
         scope: &mut ClientScope<'_>,
         id: RequestId,
         path: String,
-        cipher: Option<Cipher>,
+        request: PendingRequest,
     ) -> Effect {
-        let request = PendingRequest::Describe { cipher };
         if let Some(stream) = self.awaited(scope, &path) {
             return Effect::Await {
                 id,
@@ -232,7 +236,7 @@ impl Requests {
                 request,
             };
         }
-        let answer = self.describe_now(scope, &path, cipher);
+        let answer = self.answer_awaited(scope, &path, &request);
         self.unless_looked_up(id, path, answer, request)
     }
 
@@ -241,8 +245,10 @@ impl Requests {
         scope: &mut ClientScope<'_>,
         path: &str,
         cipher: Option<Cipher>,
+        layer: &WishedLayer,
     ) -> Answer {
-        let stream = match self.stream(path) {
+        let stream = self.stream(path);
+        let stream = match stream.and_then(|it| layer.stream(&self.shared, it)) {
             Ok(stream) => stream,
             Err(refusal) => return Answer::Refused(refusal),
         };
@@ -257,7 +263,7 @@ impl Requests {
         setup::describe(scope, &described)
     }
 
-    /// Answers a request that has waited for the tracks of the stream called `name`.
+    /// Answers a request for the stream called `name`, which has its tracks.
     pub(super) fn answer_awaited(
         &self,
         scope: &mut ClientScope<'_>,
@@ -265,7 +271,9 @@ impl Requests {
         request: &PendingRequest,
     ) -> Answer {
         match request {
-            PendingRequest::Describe { cipher } => self.describe_now(scope, name, *cipher),
+            PendingRequest::Describe { cipher, layer } => {
+                self.describe_now(scope, name, *cipher, layer)
+            }
             PendingRequest::SetUp(request) => self.set_up_now(scope, name, request),
         }
     }
@@ -301,7 +309,8 @@ impl Requests {
         let stream = if plays_file(scope) {
             Err(Refusal::NotFound)
         } else {
-            self.stream(path)
+            let stream = self.stream(path);
+            stream.and_then(|it| request.layer.stream(&self.shared, it))
         };
         match stream {
             Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, request),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use glassline_access::auth::Users;
 use glassline_egress::rtsp::{Groups, MulticastSender, StreamContext};
 use glassline_hub::Hub;
+use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
 use glassline_runtime::CommandSender;
 use glassline_runtime::{ConnectionLimit, Current, Supervisor};
@@ -34,6 +35,8 @@ pub struct Shared {
     pub(super) supervisor: Arc<Supervisor>,
     /// The runtime for work that takes time.
     pub(super) runtime: tokio::runtime::Handle,
+    /// Streams of single layers, which clients name.
+    pub(super) layer_streams: LayerStreams,
     pub(super) context: StreamContext,
     /// What connections that come from now on are told.
     pub(super) connection: Current<glassline_rtsp::server::Config>,

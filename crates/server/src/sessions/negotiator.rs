@@ -304,7 +304,7 @@ impl Negotiator {
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
         let BrowserTracks {
             tracks,
-            leases,
+            substitutes,
             on_request,
         } = self.for_browser(&stream, layout, tracks, offer)?;
         let accepted = self.accept(offer, &tracks, Kinds::NONE, config);
@@ -333,7 +333,7 @@ impl Negotiator {
         let demand = stream.demand();
         let role = |session: &Session, _: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, demand, layout, leases, lag, now)),
+            None => Role::Viewer(Viewer::new(session, demand, layout, substitutes, lag, now)),
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

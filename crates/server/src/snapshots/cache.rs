@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, TrackLayout};
+use glassline_media::LayerIndex;
 use glassline_transcode::{DecodedKeyframe, FrameSize, NoStill, SizeLimit};
 
 use super::Snapshot;
@@ -28,10 +29,17 @@ const LENGTHS: [usize; 24] = [
 /// Keyframes by stream: the newest that somebody wanted of each.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    streams: HashMap<StreamName, Entry>,
+    streams: HashMap<Subject, Entry>,
     bytes: usize,
     /// Whether a task calls [`release`](Self::release) now and then.
     is_releasing: bool,
+}
+
+/// The layer of a stream's video that an image shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Subject {
+    pub(super) stream: StreamName,
+    pub(super) layer: LayerIndex,
 }
 
 /// Which keyframe of a stream an image shows.
@@ -85,12 +93,7 @@ pub(super) enum Kept {
 
 impl Cache {
     /// Returns what is kept of the keyframe that was the newest within the last second.
-    pub(super) fn recent(
-        &self,
-        stream: &StreamName,
-        limit: SizeLimit,
-        now: Instant,
-    ) -> Option<Kept> {
+    pub(super) fn recent(&self, stream: &Subject, limit: SizeLimit, now: Instant) -> Option<Kept> {
         let entry = self.streams.get(stream)?;
         let age = now.saturating_duration_since(entry.newest_at);
         (age < RECENT).then(|| entry.kept(limit)).flatten()
@@ -99,7 +102,7 @@ impl Cache {
     /// Returns what is kept of the keyframe `of`, which is the newest now.
     pub(super) fn of_keyframe(
         &mut self,
-        stream: &StreamName,
+        stream: &Subject,
         of: KeyframeId,
         limit: SizeLimit,
         now: Instant,
@@ -112,7 +115,7 @@ impl Cache {
     /// Keeps the keyframe `of` in the place of an earlier one.
     pub(super) fn insert(
         &mut self,
-        stream: &StreamName,
+        stream: &Subject,
         of: KeyframeId,
         keyframe: &Keyframe,
         now: Instant,
@@ -141,7 +144,7 @@ impl Cache {
     /// Keeps an image of the keyframe `of`, unless another keyframe has come.
     pub(super) fn insert_image(
         &mut self,
-        stream: &StreamName,
+        stream: &Subject,
         of: KeyframeId,
         size: FrameSize,
         image: Arc<Snapshot>,
@@ -195,7 +198,7 @@ impl Cache {
         }
     }
 
-    fn remove(&mut self, stream: &StreamName) -> Option<Entry> {
+    fn remove(&mut self, stream: &Subject) -> Option<Entry> {
         let removed = self.streams.remove(stream)?;
         self.bytes -= removed.bytes();
         Some(removed)
@@ -270,8 +273,11 @@ mod tests {
     use super::super::tests::keyframe;
     use super::*;
 
-    fn stream(number: usize) -> StreamName {
-        StreamName::parse(&format!("cam{number}")).expect("a name")
+    fn stream(number: usize) -> Subject {
+        Subject {
+            stream: StreamName::parse(&format!("cam{number}")).expect("a name"),
+            layer: LayerIndex::BASE,
+        }
     }
 
     fn within(width: impl Into<Option<u16>>, height: impl Into<Option<u16>>) -> SizeLimit {

@@ -24,11 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_hub::{Demand, Prospect, Stream, StreamName};
-use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit};
+use glassline_hub::{Demand, LayerWish, NoSuchLayer, Prospect, Stream};
+use glassline_media::{Codec, Kind, LayerIndex, Track};
+use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit, still_of};
 
 pub(crate) use cache::size_within;
-use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT};
+use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, Subject};
 use frames::FrameReaders;
 pub(crate) use frames::{MEDIA_TYPE as FRAMES, NoFrames};
 use glassline_runtime::{
@@ -77,6 +78,9 @@ pub(crate) enum NoSnapshot {
         "nobody watches the stream, so that its source is not connected; ask with ?wake to connect it"
     )]
     Idle,
+    /// The stream has no layer that is asked for.
+    #[error(transparent)]
+    NoLayer(#[from] NoSuchLayer),
     /// None was published yet, or it left the ring; one has been requested from the source.
     #[error("there is no keyframe yet; one has been requested from the source")]
     NoKeyframe,
@@ -108,7 +112,7 @@ impl Default for Snapshots {
 /// An image that is to be made.
 struct Order {
     cache: Arc<Mutex<Cache>>,
-    stream: StreamName,
+    subject: Subject,
     limit: SizeLimit,
     of: KeyframeId,
     material: Material,
@@ -124,22 +128,29 @@ enum Material {
 
 impl Snapshots {
     /// Returns the newest keyframe of `stream` within `limit`, or one that was newest within the last
-    /// second, for a client of the network `client`.
+    /// second, for a client of the network `client`: that of the layer that `wish` names, or else of the
+    /// smallest layer that is large enough.
     ///
     /// # Errors
     /// Returns [`NoSnapshot`].
     pub(crate) async fn of(
         &self,
         stream: &Arc<Stream>,
+        wish: Option<&LayerWish>,
         limit: SizeLimit,
         client: SourcePrefix,
     ) -> Result<Arc<Snapshot>, NoSnapshot> {
-        if let Some(recent) = self.recent(stream, limit) {
+        let layer = layer_for(stream, wish, limit)?;
+        let subject = Subject {
+            stream: stream.name().clone(),
+            layer,
+        };
+        if let Some(recent) = self.recent(&subject, limit) {
             return recent;
         }
         let made = tokio::time::timeout(PATIENCE, async {
             let turn = self.turn(client).await;
-            self.make(stream, limit, turn).await
+            self.make(stream, subject, limit, turn).await
         });
         made.await.unwrap_or(Err(NoSnapshot::Busy))
     }
@@ -180,10 +191,10 @@ impl Snapshots {
     /// no work.
     fn recent(
         &self,
-        stream: &Stream,
+        subject: &Subject,
         limit: SizeLimit,
     ) -> Option<Result<Arc<Snapshot>, NoSnapshot>> {
-        match lock(&self.cache).recent(stream.name(), limit, Instant::now())? {
+        match lock(&self.cache).recent(subject, limit, Instant::now())? {
             Kept::Image(image) => Some(Ok(image)),
             Kept::Broken(why) => Some(Err(why.into())),
             Kept::Frame(..) => None,
@@ -206,22 +217,23 @@ impl Snapshots {
     async fn make(
         &self,
         stream: &Arc<Stream>,
+        subject: Subject,
         limit: SizeLimit,
         turn: BlockingPlace,
     ) -> Result<Arc<Snapshot>, NoSnapshot> {
-        let mut start = Start::newest(stream)?;
+        let mut start = Start::newest(stream, subject.layer)?;
         if !start.is_complete() {
             let completing = tokio::time::timeout(RECOVERY, start.complete(stream));
             completing.await.unwrap_or(Err(NoSnapshot::Refreshing))?;
         }
         let decoder = self.decoders.place().await;
-        let (of, material) = match self.look(stream, limit, start)? {
+        let (of, material) = match self.look(stream, &subject, limit, start)? {
             Look::Image(image) => return Ok(image),
             Look::Work(of, material) => (of, material),
         };
         let order = Order {
             cache: Arc::clone(&self.cache),
-            stream: stream.name().clone(),
+            subject,
             limit,
             of,
             material,
@@ -239,16 +251,21 @@ impl Snapshots {
     /// Returns the image, or the least that it can be made of.
     ///
     /// `start`: where decoding begins, unless a newer start has come meanwhile.
-    fn look(&self, stream: &Stream, limit: SizeLimit, start: Start) -> Result<Look, NoSnapshot> {
-        let name = stream.name();
-        let recent = lock(&self.cache).recent(name, limit, Instant::now());
+    fn look(
+        &self,
+        stream: &Stream,
+        subject: &Subject,
+        limit: SizeLimit,
+        start: Start,
+    ) -> Result<Look, NoSnapshot> {
+        let recent = lock(&self.cache).recent(subject, limit, Instant::now());
         if let Some(kept) = recent {
             return Look::of(kept);
         }
-        let newest = Start::newest(stream)?;
+        let newest = Start::newest(stream, subject.layer)?;
         let start = if newest.is_complete() { newest } else { start };
         let of = start.of;
-        let kept = lock(&self.cache).of_keyframe(name, of, limit, Instant::now());
+        let kept = lock(&self.cache).of_keyframe(subject, of, limit, Instant::now());
         match kept {
             Some(kept) => Look::of(kept),
             None => Ok(Look::Work(of, Material::Coded(start))),
@@ -289,14 +306,14 @@ impl Order {
         };
         let size = size_within(frame.size(), self.limit);
         let image = Arc::new(Snapshot::of(frame.still(size)?.jpeg.into()));
-        lock(&self.cache).insert_image(&self.stream, self.of, size, Arc::clone(&image));
+        lock(&self.cache).insert_image(&self.subject, self.of, size, Arc::clone(&image));
         Ok(image)
     }
 
     /// Keeps a keyframe, and sees to it that its samples are forgotten soon.
     fn keep(&self, keyframe: &Keyframe) {
         let mut cache = lock(&self.cache);
-        cache.insert(&self.stream, self.of, keyframe, Instant::now());
+        cache.insert(&self.subject, self.of, keyframe, Instant::now());
         if !cache.begin_to_release() {
             return;
         }
@@ -320,6 +337,47 @@ impl Snapshot {
             jpeg,
         }
     }
+}
+
+/// Returns the layer of which an image within `limit` is made: the one that `wish` names, else the smallest
+/// that is large enough. A layer that is not sent now is not woken for an image; the best one stands for it.
+fn layer_for(
+    stream: &Stream,
+    wish: Option<&LayerWish>,
+    limit: SizeLimit,
+) -> Result<LayerIndex, NoSnapshot> {
+    let tracks = stream.tracks();
+    let Some(video) = tracks.iter().find(|it| it.kind() == Kind::Video) else {
+        return Ok(LayerIndex::BASE);
+    };
+    let is_sent = |layer: LayerIndex| {
+        let place = usize::from(layer.0).checked_sub(1);
+        let described = place.and_then(|it| video.layers.get(it));
+        described.is_none_or(|it| it.absence.is_none())
+    };
+    if let Some(wish) = wish {
+        let named = stream.named_layer(wish)?.layer;
+        return Ok(if is_sent(named) {
+            named
+        } else {
+            LayerIndex::BASE
+        });
+    }
+    let is_decodable = |track: &Track| track.codec == Codec::Jpeg || still_of(track).is_ok();
+    let is_enough = |(width, height): (u16, u16)| {
+        limit.width.is_some_and(|it| it <= width) || limit.height.is_some_and(|it| it <= height)
+    };
+    let layers = video.layers.iter().enumerate();
+    let layers = layers.map(|(place, it)| (LayerIndex::of_encoding(place), it.size));
+    let sent = layers
+        .filter(|(layer, _)| is_sent(*layer) && video.of_layer(*layer).is_some_and(is_decodable));
+    let sent: Vec<_> = sent
+        .filter_map(|(layer, size)| Some((size?, layer)))
+        .collect();
+    let enough = sent.iter().filter(|(size, _)| is_enough(*size));
+    let largest = sent.iter().max().filter(|_| !is_decodable(video));
+    let found = enough.min().or(largest);
+    Ok(found.map_or(LayerIndex::BASE, |(_, layer)| *layer))
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use glassline_hub::{State, Stream};
-use glassline_media::{Codec, CodedFrame, Kind, MediaUnit, TrackIndex};
+use glassline_media::{Codec, CodedFrame, Kind, LayerIndex, MediaUnit, TrackIndex, TrackLayer};
 use glassline_rtp::payload::{Recovery, is_recovery_point, recovery};
 use glassline_runtime::TaskWaker;
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, still_of};
@@ -23,16 +23,16 @@ pub(super) struct Start {
     pub(super) of: KeyframeId,
     codec: Codec,
     units: Vec<Arc<MediaUnit>>,
-    track: TrackIndex,
+    track: TrackLayer,
     recovery: Recovery,
     /// Number of frames behind the right one that are needed.
     behind: usize,
 }
 
 impl Start {
-    /// Returns the newest start of the stream's first video track whose picture is right, or else the
+    /// Returns the newest start of a layer of the stream's first video track whose picture is right, or else the
     /// newest one; requests a keyframe if there is none.
-    pub(super) fn newest(stream: &Stream) -> Result<Self, NoSnapshot> {
+    pub(super) fn newest(stream: &Stream, layer: LayerIndex) -> Result<Self, NoSnapshot> {
         if stream.state() == State::Idle {
             return Err(NoSnapshot::Idle);
         }
@@ -40,12 +40,16 @@ impl Start {
         let tracks = stream.tracks();
         let mut videos =
             TrackIndex::enumerate(tracks.iter()).filter(|(_, it)| it.kind() == Kind::Video);
-        let (index, track) = videos.next().ok_or(NoSnapshot::NoVideo)?;
+        let (track, described) = videos.next().ok_or(NoSnapshot::NoVideo)?;
+        let (index, track) = (
+            TrackLayer { track, layer },
+            described.of_layer(layer).unwrap_or(described),
+        );
         if track.codec != Codec::Jpeg {
             still_of(track)?;
         }
         let Some(newest) = stream.latest_keyframe(index) else {
-            stream.request_keyframe();
+            stream.request_keyframe_of(index);
             return Err(NoSnapshot::NoKeyframe);
         };
         let start = |units: Vec<Arc<MediaUnit>>| Self {
@@ -83,7 +87,8 @@ impl Start {
     /// Returns [`NoSnapshot`] if they cannot come.
     pub(super) async fn complete(&mut self, stream: &Arc<Stream>) -> Result<(), NoSnapshot> {
         let arrival = Arc::new(TaskWaker::default());
-        let _subscription = stream.subscribe(Arc::clone(&arrival) as _);
+        let mut subscription = stream.subscribe(Arc::clone(&arrival) as _);
+        subscription.read(&[self.track]);
         loop {
             if stream.layout() != self.of.layout {
                 return Err(NoSnapshot::NoKeyframe);

@@ -5,8 +5,10 @@ use std::net::Ipv4Addr;
 use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use glassline_hub::{Hub, Publisher};
-use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
+use glassline_hub::{Hub, Publisher, StreamName};
+use glassline_media::{
+    Codec, Layer, LayerAbsence, MediaTime, Stamps, Track, TrackIndex, UnitBuilder,
+};
 use glassline_rtp::payload::{Packetizer, Recovery, recovery};
 
 use super::*;
@@ -59,7 +61,9 @@ async fn a_stream_without_keyframe_is_asked_for_one() {
     let publisher = stream.publish(tracks, Instant::now()).expect("free");
     assert!(!publisher.keyframe_wanted());
     let snapshots = Snapshots::default();
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     assert!(
         matches!(refused, Err(NoSnapshot::NoKeyframe)),
         "{refused:?}"
@@ -72,15 +76,21 @@ async fn what_cannot_be_decoded_is_named() {
     let hub = Hub::default();
     let stream = stream(&hub);
     let snapshots = Snapshots::default();
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     assert!(matches!(refused, Err(NoSnapshot::NoVideo)), "no source yet");
     let audio = vec![Track::audio(Codec::Opus, 2)];
     drop(stream.publish(audio, Instant::now()).expect("free"));
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     assert!(matches!(refused, Err(NoSnapshot::NoVideo)), "{refused:?}");
     let video = vec![Track::new(Codec::Vp9)];
     let publisher = stream.publish(video, Instant::now()).expect("free");
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     let refused = refused.expect_err("VP9").to_string();
     assert!(refused.contains("VP9"), "{refused}");
     drop(publisher);
@@ -100,17 +110,21 @@ async fn the_image_of_a_client_that_hung_up_is_kept_for_the_next_one() {
     let snapshots = Snapshots::default();
     // Each is polled once, and dropped like the request of a client that hangs up.
     for pixels in 0..200 {
-        let asked = snapshots.of(&stream, width(320 + pixels), CLIENT);
+        let asked = snapshots.of(&stream, None, width(320 + pixels), CLIENT);
         let _ = asked.now_or_never();
     }
     let made = loop {
-        let kept = lock(&snapshots.cache).recent(stream.name(), width(320), Instant::now());
+        let subject = Subject {
+            stream: stream.name().clone(),
+            layer: LayerIndex::BASE,
+        };
+        let kept = lock(&snapshots.cache).recent(&subject, width(320), Instant::now());
         match kept {
             Some(Kept::Image(made)) => break made,
             _ => tokio::task::yield_now().await,
         }
     };
-    let same = snapshots.of(&stream, width(320), CLIENT).await;
+    let same = snapshots.of(&stream, None, width(320), CLIENT).await;
     assert!(Arc::ptr_eq(&same.expect("an image"), &made));
     // Nothing is left of the others.
     while lock(&snapshots.turns).values().any(BlockingPool::is_used) {
@@ -154,7 +168,7 @@ async fn an_address_that_asks_for_everything_delays_another_one_by_one_image() {
     let asked = sizes.into_iter().chain([(other, 160)]);
     let mut images: FuturesUnordered<_> = asked
         .map(|(client, pixels)| {
-            let image = snapshots.of(&stream, width(pixels), client);
+            let image = snapshots.of(&stream, None, width(pixels), client);
             image.map(move |image| (client, image))
         })
         .collect();
@@ -179,12 +193,16 @@ async fn a_keyframe_that_cannot_be_decoded_is_not_decoded_for_everybody() {
     let stream = stream(&hub);
     let _publisher = publish(&stream, &keyframe()[..40]);
     let snapshots = Snapshots::default();
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     assert!(
         matches!(refused, Err(NoSnapshot::Undecodable(_))),
         "{refused:?}"
     );
-    let again = snapshots.of(&stream, width(320), CLIENT).now_or_never();
+    let again = snapshots
+        .of(&stream, None, width(320), CLIENT)
+        .now_or_never();
     assert!(
         matches!(again, Some(Err(NoSnapshot::Undecodable(_)))),
         "{again:?}"
@@ -247,19 +265,19 @@ async fn a_source_of_intra_refresh_is_shown_once_its_frame_is_right() {
     let snapshots = Snapshots::default();
     let mut source = Refreshing::of(&stream);
     source.publish(1);
-    let mut image = Box::pin(snapshots.of(&stream, SizeLimit::default(), CLIENT));
+    let mut image = Box::pin(snapshots.of(&stream, None, SizeLimit::default(), CLIENT));
     assert!(image.as_mut().now_or_never().is_none(), "it is not right");
     let decoder = snapshots.decoders.place().now_or_never();
     assert!(decoder.is_some(), "who waits for frames holds no decoder");
     drop(decoder);
     source.publish(usize::MAX);
     let image = image.await.expect("an image");
-    let kept = snapshots.of(&stream, SizeLimit::default(), CLIENT);
+    let kept = snapshots.of(&stream, None, SizeLimit::default(), CLIENT);
     let kept = kept.now_or_never().expect("kept").expect("an image");
     assert!(Arc::ptr_eq(&image, &kept));
     // What is in the ring is enough for the next one.
     let others = Snapshots::default();
-    let image = others.of(&stream, width(160), CLIENT).await;
+    let image = others.of(&stream, None, width(160), CLIENT).await;
     image.expect("an image");
 }
 
@@ -269,7 +287,54 @@ async fn a_source_that_ends_before_its_frame_is_right_is_named() {
     let stream = stream(&hub);
     let snapshots = Snapshots::default();
     Refreshing::of(&stream).publish(2);
-    let refused = snapshots.of(&stream, SizeLimit::default(), CLIENT).await;
+    let refused = snapshots
+        .of(&stream, None, SizeLimit::default(), CLIENT)
+        .await;
     let refused = refused.expect_err("no picture").to_string();
     assert!(refused.contains("recovery points"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_image_is_of_the_smallest_layer_that_is_large_enough_and_is_sent() {
+    let hub = Hub::default();
+    let stream = stream(&hub);
+    let layer = |rid: &str, size| Layer {
+        rid: rid.to_owned(),
+        size: Some(size),
+        ..Layer::default()
+    };
+    let layers = vec![layer("main", (1280, 720)), layer("sub", (640, 360))];
+    let track = |codec| Track::new(codec).with_layers(layers.clone());
+    let mut publisher = stream
+        .publish(vec![track(Codec::H264)], Instant::now())
+        .expect("free");
+    let of = |wish: Option<&str>, width| {
+        let wish = wish.map(|it| it.parse::<LayerWish>().expect("a layer"));
+        let limit = SizeLimit {
+            width,
+            height: None,
+        };
+        layer_for(&stream, wish.as_ref(), limit).map(|it| it.0)
+    };
+    assert_eq!(of(None, None).ok(), Some(0));
+    assert_eq!(of(None, Some(320)).ok(), Some(2), "thumbnails");
+    assert_eq!(of(None, Some(900)).ok(), Some(1));
+    assert_eq!(of(None, Some(4000)).ok(), Some(0));
+    assert_eq!(of(Some("low"), None).ok(), Some(2));
+    let error = of(Some("x"), None).expect_err("unknown").to_string();
+    assert!(error.contains("main, sub"), "{error}");
+    let mut paused = track(Codec::H264);
+    paused.layers[1].absence = Some(LayerAbsence::Paused);
+    publisher.describe(&[paused]).expect("the same track");
+    assert_eq!(of(None, Some(320)).ok(), Some(1), "of those that are sent");
+    assert_eq!(
+        of(Some("sub"), None).ok(),
+        Some(0),
+        "nobody is woken for an image"
+    );
+    drop(publisher);
+    let mut mixed = track(Codec::H265);
+    mixed.layers[1].other_codec = Some(Box::new(Track::new(Codec::H264)));
+    let _publisher = stream.publish(vec![mixed], Instant::now()).expect("free");
+    assert_eq!(of(None, None).ok(), Some(2), "in a codec that is decoded");
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use glassline_hub::{KeyframeSize, Stream, TrackLayout, Transcode};
-use glassline_media::{Codec, Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
+use glassline_media::{Codec, Kind, LayerIndex, PAYLOAD_BYTES_MAX, Track, TrackIndex, TrackLayer};
 use glassline_transcode::{AudioSource, VideoSource};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,10 +19,18 @@ use super::transcoders::{Transcoders, TranscodingLease, TranscodingRefusal};
 #[derive(Debug)]
 pub(crate) struct BrowserTracks {
     pub(crate) tracks: Vec<Track>,
-    /// Leases of the tracks that are transcoded.
-    pub(crate) leases: Vec<TranscodingLease>,
+    pub(crate) substitutes: Substitutes,
     /// The video that the browser would get transcoded if it asked.
     pub(crate) on_request: Option<Hindered>,
+}
+
+/// What stands for tracks that a viewer does not decode.
+#[derive(Debug, Default)]
+pub(crate) struct Substitutes {
+    /// Leases of the tracks that are transcoded.
+    pub(crate) leases: Vec<TranscodingLease>,
+    /// Layers of the source in other codecs.
+    pub(crate) layers: Vec<TrackLayer>,
 }
 
 /// Video that browsers cannot show.
@@ -72,7 +80,7 @@ impl Transcoders {
     ) -> Result<BrowserTracks, String> {
         let mut offered = BrowserTracks {
             tracks: tracks.to_vec(),
-            leases: Vec::new(),
+            substitutes: Substitutes::default(),
             on_request: None,
         };
         self.offer_audio(stream, layout, tracks, &mut offered);
@@ -86,6 +94,12 @@ impl Transcoders {
         };
         let refused = |reason: &dyn Display| format!("{reason}; {}", hindered.hindrance.remedy());
         let (choice, track) = (self.choice(stream), hindered.track);
+        let other = in_another_codec(&tracks[track], |it| (wish.decodes)(it));
+        if let Some((layer, described)) = other.filter(|_| !wish.asks) {
+            offered.tracks[track] = described.clone();
+            offered.substitutes.layers.push(TrackLayer { track, layer });
+            return Ok(offered);
+        }
         let source = self.video_source(&tracks[track]);
         let is_of_use = |source: &VideoSource| (wish.decodes)(&source.transcoded());
         if source.as_ref().is_ok_and(|source| !is_of_use(source)) {
@@ -96,9 +110,8 @@ impl Transcoders {
                 let source = source.map_err(|reason| refused(&reason))?;
                 let source = TranscodingSource::Video(source, hindered.hindrance);
                 let lease = self.lease(stream, layout, track, source);
-                offered
-                    .leases
-                    .push(lease.map_err(|reason| refused(&reason))?);
+                let leases = &mut offered.substitutes.leases;
+                leases.push(lease.map_err(|reason| refused(&reason))?);
                 offered.tracks[track] = source.transcoded();
             }
             (Transcode::Auto, false) => {
@@ -131,7 +144,7 @@ impl Transcoders {
             match self.lease(stream, layout, index, source) {
                 Ok(lease) => {
                     offered.tracks[index] = source.transcoded();
-                    offered.leases.push(lease);
+                    offered.substitutes.leases.push(lease);
                 }
                 Err(reason) => {
                     tracing::warn!(stream = %stream.name(), "a browser gets no audio: {reason}");
@@ -226,6 +239,13 @@ impl Transcoders {
             .or_else(never)
             .or_else(|| full().map(|it| it.to_string()));
         let trouble = self.trouble(stream, layout, index);
+        if let Some((_, other)) = in_another_codec(track, |_| true) {
+            return BrowserView {
+                codec: Some(other.codec.encoding_name()),
+                note: None,
+                transcoding: None,
+            };
+        }
         if choice == Transcode::Always
             && refusal.is_none()
             && let Ok(source) = source
@@ -278,6 +298,22 @@ fn hindered(stream: &Stream, tracks: &[Track], wish: VideoWish<'_>) -> Option<Hi
         codec,
         hindrance,
     })
+}
+
+/// Returns the best layer of a track, with its description, that has another codec, browsers can show and
+/// the viewer `decodes`.
+fn in_another_codec(
+    track: &Track,
+    decodes: impl Fn(&Track) -> bool,
+) -> Option<(LayerIndex, &Track)> {
+    let layers = track.layers.iter().enumerate();
+    let mut others = layers.filter_map(|(place, layer)| {
+        let described = layer.other_codec.as_deref()?;
+        let is_shown = described.is_played_by_browsers() && !described.video.reordered;
+        (layer.is_available() && is_shown && decodes(described))
+            .then_some((LayerIndex::of_encoding(place), described))
+    });
+    others.next()
 }
 
 /// What viewers can do about video that browsers cannot show.

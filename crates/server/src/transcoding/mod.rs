@@ -28,7 +28,9 @@ mod video_work;
 mod work;
 mod worker;
 
-pub(crate) use browser::{BrowserTracks, BrowserView, ENCODED_AGAIN, Hindered, VideoWish};
+pub(crate) use browser::{
+    BrowserTracks, BrowserView, ENCODED_AGAIN, Hindered, Substitutes, VideoWish,
+};
 pub(crate) use hindrance::Hindrance;
 pub(crate) use hints::hint;
 pub(crate) use job::TranscodingView;

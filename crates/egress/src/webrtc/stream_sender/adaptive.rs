@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Bitrate, Kind, LayerIndex, TrackLayer};
+use glassline_media::{Bitrate, Kind, LayerAbsence, LayerIndex, TrackLayer};
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ use crate::webrtc::layer_choice::{
     LayerChoice, LayerRequest, PADDING_PACKET, Reason, Rung, Situation,
 };
 use crate::webrtc::outbox::{Batch, Sink};
-use crate::webrtc::track_sender::LayerMove;
+use crate::webrtc::track_sender::{LayerMove, TrackSender};
 
 /// Interval at which the padding of a probe leaves.
 pub(super) const PADDING_INTERVAL: Duration = Duration::from_millis(5);
@@ -71,9 +71,16 @@ impl Adaptive {
         let layers = tracks.get(track.track.get()).map(|it| &it.layers[..]);
         let before = std::mem::take(&mut self.rungs);
         for (place, known) in layers.unwrap_or_default().iter().enumerate() {
+            if known.other_codec.is_some() {
+                continue;
+            }
             let layer = LayerIndex::of_encoding(place);
-            let figures = stream.figures(TrackLayer { layer, ..track }, now);
-            let fresh = figures.bitrate.bps();
+            let fresh = match &known.absence {
+                // It comes once it is read.
+                Some(LayerAbsence::Paused) => known.bitrate.unwrap_or_default(),
+                _ => stream.figures(TrackLayer { layer, ..track }, now).bitrate,
+            };
+            let fresh = fresh.bps();
             if fresh == 0 && layer != best.layer {
                 continue;
             }
@@ -101,10 +108,9 @@ impl StreamSender {
     /// Begins to choose the video's layer by the path, if the stream has several and the session measures
     /// the path.
     pub(super) fn adapt(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
-        let is_layered =
-            |layer: LayerIndex| layer != LayerIndex::BASE && layer != LayerIndex::TRANSCODED;
+        let is_layered = |of: &TrackLayer| of.layer != LayerIndex::BASE && !self.fixed.contains(of);
         let mut tracks = self.tracks.iter();
-        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(it.source.layer));
+        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(&it.source));
         let Some(place) = found.filter(|_| self.adaptive.is_none()) else {
             return;
         };
@@ -191,9 +197,11 @@ impl StreamSender {
         false
     }
 
-    /// Returns the layer that the viewer's path calls for, which may not be read yet.
+    /// Returns the layer that the viewer's path calls for, or the best one, which may not be read yet.
     pub fn wanted(&self) -> Option<TrackLayer> {
-        let adaptive = self.adaptive.as_ref()?;
+        let Some(adaptive) = &self.adaptive else {
+            return self.tracks.iter().find_map(TrackSender::target);
+        };
         Some(TrackLayer {
             layer: adaptive.choice.layer(),
             ..self.tracks[adaptive.place].source
@@ -209,12 +217,16 @@ impl StreamSender {
         now: Instant,
     ) -> Option<LayerMove> {
         let source = self.tracks[place].source;
-        if source.layer == LayerIndex::TRANSCODED {
+        if self.fixed.contains(&source) {
             return None;
         }
         let adaptive = self.adaptive.as_mut().filter(|it| it.place == place);
         let Some(adaptive) = adaptive else {
-            return Some(LayerMove::to(stream.preferred(source.track).layer));
+            let layer = match self.has_started {
+                true => stream.preferred(source.track),
+                false => stream.beginning(source.track),
+            };
+            return Some(LayerMove::to(layer.layer));
         };
         adaptive.measure(source, stream, now);
         adaptive.choice.settle(&adaptive.rungs, now);

@@ -19,9 +19,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
-use glassline_media::{
-    Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
-};
+use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
 use glassline_webrtc::{SenderIndex, Session, Transport};
 use smallvec::SmallVec;
 
@@ -64,6 +62,8 @@ pub struct StreamSender {
     ramp: Option<Box<Ramp>>,
     /// Chooses the layer of the video by what the path carries, where the stream has several.
     adaptive: Option<Box<Adaptive>>,
+    /// The layers that stand for their tracks: transcoded ones, and those in other codecs.
+    fixed: SmallVec<[TrackLayer; 1]>,
     request: LayerRequest,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
@@ -71,25 +71,22 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// Creates a sender of those tracks of `stream` that were negotiated in `session`. A frame
+    /// Creates a sender of those tracks of `stream` that were negotiated in `session`. Tracks of which
+    /// `fixed` has a layer, in another codec perhaps, are sent as that layer. A frame
     /// waits no longer than `lag`, if that is set.
     pub fn new(
         session: &Session,
         stream: &Stream,
-        transcoded: &[TrackIndex],
+        fixed: &[TrackLayer],
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
         let tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
-                let source = match transcoded.contains(&sender.track) {
-                    true => TrackLayer {
-                        track: sender.track,
-                        layer: LayerIndex::TRANSCODED,
-                    },
-                    false => stream.preferred(sender.track),
-                };
+                let fixed = fixed.iter().find(|it| it.track == sender.track);
+                let beginning = || stream.beginning(sender.track);
+                let source = fixed.copied().unwrap_or_else(beginning);
                 TrackSender::new(
                     source,
                     SenderIndex(place),
@@ -113,6 +110,7 @@ impl StreamSender {
             is_controlled: session.has_congestion_control(),
             ramp: None,
             adaptive: None,
+            fixed: fixed.into(),
             request: LayerRequest::default(),
             log: FrameLog::new(now),
             stages: None,
@@ -166,6 +164,13 @@ impl StreamSender {
         }
         self.has_started = true;
         self.adapt(session, stream, now);
+        let is_lower = |it: &TrackSender| {
+            !self.fixed.contains(&it.source) && it.source != stream.preferred(it.source.track)
+        };
+        if self.tracks.iter().any(is_lower) {
+            // The best layer comes once it is read.
+            self.choose(session, stream, now);
+        }
     }
 
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
@@ -173,9 +178,9 @@ impl StreamSender {
     pub fn is_reordered(&self, tracks: &[Track]) -> bool {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
-            let track = tracks.get(track_sender.source.track.get());
-            track_sender.source.layer != LayerIndex::TRANSCODED
-                && track.is_some_and(|it| it.video.reordered)
+            let TrackLayer { track, layer } = track_sender.source;
+            let described = tracks.get(track.get()).and_then(|it| it.of_layer(layer));
+            described.is_some_and(|it| it.video.reordered)
         })
     }
 

@@ -328,6 +328,7 @@ fn read_layer(fields: &Map<String, Value>) -> Layer {
         rid: rid.chars().take(255).collect(),
         size,
         bitrate: bitrate.map(Bitrate::from_bps),
+        ..Layer::default()
     }
 }
 
@@ -394,6 +395,7 @@ mod tests {
                 rid: "q".to_owned(),
                 size: Some((320, 180)),
                 bitrate: Some(Bitrate::from_bps(150_000)),
+                ..Layer::default()
             },
             Layer::default(),
         ]);

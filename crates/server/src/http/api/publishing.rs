@@ -13,7 +13,7 @@ use glassline_ingest::Arrivals;
 use glassline_ingest::stream_names;
 use glassline_latency::PublisherClock;
 use glassline_latency::StreamLatency;
-use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
+use glassline_media::{Kind, LayerAbsence, LayerIndex, Track, TrackIndex, TrackLayer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,15 @@ pub(crate) struct PublishedLayer {
     since_keyframe_s: Option<f64>,
     /// Whether the layer is the best that is alive, which viewers get whose path carries it.
     is_best: bool,
+    /// Codec of the layer where it is another one than that of the track: viewers get such a layer in place
+    /// of all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codec: Option<&'static str>,
+    /// `live`, `paused` for a layer that is not fetched because nobody watches it, or `failed`.
+    state: &'static str,
+    /// Why the layer does not come; absent if it comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
 }
 
 /// A publisher by WHIP.
@@ -298,6 +307,12 @@ pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<Pu
         let layer = LayerIndex::of_encoding(position);
         let figures = stream.figures(TrackLayer { track, layer }, now);
         let (width, height) = described.size.unzip();
+        let other = described.other_codec.as_ref();
+        let (state, detail) = match &described.absence {
+            None => ("live", None),
+            Some(LayerAbsence::Paused) => ("paused", None),
+            Some(LayerAbsence::Failed(why)) => ("failed", Some(why.clone())),
+        };
         PublishedLayer {
             rid: described.rid.clone(),
             width,
@@ -306,6 +321,9 @@ pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<Pu
             frame_rate: figures.frame_rate,
             since_keyframe_s: figures.since_keyframe.map(|it| it.as_secs_f64()),
             is_best: layer == best,
+            codec: other.map(|it| it.codec.encoding_name()),
+            state,
+            detail,
         }
     });
     layers.collect()

@@ -202,5 +202,5 @@ async fn newest_keyframe(
         .hub
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
-    snapshot::answer(&app, &stream, size.limit()?, &headers, &waiter).await
+    snapshot::answer(&app, (&stream, None), size.limit()?, &headers, &waiter).await
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use glassline_egress::webrtc::StreamSender;
 use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
 use glassline_latency::LayerView;
-use glassline_media::{Bitrate, Track};
+use glassline_media::{Bitrate, LayerIndex, Track, TrackLayer};
 use glassline_webrtc::Session;
 
-use crate::transcoding::TranscodingLease;
+use crate::transcoding::{Substitutes, TranscodingLease};
 
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging
 /// does not slow the shard down.
@@ -37,18 +37,26 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     /// Creates a viewer of the stream that `demand` is for, over `session`, which negotiated tracks of
-    /// `layout` and whose handshake has not begun. `transcodings` are those that its tracks may need. A frame waits for
-    /// the viewer no longer than `lag`, if that is set.
+    /// `layout` and whose handshake has not begun. `substitutes` stand for the tracks that the viewer does not
+    /// decode. A frame waits for the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
         demand: Demand,
         layout: TrackLayout,
-        mut transcodings: Vec<TranscodingLease>,
+        substitutes: Substitutes,
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
-        let needs: Vec<_> = transcodings.iter().map(TranscodingLease::track).collect();
-        let sender = StreamSender::new(session, demand.stream(), &needs, lag, now);
+        let Substitutes {
+            leases: mut transcodings,
+            layers,
+        } = substitutes;
+        let needs = transcodings.iter().map(|lease| TrackLayer {
+            track: lease.track(),
+            layer: LayerIndex::TRANSCODED,
+        });
+        let fixed: Vec<_> = needs.chain(layers).collect();
+        let sender = StreamSender::new(session, demand.stream(), &fixed, lag, now);
         // The offer may have had no use for a track.
         transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
@@ -70,6 +78,7 @@ impl Viewer {
             .iter_mut()
             .for_each(TranscodingLease::start);
         self.sender.start(session, stream, now);
+        self.is_moved |= self.sender.is_moving();
     }
 
     /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`, or gets

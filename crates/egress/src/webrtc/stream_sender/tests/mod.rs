@@ -9,7 +9,7 @@ mod scene;
 mod tcp;
 
 use glassline_congestion::Algorithm;
-use glassline_media::{Forwarded, MediaTime, Stamps, TrackLayer, UnitBuilder};
+use glassline_media::{Forwarded, LayerIndex, MediaTime, Stamps, TrackLayer, UnitBuilder};
 use glassline_webrtc::Kinds;
 
 use super::*;
@@ -245,12 +245,13 @@ fn what_a_viewer_gets_is_known_by_layer() {
     assert_eq!(layers, base);
     assert_eq!(sender.transcoded().count(), 0);
     let start = scene.start;
-    let mut transcoded = StreamSender::new(&scene.session, &scene.stream, &[VIDEO], None, start);
     let layer = LayerIndex::TRANSCODED;
     let expected = TrackLayer {
         track: VIDEO,
         layer,
     };
+    let fixed = [expected];
+    let mut transcoded = StreamSender::new(&scene.session, &scene.stream, &fixed, None, start);
     assert_eq!(transcoded.transcoded().collect::<Vec<_>>(), [expected]);
     let reordered = |is_reordered| {
         let mut tracks = tracks();

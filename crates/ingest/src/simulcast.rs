@@ -1,5 +1,5 @@
-//! The simulcast layers of a publisher: which of them have begun, which is the best that is alive, and
-//! the base layer that follows it.
+//! The layers of a source: which of them have begun, which is the best that is alive, and the base layer
+//! that follows it.
 //!
 //! ```text
 //! layer a ─●──●──●──K──●─► layer 1 of the track ┐
@@ -27,14 +27,24 @@ const FRAMES_MEANWHILE: u32 = 3;
 /// Least distance of the times of two frames, where layers differ in their clocks.
 const STEP: Duration = Duration::from_millis(1);
 
+/// What makes a layer better than another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranking {
+    /// More bytes in a second. RIDs do not say which layer is the best: OBS begins with it, and pages list
+    /// their layers as they like.
+    Bytes,
+    /// An earlier place in the list. The bytes of cameras vary with what they see.
+    Place,
+}
+
 /// The layers of the video, which are the first feeds, and the base layer that is made of them.
 ///
-/// The first layer with a keyframe is the best one at first. After that, the layer with the most bytes
-/// in a second is, from its next keyframe on. RIDs do not say which layer is the best: OBS begins with
-/// it, and pages list their layers as they like.
+/// The first layer with a keyframe is the best one at first. After that, the best layer by its ranking
+/// is, from its next keyframe on.
 #[derive(Debug)]
-pub(super) struct Simulcast {
+pub(crate) struct Simulcast {
     codec: Codec,
+    ranking: Ranking,
     layers: Vec<Layer>,
     since: Instant,
     /// Layer that the base layer follows.
@@ -64,8 +74,11 @@ struct Layer {
 /// How the frames of the followed layer continue the base layer.
 #[derive(Debug, Default)]
 struct Base {
-    /// Time of the latest frame.
+    /// Latest time of a frame.
     latest: Option<MediaTime>,
+    /// Time behind which the next frame has to come, where layers that differ in their clocks follow each
+    /// other.
+    floor: Option<MediaTime>,
     /// Picture numbers of the latest frame.
     numbers: FrameNumbers,
     /// Distance by which picture numbers of the followed layer are moved.
@@ -74,9 +87,10 @@ struct Base {
 
 impl Simulcast {
     /// Creates the state of `layers` layers of `codec`; of one layer there is nothing to choose.
-    pub(super) fn new(layers: usize, codec: Codec, now: Instant) -> Self {
+    pub(crate) fn new(layers: usize, codec: Codec, ranking: Ranking, now: Instant) -> Self {
         Self {
             codec,
+            ranking,
             layers: vec![Layer::default(); layers],
             since: now,
             followed: (layers == 1).then_some(0),
@@ -87,28 +101,28 @@ impl Simulcast {
     }
 
     /// Returns whether feed `feed` is one of several layers.
-    pub(super) fn has(&self, feed: usize) -> bool {
+    pub(crate) fn has(&self, feed: usize) -> bool {
         self.layers.len() > 1 && feed < self.layers.len()
     }
 
     /// Returns the feed that the base layer follows.
-    pub(super) fn followed(&self) -> Option<usize> {
+    pub(crate) fn followed(&self) -> Option<usize> {
         self.followed
     }
 
     /// Returns the feeds of which a keyframe is needed if one of the base layer is: the followed one, and
     /// the one that is followed next.
-    pub(super) fn of_base(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn of_base(&self) -> impl Iterator<Item = usize> {
         self.next.or(self.followed).into_iter()
     }
 
     /// Returns the best layer that is alive, for viewers that can move from layer to layer.
-    pub(super) fn best(&self) -> Option<LayerIndex> {
+    pub(crate) fn best(&self) -> Option<LayerIndex> {
         self.best.map(LayerIndex::of_encoding)
     }
 
     /// Counts the payload of a packet of layer `layer`.
-    pub(super) fn count(&mut self, layer: usize, bytes: usize) {
+    pub(crate) fn count(&mut self, layer: usize, bytes: usize) {
         if let Some(layer) = self.layers.get_mut(layer) {
             layer.bytes += bytes;
         }
@@ -116,7 +130,7 @@ impl Simulcast {
 
     /// Looks for a layer to follow next, because the followed one has ended, or because another one is
     /// better. Returns the layer, if its keyframe is needed.
-    pub(super) fn choose(&mut self, now: Instant) -> Option<usize> {
+    pub(crate) fn choose(&mut self, now: Instant) -> Option<usize> {
         let followed = self.followed.filter(|_| self.layers.len() > 1)?;
         if let Some(other) = self.replacement(followed, now) {
             let is_news = self.next != Some(other);
@@ -124,7 +138,7 @@ impl Simulcast {
             self.best = Some(other);
             return is_news.then_some(other);
         }
-        if now.saturating_duration_since(self.since) < WINDOW {
+        if self.ranking == Ranking::Place || now.saturating_duration_since(self.since) < WINDOW {
             return None;
         }
         self.since = now;
@@ -152,13 +166,26 @@ impl Simulcast {
         let alive = others.filter(|(place, it)| {
             *place != followed && it.has_begun && it.meanwhile >= FRAMES_MEANWHILE && !is_silent(it)
         });
-        let best = alive.max_by_key(|(_, it)| it.bytes + it.bytes_before);
+        let best = match self.ranking {
+            Ranking::Bytes => alive.max_by_key(|(_, it)| it.bytes + it.bytes_before),
+            Ranking::Place => alive.min_by_key(|(place, _)| *place),
+        };
         best.map(|(place, _)| place)
+    }
+
+    /// Notes that no more frames of layer `layer` come, until another first keyframe. If the base layer
+    /// followed it, the next keyframe of any layer goes on.
+    pub(crate) fn end(&mut self, layer: usize) {
+        if let Some(ended) = self.layers.get_mut(layer) {
+            *ended = Layer::default();
+        }
+        self.followed = self.followed.filter(|followed| *followed != layer);
+        self.next = self.next.filter(|next| *next != layer);
     }
 
     /// Returns whether a unit of layer `layer` that arrived at `now` is published: from the layer's first
     /// keyframe on.
-    pub(super) fn admits(&mut self, layer: usize, unit: &MediaUnit, now: Instant) -> bool {
+    pub(crate) fn admits(&mut self, layer: usize, unit: &MediaUnit, now: Instant) -> bool {
         let is_followed = self.followed == Some(layer);
         if is_followed {
             if self.best != Some(layer) && self.next == self.best {
@@ -178,21 +205,22 @@ impl Simulcast {
     }
 
     /// Returns whether a keyframe of layer `layer` came yet.
-    pub(super) fn has_begun(&self, layer: usize) -> bool {
+    pub(crate) fn has_begun(&self, layer: usize) -> bool {
         self.layers.get(layer).is_none_or(|it| it.has_begun)
     }
 
     /// Returns the unit of layer `layer` as a unit of the base layer, if the base layer follows that
     /// layer. A keyframe may begin that. The units share their bytes, unless picture numbers have to go
     /// on.
-    pub(super) fn base(&mut self, layer: usize, unit: &MediaUnit) -> Option<MediaUnit> {
+    pub(crate) fn base(&mut self, layer: usize, unit: &MediaUnit) -> Option<MediaUnit> {
         let numbers = FrameNumbers::of(self.codec, unit.payload(0).unwrap_or_default());
-        if unit.keyframe && (self.followed.is_none() || self.next == Some(layer)) {
+        if unit.keyframe && self.is_next(layer) {
             self.followed = Some(layer);
             self.next = None;
             self.best = Some(layer);
             if self.base.latest.is_some() {
                 self.base.shift = NumberShift::behind(self.base.numbers, numbers);
+                self.base.floor = self.base.latest;
             }
         }
         if self.followed != Some(layer) {
@@ -205,11 +233,20 @@ impl Simulcast {
             false => unit.edited(|payload| base.shift.rewrite(self.codec, payload)),
         };
         unit.layer = LayerIndex::BASE;
-        if let Some(latest) = base.latest.filter(|latest| unit.time <= *latest) {
-            unit.time = latest + STEP;
+        if let Some(floor) = base.floor.take_if(|floor| unit.time <= *floor) {
+            unit.time = floor + STEP;
+            base.floor = Some(unit.time);
+        } else {
+            base.floor = None;
         }
-        base.latest = Some(unit.time);
+        base.latest = base.latest.max(Some(unit.time));
         Some(unit)
+    }
+
+    /// Returns whether the base layer follows layer `layer` from the layer's keyframe on.
+    fn is_next(&self, layer: usize) -> bool {
+        let is_better = |followed| self.ranking == Ranking::Place && layer < followed;
+        self.next == Some(layer) || self.followed.is_none_or(is_better)
     }
 }
 
@@ -240,7 +277,7 @@ mod tests {
     #[test]
     fn one_layer_is_no_choice() {
         let now = Instant::now();
-        let mut simulcast = Simulcast::new(1, Codec::Vp8, now);
+        let mut simulcast = Simulcast::new(1, Codec::Vp8, Ranking::Bytes, now);
         assert!(!simulcast.has(0) && simulcast.best().is_none());
         simulcast.count(0, 1000);
         assert_eq!(simulcast.choose(now + 2 * WINDOW), None);
@@ -250,7 +287,7 @@ mod tests {
     #[test]
     fn the_first_keyframe_begins_and_the_best_layer_follows_at_its_keyframe() {
         let now = Instant::now();
-        let mut simulcast = Simulcast::new(3, Codec::Vp8, now);
+        let mut simulcast = Simulcast::new(3, Codec::Vp8, Ranking::Bytes, now);
         assert_eq!(take(&mut simulcast, 0, &unit(0, 9, false, now)), None);
         assert!(!simulcast.has_begun(0));
         assert_eq!(
@@ -290,7 +327,7 @@ mod tests {
     fn a_layer_that_ends_is_replaced_within_a_second_and_equals_do_not_alternate() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut simulcast = Simulcast::new(3, Codec::Vp8, start);
+        let mut simulcast = Simulcast::new(3, Codec::Vp8, Ranking::Bytes, start);
         for (layer, bytes) in [(0, 100), (1, 140), (2, 90)] {
             take(&mut simulcast, layer, &unit(0, 0, true, start));
             simulcast.count(layer, bytes);
@@ -330,7 +367,7 @@ mod tests {
     #[test]
     fn layers_of_few_frames_a_second_are_not_taken_for_ended() {
         let start = Instant::now();
-        let mut simulcast = Simulcast::new(2, Codec::Vp8, start);
+        let mut simulcast = Simulcast::new(2, Codec::Vp8, Ranking::Bytes, start);
         for second in 0..20 {
             let at = start + Duration::from_secs(second);
             for layer in 0..2 {
@@ -345,5 +382,33 @@ mod tests {
             }
         }
         assert_eq!(simulcast.best(), Some(LayerIndex(1)));
+    }
+
+    /// A camera's main stream ends, its sub stream takes its place, and the main stream comes back.
+    #[test]
+    fn layers_in_an_order_take_the_first_that_is_alive_whatever_their_bytes() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut layers = Simulcast::new(2, Codec::H264, Ranking::Place, start);
+        let frame = |layers: &mut Simulcast, layer, ms, keyframe| {
+            let unit = unit(ms, 0, keyframe, at(ms));
+            layers.admits(layer, &unit, at(ms));
+            let base = layers.base(layer, &unit);
+            base.map(|it| it.time.nanos() / 1_000_000)
+        };
+        assert_eq!(frame(&mut layers, 1, 0, true), Some(0));
+        assert_eq!(frame(&mut layers, 0, 0, true), Some(1), "the main stream");
+        layers.count(1, 1_000_000);
+        assert_eq!(layers.choose(at(2_000)), None);
+        assert_eq!(frame(&mut layers, 1, 40, true), None);
+        // B-frames go back, and no layer follows another one.
+        let times = [120, 80, 160].map(|ms| frame(&mut layers, 0, ms, false));
+        assert_eq!(times, [120, 80, 160].map(Some));
+        layers.end(0);
+        assert_eq!(frame(&mut layers, 1, 400, false), None);
+        assert_eq!(frame(&mut layers, 0, 420, false), None, "no keyframe yet");
+        assert_eq!(frame(&mut layers, 1, 440, true), Some(440));
+        assert_eq!(frame(&mut layers, 0, 430, true), Some(441), "it is back");
+        assert_eq!(layers.best(), Some(LayerIndex(1)));
     }
 }
