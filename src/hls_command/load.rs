@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     pub(super) took: Duration,
     /// The playlist; `None` if the answer is none.
     pub(super) playlist: Option<Playlist>,
-    /// Why the answer is no playlist.
+    /// The reason why the answer is no playlist.
     pub(super) problem: Option<String>,
 }
 

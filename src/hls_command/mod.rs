@@ -99,6 +99,20 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Follows the playlists that are live until a moment, and asks the questions.
+fn examine(presentation: &Presentation, fetcher: &Fetcher, trust: Trust, until: Instant) {
+    std::thread::scope(|scope| {
+        for member in presentation.members() {
+            let (following, asking) = (fetcher.clone(), fetcher.clone());
+            scope.spawn(move || follow::follow(presentation, member, &following, until));
+            scope.spawn(move || question::ask(presentation, member, &asking, until));
+        }
+    });
+    if let Some(first) = presentation.members().first() {
+        question::transport(presentation, first, fetcher, trust);
+    }
+}
+
 impl Options {
     fn check(&self) -> Result<Report, Failure> {
         if !matches!(self.url.scheme(), "http" | "https") {
@@ -117,7 +131,7 @@ impl Options {
         let began = Instant::now();
         let presentation = Presentation::load(&fetcher, &self.url).map_err(Failure::runtime)?;
         let until = Instant::now() + Duration::from_secs(self.seconds);
-        presentation.examine(&fetcher, trust, until);
+        examine(&presentation, &fetcher, trust, until);
         Ok(Report::new(&self.url, presentation, began.elapsed()))
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use glassline_client::hls::Fetcher;
-use glassline_client::trust::Trust;
 use glassline_hls::judge::{
     Directive, Finding, Findings, Member, Severity, judge_media, judge_members, judge_multivariant,
 };
@@ -15,7 +14,6 @@ use glassline_hls::reader::{
 use url::Url;
 
 use super::load::{PATIENCE, Variables, load};
-use super::{follow, question};
 
 /// Most media playlists that are followed.
 const MEMBERS_MAX: usize = 8;
@@ -180,20 +178,6 @@ impl Presentation {
             &mut locked(&self.findings),
         );
         Ok(())
-    }
-
-    /// Follows the playlists that are live until a moment, and asks the questions.
-    pub(super) fn examine(&self, fetcher: &Fetcher, trust: Trust, until: Instant) {
-        std::thread::scope(|scope| {
-            for member in &self.members {
-                let (following, asking) = (fetcher.clone(), fetcher.clone());
-                scope.spawn(move || follow::follow(self, member, &following, until));
-                scope.spawn(move || question::ask(self, member, &asking, until));
-            }
-        });
-        if let Some(first) = self.members.first() {
-            question::transport(self, first, fetcher, trust);
-        }
     }
 
     pub(super) fn members(&self) -> &[MediaMember] {

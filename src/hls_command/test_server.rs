@@ -11,7 +11,7 @@ const PARTS: u64 = 5;
 /// Parts that are there when the server starts.
 const PARTS_AT_FIRST: u64 = 63;
 
-/// What a server does wrong.
+/// Mistakes that a server makes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Manners {
     /// Whether requests for the next part are answered at once.

@@ -50,7 +50,7 @@ impl Ask {
 /// An answer of any status.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// HTTP status.
+    /// Status of the HTTP response.
     pub status: u16,
     /// Address that answered.
     pub url: Url,

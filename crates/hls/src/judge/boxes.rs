@@ -75,7 +75,7 @@ pub fn judge_init(bytes: &[u8], uri: &str, line: usize, findings: &mut Findings)
     }
 }
 
-/// What a segment or part has, for comparisons.
+/// Content of a segment or part, for comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {
     /// Number of samples of all tracks.

@@ -55,6 +55,13 @@ impl Rule {
     }
 }
 
+/// The rule that stands for all faults of a reading.
+const SYNTAX: Rule = Rule::must(
+    "syntax",
+    "4",
+    "write the line as the section says; players refuse the playlist",
+);
+
 /// A rule that a playlist or its server breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -84,12 +91,7 @@ impl Findings {
     /// Notes the faults of a reading.
     pub fn add_faults(&mut self, faults: &[Fault]) {
         for fault in faults {
-            self.note(
-                &super::rules::SYNTAX,
-                fault.section,
-                fault.line,
-                fault.what.as_str(),
-            );
+            self.note(&SYNTAX, fault.section, fault.line, fault.what.as_str());
         }
     }
 

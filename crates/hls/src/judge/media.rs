@@ -6,6 +6,9 @@ use super::finding::Findings;
 use super::{ROUNDING, rules, version};
 use crate::reader::{DateTime, HintKind, MediaPlaylist, Part, Segment, Tag};
 
+/// Greatest discontinuity sequence number that is no finding.
+const DISCONTINUITY_SEQUENCE_MAX: u64 = 10_000_000;
+
 /// Drift between dates and durations of two segments that is no finding: a few frames.
 const DRIFT_MAX_S: f64 = 0.1;
 
@@ -55,6 +58,12 @@ fn segments(playlist: &MediaPlaylist, target: Duration, findings: &mut Findings)
             let what = format!("the segment '{}' has no EXT-X-MAP", segment.uri);
             findings.add(&rules::NO_MAP, segment.line, what);
         }
+    }
+    if playlist.discontinuity_sequence > DISCONTINUITY_SEQUENCE_MAX {
+        let line = playlist.text.line(Tag::DiscontinuitySequence).unwrap_or(0);
+        let number = playlist.discontinuity_sequence;
+        let what = format!("EXT-X-DISCONTINUITY-SEQUENCE is {number}");
+        findings.add(&rules::DISCONTINUITY_SEQUENCE_LARGE, line, what);
     }
     if playlist.kind.is_some() && playlist.media_sequence > 0 {
         let line = playlist.text.line(Tag::PlaylistType).unwrap_or(0);

@@ -44,7 +44,7 @@ impl Directive {
 /// The answer to a blocking reload.
 #[derive(Clone, Copy, Debug)]
 pub struct ReloadAnswer<'a> {
-    /// What was asked for.
+    /// The directive of the request.
     pub directive: Directive,
     /// Status of the HTTP response.
     pub status: u16,

@@ -12,7 +12,6 @@ macro_rules! rules {
 }
 
 rules! {
-    must SYNTAX = "syntax", "4", "write the line as the section says; players refuse the playlist";
     must NOT_IDENTIFIED = "type", "4", "serve it as application/vnd.apple.mpegurl, or under a path that ends in .m3u8";
     must VERSION_TOO_LOW = "version-too-low", "8", "raise EXT-X-VERSION";
     should VERSION_TOO_HIGH = "version-too-high", "6.2.1", "lower EXT-X-VERSION, which keeps older players";
@@ -71,6 +70,7 @@ rules! {
     must HEAD_CHANGED = "head-changed", "6.2.1", "keep the tags that describe the whole playlist";
     should PART_TARGET_CHANGED = "part-target-changed", "6.2.1", "keep PART-TARGET; players derive their distance from live by it";
     must DISCONTINUITY_SEQUENCE_WRONG = "discontinuity-sequence-wrong", "6.2.2", "raise EXT-X-DISCONTINUITY-SEQUENCE with each EXT-X-DISCONTINUITY that is removed";
+    should DISCONTINUITY_SEQUENCE_LARGE = "discontinuity-sequence-large", "4.4.3.3", "begin with a small number; hls.js has a list with a place for each number, and hangs";
     must REMOVED_TOO_EARLY = "removed-too-early", "6.2.2", "keep three target durations of segments";
     must REMOVED_FROM_EVENT = "removed-from-event", "6.2.1", "keep all segments of an EVENT or VOD playlist";
     must END_TAKEN_BACK = "end-taken-back", "6.2.1", "end a playlist once, and begin another";

@@ -205,7 +205,7 @@ fn last(playlist: &MediaPlaylist) -> u64 {
     playlist.next_sequence().saturating_sub(1)
 }
 
-/// What differs between two states of one segment. Its parts are compared apart.
+/// The first difference between two states of one segment. Its parts are compared apart.
 fn difference(before: &Segment, now: &Segment) -> Option<String> {
     let fields = [
         ("URI", before.uri == now.uri),

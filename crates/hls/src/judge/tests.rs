@@ -8,7 +8,6 @@ fn of_media(text: &str) -> Vec<&'static str> {
     names(findings)
 }
 
-/// Replaces `from` by `to` in each line.
 fn changed(from: &'static str, to: &'static str) -> impl Fn(String) -> String {
     move |line| line.replace(from, to)
 }
@@ -23,7 +22,12 @@ fn a_playlist_as_the_text_wants_it_has_no_finding() {
 }
 
 /// One change of a good playlist, and what the judge must find.
-const CASES: [(&str, &str, &str); 23] = [
+const CASES: [(&str, &str, &str); 24] = [
+    (
+        "#EXT-X-VERSION:6",
+        "#EXT-X-VERSION:6\n#EXT-X-DISCONTINUITY-SEQUENCE:1796015757",
+        "discontinuity-sequence-large",
+    ),
     ("VERSION:6", "VERSION:5", "version-too-low"),
     ("VERSION:6", "VERSION:12", "version-too-high"),
     ("#EXT-X-TARGETDURATION:2", "", "no-target-duration"),
@@ -273,7 +277,6 @@ fn a_blocking_reload_must_answer_with_what_was_asked_for() {
         of_reload(part(15, 2), 200, 9000, Some(live(7, 8, 3))),
         ["blocked-too-long"]
     );
-    // A part beyond the last of its segment is the first of the next one.
     assert_eq!(
         of_reload(part(15, 4), 200, 1000, Some(live(8, 8, 1))),
         nothing

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fault::Faults;
+use super::fault::{Faults, shown};
 use super::tag::Tag;
 use super::value::{self, DateTime};
 use super::variables::Variables;
@@ -241,15 +241,6 @@ fn next(text: &str) -> Option<(Attribute<'_>, &str)> {
         },
         behind,
     ))
-}
-
-/// The beginning of a text, for a sentence about it.
-pub(super) fn shown(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 60;
-    match text.char_indices().nth(CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -56,3 +56,12 @@ impl Faults {
         self.0
     }
 }
+
+/// The beginning of a text, for a sentence about it.
+pub(super) fn shown(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -9,7 +9,7 @@ use super::playlist::{
 };
 use super::tag::Tag;
 use super::value::{self, DateTime};
-use super::{Content, Scope, attributes};
+use super::{Content, Scope, fault};
 
 /// State of the reader between two lines.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct MediaReader {
     has_discontinuity: bool,
 }
 
-/// What was said of the segment whose URI has not come.
+/// Tags so far of the segment whose URI has not come.
 #[derive(Debug, Default)]
 struct Next {
     duration: Option<Duration>,
@@ -96,7 +96,7 @@ impl MediaReader {
                 other => {
                     let what = format!(
                         "EXT-X-PLAYLIST-TYPE is '{}' and must be EVENT or VOD",
-                        attributes::shown(other)
+                        fault::shown(other)
                     );
                     scope.fault(tag, line, what);
                 }
@@ -137,7 +137,7 @@ impl MediaReader {
                 if self.next.byte_range.is_none() {
                     let what = format!(
                         "EXT-X-BYTERANGE is '{}' and must be LENGTH or LENGTH@OFFSET",
-                        attributes::shown(value)
+                        fault::shown(value)
                     );
                     scope.fault(tag, line, what);
                 }
@@ -151,8 +151,7 @@ impl MediaReader {
             Tag::ProgramDateTime => {
                 self.next.date_time = DateTime::parse(value);
                 if self.next.date_time.is_none() {
-                    let what =
-                        format!("the date '{}' is not of ISO 8601", attributes::shown(value));
+                    let what = format!("the date '{}' is not of ISO 8601", fault::shown(value));
                     scope.fault(tag, line, what);
                 }
             }
@@ -167,7 +166,7 @@ impl MediaReader {
     fn uri(&mut self, uri: String, line: usize, scope: &mut Scope<'_>) {
         let next = std::mem::take(&mut self.next);
         if next.duration.is_none() {
-            let what = format!("the segment '{}' has no EXTINF", attributes::shown(&uri));
+            let what = format!("the segment '{}' has no EXTINF", fault::shown(&uri));
             scope.fault(Tag::ExtInf, line, what);
         }
         let byte_range = next.byte_range.map(|(length, offset)| {
@@ -217,7 +216,7 @@ impl MediaReader {
         if duration.is_none() {
             let what = format!(
                 "EXTINF has '{}' and must have a number of seconds",
-                attributes::shown(number)
+                fault::shown(number)
             );
             scope.fault(Tag::ExtInf, line, what);
         }

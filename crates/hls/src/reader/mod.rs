@@ -66,7 +66,7 @@ pub struct Reading {
     pub faults: Vec<Fault>,
 }
 
-/// What a playlist takes from its surroundings.
+/// Variables and parameters that a playlist takes from outside.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
     /// Variables of the multivariant playlist that led to this one.
@@ -103,7 +103,7 @@ pub fn read(bytes: &[u8], surroundings: Surroundings<'_>) -> Result<Reading, Fau
         None => text,
     };
     if text.lines().next().map(str::trim_end) != Some("#EXTM3U") {
-        let shown = attributes::shown(text.lines().next().unwrap_or_default());
+        let shown = fault::shown(text.lines().next().unwrap_or_default());
         let what = format!("the first line is '{shown}' and must be #EXTM3U");
         return Err(Fault::new(1, "4.4.1.1", what));
     }
@@ -150,7 +150,7 @@ fn line_at(bytes: &[u8], at: usize) -> usize {
     bytes[..at].iter().filter(|it| **it == b'\n').count() + 1
 }
 
-/// What the readers of both kinds share.
+/// State that the readers of both kinds share.
 struct Scope<'a> {
     surroundings: Surroundings<'a>,
     is_multivariant: bool,
@@ -257,7 +257,7 @@ impl<'a> Scope<'a> {
             let what = format!(
                 "{} has '{}' and must have a whole number",
                 tag.name(),
-                attributes::shown(text)
+                fault::shown(text)
             );
             self.faults.add(line, tag.section(), what);
         }
@@ -344,7 +344,7 @@ impl<'a> Scope<'a> {
         if !name.bytes().all(is_legal) {
             let what = format!(
                 "the variable '{}' has characters other than letters, digits, - and _",
-                attributes::shown(&name)
+                fault::shown(&name)
             );
             self.fault(Tag::Define, line, what);
         }

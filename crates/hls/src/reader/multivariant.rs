@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::playlist::{Start, TextFacts};
 use super::tag::Tag;
-use super::{Content, Scope, attributes};
+use super::{Content, Scope, fault};
 
 /// A multivariant playlist: the variants of a presentation, and the renditions that they combine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +23,7 @@ pub struct MultivariantPlaylist {
     pub renditions: Vec<Rendition>,
     /// Variables that media playlists may import.
     pub variables: BTreeMap<String, String>,
-    /// What stands where, for those who judge the text.
+    /// Facts about the text, for those who judge it.
     pub text: TextFacts,
 }
 
@@ -79,9 +79,9 @@ pub struct IFrameVariant {
 /// Kind of a rendition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RenditionKind {
-    /// Sound.
+    /// Sound for the ear alone.
     Audio,
-    /// Pictures.
+    /// Video in another encoding or view.
     Video,
     /// Text in a playlist of its own.
     Subtitles,
@@ -147,7 +147,7 @@ impl MultivariantReader {
             None => {
                 let what = format!(
                     "the URI '{}' has no EXT-X-STREAM-INF before it",
-                    attributes::shown(&uri)
+                    fault::shown(&uri)
                 );
                 scope.fault(Tag::StreamInf, line, what);
             }
@@ -251,7 +251,7 @@ fn rendition(value: &str, line: usize, scope: &mut Scope<'_>) -> Option<Renditio
         other => {
             let what = format!(
                 "TYPE of EXT-X-MEDIA is '{}', which the text does not know",
-                attributes::shown(other)
+                fault::shown(other)
             );
             it.fault(what);
             return None;

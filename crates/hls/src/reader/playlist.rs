@@ -1,4 +1,4 @@
-//! What a media playlist says, as the reader gives it.
+//! The content of a media playlist, as the reader gives it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct MediaPlaylist {
     pub start: Option<Start>,
     /// Part target duration.
     pub part_target: Option<Duration>,
-    /// What the server can do for requests of the playlist.
+    /// Abilities of the server for requests of the playlist.
     pub server_control: Option<ServerControl>,
     /// Segments that a delta update leaves out.
     pub skip: Option<Skip>,
@@ -44,7 +44,7 @@ pub struct MediaPlaylist {
     pub reports: Vec<RenditionReport>,
     /// Date ranges, each tag on its own.
     pub date_ranges: Vec<DateRange>,
-    /// What stands where, for those who judge the text.
+    /// Facts about the text, for those who judge it.
     pub text: TextFacts,
 }
 
@@ -207,7 +207,7 @@ pub struct Start {
     pub is_precise: bool,
 }
 
-/// What a server can do for requests of a playlist.
+/// Abilities of a server for requests of a playlist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerControl {
     /// Skip boundary of delta updates.
@@ -222,7 +222,7 @@ pub struct ServerControl {
     pub can_block_reload: bool,
 }
 
-/// What a delta update leaves out.
+/// The part of a playlist that a delta update leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// Number of skipped segments.
@@ -236,7 +236,7 @@ pub struct Skip {
 pub struct ByteRange {
     /// Number of bytes.
     pub length: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
 }
 
@@ -253,7 +253,7 @@ pub struct Segment {
     pub byte_range: Option<ByteRange>,
     /// Whether the segment does not continue the one before.
     pub is_discontinuity: bool,
-    /// Initialization section.
+    /// Initialization section that the media needs.
     pub map: Option<Arc<Map>>,
     /// Keys, one for each format; empty for a segment that is not encrypted.
     pub keys: Arc<[Key]>,
@@ -276,7 +276,7 @@ pub struct OpenSegment {
     pub parts: Vec<Part>,
     /// Whether the segment does not continue the one before.
     pub is_discontinuity: bool,
-    /// Initialization section.
+    /// Initialization section that the media needs.
     pub map: Option<Arc<Map>>,
     /// Date of the first sample, where the playlist gives one.
     pub date_time: Option<DateTime>,
@@ -313,7 +313,7 @@ pub struct Map {
 /// A way to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Encryption method.
+    /// Method of the encryption, such as AES-128.
     pub method: String,
     /// Where the key is.
     pub uri: Option<String>,
@@ -371,9 +371,9 @@ pub struct DateRange {
     pub class: Option<String>,
     /// Its begin, which only the first tag of a range must have.
     pub start: Option<DateTime>,
-    /// Its end.
+    /// Date at which the range ends.
     pub end: Option<DateTime>,
-    /// Its duration.
+    /// Duration of the range, where it is known.
     pub duration: Option<Duration>,
     /// Whether the range ends where the next of its class begins.
     pub is_ended_by_next: bool,
@@ -383,7 +383,7 @@ pub struct DateRange {
     pub line: usize,
 }
 
-/// What stands where in a playlist's text.
+/// Facts about a playlist's text: lines of tags, and features that need a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextFacts {
     /// First line of each tag.

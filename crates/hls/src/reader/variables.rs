@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::BYTES_MAX;
-use super::attributes::shown;
-use super::fault::Faults;
+use super::fault::{Faults, shown};
 
 /// Values of the variables that a playlist knows so far.
 #[derive(Clone, Debug)]

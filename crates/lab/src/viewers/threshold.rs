@@ -315,12 +315,6 @@ const METRICS: &[Metric] = &[
         of: |step| Some(step.hls?.stalls as f64),
     },
     Metric {
-        name: "hls.latency_p50_ms",
-        short: Some("latency_p50"),
-        unit: Unit::Milliseconds,
-        of: |step| step.hls?.latency_p50_ms,
-    },
-    Metric {
         name: "hls.latency_p95_ms",
         short: Some("latency_p95"),
         unit: Unit::Milliseconds,

@@ -143,7 +143,7 @@ fn threads() -> io::Result<Runtime> {
         .build()
 }
 
-/// What one viewer has seen so far.
+/// Counts of one viewer so far.
 #[derive(Debug)]
 struct Watching(Mutex<Seen>);
 

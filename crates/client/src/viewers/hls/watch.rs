@@ -1,4 +1,4 @@
-//! What one viewer does: it follows the playlists of its tracks, and loads part after part.
+//! The work of one viewer: to follow the playlists of its tracks, and to load part after part.
 //!
 //! A viewer behaves as hls.js does with low latency: it chooses a variant and stays with it, begins
 //! PART-HOLD-BACK before the end, loads parts as they are listed, and asks for each playlist with a request
@@ -111,7 +111,7 @@ struct Track {
     map: Option<Arc<Map>>,
 }
 
-/// What is loaded next.
+/// The part or segment that is loaded next.
 struct Item {
     uri: String,
     range: Option<ByteRange>,
