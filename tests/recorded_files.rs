@@ -1,7 +1,7 @@
 //! FFmpeg reads what is recorded: files that grow, finished ones, segments of playlists, and spans.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -220,7 +220,7 @@ fn checksum(path: &Path, stream: &str) -> Result<String, String> {
 }
 
 /// Returns when the first stream of a file begins, in seconds.
-fn begins_at(path: &PathBuf) -> Result<f64, String> {
+fn begins_at(path: &Path) -> Result<f64, String> {
     let mut command = Command::new("ffprobe");
     command.args([
         "-v",

@@ -1,5 +1,10 @@
+use std::time::Duration;
+
+use glassline_media::{MediaTime, TrackIndex};
+
 use super::{Run, Stream, demuxed, finish, recording};
 use crate::boxes::BoxView;
+use crate::{Fragmenter, RecordedFile, SpanBuilder, SpanCut};
 
 #[test]
 fn a_finished_file_is_plain_and_its_first_bytes_do_not_move() {
@@ -36,6 +41,40 @@ fn a_file_is_valid_between_its_end_and_the_patch() {
     file.extend_from_slice(&writer.finish().tail);
     let (_, after) = demuxed(file.clone()).expect("with both descriptions");
     assert_eq!(before, after);
-    let read = crate::RecordedFile::open(&file[..]).expect("readable");
+    let read = RecordedFile::open(&file[..]).expect("readable");
     assert_eq!(read.fragments().len(), run.fragments.len());
+}
+
+#[test]
+fn a_file_of_a_run_of_weeks_begins_at_zero_and_its_fragments_do_not() {
+    let stream = Stream::of_sample("b-frames.h264");
+    let weeks = Duration::from_secs(30 * 86_400);
+    let tracks = TrackIndex::enumerate(stream.tracks.clone());
+    let origin = stream.units[0].decode_time() - weeks;
+    let made = Fragmenter::new(tracks, recording(), Some(origin));
+    let mut fragmenter = made.expect("H.264");
+    for unit in &stream.units {
+        fragmenter.push(unit, &stream.clock).expect("good units");
+    }
+    fragmenter.flush();
+    let run = Run::of(std::iter::from_fn(|| fragmenter.poll()).collect());
+    let first = &run.fragments[0];
+    assert_eq!(first.tracks[0].decode_ticks, 30 * 86_400 * 90_000);
+    assert_eq!(first.decode_time.nanos(), weeks.as_nanos() as i64);
+    for file in [run.file().0, run.finished_file()] {
+        let (_, frames) = demuxed(file).expect("good");
+        assert_eq!(frames[0].len(), stream.units.len());
+        let earliest = frames[0].iter().map(|it| it.time).min();
+        assert_eq!(earliest, Some(MediaTime::ZERO));
+    }
+    let mut span = SpanBuilder::new(Duration::ZERO..Duration::MAX, SpanCut::Keyframe);
+    let file = run.file().0;
+    span.add(&RecordedFile::open(&file[..]).expect("good"))
+        .expect("readable");
+    let span = span.finish().expect("media");
+    assert!(
+        (span.duration.as_secs_f64() - 2.0).abs() < 0.05,
+        "{:?}",
+        span.duration
+    );
 }
