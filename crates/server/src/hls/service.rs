@@ -45,7 +45,7 @@ impl Service for Hls {
 
     fn viewers(&self, _: Instant) -> BoxFuture<'_, Vec<ViewerFigures>> {
         let all = self.all();
-        let figures = all.iter().flat_map(|it| figures(it)).collect();
+        let figures = all.iter().flat_map(figures).collect();
         std::future::ready(figures).boxed()
     }
 
@@ -85,11 +85,10 @@ impl Service for Hls {
 impl Hls {
     fn viewer(&self, name: &str) -> Option<ViewerKey> {
         let all = self.all();
-        let found = all.iter().find_map(|broadcast| {
+        all.iter().find_map(|broadcast| {
             let viewers = broadcast.viewers();
             viewers.present().find(|it| it.name() == name)
-        });
-        found
+        })
     }
 }
 

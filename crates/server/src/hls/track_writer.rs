@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_cmaf::{CutRule, Fragment, Fragmenter, Header, HeaderCause, NewHeader, Output};
+use glassline_cmaf::{
+    CmafTrack, CutRule, Fragment, Fragmenter, Header, HeaderCause, NewHeader, Output,
+};
 use glassline_hls::{NewPart, Numbers, Terms};
 use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 
@@ -216,10 +218,10 @@ impl TrackWriter {
 
     /// Begins a segment with the keyframe at `time`, if the segment before is long enough.
     fn note_keyframe(&mut self, time: MediaTime) {
-        if self.kind == Kind::Video {
-            if let Some(before) = self.keyframe.replace(time) {
-                self.group = time.saturating_since(before);
-            }
+        if self.kind == Kind::Video
+            && let Some(before) = self.keyframe.replace(time)
+        {
+            self.group = time.saturating_since(before);
         }
         let pending = self
             .end
@@ -329,8 +331,8 @@ impl TrackWriter {
         let is_video = self.kind == Kind::Video;
         Description {
             codec: header.codec_strings(),
-            size: track.and_then(|it| it.size()),
-            channels: track.and_then(|it| it.channels()),
+            size: track.and_then(CmafTrack::size),
+            channels: track.and_then(CmafTrack::channels),
             frame_rate: Some(self.frame_rate).filter(|rate| is_video && *rate > 0.0),
         }
     }
