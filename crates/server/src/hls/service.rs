@@ -10,7 +10,8 @@ use glassline_hub::Wake as _;
 
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
-use super::{Hls, metrics, waits};
+use super::metrics;
+use super::protocol::{Hls, waits};
 use crate::config::Config;
 use crate::service::{Audience, Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
