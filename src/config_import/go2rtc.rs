@@ -22,7 +22,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "no tunnels are opened here: set media.advertise to the public address",
     ),
     ("srtp", "SRTP for RTSP is `?srtp` in the client's URL"),
-    ("hls", "no HLS here"),
+    ("hls", "HLS is tuned by `hls`"),
     ("mp4", "no MP4 by HTTP here"),
     ("log", "the log's level is `log.filter`"),
 ];

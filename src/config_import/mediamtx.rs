@@ -14,7 +14,11 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
         "",
         "no RTMP here: FFmpeg or OBS publish by WHIP or RTSP",
     ),
-    ("hls", "", "no HLS here"),
+    (
+        "hls",
+        "",
+        "HLS is always on, at `/NAME/hls/index.m3u8` of `http`; `hls` tunes it",
+    ),
     ("srt", "", "no SRT here"),
     ("moq", "", "MoQ is set by `quic`"),
     ("playback", "", "no recordings here"),

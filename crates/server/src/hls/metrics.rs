@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use glassline_runtime::Counter;
 
-use super::{Counters, Hls};
+use super::protocol::{Counters, Hls};
 use crate::metrics::head;
 
 /// A counter with its name and help.

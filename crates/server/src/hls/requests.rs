@@ -10,11 +10,12 @@ use axum::response::{IntoResponse, Response};
 use glassline_hls::{Directives, DirectivesError};
 use glassline_runtime::{SourcePrefix, await_tracks, may_come};
 
+use super::answers;
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
 use super::pass::Opens;
+use super::protocol::{Hls, NotServed};
 use super::rendition::{FileName, NoFile, Rendition};
-use super::{Hls, NotServed, answers};
 use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::Path;

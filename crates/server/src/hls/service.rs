@@ -10,7 +10,8 @@ use glassline_hub::Wake as _;
 
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
-use super::{Hls, metrics, waits};
+use super::metrics;
+use super::protocol::{Hls, waits};
 use crate::config::Config;
 use crate::service::{Audience, Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
@@ -45,7 +46,7 @@ impl Service for Hls {
 
     fn viewers(&self, _: Instant) -> BoxFuture<'_, Vec<ViewerFigures>> {
         let all = self.all();
-        let figures = all.iter().flat_map(|it| figures(it)).collect();
+        let figures = all.iter().flat_map(figures).collect();
         std::future::ready(figures).boxed()
     }
 
@@ -85,11 +86,10 @@ impl Service for Hls {
 impl Hls {
     fn viewer(&self, name: &str) -> Option<ViewerKey> {
         let all = self.all();
-        let found = all.iter().find_map(|broadcast| {
+        all.iter().find_map(|broadcast| {
             let viewers = broadcast.viewers();
             viewers.present().find(|it| it.name() == name)
-        });
-        found
+        })
     }
 }
 

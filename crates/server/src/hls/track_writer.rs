@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_cmaf::{CutRule, Fragment, Fragmenter, Header, HeaderCause, NewHeader, Output};
+use glassline_cmaf::{
+    CmafTrack, CutRule, Fragment, Fragmenter, Header, HeaderCause, NewHeader, Output,
+};
 use glassline_hls::{NewPart, Numbers, Terms};
 use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 
 use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, rendition_name};
 use super::rendition::{Description, NewRendition, Rendition};
-use super::writer::part_target;
 
 /// Hole in a rendition that is not worth a segment of its own.
 const SMALL: Duration = Duration::from_millis(100);
@@ -216,10 +217,10 @@ impl TrackWriter {
 
     /// Begins a segment with the keyframe at `time`, if the segment before is long enough.
     fn note_keyframe(&mut self, time: MediaTime) {
-        if self.kind == Kind::Video {
-            if let Some(before) = self.keyframe.replace(time) {
-                self.group = time.saturating_since(before);
-            }
+        if self.kind == Kind::Video
+            && let Some(before) = self.keyframe.replace(time)
+        {
+            self.group = time.saturating_since(before);
         }
         let pending = self
             .end
@@ -329,8 +330,8 @@ impl TrackWriter {
         let is_video = self.kind == Kind::Video;
         Description {
             codec: header.codec_strings(),
-            size: track.and_then(|it| it.size()),
-            channels: track.and_then(|it| it.channels()),
+            size: track.and_then(CmafTrack::size),
+            channels: track.and_then(CmafTrack::channels),
             frame_rate: Some(self.frame_rate).filter(|rate| is_video && *rate > 0.0),
         }
     }
@@ -391,5 +392,42 @@ impl TrackWriter {
         self.end = Some(begin + fragment.duration);
         rendition.push(part, fragment.pieces().cloned().collect());
         is_first
+    }
+}
+
+/// Returns the longest part of a track: `wanted`, rounded up to whole frames, and a twentieth more for
+/// frames that come unevenly. A part may be no shorter than 85 % of it (§4.4.4.9).
+pub(super) fn part_target(wanted: Duration, frame_rate: f64) -> Duration {
+    let frames = wanted.as_secs_f64() * frame_rate;
+    let whole = match frame_rate > 0.0 {
+        // A rate that was measured a little too high asks for no further frame.
+        true => wanted.mul_f64((frames - 0.1).ceil().max(1.0) / frames),
+        false => wanted,
+    };
+    let ms = (whole.as_secs_f64() * 1050.0).ceil();
+    Duration::from_secs_f64(ms / 1000.0).min(wanted * 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_whole_frames_and_a_little_room() {
+        let ms = Duration::from_millis;
+        for (wanted, rate, expected) in [
+            (ms(200), 25.0, ms(210)),
+            (ms(200), 30.0, ms(210)),
+            // Four frames of 24 a second are less than 85 % of what five are.
+            (ms(200), 24.0, ms(219)),
+            (ms(200), 1000.0 / 20.0, ms(210)),
+            (ms(500), 48_000.0 / 1024.0, ms(538)),
+            (ms(200), 2.0, ms(525)),
+            (ms(200), 0.0, ms(210)),
+            (ms(200), 0.1, ms(1600)),
+        ] {
+            let target = part_target(wanted, rate);
+            assert!(target.abs_diff(expected) <= ms(1), "{rate}: {target:?}");
+        }
     }
 }

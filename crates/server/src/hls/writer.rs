@@ -20,7 +20,7 @@ use glassline_runtime::{Clock, TaskWaker};
 use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, is_carried};
 use super::pass::{self, Opens, PassKey};
-use super::track_writer::{Change, Common, TrackWriter};
+use super::track_writer::{Change, Common, TrackWriter, part_target};
 
 /// Time between two looks at what does not come with a unit: gaps, viewers who left, memory.
 const TICK: Duration = Duration::from_millis(250);
@@ -364,41 +364,4 @@ fn aac_layers(tracks: &[Track]) -> Vec<TrackLayer> {
         layer: aac::LAYER,
     });
     layers.collect()
-}
-
-/// Returns the longest part of a track: `wanted`, rounded up to whole frames, and a twentieth more for
-/// frames that come unevenly. A part may be no shorter than 85 % of it (§4.4.4.9).
-pub(super) fn part_target(wanted: Duration, frame_rate: f64) -> Duration {
-    let frames = wanted.as_secs_f64() * frame_rate;
-    let whole = match frame_rate > 0.0 {
-        // A rate that was measured a little too high asks for no further frame.
-        true => wanted.mul_f64((frames - 0.1).ceil().max(1.0) / frames),
-        false => wanted,
-    };
-    let ms = (whole.as_secs_f64() * 1050.0).ceil();
-    Duration::from_secs_f64(ms / 1000.0).min(wanted * 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_has_whole_frames_and_a_little_room() {
-        let ms = Duration::from_millis;
-        for (wanted, rate, expected) in [
-            (ms(200), 25.0, ms(210)),
-            (ms(200), 30.0, ms(210)),
-            // Four frames of 24 a second are less than 85 % of what five are.
-            (ms(200), 24.0, ms(219)),
-            (ms(200), 1000.0 / 20.0, ms(210)),
-            (ms(500), 48_000.0 / 1024.0, ms(538)),
-            (ms(200), 2.0, ms(525)),
-            (ms(200), 0.0, ms(210)),
-            (ms(200), 0.1, ms(1600)),
-        ] {
-            let target = part_target(wanted, rate);
-            assert!(target.abs_diff(expected) <= ms(1), "{rate}: {target:?}");
-        }
-    }
 }
