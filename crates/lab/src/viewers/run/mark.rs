@@ -338,6 +338,7 @@ mod tests {
                 frames: frames as u64,
                 damaged: 0,
                 nacked: 0,
+                hls: None,
             }
         }
     }
