@@ -51,6 +51,7 @@ mod panics;
 mod peer;
 mod problems;
 mod proxies;
+mod ptz_rights;
 mod publishing;
 mod pull_cost;
 mod quic;
