@@ -2,7 +2,7 @@
 
 #[path = "../../onvif/src/tests/fake_camera.rs"]
 #[expect(dead_code, reason = "the crate's own tests have broken cameras, too")]
-mod fake_camera;
+pub(crate) mod fake_camera;
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::peer::SOON;
 use crate::running::{Response, Running};
 use fake_camera::{Behaviour, FakeCamera};
 
-const JSON: (&str, &str) = ("Content-Type", "application/json");
+pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
 /// `viewer:pw`, `mover:pw` and `boss:pw`.
 const VIEWER: (&str, &str) = ("Authorization", "Basic dmlld2VyOnB3");
 const MOVER: (&str, &str) = ("Authorization", "Basic bW92ZXI6cHc=");
@@ -25,7 +25,7 @@ const BOSS: (&str, &str) = ("Authorization", "Basic Ym9zczpwdw==");
 /// Time after which the server ends a movement that nobody repeats, less what clocks round.
 const HELD: Duration = Duration::from_millis(1_990);
 
-fn with_ptz() -> FakeCamera {
+pub(crate) fn with_ptz() -> FakeCamera {
     FakeCamera::start(Behaviour {
         has_ptz: true,
         ..Behaviour::default()
@@ -33,7 +33,7 @@ fn with_ptz() -> FakeCamera {
 }
 
 /// A stream `door` of a camera that nobody answers for but its ONVIF.
-fn door(camera: &FakeCamera) -> SourceSpec {
+pub(crate) fn door(camera: &FakeCamera) -> SourceSpec {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let nobody = nobody.local_addr().expect("bound");
     let url = format!(
@@ -66,7 +66,7 @@ fn post(running: &Running, below: &str, by: (&str, &str), body: &Value) -> Respo
 }
 
 /// Waits for a request of this name.
-fn await_seen(camera: &FakeCamera, name: &str) -> String {
+pub(crate) fn await_seen(camera: &FakeCamera, name: &str) -> String {
     let end = Instant::now() + SOON;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -99,9 +99,9 @@ fn a_camera_moves_for_those_who_may_and_stops_by_itself() {
         post(&running, "move", MOVER, &json!({"pan": 1.5})).status,
         400
     );
+    let began = Instant::now();
     let moved = post(&running, "move", MOVER, &left);
     assert_eq!(moved.status, 204, "{}", moved.body);
-    let began = Instant::now();
     let command = await_seen(&camera, "ContinuousMove");
     assert!(command.contains("x=\"-0.5\" y=\"0\""), "{command}");
     await_seen(&camera, "Stop");

@@ -52,6 +52,7 @@ mod peer;
 mod playback;
 mod problems;
 mod proxies;
+mod ptz_rights;
 mod publishing;
 mod pull_cost;
 mod quic;

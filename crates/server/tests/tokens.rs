@@ -29,7 +29,7 @@ use crate::source::{Film, Source};
 const ISSUER: &str = "https://id.example";
 
 /// An identity provider with one key, and an HTTP server for its JWK Set.
-struct Provider {
+pub(crate) struct Provider {
     key: EcdsaKeyPair,
     address: SocketAddr,
     /// Answer to requests for keys; `None` closes connections unanswered.
@@ -38,7 +38,7 @@ struct Provider {
 }
 
 impl Provider {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let provider = Self {
@@ -93,11 +93,11 @@ impl Provider {
     }
 
     /// Returns a token with these rights for some time.
-    fn token(&self, rights: &Value, valid: Duration) -> String {
+    pub(crate) fn token(&self, rights: &Value, valid: Duration) -> String {
         signed("one", &self.key, rights, valid)
     }
 
-    fn settings(&self) -> Jwt {
+    pub(crate) fn settings(&self) -> Jwt {
         let url = format!("http://{}/keys", self.address);
         Jwt {
             algorithms: vec![Algorithm::ES256],
@@ -165,7 +165,7 @@ fn describe(running: &Running, path_and_query: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn a_token_opens_what_it_claims_over_every_protocol() {
