@@ -26,7 +26,9 @@ const FRAME_BYTES: usize = 12_500;
 fn a_hundred_streams_cost_little_more_than_equal_writes() {
     let ratio = recorded().as_secs_f64() / written().as_secs_f64();
     println!("recording takes {ratio:.2} times the processor time of equal writes");
-    assert!(ratio < 4.0, "{ratio}");
+    // Code that is not optimized takes several times as long.
+    let most = if cfg!(debug_assertions) { 15.0 } else { 2.0 };
+    assert!(ratio < most, "{ratio}");
 }
 
 /// Returns the processor time of writes without anything else.
