@@ -11,6 +11,7 @@
 //! Each connection is made, left and made again on its own. A layer that nobody reads is left after some
 //! seconds, and comes back when somebody reads it.
 
+mod camera_layer;
 mod clock;
 mod layer_sink;
 mod publication;
