@@ -135,7 +135,7 @@ impl Relay {
             subscription,
             woken,
             publisher,
-            frames: Simulcast::new(2, codec, Ranking::Place, now),
+            frames: Simulcast::new(2, codec, Ranking::Order, now),
             tracks,
             falls_back: false,
             next: 0,

@@ -34,7 +34,7 @@ pub(crate) enum Ranking {
     /// their layers as they like.
     Bytes,
     /// An earlier place in the list. The bytes of cameras vary with what they see.
-    Place,
+    Order,
 }
 
 /// The layers of the video, which are the first feeds, and the base layer that is made of them.
@@ -138,7 +138,7 @@ impl Simulcast {
             self.best = Some(other);
             return is_news.then_some(other);
         }
-        if self.ranking == Ranking::Place || now.saturating_duration_since(self.since) < WINDOW {
+        if self.ranking == Ranking::Order || now.saturating_duration_since(self.since) < WINDOW {
             return None;
         }
         self.since = now;
@@ -168,7 +168,7 @@ impl Simulcast {
         });
         let best = match self.ranking {
             Ranking::Bytes => alive.max_by_key(|(_, it)| it.bytes + it.bytes_before),
-            Ranking::Place => alive.min_by_key(|(place, _)| *place),
+            Ranking::Order => alive.min_by_key(|(place, _)| *place),
         };
         best.map(|(place, _)| place)
     }
@@ -245,7 +245,7 @@ impl Simulcast {
 
     /// Returns whether the base layer follows layer `layer` from the layer's keyframe on.
     fn is_next(&self, layer: usize) -> bool {
-        let is_better = |followed| self.ranking == Ranking::Place && layer < followed;
+        let is_better = |followed| self.ranking == Ranking::Order && layer < followed;
         self.next == Some(layer) || self.followed.is_none_or(is_better)
     }
 }
@@ -389,7 +389,7 @@ mod tests {
     fn layers_in_an_order_take_the_first_that_is_alive_whatever_their_bytes() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut layers = Simulcast::new(2, Codec::H264, Ranking::Place, start);
+        let mut layers = Simulcast::new(2, Codec::H264, Ranking::Order, start);
         let frame = |layers: &mut Simulcast, layer, ms, keyframe| {
             let unit = unit(ms, 0, keyframe, at(ms));
             layers.admits(layer, &unit, at(ms));

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use glassline_media::LayerIndex;
 
+use super::Stream;
+
 /// Layers of which a keyframe is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedKeyframes(u32);
@@ -41,6 +43,14 @@ impl KeyframeWishes {
     /// Takes the wishes that came since the last call.
     pub(super) fn take(&self) -> WantedKeyframes {
         WantedKeyframes(self.0.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Stream {
+    pub(super) fn request_source_keyframe(&self, layer: LayerIndex) {
+        if self.keyframe_wishes.add(layer) {
+            self.source_watchers.wake();
+        }
     }
 }
 

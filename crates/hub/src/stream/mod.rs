@@ -435,12 +435,6 @@ impl Stream {
         }
     }
 
-    fn request_source_keyframe(&self, layer: LayerIndex) {
-        if self.keyframe_wishes.add(layer) {
-            self.source_watchers.wake();
-        }
-    }
-
     /// Counts one more viewer for as long as the token lives.
     pub fn add_viewer(self: &Arc<Self>) -> ViewerToken {
         if self.viewers.fetch_add(1, Ordering::Relaxed) == 0 {

@@ -91,7 +91,7 @@ pub(super) fn run(camera: CameraSource, stream: Arc<Stream>, life: Life) -> BoxF
     if camera.is_rtsp() {
         let camera = RtspCamera {
             camera,
-            share: Share::Whole(source),
+            share: Arc::new(source),
             udp_ports,
             transport: None,
         };
@@ -105,7 +105,7 @@ pub(super) fn run(camera: CameraSource, stream: Arc<Stream>, life: Life) -> BoxF
 /// A camera that the server connects to over RTSP.
 struct RtspCamera {
     camera: CameraSource,
-    share: Share,
+    share: Arc<dyn Share>,
     udp_ports: Option<UdpPorts>,
     /// The transport of a session that the camera has not been told the end of.
     transport: Option<CameraTransport>,
@@ -125,7 +125,7 @@ impl Pulled for RtspCamera {
     ) -> PullEnd {
         let assignment = Assignment {
             camera: &self.camera,
-            share: &self.share,
+            share: &*self.share,
             udp_ports: self.udp_ports,
         };
         let pulling = session::pull(assignment, &mut self.transport, on_demand, live_since);

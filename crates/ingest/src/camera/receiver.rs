@@ -30,7 +30,7 @@ impl Receiver {
     pub(super) fn new(
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
-        (share, note): (&Share, SourceNote),
+        (share, note): (&dyn Share, SourceNote),
         feedback: Feedback,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
@@ -199,7 +199,6 @@ fn publishing<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use glassline_hub::{Hub, StreamName};
@@ -248,7 +247,7 @@ mod tests {
         let receiver = Receiver::new(
             chosen,
             true,
-            (&Share::Whole(Arc::clone(&stream)), note),
+            (&stream as &dyn Share, note),
             feedback(None),
             start,
         );
@@ -308,7 +307,7 @@ mod tests {
         let receiver = Receiver::new(
             chosen,
             false,
-            (&Share::Whole(Arc::clone(&stream)), note),
+            (&stream as &dyn Share, note),
             feedback(request),
             start,
         );

@@ -24,7 +24,7 @@ use super::receiver::Receiver;
 use super::sink::Share;
 use super::transport::CameraTransport;
 use crate::feedback::{Feedback, KeyframeRequest, Reporter};
-use crate::on_demand::{OnDemand, Supply as _};
+use crate::on_demand::OnDemand;
 use crate::{CameraSource, Transport, UdpPorts};
 
 /// Size of the buffer that a camera's connection and datagrams are read into.
@@ -34,7 +34,7 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment<'a> {
     pub(super) camera: &'a CameraSource,
-    pub(super) share: &'a Share,
+    pub(super) share: &'a dyn Share,
     /// The UDP ports that cameras may take; `None` for any.
     pub(super) udp_ports: Option<UdpPorts>,
 }
@@ -68,7 +68,7 @@ pub(super) async fn pull(
 /// A session whose camera is connected.
 struct CameraSession<'a> {
     camera: &'a CameraSource,
-    share: &'a Share,
+    share: &'a dyn Share,
     transport: &'a mut CameraTransport,
     /// The tracks that are used; `None` before the camera has described them.
     receiver: Option<Receiver>,

@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{SourceNote, State, Stream, Wake};
+use glassline_hub::{SourceNote, State, Stream};
 use glassline_media::{LayerIndex, Track};
 use glassline_rtp::units::TimedUnit;
 
-use super::layers::LayerShare;
 use crate::lack::Lack;
 use crate::live_publisher::{Destination, LivePublisher, Published};
 use crate::on_demand::Supply;
@@ -95,66 +94,20 @@ impl Sink for LivePublisher {
     }
 }
 
-/// The part of a stream that a connection to a camera publishes.
-#[derive(Clone, Debug)]
-pub(super) enum Share {
-    /// All tracks of the stream.
-    Whole(Arc<Stream>),
-    /// A layer of the video, and perhaps the audio.
-    Layer(LayerShare),
-}
+/// The part of a stream that a connection to a camera publishes: all of it, or a layer.
+pub(super) trait Share: Supply + fmt::Debug {
+    /// Begins to publish `tracks` of a session, video first.
+    fn begin(&self, note: SourceNote, tracks: Vec<Track>) -> Box<dyn Sink>;
 
-impl Share {
-    /// Begins to publish `tracks` of a session.
-    pub(super) fn begin(&self, note: SourceNote, tracks: Vec<Track>) -> Box<dyn Sink> {
-        match self {
-            Self::Whole(stream) => {
-                let destination = Destination::Stream(Arc::clone(stream));
-                Box::new(LivePublisher::new(destination, note, tracks))
-            }
-            Self::Layer(layer) => Box::new(layer.begin(note, tracks)),
-        }
-    }
-
-    /// Returns whether the session has to have video.
-    pub(super) const fn needs_video(&self) -> bool {
-        matches!(self, Self::Layer(_))
+    /// Returns whether a session has to have video.
+    fn needs_video(&self) -> bool {
+        false
     }
 }
 
-impl Supply for Share {
-    fn stream(&self) -> &Arc<Stream> {
-        match self {
-            Self::Whole(stream) => stream,
-            Self::Layer(layer) => layer.stream(),
-        }
-    }
-
-    fn is_needed(&self) -> bool {
-        match self {
-            Self::Whole(stream) => stream.is_needed(),
-            Self::Layer(layer) => layer.is_needed(),
-        }
-    }
-
-    fn watch(&self, watcher: &Arc<dyn Wake>) {
-        match self {
-            Self::Whole(stream) => Supply::watch(stream, watcher),
-            Self::Layer(layer) => layer.watch(watcher),
-        }
-    }
-
-    fn state(&self) -> State {
-        match self {
-            Self::Whole(stream) => Supply::state(stream),
-            Self::Layer(layer) => layer.state(),
-        }
-    }
-
-    fn set_state(&self, state: State) {
-        match self {
-            Self::Whole(stream) => Supply::set_state(stream, state),
-            Self::Layer(layer) => layer.set_state(state),
-        }
+impl Share for Arc<Stream> {
+    fn begin(&self, note: SourceNote, tracks: Vec<Track>) -> Box<dyn Sink> {
+        let destination = Destination::Stream(Self::clone(self));
+        Box::new(LivePublisher::new(destination, note, tracks))
     }
 }

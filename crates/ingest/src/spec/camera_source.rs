@@ -184,7 +184,10 @@ impl CameraSource {
     }
 
     /// Returns the camera with the streams at these URLs, the largest first.
-    pub(super) fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
+    ///
+    /// # Errors
+    /// Returns [`SpecError`] with what is wrong; it never contains a password.
+    pub fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
         let is_rtsp = |url: &str| url.starts_with("rtsp://") || url.starts_with("rtsps://");
         match urls.iter().find(|it| !is_rtsp(it)) {
             Some(other) => Err(SpecError::Value {

@@ -197,14 +197,6 @@ impl Input {
         FileSource::parse(text).map(Self::Files)
     }
 
-    /// Returns the camera with these streams of its picture, the largest first.
-    ///
-    /// # Errors
-    /// Returns [`SpecError`] with what is wrong; it never contains a password.
-    pub fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
-        CameraSource::of_layers(urls).map(Self::Camera)
-    }
-
     /// Sets an option that stands beside the source, as in a file of YAML.
     ///
     /// # Errors

@@ -261,7 +261,8 @@ fn a_camera_with_several_streams_is_written_as_urls_with_commas_between() {
         .lines()
         .map(str::to_owned)
         .collect();
-    assert_eq!(Input::of_layers(&urls), Ok(input));
+    let of_layers = CameraSource::of_layers(&urls).map(Input::Camera);
+    assert_eq!(of_layers, Ok(input));
 }
 
 #[test]
@@ -286,6 +287,6 @@ fn layers_are_urls_of_one_scheme_and_four_at_most() {
             "{error}"
         );
     }
-    let error = Input::of_layers(&["film.mp4".to_owned()]).expect_err("no URL");
+    let error = CameraSource::of_layers(&["film.mp4".to_owned()]).expect_err("no URL");
     assert!(error.to_string().contains("'layers'"), "{error}");
 }

@@ -278,8 +278,8 @@ impl<S: Read + Write> Connection<'_, S> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut packet = frame(self.sequence, 0x2222);
         if let Some(side) = self.script.side {
-            let picture = packet.len() - KEYFRAME.len();
-            (packet[picture + 7], packet[picture + 9]) = (side, side);
+            let coded = packet.len() - KEYFRAME.len();
+            (packet[coded + 7], packet[coded + 9]) = (side, side);
         }
         match &self.by_udp {
             Some((socket, to)) => drop(socket.send_to(&packet, to)),

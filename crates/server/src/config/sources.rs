@@ -11,7 +11,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use glassline_ingest::stream_names;
-use glassline_ingest::{Input, SpecError};
+use glassline_ingest::{CameraSource, Input, SpecError};
 
 type Sources = BTreeMap<StreamName, Input>;
 
@@ -196,7 +196,7 @@ impl SourceKeys {
     pub fn input(&self) -> Result<Input, SpecError> {
         let mut input = match (&*self.source, &self.layers[..]) {
             (source, []) => Input::parse(source)?,
-            ("", layers) => Input::of_layers(layers)?,
+            ("", layers) => CameraSource::of_layers(layers).map(Input::Camera)?,
             (_, layers) => return Err(SpecError::SourceAndLayers(layers.len())),
         };
         let options = [

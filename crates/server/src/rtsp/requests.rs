@@ -248,7 +248,7 @@ impl Requests {
         layer: &WishedLayer,
     ) -> Answer {
         let stream = self.stream(path);
-        let stream = match stream.and_then(|it| layer.stream(&self.shared, it)) {
+        let stream = match stream.and_then(|it| layer.stream(&self.shared.layer_streams, it)) {
             Ok(stream) => stream,
             Err(refusal) => return Answer::Refused(refusal),
         };
@@ -310,7 +310,7 @@ impl Requests {
             Err(Refusal::NotFound)
         } else {
             let stream = self.stream(path);
-            stream.and_then(|it| request.layer.stream(&self.shared, it))
+            stream.and_then(|it| request.layer.stream(&self.shared.layer_streams, it))
         };
         match stream {
             Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, request),

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use glassline_hub::{LayerWish, Stream};
+use glassline_ingest::LayerStreams;
 use glassline_rtsp::server::Refusal;
-
-use super::shared::Shared;
 
 /// The layer of a URL, as it is written; none for the best one.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +24,7 @@ impl WishedLayer {
     /// Returns the refusal for a layer that is not there; the log has the layers that are.
     pub(super) fn stream(
         &self,
-        shared: &Shared,
+        streams: &LayerStreams,
         stream: Arc<Stream>,
     ) -> Result<Arc<Stream>, Refusal> {
         let Some(text) = &self.0 else {
@@ -37,7 +36,7 @@ impl WishedLayer {
         };
         let wish = text.parse::<LayerWish>();
         let wish = wish.map_err(|error| refused(&error))?;
-        let of_layer = shared.layer_streams.of(&stream, &wish);
+        let of_layer = streams.of(&stream, &wish);
         of_layer.map_err(|error| refused(&error))
     }
 }

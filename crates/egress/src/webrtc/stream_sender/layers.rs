@@ -56,6 +56,16 @@ impl StreamSender {
         }
     }
 
+    /// Moves a viewer that began on a lower layer to the best one, which comes once it is read.
+    pub(super) fn rise(&mut self, session: &Session, stream: &Stream, now: Instant) {
+        let is_lower = |it: &TrackSender| {
+            !self.fixed.contains(&it.source) && it.source != stream.preferred(it.source.track)
+        };
+        if self.tracks.iter().any(is_lower) {
+            self.choose(session, stream, now);
+        }
+    }
+
     /// Begins with the latest keyframe of the layer that the viewer gets, or to which it moves. Requests
     /// a keyframe if there is none to begin with.
     pub(super) fn enter(&mut self, place: usize, session: &Session, stream: &Stream, now: Instant) {

@@ -164,13 +164,7 @@ impl StreamSender {
         }
         self.has_started = true;
         self.adapt(session, stream, now);
-        let is_lower = |it: &TrackSender| {
-            !self.fixed.contains(&it.source) && it.source != stream.preferred(it.source.track)
-        };
-        if self.tracks.iter().any(is_lower) {
-            // The best layer comes once it is read.
-            self.choose(session, stream, now);
-        }
+        self.rise(session, stream, now);
     }
 
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong

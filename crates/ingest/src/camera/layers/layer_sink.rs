@@ -18,7 +18,7 @@ use crate::publishing::HubRefusal;
 
 /// Publishes the access units of a session as a layer. Dropping it ends the layer's frames.
 #[derive(Debug)]
-pub(in crate::camera) struct LayerSink {
+pub(super) struct LayerSink {
     share: LayerShare,
     units: Units,
     note: SourceNote,

@@ -11,6 +11,7 @@
 //! Each connection is made, left and made again on its own. A layer that nobody reads is left after some
 //! seconds, and comes back when somebody reads it.
 
+mod camera_layer;
 mod clock;
 mod layer_sink;
 mod publication;
@@ -25,7 +26,7 @@ use futures_util::future::{BoxFuture, join_all};
 use glassline_hub::{SourceNote, State, Stream, Wake};
 use glassline_media::{Track, TrackIndex};
 
-use super::sink::Share;
+use super::sink::{Share, Sink};
 use super::{Life, RtspCamera};
 use crate::on_demand::{self, Supply};
 use crate::{CameraSource, pulled};
@@ -57,14 +58,13 @@ pub(super) fn run(
             layer,
             is_on_demand: idle_of_camera.is_some(),
         };
-        let share = Share::Layer(share);
         let idle = match layer {
             0 => idle_of_camera.map(|idle| idle.max(UNREAD)),
             _ => Some(UNREAD),
         };
         let source = RtspCamera {
             camera,
-            share: share.clone(),
+            share: Arc::new(share.clone()),
             udp_ports: life.udp_ports,
             transport: None,
         };
@@ -81,7 +81,7 @@ pub(super) fn run(
 
 /// One layer of a camera, as its connection sees it.
 #[derive(Clone, Debug)]
-pub(super) struct LayerShare {
+struct LayerShare {
     publication: Arc<Mutex<Publication>>,
     stream: Arc<Stream>,
     /// Place of the layer; 0 for the main stream.
@@ -90,12 +90,17 @@ pub(super) struct LayerShare {
     is_on_demand: bool,
 }
 
-impl LayerShare {
-    /// Begins a session of the layer, which has `tracks`, video first.
-    pub(super) fn begin(&self, note: SourceNote, tracks: Vec<Track>) -> LayerSink {
-        LayerSink::new(self.clone(), note, tracks)
+impl Share for LayerShare {
+    fn begin(&self, note: SourceNote, tracks: Vec<Track>) -> Box<dyn Sink> {
+        Box::new(LayerSink::new(self.clone(), note, tracks))
     }
 
+    fn needs_video(&self) -> bool {
+        true
+    }
+}
+
+impl LayerShare {
     fn publication(&self) -> MutexGuard<'_, Publication> {
         // Every update under the lock leaves the publication consistent.
         self.publication

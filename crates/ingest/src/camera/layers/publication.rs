@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{LayersRead, Publisher, SourceNote, State, Stream, Wake};
 use glassline_media::{
-    Bitrate, Codec, Kind, Layer, LayerAbsence, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex,
-    TrackLayer,
+    Codec, Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer,
 };
 use glassline_rtp::units::TimedUnit;
 
+use super::camera_layer::CameraLayer;
 use super::clock::{Disagreement, LayerClocks};
 use crate::publishing::HubRefusal;
 use crate::simulcast::{Ranking, Simulcast};
@@ -48,24 +48,6 @@ struct Published {
     preferred: Option<LayerIndex>,
 }
 
-/// One stream of the camera.
-#[derive(Debug)]
-struct CameraLayer {
-    rid: String,
-    state: State,
-    since: Instant,
-    /// Tracks of the present session; `None` without one.
-    session: Option<Vec<Track>>,
-    left_out: Vec<String>,
-    /// The video as it was described last.
-    video: Option<Track>,
-    /// Whether a keyframe of the present session was published.
-    has_begun: bool,
-    /// Bitrate of the session before.
-    bitrate: Option<Bitrate>,
-    is_keyframe_wanted: bool,
-}
-
 /// What receivers need of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demands {
@@ -73,35 +55,6 @@ pub(super) struct Demands {
     pub(super) is_demanded: bool,
     /// The layers of the video that are read.
     pub(super) read: LayersRead,
-}
-
-impl CameraLayer {
-    fn is_failed(&self) -> bool {
-        matches!(self.state, State::Down { .. } | State::Ended { .. })
-    }
-
-    /// Returns the layer as the track has it, whose codec is `codec`.
-    fn describe(&self, codec: Codec) -> Layer {
-        let video = self.video.as_ref();
-        let side = |read: fn(&Track) -> u32| {
-            let side = video.map(read).unwrap_or_default();
-            u16::try_from(side).ok().filter(|side| *side > 0)
-        };
-        let absence = match &self.state {
-            _ if self.has_begun => None,
-            State::Down { detail } | State::Ended { detail } => {
-                Some(LayerAbsence::Failed(detail.clone()))
-            }
-            _ => Some(LayerAbsence::Paused),
-        };
-        Layer {
-            rid: self.rid.clone(),
-            size: side(|it| it.video.width).zip(side(|it| it.video.height)),
-            bitrate: self.bitrate,
-            absence,
-            other_codec: video.filter(|it| it.codec != codec).cloned().map(Box::new),
-        }
-    }
 }
 
 impl Publication {
@@ -122,7 +75,7 @@ impl Publication {
         Self {
             layers: layers.collect(),
             clocks: LayerClocks::new(count, now),
-            simulcast: Simulcast::new(count, Codec::H264, Ranking::Place, now),
+            simulcast: Simulcast::new(count, Codec::H264, Ranking::Order, now),
             publisher: None,
             waiting: None,
             watchers: Vec::new(),
@@ -350,7 +303,7 @@ impl Publication {
             protocol: "camera",
             left_out: self.left_out(),
         };
-        self.simulcast = Simulcast::new(self.layers.len(), codec, Ranking::Place, now);
+        self.simulcast = Simulcast::new(self.layers.len(), codec, Ranking::Order, now);
         let tracks = self.tracks(codec, &others);
         let publisher = match self.publisher.take() {
             Some(old) => {
