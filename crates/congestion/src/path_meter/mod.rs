@@ -67,7 +67,7 @@ pub struct Passage {
 pub struct TrainRate {
     /// Rate of the narrowest link, or what other flows leave of it.
     pub rate: Bitrate,
-    /// The best rate of a single feedback. Jitter makes trains seem slower, hardly ever faster.
+    /// The best rate of a single feedback. Jitter makes most trains seem slower, and a few faster.
     pub best: Bitrate,
     /// Bytes that the measurement rests on.
     pub bytes: u64,
@@ -92,6 +92,9 @@ pub struct PathSigns {
     pub packets: u64,
     /// Lost ones among these.
     pub lost: u64,
+    /// Runs of consecutive packets that are lost: a radio loses all packets of a moment, a queue or a
+    /// policer some here and there.
+    pub lost_runs: u64,
 }
 
 /// Measures a path by feedback on each packet.
@@ -124,6 +127,7 @@ struct Report {
     bytes: u64,
     packets: u64,
     lost: u64,
+    lost_runs: u64,
     /// Least queueing delay, and the sum of the delays.
     queue_us: i64,
     queues_us: i64,
@@ -167,16 +171,20 @@ impl PathMeter {
             bytes: 0,
             packets: 0,
             lost: 0,
+            lost_runs: 0,
             queue_us: i64::MAX,
             queues_us: 0,
             is_behind_gap: false,
             train_bytes: 0,
             train_us: 0,
         };
+        let mut is_lost = false;
         for passage in passages {
             report.is_behind_gap |= report.packets == 0 && passage.number > self.newest + 1;
             self.newest = self.newest.max(passage.number);
             report.packets += 1;
+            let was_lost = std::mem::replace(&mut is_lost, passage.arrived_us.is_none());
+            report.lost_runs += u64::from(is_lost && !was_lost);
             match passage.arrived_us {
                 Some(arrived_us) => self.take(&passage, arrived_us, &mut report),
                 None => {
@@ -254,6 +262,7 @@ impl PathMeter {
             queue: duration(newest.queues_us / arrived.max(1)),
             packets: within(LOSSES).map(|it| it.packets).sum(),
             lost: within(LOSSES).map(|it| it.lost).sum(),
+            lost_runs: within(LOSSES).map(|it| it.lost_runs).sum(),
         })
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::frame_tag::FrameTag;
+use super::frame_tag::{FrameTag, TimePlace};
 
 /// Most packets that wait for others.
 const WAITING_MAX: usize = 4_096;
@@ -15,7 +15,7 @@ pub(super) struct Decoder {
     waiting: BTreeMap<u64, Option<FrameTag>>,
     /// Sequence number that continues what was decoded; `None` before the first keyframe.
     next: Option<u64>,
-    /// The frame that was decoded last.
+    /// The frame that was decoded last, of those to which others refer.
     last: Option<FrameTag>,
     /// Frames of which packets arrived, and that were given up for a newer keyframe.
     pub(super) abandoned: u64,
@@ -59,9 +59,12 @@ impl Decoder {
         let end = at + u64::from(tag.packets);
         self.waiting = self.waiting.split_off(&end);
         self.next = Some(end);
-        let refers = |last: FrameTag| last.layer == tag.layer && last.number + 1 == tag.number;
+        let back = tag.place.refers_back();
+        let refers = |last: FrameTag| last.layer == tag.layer && last.number + back == tag.number;
         let is_torn = !tag.keyframe && !self.last.is_some_and(refers);
-        self.last = Some(tag);
+        if tag.place != TimePlace::Upper {
+            self.last = Some(tag);
+        }
         Some(Decoded { tag, is_torn })
     }
 
@@ -114,6 +117,7 @@ mod tests {
             number,
             packet,
             packets,
+            place: TimePlace::Chain,
             captured_us: 0,
         };
         (0..packets)

@@ -15,6 +15,8 @@ const INNER: f64 = 310.0;
 /// Tops and heights of the three rows.
 const ROWS: [(f64, f64); 3] = [(130.0, 210.0), (400.0, 110.0), (570.0, 110.0)];
 const HEIGHT: f64 = 740.0;
+/// Least width, which title and legend need.
+const WIDTH_MIN: f64 = 820.0;
 
 const CAPACITY: &str = r##"fill="#e8edf4""##;
 const SENT: &str = COLORS[1];
@@ -26,7 +28,7 @@ const FRAMES: &str = COLORS[2];
 /// Draws the first seed of `case` with each arm.
 pub fn draw(case: &Case, arms: &[(Arm, &Run)]) -> String {
     let width = LEFT.mul_add(0.5, COLUMN * arms.len().max(1) as f64);
-    let mut out = page(width, HEIGHT, case.name);
+    let mut out = page(width.max(WIDTH_MIN), HEIGHT, case.name);
     out += &title(&format!("{}: {}", case.name, case.about));
     out += &subtitle(
         56.0,

@@ -10,6 +10,8 @@ use crate::statistics::quantile;
 
 /// Time beyond the rhythm of the frames after which a picture counts as frozen (libwebrtc).
 const FREEZE: Duration = Duration::from_millis(150);
+/// Time over which the fewest frames are counted.
+const WINDOW: Duration = Duration::from_secs(10);
 /// Samples in a row that count for the time to fit: a second.
 const FIT_SAMPLES: usize = 10;
 
@@ -29,10 +31,15 @@ pub struct Figures {
     pub queue_ms_p95: f64,
     /// Share of media datagrams that the path lost.
     pub loss_ratio: f64,
+    /// Share of those that were sent three seconds after the join or later.
+    pub loss_late_ratio: f64,
+    /// Time from capture to sending in ms, 99th percentile.
+    pub wait_ms_p99: f64,
+    /// Fewest frames shown in any 10 s after the first frame, in a second.
+    pub fps_min: f64,
     /// Frames shown in relation to frames published.
     pub shown_ratio: f64,
-    /// Longest time that a frame came later than the rhythm of the frames, or the first one after the join,
-    /// in ms.
+    /// Longest time that a frame came later than the rhythm of the frames, in ms.
     pub stall_ms_max: f64,
     /// Number of freezes: frames that came more than 150 ms later than the rhythm.
     pub freezes: f64,
@@ -78,6 +85,9 @@ impl Figures {
             layer_ratio: mean(|it| it.layer_ratio),
             queue_ms_p95: mean(|it| it.queue_ms_p95),
             loss_ratio: mean(|it| it.loss_ratio),
+            loss_late_ratio: mean(|it| it.loss_late_ratio),
+            wait_ms_p99: mean(|it| it.wait_ms_p99),
+            fps_min: mean(|it| it.fps_min),
             shown_ratio: mean(|it| it.shown_ratio),
             stall_ms_max: mean(|it| it.stall_ms_max),
             freezes: mean(|it| it.freezes),
@@ -133,6 +143,9 @@ impl Evidence<'_> {
             layer_ratio: self.layer_ratio(),
             queue_ms_p95: quantile(&queued, 0.95).unwrap_or_default(),
             loss_ratio: share(ledger.lost, ledger.sent),
+            loss_late_ratio: share(ledger.lost_late, ledger.sent_late),
+            wait_ms_p99: quantile(&ledger.waited_ms, 0.99).unwrap_or_default(),
+            fps_min: self.fps_min(),
             shown_ratio: share(ledger.shown.len() as u64, ledger.published.len() as u64),
             torn: torn.count() as f64,
             abandoned: ledger.abandoned as f64,
@@ -151,6 +164,24 @@ impl Evidence<'_> {
         };
         self.count_stalls(&mut figures);
         figures
+    }
+
+    fn fps_min(&self) -> f64 {
+        let shown = &self.ledger.shown;
+        let Some(first) = shown.first() else {
+            return 0.0;
+        };
+        let (mut from, mut least) = (first.at, f64::INFINITY);
+        while from + WINDOW <= self.end {
+            let at = |time: Duration| shown.partition_point(|it| it.at < time);
+            let count = at(from + WINDOW) - at(from);
+            least = least.min(count as f64 / WINDOW.as_secs_f64());
+            from += WINDOW / 20;
+        }
+        match least.is_finite() {
+            true => least,
+            false => shown.len() as f64 / (self.end - self.joined).as_secs_f64().max(1e-9),
+        }
     }
 
     fn layer_ratio(&self) -> f64 {
@@ -181,9 +212,6 @@ impl Evidence<'_> {
             let longest = gaps.map(|pair| pair[1] - pair[0]).max();
             longest.unwrap_or_default()
         };
-        if let Some(first) = ledger.shown.first() {
-            stall(self.joined, first.at, Duration::ZERO);
-        }
         for pair in ledger.shown.windows(2) {
             let (from, to) = (&pair[0], &pair[1]);
             stall(from.at, to.at, rhythm(from.number, to.number));

@@ -26,6 +26,11 @@ pub(super) struct Ledger {
     /// Media datagrams that left the server, and those of them that the path lost.
     pub(super) sent: u64,
     pub(super) lost: u64,
+    /// The same from three seconds after the join on.
+    pub(super) sent_late: u64,
+    pub(super) lost_late: u64,
+    /// Times from capture to sending of frames, in ms.
+    pub(super) waited_ms: Vec<f64>,
     /// Keyframes that the publisher was asked for, by the server for any reason.
     pub(super) keyframes_asked: u64,
     /// Times that arrivals waited at the bottleneck, in ms.

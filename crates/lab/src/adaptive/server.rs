@@ -75,6 +75,8 @@ pub(super) struct ServerEnd {
     number: u32,
     /// Number of keyframes that the publisher was asked for.
     pub(super) keyframes_asked: u64,
+    /// Times from capture to sending, of frames that were sent.
+    pub(super) waits: Vec<Duration>,
     /// Time of the latest flush, before which no timer is set again.
     flushed: Instant,
 }
@@ -142,6 +144,7 @@ impl ServerEnd {
             encodings,
             number: 0,
             keyframes_asked: 0,
+            waits: Vec::new(),
             flushed: now,
         };
         end.prefer(0, now);
@@ -210,6 +213,7 @@ impl ServerEnd {
                 number: self.number,
                 packet: u16::try_from(packet).unwrap_or(u16::MAX),
                 packets: u16::try_from(packets).unwrap_or(u16::MAX),
+                place: frame.place,
                 captured_us,
             };
             payload[..FrameTag::BYTES].copy_from_slice(&tag.to_bytes());
@@ -318,7 +322,10 @@ impl ServerEnd {
             source: None,
         };
         let (session, batch) = (&mut self.session, self.outbox.batch(route));
-        sender.flush(session, batch, now, &self.counters, |_| {});
+        let waits = &mut self.waits;
+        sender.flush(session, batch, now, &self.counters, |frame| {
+            waits.push(frame.paced.saturating_duration_since(frame.origin));
+        });
         self.outbox.flush();
         self.outbox.socket().0.take()
     }

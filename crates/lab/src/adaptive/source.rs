@@ -5,6 +5,8 @@ use std::time::Duration;
 use glassline_media::Bitrate;
 use glassline_sim::Rng;
 
+use super::frame_tag::TimePlace;
+
 /// Description of a publisher.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedVideo {
@@ -14,6 +16,8 @@ pub struct PublishedVideo {
     pub fps: u32,
     /// When keyframes come.
     pub keyframes: Keyframes,
+    /// Whether no frame refers to every other frame.
+    pub has_upper_frames: bool,
     /// The picture that is encoded.
     pub content: Content,
 }
@@ -44,6 +48,7 @@ pub enum Content {
 pub(super) struct Frame {
     pub(super) layer: u8,
     pub(super) keyframe: bool,
+    pub(super) place: TimePlace,
     pub(super) bytes: usize,
 }
 
@@ -89,6 +94,8 @@ struct Encoder {
     keyframe: Option<Duration>,
     /// Time from which on the next frame is a keyframe, because one was requested.
     wanted: Option<Duration>,
+    /// Number of frames since that keyframe.
+    since: u32,
     /// Bytes of the latest keyframe that are to be made up for.
     debt: f64,
 }
@@ -171,6 +178,12 @@ impl Encoders {
                 (Some(_), None) => false,
             };
             let keyframe = is_wanted || is_due;
+            layer.since = if keyframe { 0 } else { layer.since + 1 };
+            let place_in_time = match (self.source.has_upper_frames, layer.since % 2) {
+                (false, _) => TimePlace::Chain,
+                (true, 0) => TimePlace::Base,
+                (true, _) => TimePlace::Upper,
+            };
             let bytes = if keyframe {
                 layer.keyframe = Some(now);
                 layer.wanted = None;
@@ -187,6 +200,7 @@ impl Encoders {
             frames.push(Frame {
                 layer: u8::try_from(place).unwrap_or(u8::MAX),
                 keyframe,
+                place: place_in_time,
                 bytes: bytes.max(64.0) as usize,
             });
         }
@@ -225,6 +239,7 @@ mod tests {
             layers: [1_250_000, 400_000].map(Bitrate::from_bps).to_vec(),
             fps: 30,
             keyframes,
+            has_upper_frames: false,
             content,
         }
     }

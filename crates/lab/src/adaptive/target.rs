@@ -34,6 +34,12 @@ pub enum Figure {
     QueueMsP95,
     /// Bound on the share of datagrams lost: [`Figures::loss_ratio`].
     LossRatio,
+    /// Bound on that share later: [`Figures::loss_late_ratio`].
+    LossLateRatio,
+    /// Bound on the time to sending: [`Figures::wait_ms_p99`].
+    WaitMsP99,
+    /// Bound on the fewest frames: [`Figures::fps_min`].
+    FpsMin,
     /// Bound on the longest stall: [`Figures::stall_ms_max`].
     StallMsMax,
     /// Bound on the number of torn frames: [`Figures::torn`].
@@ -65,6 +71,9 @@ impl Figure {
             Self::ShownRatio => "frames shown",
             Self::QueueMsP95 => "queue P95, ms",
             Self::LossRatio => "loss",
+            Self::LossLateRatio => "loss after 3 s",
+            Self::WaitMsP99 => "capture to sending P99, ms",
+            Self::FpsMin => "fewest frames a second",
             Self::StallMsMax => "longest stall, ms",
             Self::Torn => "torn frames",
             Self::Abandoned => "abandoned frames",
@@ -85,6 +94,9 @@ impl Figure {
             Self::ShownRatio => figures.shown_ratio,
             Self::QueueMsP95 => figures.queue_ms_p95,
             Self::LossRatio => figures.loss_ratio,
+            Self::LossLateRatio => figures.loss_late_ratio,
+            Self::WaitMsP99 => figures.wait_ms_p99,
+            Self::FpsMin => figures.fps_min,
             Self::StallMsMax => figures.stall_ms_max,
             Self::Torn => figures.torn,
             Self::Abandoned => figures.abandoned,

@@ -146,3 +146,57 @@ fn a_report_has_every_run_and_says_which_targets_were_missed() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(plan.play(2, &stop, |_, _| {}).is_empty());
 }
+
+/// Plays the beginning of a case with several seeds; returns the figures of each run.
+fn seeds(name: &str, seconds: u64) -> Vec<Figures> {
+    let mut case = named(name).expect("a case");
+    case.duration = Duration::from_secs(seconds);
+    let certificate = Arc::new(Certificate::generate().expect("randomness"));
+    let play = |seed| play(&case, Arm::Ours, seed, &certificate);
+    let mut runs = (1..=4).map(play);
+    runs.by_ref()
+        .map(|run| run.viewers[0].figures.clone())
+        .collect()
+}
+
+#[test]
+fn losses_feedback_and_other_flows_take_no_layer_that_the_path_carries() {
+    for (name, seconds) in [("bursts", 30), ("feedback", 20), ("beside", 30)] {
+        for figures in seeds(name, seconds) {
+            assert!(figures.layer_ratio > 0.9, "{name}: {figures:?}");
+            assert!(figures.stall_ms_max < 600.0, "{name}: {figures:?}");
+            assert!(figures.fps_min > 25.0, "{name}: {figures:?}");
+        }
+    }
+}
+
+#[test]
+fn behind_a_policer_a_viewer_stays_on_the_layer_that_passes() {
+    for figures in seeds("policed", 20) {
+        assert!(figures.switches <= 1.0, "{figures:?}");
+        assert!(figures.loss_late_ratio < 0.01, "{figures:?}");
+        assert!(figures.fps_min > 25.0, "{figures:?}");
+    }
+}
+
+#[test]
+fn jitter_makes_no_probe_after_the_other() {
+    for figures in seeds("5.1", 40) {
+        assert!(figures.padding_ratio < 0.04, "{figures:?}");
+        assert!(figures.queue_ms_p95 < 150.0, "{figures:?}");
+        assert!(figures.switches <= 2.0, "{figures:?}");
+    }
+}
+
+#[test]
+fn half_of_a_stream_is_shown_as_every_other_frame_where_no_frame_refers_to_the_rest() {
+    let fps = |name| {
+        let all = seeds(name, 45);
+        assert!(all.iter().all(|it| it.torn == 0.0), "{all:?}");
+        all.iter()
+            .map(|it| it.fps_min)
+            .fold(f64::INFINITY, f64::min)
+    };
+    let (all, without) = (fps("half"), fps("half-b"));
+    assert!(without > 6.0 && without > 1.3 * all, "{without}, {all}");
+}

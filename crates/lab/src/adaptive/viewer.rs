@@ -39,11 +39,22 @@ impl ViewerEnd {
         }
     }
 
-    /// Takes a datagram of the server.
-    pub(super) fn receive(&mut self, now: Instant, datagram: &mut [u8], ledger: &mut Ledger) {
+    /// Takes a datagram of the server; media and padding if `is_media`.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        datagram: &mut [u8],
+        is_media: bool,
+        ledger: &mut Ledger,
+    ) {
         let bytes = datagram.len() as u64;
         let received = self.session.handle_datagram(now, SERVER, VIEWER, datagram);
         match received {
+            // An empty retransmission: padding.
+            Ok(Received::Consumed) if is_media => {
+                ledger.received_bytes += bytes;
+                ledger.wasted_bytes += bytes;
+            }
             Ok(Received::Rtp {
                 receiver,
                 sequence,

@@ -24,6 +24,9 @@ use super::viewer::ViewerEnd;
 /// of frames need some room.
 const ROOM: f64 = 1.15;
 
+/// Time in which a server has to find out what a path carries.
+const FOUND: Duration = Duration::from_secs(3);
+
 /// Least time from one turn to the next that nothing arriving caused.
 const STEP_MIN: Duration = Duration::from_micros(100);
 
@@ -97,7 +100,9 @@ impl Viewed {
             }
             let queued = arrived.queued.as_secs_f32() * 1e3;
             self.ledger.queued_ms.push(queued);
-            self.viewer.receive(now, &mut bytes, &mut self.ledger);
+            let is_media = datagram.number.is_some();
+            self.viewer
+                .receive(now, &mut bytes, is_media, &mut self.ledger);
         } else {
             let sent = datagram.sent;
             self.server
@@ -142,6 +147,10 @@ impl Viewed {
             };
             let arrives = path.send(now, self.way, self.place, Body::Datagram(datagram));
             self.ledger.lost += u64::from(!arrives);
+            if now - self.start >= self.joined + FOUND {
+                self.ledger.sent_late += 1;
+                self.ledger.lost_late += u64::from(!arrives);
+            }
         }
         while let Some(bytes) = self.server.poll_transmit() {
             let body = Body::Datagram(Datagram::control(bytes, now));
@@ -200,6 +209,8 @@ impl Viewed {
     /// Ends the run at `end`.
     pub(super) fn finish(mut self, case: &Case, place: usize, end: Duration) -> ViewerRun {
         self.ledger.keyframes_asked = self.server.keyframes_asked;
+        let waits = self.server.waits.iter();
+        self.ledger.waited_ms = waits.map(|it| it.as_secs_f64() * 1e3).collect();
         let possible = self.possible_bytes(case, place, end);
         let layers: Vec<f64> = self.layers.iter().map(|rate| rate.mbps()).collect();
         let after = case.moment.map(|moment| share(case, place, moment.at));

@@ -21,6 +21,7 @@ mod amr;
 mod assembly;
 mod av1;
 mod depacketizer;
+mod discardable;
 mod dv;
 pub mod h265;
 mod jpeg;
@@ -43,6 +44,7 @@ use xiph::Identifier;
 
 pub use assembly::{Entry, UnsupportedFormat};
 pub use depacketizer::{Counters, Depacketizer, UNIT_BYTES_MAX, Unit};
+pub use discardable::is_discardable;
 pub use latm::latm_parameters;
 pub use parameter_sets::ParameterSets;
 pub use picture_numbers::{FrameNumbers, NumberShift};

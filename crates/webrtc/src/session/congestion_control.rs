@@ -27,6 +27,13 @@ const FEEDBACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Time without feedback in round trips, used where that is longer.
 const FEEDBACK_TIMEOUT_ROUND_TRIPS: u32 = 4;
 
+/// Least time without feedback after which one packet may leave although the window is full, and the
+/// interval of such packets. Peers send feedback about what arrives: where the last feedback is lost and
+/// nothing more arrives, no other one would come.
+const ASK_MIN: Duration = Duration::from_millis(150);
+/// That time before the first round trip is known.
+const ASK_FIRST: Duration = Duration::from_millis(300);
+
 /// Longest interval of feedback. Peers send feedback every 50 to 250 ms while packets arrive
 /// (libwebrtc).
 const INTERVAL_MAX: Duration = Duration::from_millis(250);
@@ -87,6 +94,8 @@ pub(super) struct CongestionControl {
     next: u64,
     /// Instant of the last feedback, or of sending the first packet in flight.
     last_feedback: Option<Instant>,
+    /// Instant of sending the newest packet.
+    last_sent: Option<Instant>,
     /// Estimated interval of feedback, biased to long intervals.
     interval: Duration,
     /// Bytes that may be sent again.
@@ -107,6 +116,7 @@ impl CongestionControl {
             first_unreported: 0,
             next: 0,
             last_feedback: None,
+            last_sent: None,
             interval: Duration::ZERO,
             repair_credit: REPAIR_CREDIT,
             acked: Vec::new(),
@@ -121,6 +131,7 @@ impl CongestionControl {
             self.first_unreported = number;
         }
         self.next = number + 1;
+        self.last_sent = Some(now);
         self.flow.on_sent(now, number, bytes as u64);
         self.pacer.sent(bytes as u64);
     }
@@ -184,19 +195,31 @@ impl CongestionControl {
             self.interval = Duration::ZERO;
         }
         let paced = self.pacer.allowance(now, self.flow.pacing_rate());
-        self.window()
-            .saturating_sub(self.flow.in_flight())
-            .min(paced)
+        let room = self.window().saturating_sub(self.flow.in_flight());
+        match room < DATAGRAM && self.asks_at().is_some_and(|at| at <= now) {
+            true => DATAGRAM,
+            false => room.min(paced),
+        }
     }
 
     /// Returns the instant at which `bytes` may be sent, if it is known; feedback may allow it
     /// earlier.
     pub(super) fn budget_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if self.window().saturating_sub(self.flow.in_flight()) < bytes {
-            return self.feedback_deadline();
+            let asks_at = self.asks_at().filter(|_| bytes <= DATAGRAM);
+            let due = [self.feedback_deadline(), asks_at].into_iter().flatten();
+            return due.min().map(|at| at.max(now));
         }
         let rate = self.flow.pacing_rate();
         Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now))
+    }
+
+    /// Returns the instant at which one packet may leave although the window is full, because feedback is
+    /// missing.
+    fn asks_at(&self) -> Option<Instant> {
+        let quiet = self.last_feedback.max(self.last_sent)?;
+        let round_trip = self.flow.round_trips().smoothed();
+        Some(quiet + round_trip.map_or(ASK_FIRST, |it| it.max(ASK_MIN)))
     }
 
     /// Returns the number of bytes that may be sent at `now` in place of lost ones. Those have left

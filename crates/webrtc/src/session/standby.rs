@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! NACKs, otherwise receiver reports ─► a tenth is missing, here and there ─ twice within 2 s ─► control
+//!                                     └► a third ────────────────────────────────────────────► control
 //! ```
 //!
 //! Until then nothing is numbered, and no feedback is read: a viewer whose path has room costs nothing.
@@ -23,6 +24,10 @@ const BURSTS_MIN: u64 = 6;
 /// Share of what was sent whose loss is a sign of congestion: one in so many packets. Radio links lose
 /// less by themselves.
 const ONE_IN: u64 = 10;
+
+/// Share whose loss is enough by itself: the path carries two thirds of what is sent, or less. Each moment
+/// more would fill the path's queue with repairs.
+const HEAVY_ONE_IN: u64 = 3;
 
 /// Longest time between two signs that belong together. One burst that overran a buffer is repaired, and
 /// is no reason to slow down.
@@ -85,9 +90,10 @@ impl Standby {
         }
         let fresh = sent.saturating_sub(self.sent_before);
         let is_sign = self.bursts >= BURSTS_MIN && self.lost * ONE_IN >= fresh;
+        let is_heavy = is_sign && self.lost * HEAVY_ONE_IN >= fresh;
         (self.began, self.sent_before) = (now, sent);
         (self.lost, self.bursts) = (0, 0);
-        is_sign && self.on_sign(now)
+        is_heavy || is_sign && self.on_sign(now)
     }
 
     /// Takes the share of packets that a receiver report says are lost, in 256ths.
@@ -138,7 +144,8 @@ mod tests {
 
     #[test]
     fn heavy_loss_is_seen_within_a_second_and_the_loss_of_a_radio_link_never() {
-        assert_eq!(seen(|_| 80), Some(800));
+        assert_eq!(seen(|_| 80), Some(400));
+        assert_eq!(seen(|_| 40), Some(400));
         assert_eq!(seen(|_| 12), Some(800));
         assert_eq!(seen(|_| 8), None);
         assert_eq!(seen(|_| 2), None);

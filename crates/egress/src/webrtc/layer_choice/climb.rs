@@ -7,19 +7,26 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::TRAIN_BYTES_MIN;
+use glassline_congestion::{PathSigns, TRAIN_BYTES_MIN};
 use glassline_media::{Bitrate, LayerIndex};
 
 use super::Situation;
 
 /// Part of a layer's cost that trains have to promise, in percent.
 const PROMISE_PERCENT: u64 = 115;
-/// Promise, as a part of that at the last failure, from which on the path counts as another one, in percent.
+/// Part of a layer's cost that all trains together have to have, in percent: jitter makes them slower.
+const TRAINS_PERCENT: u64 = 75;
+/// Rate of trains, as a part of that before a probe that failed, from which on the path counts as another one,
+/// in percent.
 const WIDER_PERCENT: u64 = 150;
 /// Rate of a probe as a part of the layer's cost, in percent.
 const PROBE_PERCENT: u64 = 110;
+/// Rate that trains reach during a probe that clearly failed, as a part of the probe's, in percent.
+const CLEAR_PERCENT: u64 = 80;
 /// Length of a probe.
 const PROBE: Duration = Duration::from_millis(200);
+/// Length of a probe behind a policer, which lets a burst through before it drops packets.
+const PROBE_POLICED: Duration = Duration::from_millis(1_000);
 /// Time after a switch before the next probe: the keyframe of the new layer has passed.
 const REST: Duration = Duration::from_millis(600);
 /// Time to the next probe after one that failed; each further failure doubles the time.
@@ -69,6 +76,9 @@ struct Probe {
     to: LayerIndex,
     rate: Bitrate,
     began: Instant,
+    length: Duration,
+    /// Rate of trains before.
+    train: u64,
     /// Mean queue before, and the longest since.
     queue_before: Duration,
     queue: Duration,
@@ -96,13 +106,21 @@ impl Probing {
             };
         };
         let elapsed = now.saturating_duration_since(probe.began);
-        if elapsed >= PROBE {
+        if elapsed >= probe.length {
             probe.end = Some(next);
             return 0;
         }
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or_default();
         let wanted = probe.rate.bps() / 8_000 * ms;
         wanted.saturating_sub(sent.saturating_sub(probe.sent_before))
+    }
+}
+
+impl Probe {
+    /// Returns whether neither queue nor losses speak against the layer so far.
+    fn holds(&self, signs: &PathSigns) -> bool {
+        let is_losing = signs.lost >= 3 && signs.lost * LOST_ONE_IN > signs.packets;
+        self.queue < self.queue_before + QUEUE_GROWTH && !is_losing
     }
 }
 
@@ -113,11 +131,14 @@ pub(super) struct Climb {
     /// Earliest time of the next probe.
     next: Instant,
     failures: u32,
-    /// Rate in bits a second that trains promise, and that they promised when a probe failed last.
+    /// Rate in bits a second that the best train promises.
     promised: u64,
-    promised_in_vain: u64,
-    /// Whether the viewer moves down although trains promise enough.
-    is_doubted: bool,
+    /// Rate of trains in bits a second, and the largest before a probe that failed. Behind a jitter, single
+    /// trains promise anything.
+    train: u64,
+    in_vain: u64,
+    /// Whether the path drops what its trains promise, as a policer does.
+    is_policed: bool,
     /// Time of the next probe of which nothing is promised, and its number.
     blind: Instant,
     blinds: u32,
@@ -135,8 +156,9 @@ impl Climb {
             next: now,
             failures: 0,
             promised: 0,
-            promised_in_vain: 0,
-            is_doubted: false,
+            train: 0,
+            in_vain: 0,
+            is_policed: false,
             blind: now + BLIND,
             blinds: 0,
             risen: None,
@@ -146,11 +168,11 @@ impl Climb {
         }
     }
 
-    /// Notes that the path carries less than its trains promise.
+    /// Notes that the path drops what its trains promise.
     pub(super) fn doubt(&mut self) {
         self.failures = self.failures.max(FAILURES_POLICED);
-        self.promised_in_vain = u64::MAX;
-        self.is_doubted = true;
+        self.in_vain = u64::MAX;
+        self.is_policed = true;
     }
 
     /// Ends a probe without a result.
@@ -163,7 +185,8 @@ impl Climb {
         self.stop();
         self.blind = now + BLIND;
         if now.saturating_duration_since(since) >= PROVEN {
-            (self.failures, self.blinds, self.promised_in_vain) = (0, 0, 0);
+            (self.failures, self.blinds, self.in_vain) = (0, 0, 0);
+            self.is_policed = false;
         }
     }
 
@@ -172,17 +195,25 @@ impl Climb {
         let is_wrong = self
             .risen
             .is_some_and(|at| now.saturating_duration_since(at) < PROVEN);
-        if is_wrong || std::mem::take(&mut self.is_doubted) {
-            self.fail(now);
+        if is_wrong || self.is_policed {
+            self.fail(self.train, now);
         } else if now.saturating_duration_since(since) >= PROVEN {
-            (self.failures, self.promised_in_vain) = (0, 0);
+            (self.failures, self.in_vain) = (0, 0);
         }
         self.risen = None;
         self.blind = now + BLIND;
     }
 
-    fn fail(&mut self, now: Instant) {
-        self.promised_in_vain = self.promised_in_vain.max(self.promised);
+    /// Notes that the path does not hold `probe`, of which the trains meanwhile say more than those before.
+    fn fail_probe(&mut self, probe: Probe, now: Instant) {
+        let is_clear = self.train * 100 < probe.rate.bps() * CLEAR_PERCENT;
+        self.failures += u32::from(is_clear);
+        self.fail(probe.train, now);
+    }
+
+    /// Notes that the path does not hold what trains of the rate `train` promised.
+    fn fail(&mut self, train: u64, now: Instant) {
+        self.in_vain = self.in_vain.max(train);
         self.next = now + AGAIN * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
         self.failures += 1;
     }
@@ -200,6 +231,11 @@ impl Climb {
         if let Some(probe) = &mut self.probing.probe {
             probe.queue = probe.queue.max(situation.signs.queue);
             let probe = *probe;
+            if probe.end.is_none() && !probe.holds(&situation.signs) {
+                self.stop();
+                self.fail_probe(probe, now);
+                return None;
+            }
             let to = rungs.iter().position(|it| it.layer == probe.to);
             let to = to.filter(|to| place < *to && *to <= ceiling);
             return match self.result(probe, situation)? {
@@ -211,8 +247,8 @@ impl Climb {
             };
         }
         // What failed on a narrow path says nothing of a wider one.
-        let wider = (self.promised_in_vain / 100).saturating_mul(WIDER_PERCENT);
-        let is_wider = self.promised > wider;
+        let wider = (self.in_vain / 100).saturating_mul(WIDER_PERCENT);
+        let is_wider = self.train > wider;
         if now.saturating_duration_since(since) < REST {
             return None;
         }
@@ -221,7 +257,8 @@ impl Climb {
             return None;
         }
         let mut above = rungs[place + 1..=ceiling].iter();
-        let best = above.rposition(|it| it.cost().bps() <= self.promised);
+        let trains = self.train * 100 / TRAINS_PERCENT;
+        let best = above.rposition(|it| it.cost().bps() <= self.promised.min(trains));
         let against = match situation.signs.train {
             None => Duration::ZERO,
             Some(_) => BLIND_AGAINST - BLIND,
@@ -247,7 +284,16 @@ impl Climb {
             to: rungs[to].layer,
             rate: Bitrate::from_bps(rungs[to].cost().bps() * PROBE_PERCENT / 100),
             began: now,
-            queue_before: situation.signs.queue.min(QUEUE_BEFORE_MAX),
+            length: match self.is_policed {
+                true => PROBE_POLICED,
+                false => PROBE,
+            },
+            train: self.train,
+            queue_before: match situation.signs.standing {
+                // Another flow fills the queue.
+                standing if standing > QUEUE_BEFORE_MAX => standing + standing / 4,
+                _ => situation.signs.queue.min(QUEUE_BEFORE_MAX),
+            },
             queue: Duration::ZERO,
             sent_before: self.sent,
             end: None,
@@ -259,6 +305,7 @@ impl Climb {
     pub(super) fn note(&mut self, situation: &Situation<'_>) {
         let train = situation.signs.train;
         self.promised = train.map_or(0, |it| it.best.bps()) * 100 / PROMISE_PERCENT;
+        self.train = train.map_or(0, |it| it.rate.bps());
         let more = situation.sent.saturating_sub(self.sent);
         self.sent = situation.sent;
         self.credit = (self.credit + more / TRAIN_ONE_IN).min(TRAIN_CREDIT_MAX);
@@ -269,17 +316,16 @@ impl Climb {
         let Situation { signs, now, .. } = *situation;
         let end = probe.end?;
         if signs.newest + 1 < end {
-            if now.saturating_duration_since(probe.began) > PROBE + FEEDBACK_MAX {
+            if now.saturating_duration_since(probe.began) > probe.length + FEEDBACK_MAX {
                 // The feedback is lost, which says nothing of the path.
                 self.stop();
             }
             return None;
         }
         self.stop();
-        let is_losing = signs.lost >= 3 && signs.lost * LOST_ONE_IN > signs.packets;
-        let has_held = probe.queue < probe.queue_before + QUEUE_GROWTH && !is_losing;
+        let has_held = probe.holds(&signs);
         if !has_held {
-            self.fail(now);
+            self.fail_probe(probe, now);
         }
         Some(has_held)
     }

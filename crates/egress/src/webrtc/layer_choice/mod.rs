@@ -14,7 +14,7 @@ mod reason;
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::PathSigns;
+use glassline_congestion::{PathSigns, TrainRate};
 use glassline_media::{Bitrate, LayerIndex};
 
 use climb::Climb;
@@ -30,10 +30,17 @@ const WAIT_LONG: Duration = Duration::from_millis(600);
 /// Fewest packets in 500 ms whose rate is one of the path. Without feedback, the controller lets few
 /// leave.
 const PACKETS_MIN: u64 = 20;
-/// Fewest lost packets that are no radio's.
+/// Fewest lost packets, and fewest runs of them, that are no radio's: a radio loses all packets of a moment.
 const LOST_MIN: u64 = 5;
+const LOST_RUNS_MIN: u64 = 3;
 /// Share of packets whose loss means overload: one in so many.
 const LOST_ONE_IN: u64 = 10;
+/// Share of packets whose loss means overload at once.
+const LOST_HEAVY_ONE_IN: u64 = 3;
+/// Time for which a short queue has to lose packets: a flow that begins beside the viewer overruns it for a moment.
+const LOSING_MIN: Duration = Duration::from_secs(1);
+/// Queue below which losses are those of a policer.
+const POLICED_QUEUE_MAX: Duration = Duration::from_millis(15);
 /// Bytes of trains without which an overloaded path is measured by what arrives.
 const TRAIN_SURE: u64 = 4_000;
 /// Time for which a path has to be overloaded before the viewer moves down: one more feedback.
@@ -97,8 +104,9 @@ pub(crate) struct LayerChoice {
     since: Instant,
     reason: Reason,
     pub(crate) request: LayerRequest,
-    /// Since when the path has been overloaded.
+    /// Since when the path has been overloaded, and since when it has lost packets.
     overloaded: Option<Instant>,
+    losing: Option<Instant>,
     climb: Climb,
 }
 
@@ -111,6 +119,7 @@ impl LayerChoice {
             reason: Reason::Best,
             request: LayerRequest::default(),
             overloaded: None,
+            losing: None,
             climb: Climb::new(now),
         }
     }
@@ -156,8 +165,9 @@ impl LayerChoice {
         };
         let carried = self.overload(situation, rungs[place].cost());
         if let Some(carried) = carried {
-            let train = situation.signs.train;
-            if train.is_some_and(|it| it.rate >= rungs[place].cost()) {
+            let signs = situation.signs;
+            let promises = |it: TrainRate| it.rate >= rungs[place].cost();
+            if is_losing(&signs) && is_policed(&signs) && signs.train.is_some_and(promises) {
                 self.climb.doubt();
             }
             self.climb.stop();
@@ -222,7 +232,7 @@ impl LayerChoice {
         let stands = signs.standing >= QUEUE_MAX;
         let by_trains = train.map(|it| it.rate).or(arrived.filter(|_| stands));
         let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
-        let is_losing = signs.lost >= LOST_MIN && signs.lost * LOST_ONE_IN >= signs.packets;
+        let is_losing = self.is_losing(&signs, now);
         let mut carried = None;
         if stands || waited >= WAIT_MAX {
             carried = by_trains;
@@ -239,6 +249,19 @@ impl LayerChoice {
         };
         let since = *self.overloaded.get_or_insert(now);
         (now.saturating_duration_since(since) >= OVERLOAD_MIN).then_some(carried)
+    }
+
+    /// Returns whether losses mean that the path is overloaded.
+    fn is_losing(&mut self, signs: &PathSigns, now: Instant) -> bool {
+        if !is_losing(signs) {
+            self.losing = None;
+            return false;
+        }
+        let since = *self.losing.get_or_insert(now);
+        is_policed(signs)
+            || signs.queue >= QUEUE_MAX
+            || signs.lost * LOST_HEAVY_ONE_IN >= signs.packets
+            || now.saturating_duration_since(since) >= LOSING_MIN
     }
 
     /// Moves down to what the path carries.
@@ -266,9 +289,20 @@ impl LayerChoice {
         }
         self.layer = layer;
         self.since = now;
-        self.overloaded = None;
+        (self.overloaded, self.losing) = (None, None);
         true
     }
+}
+
+fn is_losing(signs: &PathSigns) -> bool {
+    signs.lost >= LOST_MIN
+        && (signs.lost_runs >= LOST_RUNS_MIN || signs.queue >= QUEUE_MAX)
+        && signs.lost * LOST_ONE_IN >= signs.packets
+}
+
+/// Returns whether packets that are lost have not met a queue.
+fn is_policed(signs: &PathSigns) -> bool {
+    signs.queue < POLICED_QUEUE_MAX
 }
 
 #[cfg(test)]

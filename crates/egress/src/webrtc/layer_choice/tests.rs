@@ -38,6 +38,7 @@ impl Viewer {
                 queue: Duration::ZERO,
                 packets: 100,
                 lost: 0,
+                lost_runs: 0,
             },
             waited: Duration::ZERO,
         }
@@ -104,6 +105,9 @@ fn losses_of_a_radio_move_nobody_and_those_of_a_policer_do() {
     (viewer.signs.lost, viewer.signs.carried) = (4, kbps(2_400));
     assert_eq!(viewer.pass(5_000), (3, 0));
     (viewer.signs.lost, viewer.signs.carried) = (20, kbps(2_000));
+    viewer.signs.lost_runs = 1;
+    assert_eq!(viewer.pass(5_000), (3, 0), "one moment");
+    viewer.signs.lost_runs = 8;
     assert_eq!(viewer.pass(300), (2, 1));
 }
 
@@ -134,4 +138,78 @@ fn a_pin_and_the_size_of_the_element_bound_the_layer() {
     viewer.choice.request = LayerRequest::default();
     assert_eq!(viewer.pass(100), (3, 1));
     assert_eq!(viewer.choice.reason(), Reason::Best);
+}
+
+#[test]
+fn a_flow_that_overruns_the_queue_for_a_moment_moves_nobody() {
+    let mut viewer = Viewer::new(3);
+    viewer.signs.carried = kbps(2_000);
+    (viewer.signs.lost, viewer.signs.lost_runs) = (15, 8);
+    viewer.signs.queue = 40 * MS;
+    assert_eq!(viewer.pass(800), (3, 0));
+    viewer.signs.lost = 0;
+    assert_eq!(viewer.pass(1_000), (3, 0));
+    viewer.signs.lost = 15;
+    assert_eq!(viewer.pass(1_300), (2, 1), "and for longer");
+}
+
+/// Counts the probes that begin within `seconds`, and the longest one in steps of 100 ms. `change` says
+/// what the path tells before each step.
+fn probes(viewer: &mut Viewer, seconds: u64, mut change: impl FnMut(&mut Viewer)) -> (u32, u32) {
+    let (mut count, mut length, mut longest) = (0, 0, 0);
+    for _ in 0..seconds * 10 {
+        change(viewer);
+        viewer.pass(100);
+        let is_on = viewer.choice.is_probing();
+        count += u32::from(is_on && length == 0);
+        length = if is_on { length + 1 } else { 0 };
+        longest = longest.max(length);
+    }
+    (count, longest)
+}
+
+#[test]
+fn single_trains_that_promise_anything_are_not_believed_again_and_again() {
+    let mut viewer = Viewer::new(3);
+    viewer.train(300);
+    viewer.signs.standing = 100 * MS;
+    viewer.pass(300);
+    viewer.signs.standing = Duration::ZERO;
+    let mut best = 1_000;
+    let (count, _) = probes(&mut viewer, 60, |viewer| {
+        best += 200;
+        viewer.train(500);
+        viewer.signs.train = viewer.signs.train.map(|it| TrainRate {
+            best: kbps(best),
+            ..it
+        });
+        let queue = if viewer.choice.is_probing() { 150 } else { 10 };
+        viewer.signs.queue = queue * MS;
+    });
+    assert!((3..=7).contains(&count), "{count}");
+    assert_eq!(viewer.choice.layer().0, 1);
+}
+
+#[test]
+fn behind_a_policer_a_probe_comes_late_lasts_a_second_and_ends_with_the_first_losses() {
+    let mut viewer = Viewer::new(3);
+    viewer.train(20_000);
+    viewer.signs.carried = kbps(2_000);
+    viewer.pass(1_000);
+    (viewer.signs.lost, viewer.signs.lost_runs) = (20, 8);
+    assert_eq!(viewer.pass(300), (2, 1));
+    (viewer.signs.lost, viewer.signs.lost_runs) = (0, 0);
+    assert_eq!(probes(&mut viewer, 30, |_| {}).0, 0);
+    let mut is_over = false;
+    let (count, longest) = probes(&mut viewer, 10, |viewer| {
+        // The first five steps pass by the policer's burst.
+        let is_on = viewer.choice.is_probing();
+        is_over |= is_on && viewer.signs.lost == 0 && viewer.signs.newest % 50 == 0;
+        viewer.signs.lost = if is_on && is_over { 9 } else { 0 };
+    });
+    assert!(count == 1 && longest < 8, "{count}, {longest}");
+    assert_eq!(viewer.choice.layer().0, 2);
+    let (_, longest) = probes(&mut viewer, 70, |_| {});
+    assert!((9..=11).contains(&longest), "{longest}");
+    assert_eq!(viewer.choice.layer().0, 3, "the policer is gone");
 }

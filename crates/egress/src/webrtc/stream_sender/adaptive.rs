@@ -7,6 +7,7 @@
 //!
 //! Only a viewer of a track with several layers has this state; others pay nothing.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
@@ -145,7 +146,10 @@ impl StreamSender {
             return false;
         };
         adaptive.decided = now;
-        let track = &self.tracks[adaptive.place];
+        let track = &mut self.tracks[adaptive.place];
+        // Above the lowest layer, the next lower one is better.
+        let lowest = adaptive.rungs.first().map(|it| it.layer);
+        track.leave_out(lowest.is_none_or(|it| it == track.source.layer));
         let interval = match adaptive.rungs.len() {
             0 | 1 => FIRST_MEASUREMENTS,
             _ => MEASUREMENTS,
@@ -292,10 +296,61 @@ impl StreamSender {
             return;
         };
         let (sent, next) = (session.numbered_bytes(), session.next_transport_number());
-        let bytes = adaptive.choice.padding(sent, next, now);
-        let sender: SenderIndex = self.tracks[adaptive.place].sender;
-        for _ in 0..bytes.div_ceil(PADDING_PACKET) {
-            batch.push(|out| session.seal_probe(sender, now, out).unwrap_or_default());
+        let mut bytes = adaptive.choice.padding(sent, next, now);
+        let (place, repeats) = (adaptive.place, adaptive.choice.is_probing());
+        let sender: SenderIndex = self.tracks[place].sender;
+        self.tracks[place].keep_left(repeats);
+        while bytes > 0 {
+            let repeated = match repeats {
+                true => self.repeat(place, session, batch, now),
+                false => 0,
+            };
+            bytes = match repeated {
+                0 => {
+                    batch.push(|out| session.seal_probe(sender, now, out).unwrap_or_default());
+                    bytes.saturating_sub(PADDING_PACKET)
+                }
+                repeated => bytes.saturating_sub(repeated),
+            };
         }
+    }
+
+    /// Seals a packet that has just left once more, in place of padding. Returns its size; 0 if there is
+    /// none.
+    fn repeat<S: Sink>(
+        &mut self,
+        place: usize,
+        session: &mut Session,
+        batch: &mut Batch<'_, S>,
+        now: Instant,
+    ) -> u64 {
+        let track = &mut self.tracks[place];
+        let Some(left) = track.left() else {
+            return 0;
+        };
+        let ((index, sequence), unit) = (left.step(), Arc::clone(&left.unit));
+        let leg = left.leg;
+        let (Some(leg), Some(payload)) = (track.leg(leg).copied(), unit.payload(index)) else {
+            return 0;
+        };
+        let payload = self
+            .moved
+            .payload(track.codec(), payload, leg.number_shift());
+        let (timestamp, marker) = (track.timestamp(&unit, &leg), unit.marker(index));
+        let mut bytes = 0;
+        batch.push(|out| {
+            let sealed = session.seal_retransmission(
+                track.sender,
+                sequence,
+                timestamp,
+                marker,
+                payload,
+                now,
+                out,
+            );
+            bytes = sealed.unwrap_or_default();
+            bytes
+        });
+        bytes as u64
     }
 }

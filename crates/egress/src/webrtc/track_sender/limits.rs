@@ -12,10 +12,15 @@ pub(in crate::webrtc) struct SendLimits {
     /// Longest time that a keyframe may take on its way, which does not count as time that it or the
     /// units behind it wait.
     pub(super) keyframe: Duration,
+    /// Time that a unit may wait before frames are left out to which no other refers; `None` where none are.
+    pub(super) leave_out: Option<Duration>,
     /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
     /// [far apart](FAR_APART_NS).
     pub(super) catch_up_bytes: usize,
 }
+
+/// Time that a unit waits before others are left out: a frame and a half of 30 a second.
+const LEAVE_OUT: Duration = Duration::from_millis(50);
 
 /// Most bytes since the last keyframe that any new viewer is sent.
 pub(super) const CATCH_UP_BYTES_MAX: usize = 8 << 20;
@@ -30,6 +35,7 @@ impl SendLimits {
     pub(in crate::webrtc) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
         keyframe: Duration::ZERO,
+        leave_out: Some(LEAVE_OUT),
         catch_up_bytes: CATCH_UP_BYTES_MAX,
     };
 
@@ -40,8 +46,17 @@ impl SendLimits {
     pub(in crate::webrtc) const PACED: Self = Self {
         wait: Duration::from_millis(500),
         keyframe: Duration::from_secs(2),
+        leave_out: Some(LEAVE_OUT),
         catch_up_bytes: 512 << 10,
     };
+
+    /// Returns these limits with frames left out, or not.
+    pub(super) fn leaving_out(self, is_left_out: bool) -> Self {
+        Self {
+            leave_out: is_left_out.then_some(LEAVE_OUT),
+            ..self
+        }
+    }
 
     /// Returns these limits with a wait of `lag`, if that is set.
     pub(in crate::webrtc) fn waiting(self, lag: Option<Duration>) -> Self {

@@ -9,7 +9,9 @@
 mod keyframe_asks;
 mod legs;
 mod limits;
+mod repeat;
 mod sent;
+mod skipping;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub(crate) use legs::{Leg, LegNumber};
 pub(crate) use limits::LayerMove;
 pub(super) use limits::SendLimits;
 use limits::{CATCH_UP_BYTES_MAX, FAR_APART_NS};
+pub(crate) use repeat::Repeatable;
 pub(crate) use sent::SentPacket;
 use sent::SentPackets;
 
@@ -64,6 +67,9 @@ pub(super) struct TrackSender {
     limits: SendLimits,
     queue: VecDeque<Queued>,
     sent: SentPackets,
+    /// Unit that left last, where the path may be probed; see [`keep_left`](Self::keep_left).
+    left: Option<Repeatable>,
+    keeps_left: bool,
     /// Adds copies of earlier packets, if the viewer prefers redundant audio.
     pub redundancy: Option<Box<Redundancy>>,
 }
@@ -120,6 +126,8 @@ impl TrackSender {
             limits: SendLimits::UNPACED,
             queue: VecDeque::new(),
             sent: SentPackets::default(),
+            left: None,
+            keeps_left: false,
             redundancy: None,
         }
     }
@@ -301,6 +309,9 @@ impl TrackSender {
         if self.wants_keyframe && !starts {
             return OfferOutcome::Passed;
         }
+        if self.leaves_out(unit, now) {
+            return OfferOutcome::Skipped { frames: 1 };
+        }
         let skipped = self.skip_overdue(starts, now);
         if skipped > 0 {
             self.asks.note_skip(now);
@@ -324,62 +335,6 @@ impl TrackSender {
         } else {
             OfferOutcome::Queued
         }
-    }
-
-    /// Drops the units that waited longer than the limit. A unit of which packets left already is
-    /// finished, so that the viewer never gets half a frame on purpose. `starts`: a decoder can start at
-    /// the unit that comes next.
-    fn skip_overdue(&mut self, starts: bool, now: Instant) -> usize {
-        if self.queue.is_empty() {
-            self.catching_up = None;
-        }
-        let overdue = |queued: &Queued| {
-            let waited = match starts {
-                // A new keyframe waits for nothing that is late, whatever the reason.
-                true => now.saturating_duration_since(queued.read_at),
-                false => self.waited(queued, now),
-            };
-            let is_live = self
-                .leg(queued.leg)
-                .is_none_or(|leg| leg.is_behind(queued.unit.time));
-            is_live && waited > self.limits.wait
-        };
-        let is_overdue = match self.catching_up {
-            // What waits behind the past is not too old yet, but a new keyframe makes it useless.
-            Some(until) if now < until => starts,
-            _ => self.queue.front().is_some_and(overdue),
-        };
-        if !is_overdue {
-            return 0;
-        }
-        self.drop_waiting()
-    }
-
-    /// Drops the units of which nothing left yet.
-    fn drop_waiting(&mut self) -> usize {
-        self.catching_up = None;
-        let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
-        let dropped = self.queue.len() - keep;
-        self.queue.truncate(keep);
-        dropped
-    }
-
-    /// Returns how long the unit that leaves next has waited.
-    pub(super) fn front_waited(&self, now: Instant) -> Duration {
-        let since = self.queue.front().map(|queued| queued.read_at);
-        since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
-    }
-
-    /// Returns how long a unit has waited, without the time that the latest keyframe took on its way.
-    fn waited(&self, queued: &Queued, now: Instant) -> Duration {
-        let keyframe_ends = match queued.unit.keyframe && queued.sent > 0 {
-            true => Some(now),
-            false => self.keyframe_left,
-        };
-        let behind = |end: Instant| end.saturating_duration_since(queued.read_at);
-        let excused = keyframe_ends.map_or(Duration::ZERO, behind);
-        now.saturating_duration_since(queued.read_at)
-            .saturating_sub(excused.min(self.limits.keyframe))
     }
 
     /// Returns the index of the unit that comes next; `None` before the start.
@@ -425,6 +380,10 @@ impl TrackSender {
             if front.unit.keyframe {
                 self.keyframe_left = Some(now);
             }
+            if self.keeps_left {
+                let left = Repeatable::of(&front.unit, front.leg, self.sent.end());
+                self.left = left.or(self.left.take());
+            }
             self.queue.pop_front();
         }
         whole
@@ -449,6 +408,19 @@ impl TrackSender {
         )]
         let ticks = leg.shown(unit.time).ticks(self.clock_rate) as u32;
         self.timestamp_base.wrapping_add(ticks)
+    }
+
+    /// States whether units that leave are kept, so that their packets can probe the path.
+    pub(crate) fn keep_left(&mut self, is_kept: bool) {
+        self.keeps_left = is_kept;
+        if !is_kept {
+            self.left = None;
+        }
+    }
+
+    /// Returns the unit that left last and is kept.
+    pub(crate) const fn left(&mut self) -> Option<&mut Repeatable> {
+        self.left.as_mut()
     }
 
     /// Returns the codec, which decides where picture numbers are.

@@ -69,6 +69,11 @@ impl SentPackets {
         })
     }
 
+    /// Returns the sequence number behind the latest one.
+    pub(super) const fn end(&self) -> u64 {
+        self.run.sequence + self.run.count
+    }
+
     /// Reads what [`note`](Self::note) will read, so that it is in the cache.
     pub(super) const fn prefetch(&self) -> u64 {
         self.run.count

@@ -384,3 +384,41 @@ fn a_viewer_moves_back_to_its_layer_before_it_left() {
     let next = of_layer(3, 2, 66, false);
     assert_eq!(track_sender.offer(&next, now), OfferOutcome::Queued);
 }
+
+#[test]
+fn frames_to_which_no_other_refers_are_left_out_while_others_wait_and_no_others_are() {
+    let unit = |index: u64, header: u8| {
+        let mut builder = UnitBuilder::default();
+        builder.push(&[header, 9]);
+        let stamps = Stamps::arrived(Instant::now());
+        let time = MediaTime::from_nanos(i64::try_from(index).expect("small") * 33_000_000);
+        let unit = builder.build(TrackIndex(0), time, header == 0x65, stamps);
+        let mut unit = unit.expect("a packet");
+        unit.index = index;
+        unit.first_packet = index;
+        Arc::new(unit)
+    };
+    let (mut viewer, start) = (video(), Instant::now());
+    let at = |ms| start + Duration::from_millis(ms);
+    assert_eq!(viewer.offer(&unit(0, 0x65), at(0)), OfferOutcome::Queued);
+    assert_eq!(
+        viewer.offer(&unit(1, 0x01), at(33)),
+        OfferOutcome::Queued,
+        "soon"
+    );
+    let left_out = OfferOutcome::Skipped { frames: 1 };
+    assert_eq!(viewer.offer(&unit(2, 0x01), at(66)), left_out);
+    assert_eq!(viewer.offer(&unit(3, 0x41), at(99)), OfferOutcome::Queued);
+    assert!(!viewer.wants_keyframe());
+    viewer.leave_out(false);
+    assert_eq!(viewer.offer(&unit(4, 0x01), at(132)), OfferOutcome::Queued);
+    viewer.leave_out(true);
+    for _ in 0..4 {
+        viewer.advance(1, at(140));
+    }
+    assert_eq!(
+        viewer.offer(&unit(5, 0x01), at(165)),
+        OfferOutcome::Queued,
+        "nothing waits"
+    );
+}

@@ -33,6 +33,7 @@ pub(super) fn simulcast(rates: &[u64]) -> PublishedVideo {
             period: None,
             on_request: true,
         },
+        has_upper_frames: false,
         content: Content::Camera,
     }
 }

@@ -40,28 +40,43 @@ pub(super) fn changing() -> Vec<Case> {
             ],
             ..case("rise", "the path rises from 0.5 to 3 Mbit/s", 60, usual())
         },
-        Case {
-            forward: lane(&[(0, 5_000), (20, 1_000), (50, 5_000)], limited),
-            moment: moment(20, 50),
-            targets: vec![
-                least(Figure::ShownRatio, 0.5),
-                most(Figure::StallMsMax, 2_200.0),
-                most(Figure::QueueMsP95, 150.0),
-            ],
-            ..case(
-                "half",
-                "the path carries half of the only layer for 30 s, with keyframes each 2 s",
-                80,
-                PublishedVideo {
-                    keyframes: Keyframes {
-                        period: Some(Duration::from_secs(2)),
-                        on_request: false,
-                    },
-                    ..simulcast(&[2_000])
-                },
-            )
-        },
+        half(
+            "half",
+            "the path carries half of the only layer for 30 s, with keyframes each 2 s",
+            false,
+        ),
+        half(
+            "half-b",
+            "the same, where no frame refers to every other frame",
+            true,
+        ),
     ]
+}
+
+fn half(name: &'static str, about: &'static str, has_upper_frames: bool) -> Case {
+    let (most, least) = (Target::at_most, Target::at_least);
+    Case {
+        forward: lane(&[(0, 5_000), (20, 1_000), (50, 5_000)], limited),
+        moment: moment(20, 50),
+        targets: vec![
+            least(Figure::FpsMin, 5.0),
+            most(Figure::WaitMsP99, 400.0),
+            most(Figure::StallMsMax, 2_200.0),
+        ],
+        ..case(
+            name,
+            about,
+            80,
+            PublishedVideo {
+                keyframes: Keyframes {
+                    period: Some(Duration::from_secs(2)),
+                    on_request: false,
+                },
+                has_upper_frames,
+                ..simulcast(&[2_000])
+            },
+        )
+    }
 }
 
 /// Cases whose path stays as it is.

@@ -300,6 +300,42 @@ fn what_replaces_lost_packets_keeps_to_the_rate_alone() {
 }
 
 #[test]
+fn where_feedback_is_lost_a_packet_leaves_now_and_then_although_the_window_is_full() {
+    let mut pair = Pair::connected(Setup {
+        conditions: Conditions::delayed(ms(25)),
+        ..Setup::default()
+    });
+    let now = pair.now();
+    assert!(pair.server.enable_congestion_control(Algorithm::Glide, now));
+    let mut camera = Camera::new(2.0);
+    for tick in 0..2_000 {
+        if tick % 33 == 0 {
+            camera.film(pair.now());
+        }
+        camera.send(&mut pair);
+        pair.run_for(ms(1));
+    }
+    let deaf = Conditions::delayed(ms(25)).with_loss(Loss::Random(1.0));
+    pair.network.link_mut(End::B).set_conditions(deaf);
+    let whole = PACKET as u64 + 50;
+    let mut left = Vec::new();
+    for tick in 0..900 {
+        let now = pair.now();
+        while pair.server.budget(now).is_some_and(|it| it >= whole) {
+            pair.send(0, 0, false, &[7; PACKET]);
+            left.push(tick);
+        }
+        if left.last() == Some(&tick) {
+            let next = pair.server.budget_at(whole, now);
+            assert!(next.is_some_and(|at| at > now), "{next:?}");
+        }
+        pair.run_for(ms(1));
+    }
+    let late: Vec<i32> = left.into_iter().filter(|tick| *tick >= 300).collect();
+    assert!((3..=5).contains(&late.len()), "{late:?}");
+}
+
+#[test]
 fn a_peer_that_tells_nothing_is_not_steered() {
     let mut pair = Pair::connected(Setup {
         edit_offer: |offer| offer.replace("transport-cc", "nothing"),

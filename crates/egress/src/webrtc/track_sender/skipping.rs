@@ -1,0 +1,85 @@
+//! Units that a viewer does not get because it is behind: those that waited too long, and frames to which
+//! no other frame refers.
+//!
+//! ```text
+//! wait  0 ──── 50 ms ──────────────── 500 ms ────► to the next keyframe
+//!                └ every frame is left out to which no other refers
+//! ```
+
+use std::time::{Duration, Instant};
+
+use glassline_media::MediaUnit;
+use glassline_rtp::payload::is_discardable;
+
+use super::{Queued, TrackSender};
+
+impl TrackSender {
+    /// States whether frames to which no other refers are left out where the path carries too little.
+    pub(crate) fn leave_out(&mut self, is_left_out: bool) {
+        self.limits = self.limits.leaving_out(is_left_out);
+    }
+
+    /// Returns whether the unit is left out, because others wait and no other refers to it.
+    pub(super) fn leaves_out(&self, unit: &MediaUnit, now: Instant) -> bool {
+        let after = self.limits.leave_out;
+        after.is_some_and(|after| self.front_waited(now) > after)
+            && self.catching_up.is_none()
+            && is_discardable(self.codec, unit)
+    }
+
+    /// Drops the units that waited longer than the limit. A unit of which packets left already is
+    /// finished, so that the viewer never gets half a frame on purpose. `starts`: a decoder can start at
+    /// the unit that comes next.
+    pub(super) fn skip_overdue(&mut self, starts: bool, now: Instant) -> usize {
+        if self.queue.is_empty() {
+            self.catching_up = None;
+        }
+        let overdue = |queued: &Queued| {
+            let waited = match starts {
+                // A new keyframe waits for nothing that is late, whatever the reason.
+                true => now.saturating_duration_since(queued.read_at),
+                false => self.waited(queued, now),
+            };
+            let is_live = self
+                .leg(queued.leg)
+                .is_none_or(|leg| leg.is_behind(queued.unit.time));
+            is_live && waited > self.limits.wait
+        };
+        let is_overdue = match self.catching_up {
+            // What waits behind the past is not too old yet, but a new keyframe makes it useless.
+            Some(until) if now < until => starts,
+            _ => self.queue.front().is_some_and(overdue),
+        };
+        if !is_overdue {
+            return 0;
+        }
+        self.drop_waiting()
+    }
+
+    /// Drops the units of which nothing left yet.
+    pub(super) fn drop_waiting(&mut self) -> usize {
+        self.catching_up = None;
+        let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
+        let dropped = self.queue.len() - keep;
+        self.queue.truncate(keep);
+        dropped
+    }
+
+    /// Returns how long the unit that leaves next has waited.
+    pub(in crate::webrtc) fn front_waited(&self, now: Instant) -> Duration {
+        let since = self.queue.front().map(|queued| queued.read_at);
+        since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
+    }
+
+    /// Returns how long a unit has waited, without the time that the latest keyframe took on its way.
+    fn waited(&self, queued: &Queued, now: Instant) -> Duration {
+        let keyframe_ends = match queued.unit.keyframe && queued.sent > 0 {
+            true => Some(now),
+            false => self.keyframe_left,
+        };
+        let behind = |end: Instant| end.saturating_duration_since(queued.read_at);
+        let excused = keyframe_ends.map_or(Duration::ZERO, behind);
+        now.saturating_duration_since(queued.read_at)
+            .saturating_sub(excused.min(self.limits.keyframe))
+    }
+}
