@@ -105,7 +105,7 @@ impl Presentation {
                 presentation.is_multivariant = true;
                 judge_multivariant(&playlist, &mut findings);
                 presentation.findings = Mutex::new(findings);
-                presentation.load_members(fetcher, &base, playlist)?;
+                presentation.load_members(fetcher, &base, &playlist)?;
             }
         }
         Ok(presentation)
@@ -115,7 +115,7 @@ impl Presentation {
         &mut self,
         fetcher: &Fetcher,
         base: &Url,
-        playlist: MultivariantPlaylist,
+        playlist: &MultivariantPlaylist,
     ) -> Result<(), String> {
         let variants = playlist.variants.iter().map(|it| (&it.uri, false));
         let renditions = playlist

@@ -166,11 +166,11 @@ fn media(member: &MediaMember, fetcher: &Fetcher) {
         None
     };
     // The first segment may be removed before it has come.
-    let segments = playlist
+    let mut segments = playlist
         .segments
         .iter()
         .filter(|it| !it.is_gap && it.keys.is_empty());
-    let Some(segment) = segments.last() else {
+    let Some(segment) = segments.next_back() else {
         return;
     };
     if let Some(map) = &segment.map

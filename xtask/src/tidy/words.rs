@@ -14,8 +14,11 @@ use super::table;
 /// Doc comments with fewer words than this say nothing that the name does not.
 const DOC_WORDS_MIN: usize = 3;
 
+/// Beginnings of doc comments without a noun as subject: they are questions, or lean on the line before.
+const SUBJECTLESS: [&str; 5] = ["What ", "Who ", "Why ", "The same ", "Those "];
+
 /// Returns retired names, words of a standard that stand where no standard has them, and doc
-/// comments that are too short.
+/// comments that are too short or have no subject.
 pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut is_met = vec![false; table::STANDARD_WORDS.len()];
@@ -43,7 +46,7 @@ pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
                 }
             }
         }
-        problems.extend(short_docs(path, text));
+        problems.extend(poor_docs(path, text));
     }
     for ((place, name, _), is_met) in table::STANDARD_WORDS.iter().zip(is_met) {
         if !is_met {
@@ -112,25 +115,29 @@ fn names(tokens: TokenStream) -> Vec<(String, usize)> {
     names
 }
 
-/// Returns the doc comments of fewer than [`DOC_WORDS_MIN`] words. A route, a term in code or
-/// a link to the item that is described may stand alone.
-fn short_docs(path: &Path, text: &str) -> Vec<String> {
+/// Returns the doc comments of fewer than [`DOC_WORDS_MIN`] words, and those with a beginning of
+/// [`SUBJECTLESS`]. A route, a term in code or a link to the item that is described may stand alone.
+fn poor_docs(path: &Path, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         let Some(doc) = line.trim_start().strip_prefix("///") else {
             continue;
         };
+        let doc = doc.trim();
         let mut count = doc.split_whitespace().count();
         while let Some(more) = lines.next_if(|(_, line)| line.trim_start().starts_with("///")) {
             count += more.1.split_whitespace().count();
         }
+        let place = format!("{}:{}", path.display(), index + 1);
         if count < DOC_WORDS_MIN && !doc.contains('`') {
             problems.push(format!(
-                "{}:{}: `{}` says nothing; write a sentence that stands alone",
-                path.display(),
-                index + 1,
-                doc.trim()
+                "{place}: `{doc}` says nothing; write a sentence that stands alone"
+            ));
+        }
+        if SUBJECTLESS.iter().any(|it| doc.starts_with(it)) {
+            problems.push(format!(
+                "{place}: `{doc}` has no noun as subject; name the thing, as in \"The reason why …\""
             ));
         }
     }
@@ -175,6 +182,12 @@ mod tests {
             problems_of("/// Theirs.\nstruct A;"),
             ["crates/a/src/lib.rs:1: `Theirs.` says nothing; write a sentence that stands alone"]
         );
+        assert_eq!(
+            problems_of("/// Why it ended.\nstruct A;"),
+            ["crates/a/src/lib.rs:1: `Why it ended.` has no noun as subject; name the thing, as in \
+              \"The reason why …\""]
+        );
+        assert_eq!(problems_of("/// The reason.\n/// Why it ended.\nstruct A;"), [""; 0]);
         assert_eq!(problems_of("struct Burst;").len(), 1);
     }
 }

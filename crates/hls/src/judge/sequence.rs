@@ -230,7 +230,7 @@ fn difference(before: &Segment, now: &Segment) -> Option<String> {
             .map
             .as_deref()
             .map_or_else(|| "none".to_owned(), |it| it.uri.clone()),
-        _ => return String::new(),
+        _ => String::new(),
     };
     Some(match (shown(before), shown(now)) {
         (before, now) if before.is_empty() && now.is_empty() => {

@@ -244,10 +244,10 @@ fn of_reload(
     directive: Directive,
     status: u16,
     millis: u64,
-    answer: Option<String>,
+    answer: Option<&str>,
 ) -> Vec<&'static str> {
     let before = media(&live(7, 8, 2));
-    let playlist = answer.as_deref().map(media);
+    let playlist = answer.map(media);
     let mut findings = Findings::default();
     let answer = ReloadAnswer {
         directive,
@@ -265,42 +265,42 @@ fn a_blocking_reload_must_answer_with_what_was_asked_for() {
     let part = |sequence, part| Directive::part(Position::new(sequence, part));
     let nothing = [""; 0];
     assert_eq!(
-        of_reload(part(15, 2), 200, 400, Some(live(7, 8, 3))),
+        of_reload(part(15, 2), 200, 400, Some(&live(7, 8, 3))),
         nothing
     );
     assert_eq!(
-        of_reload(part(15, 2), 200, 1, Some(live(7, 8, 2))),
+        of_reload(part(15, 2), 200, 1, Some(&live(7, 8, 2))),
         ["not-blocked"]
     );
     assert_eq!(of_reload(part(15, 2), 500, 1, None), ["reload-failed"]);
     assert_eq!(
-        of_reload(part(15, 2), 200, 9000, Some(live(7, 8, 3))),
+        of_reload(part(15, 2), 200, 9000, Some(&live(7, 8, 3))),
         ["blocked-too-long"]
     );
     assert_eq!(
-        of_reload(part(15, 4), 200, 1000, Some(live(8, 8, 1))),
+        of_reload(part(15, 4), 200, 1000, Some(&live(8, 8, 1))),
         nothing
     );
-    assert_eq!(of_reload(part(12, 0), 200, 5, Some(live(7, 8, 2))), nothing);
+    assert_eq!(of_reload(part(12, 0), 200, 5, Some(&live(7, 8, 2))), nothing);
     assert_eq!(
-        of_reload(part(12, 0), 200, 1500, Some(live(7, 8, 3))),
+        of_reload(part(12, 0), 200, 1500, Some(&live(7, 8, 3))),
         ["past-not-answered"]
     );
     let whole = Directive::segment(15);
-    assert_eq!(of_reload(whole, 200, 1000, Some(live(8, 8, 0))), nothing);
+    assert_eq!(of_reload(whole, 200, 1000, Some(&live(8, 8, 0))), nothing);
     assert_eq!(
-        of_reload(whole, 200, 1, Some(live(7, 8, 2))),
+        of_reload(whole, 200, 1, Some(&live(7, 8, 2))),
         ["segment-not-awaited"]
     );
     assert_eq!(
-        of_reload(Directive::segment(16), 200, 1, Some(live(7, 8, 2))),
+        of_reload(Directive::segment(16), 200, 1, Some(&live(7, 8, 2))),
         ["not-blocked"]
     );
     let ahead = Directive::segment(40);
     assert_eq!(of_reload(ahead, 400, 1, None), nothing);
     assert_eq!(of_reload(ahead, 400, 6000, None), ["too-far-ahead"]);
     assert_eq!(
-        of_reload(ahead, 200, 1, Some(live(7, 8, 2))),
+        of_reload(ahead, 200, 1, Some(&live(7, 8, 2))),
         ["too-far-ahead"]
     );
     let alone = Directive {
@@ -309,7 +309,7 @@ fn a_blocking_reload_must_answer_with_what_was_asked_for() {
     };
     assert_eq!(of_reload(alone, 400, 1, None), nothing);
     assert_eq!(
-        of_reload(alone, 200, 1, Some(live(7, 8, 2))),
+        of_reload(alone, 200, 1, Some(&live(7, 8, 2))),
         ["part-without-msn"]
     );
 }

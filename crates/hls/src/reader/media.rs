@@ -108,7 +108,7 @@ impl MediaReader {
                 self.playlist.part_target = it.must_have("PART-TARGET", target);
             }
             Tag::ServerControl => {
-                self.playlist.server_control = Some(server_control(value, line, scope))
+                self.playlist.server_control = Some(server_control(value, line, scope));
             }
             Tag::DateRange => self.date_range(value, line, scope),
             Tag::Skip => self.skip(value, line, scope),

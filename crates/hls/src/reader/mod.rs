@@ -186,7 +186,7 @@ impl<'a> Scope<'a> {
             if line.is_empty() {
                 continue;
             }
-            if line.chars().any(|it| it.is_control()) {
+            if line.chars().any(char::is_control) {
                 self.faults
                     .add(number, "4.1", "the line has a control character");
             }

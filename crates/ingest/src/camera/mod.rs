@@ -75,7 +75,7 @@ impl From<SessionEnd> for PullEnd {
 /// the first poll wait for a camera on demand, too.
 pub(super) fn run(camera: CameraSource, stream: Arc<Stream>, life: Life) -> BoxFuture<'static, ()> {
     if !camera.sub_streams.is_empty() {
-        return layers::run(&camera, &stream, life);
+        return layers::run(&camera, &stream, &life);
     }
     let Life {
         supervisor,

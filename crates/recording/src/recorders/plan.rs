@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use glassline_hub::StreamName;
 
+/// Returns how a stream is recorded; `None` for one that never is.
+pub type PlanOfStream = dyn Fn(&StreamName) -> Option<StreamPlan> + Send + Sync;
+
 /// What is to be recorded.
 #[derive(Clone)]
 pub struct Plan {
     /// Folders that are written to.
     pub folders: Vec<FolderPlan>,
     /// Returns how a stream is recorded; `None` for one that never is.
-    pub of_stream: Arc<dyn Fn(&StreamName) -> Option<StreamPlan> + Send + Sync>,
+    pub of_stream: Arc<PlanOfStream>,
 }
 
 /// A folder that is written to.

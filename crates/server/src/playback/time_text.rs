@@ -68,7 +68,7 @@ fn decimal(text: &str) -> Option<Duration> {
     if !is_number(whole) || !is_number(fraction) {
         return None;
     }
-    let nanos = format!("{:0<9.9}", fraction);
+    let nanos = format!("{fraction:0<9.9}");
     Some(Duration::new(whole.parse().ok()?, nanos.parse().ok()?))
         .filter(|it| UNIX_EPOCH.checked_add(*it).is_some())
 }

@@ -41,7 +41,7 @@ const UNREAD: Duration = Duration::from_secs(5);
 pub(super) fn run(
     camera: &CameraSource,
     stream: &Arc<Stream>,
-    life: Life,
+    life: &Life,
 ) -> BoxFuture<'static, ()> {
     if camera.on_demand.is_some() {
         on_demand::begin_idle(stream);

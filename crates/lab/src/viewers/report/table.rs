@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn figures_of_hls_are_a_line_below_the_step() {
-        let mut step = crate::viewers::step::example(10);
+        let mut step = example(10);
         assert_eq!(Style::default().hindrance(&step), None);
         step.hls = Some(crate::viewers::timing::Hls {
             requests_per_viewer_second: 10.04,

@@ -207,7 +207,8 @@ impl StreamRecorder {
             self.finish_file(now);
         }
         let has_file = self.run.as_ref().is_some_and(|it| it.file.is_some());
-        if !has_file && !(fragment.starts_with_sync && self.may_begin(now)) {
+        let may_begin = fragment.starts_with_sync && self.may_begin(now);
+        if !has_file && !may_begin {
             return;
         }
         if !has_file {

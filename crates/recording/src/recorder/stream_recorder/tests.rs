@@ -102,9 +102,9 @@ impl Scene {
         }
     }
 
-    fn unit(&self, track: usize, frame: Vec<u8>, keyframe: bool) -> Arc<MediaUnit> {
+    fn unit(&self, track: usize, frame: &[u8], keyframe: bool) -> Arc<MediaUnit> {
         let mut builder = UnitBuilder::default();
-        builder.push(&frame);
+        builder.push(frame);
         let time = MediaTime::from_nanos(self.now_ms.cast_signed() * 1_000_000);
         let stamps = Stamps::arrived(self.now().at);
         let unit = builder.build(TrackIndex(track), time, keyframe, stamps);
@@ -124,9 +124,9 @@ impl Scene {
                 .concat(),
                 false => vec![1; 500],
             };
-            let mut units = vec![self.unit(0, frame, is_key)];
+            let mut units = vec![self.unit(0, &frame, is_key)];
             for _ in 0..2 {
-                units.push(self.unit(1, vec![0xfc, 1, 2], true));
+                units.push(self.unit(1, &[0xfc, 1, 2], true));
                 self.now_ms += FRAME_MS / 2;
             }
             let now = self.now();

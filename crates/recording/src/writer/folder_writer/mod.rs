@@ -98,8 +98,8 @@ impl FolderWriter {
     pub(crate) fn run(&mut self, job: Job) {
         let (lane, key) = (Arc::clone(job.lane()), key_of(job.lane()));
         let done = match job {
-            Job::Begin(new) => self.begin(*new),
-            Job::Append(fragment) => self.append(fragment),
+            Job::Begin(new) => self.begin(&new),
+            Job::Append(fragment) => self.append(&fragment),
             Job::Finish(end) => self.finish(end),
         };
         if let Err(error) = done {
@@ -157,7 +157,7 @@ impl FolderWriter {
         keys.into_iter().for_each(|key| self.give_up(key));
     }
 
-    fn begin(&mut self, new: NewFile) -> io::Result<()> {
+    fn begin(&mut self, new: &NewFile) -> io::Result<()> {
         let now = self.disk.now();
         let key = key_of(&new.lane);
         self.give_up(key);
@@ -168,7 +168,7 @@ impl FolderWriter {
             return Ok(());
         }
         self.check_identity()?;
-        let (path, file) = self.create(&new)?;
+        let (path, file) = self.create(new)?;
         let shared = Arc::new(SharedFile {
             file,
             path: path.clone(),
@@ -244,7 +244,7 @@ impl FolderWriter {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    fn append(&mut self, fragment: Fragment) -> io::Result<()> {
+    fn append(&mut self, fragment: &Fragment) -> io::Result<()> {
         // Without a file, the lane has failed and its recorder learns that.
         let Some(file) = self.files.get_mut(&key_of(&fragment.lane)) else {
             return Ok(());

@@ -177,7 +177,7 @@ impl FromRequestParts<App> for ExportClient {
             waiter,
             headers: parts.headers.clone(),
             who: operator.or(user).unwrap_or_else(|| UNNAMED.to_owned()),
-            role: caller.map(|it| it.role()),
+            role: caller.map(super::super::operators::Caller::role),
             from: connection.peer.ip(),
             is_get: parts.method == Method::GET,
         })

@@ -3,6 +3,7 @@
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use glassline_recording::TimeRange;
 use serde::{Deserialize, Serialize};
@@ -127,7 +128,7 @@ fn base(scheme: Option<Scheme>, uri: &Uri, headers: &HeaderMap) -> String {
         _ => "http",
     };
     let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
-    let host = uri.authority().map(|it| it.as_str()).or(host);
+    let host = uri.authority().map(Authority::as_str).or(host);
     let path = unfold(uri.path());
     let before = path.split("/-/playback/").next().unwrap_or_default();
     match host {
