@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use std::os::linux::net::SocketAddrExt as _;
 
-    /// What the service manager hears of a server that was started with `socket`.
+    /// The messages to the service manager from a server that was started with `socket`.
     fn heard(socket: &UnixDatagram, name: &str, say: impl FnOnce(&ServiceManager)) -> String {
         let manager = ServiceManager::new(&Variables {
             socket: Some(name.to_owned()),

@@ -24,9 +24,9 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// What is compared: statuses, types, headers and bodies of answers with the document, refusals of
-/// what the document does not allow, and that nothing makes the server fail. Whether a source that
-/// fits its schema is accepted is left out: most texts are no source.
+/// The checks of the comparison: statuses, types, headers and bodies of answers with the document,
+/// refusals of what the document does not allow, and that nothing makes the server fail. Whether a
+/// source that fits its schema is accepted is left out: most texts are no source.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
      response_headers_conformance,response_schema_conformance,negative_data_rejection,\
      unsupported_method,allow_header_conformance,use_after_free";

@@ -35,7 +35,7 @@ const BATCH: usize = 64;
 static CERTIFICATE: LazyLock<Arc<Certificate>> =
     LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
 
-/// What has happened on the data channels so far.
+/// The story of the data channels so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     pub(crate) cipher: Option<&'static str>,

@@ -42,7 +42,7 @@ const LONG: Duration = Duration::from_secs(240);
 /// Time in which doctor must have found everything.
 const DOCTOR_MAX_MS: u64 = 10_000;
 
-/// What doctor found.
+/// The findings of doctor.
 struct Findings {
     code: Option<i32>,
     report: Value,

@@ -215,7 +215,7 @@ fn a_balancer_sees_on_the_public_port_whether_a_server_drains() -> Result<(), Fa
     Ok(())
 }
 
-/// What the page's modules must do, in times that the script gives.
+/// The work of the page's modules, in times that the script gives.
 const IN_THE_PAGE: &str = r#"
 const [{ Lifeline }, { Servers }, { linksOf }, { ServerClock }, { Pauses }, { Problem }] = await Promise.all(
   ['lifeline', 'servers', 'links', 'clock', 'pauses', 'api'].map((it) => import(`/-/${it}.js`)));

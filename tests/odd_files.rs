@@ -39,7 +39,7 @@ enum Made {
     Half,
 }
 
-/// What becomes of a file.
+/// The expected outcome of a file.
 enum Expected {
     /// Each of its tracks sends packets: the kinds, in the order of the session description.
     Plays(&'static [&'static str]),

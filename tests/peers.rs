@@ -44,7 +44,7 @@ pub(crate) enum Peer {
     GstreamerWhip,
     /// Network namespaces, two of them, and what changes an interface.
     Namespaces,
-    /// What makes and installs packages, and the right to mount a copy of this system.
+    /// The tools that make and install packages, and the right to mount a copy of this system.
     Packaging,
     /// The right to start systemd as the first process of a copy of this system.
     Systemd,

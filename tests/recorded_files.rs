@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
     run: ffmpeg_decodes_recordings_of_every_codec_without_a_warning,
 }];
 
-/// What is recorded: the name of the file, how FFmpeg makes it, and the streams whose decoded samples
+/// The recorded media: the name of the file, how FFmpeg makes it, and the streams whose decoded samples
 /// must be those of the file.
 const MATERIAL: [(&str, &str, &[&str]); 7] = [
     (

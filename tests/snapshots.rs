@@ -37,9 +37,9 @@ const GRID: (usize, usize) = (16, 9);
 /// FFmpeg's exact arithmetic; its usual one is off by two levels.
 const SCALING: &str = "area+accurate_rnd+full_chroma_int";
 
-/// What is asked for, and the largest mean difference of colors, of 255. JPEG costs 0.25 here, and
-/// making the image smaller another 0.6; the colors of BT.601 in place of BT.709 differ by 0.9, the
-/// next keyframe by 3.
+/// The sizes that are asked for, each with the largest mean difference of colors, of 255. JPEG costs
+/// 0.25 here, and making the image smaller another 0.6; the colors of BT.601 in place of BT.709 differ
+/// by 0.9, the next keyframe by 3.
 const DIFFERENCES_MAX: [(&str, f64); 2] = [("", 0.6), ("?width=320", 1.5)];
 
 /// Waits for the first keyframe of a stream.

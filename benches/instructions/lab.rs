@@ -44,16 +44,16 @@ enum Kind {
     Stun,
 }
 
-/// What a viewer sends.
+/// The attack messages of a viewer.
 const VIEWER: &[Kind] = &[Kind::Report, Kind::Stun];
-/// What a viewer under congestion control sends, as far as it is taken.
+/// The attack messages of a viewer under congestion control that the server takes.
 const PACED_VIEWER: &[Kind] = &[Kind::Feedback];
 
 /// Both ends of one session.
 struct Ends {
     server: Session,
     client: Session,
-    /// What the client is to send.
+    /// The messages that the client is to send.
     kinds: &'static [Kind],
     /// The next datagram of each kind for the server.
     waiting: [Option<Vec<u8>>; 3],

@@ -34,7 +34,7 @@ pub(crate) fn circumstances() -> Value {
     })
 }
 
-/// What a program prints, trimmed; `None` if it fails.
+/// The output of a program, trimmed; `None` if it fails.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What a server has lists of.
+/// The kinds of lists that a server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// Streams with their state.
@@ -23,13 +23,13 @@ pub(super) enum Kind {
     Transcodings,
     /// Connections that failed lately.
     Failures,
-    /// What happened to the server and its streams.
+    /// The events of the server and its streams.
     Events,
     /// Users with their rights.
     Users,
     /// Tokens with their rights.
     Tokens,
-    /// What operators changed.
+    /// The changes by operators.
     Audit,
 }
 

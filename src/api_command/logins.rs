@@ -29,7 +29,7 @@ pub(crate) enum TokenAction {
     Delete(NamedLogin),
 }
 
-/// What a user is to be.
+/// The wanted properties of a user.
 #[derive(Debug, Args)]
 pub(crate) struct SetUser {
     /// Name of the user.
@@ -43,7 +43,7 @@ pub(crate) struct SetUser {
     target: Target,
 }
 
-/// What a token is to be for.
+/// The wanted properties of a token.
 #[derive(Debug, Args)]
 pub(crate) struct SetToken {
     /// Name of the token.

@@ -80,7 +80,7 @@ pub(crate) enum Action {
 /// A list, and what of it is wanted.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// What to list: streams, sources, files, viewers, publishers, rtsp-clients, quic-sessions,
+    /// The kind of list: streams, sources, files, viewers, publishers, rtsp-clients, quic-sessions,
     /// transcodings, failures, events, users, tokens or audit.
     #[arg(value_enum, hide_possible_values = true)]
     kind: Kind,

@@ -97,7 +97,7 @@ impl QualityOptions {
     }
 }
 
-/// What is played, by whom, and who judges.
+/// The played stream, its player, and its judge.
 pub(super) struct Judgement<'a> {
     /// Names and delays of the traces.
     pub(super) traces: &'a [(&'a str, Delays)],

@@ -298,7 +298,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Why joining a room failed.
+/// The reason why joining a room failed.
 enum JoinFailure {
     Devices(Failure),
     Join(JoinError),

@@ -170,7 +170,7 @@ Examples:
 Exit codes: 0 the call is over, 1 failed, 2 wrong usage, 3 a --fail-if condition was met,
 130 interrupted.";
 
-/// What the first argument asks for.
+/// The target that the first argument names.
 pub(super) enum Target {
     /// Both ends run in this process.
     Loopback,

@@ -21,7 +21,7 @@ const HTTP_PORT: u16 = 8889;
 /// Files that container engines put into a container.
 const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// What this machine is, as far as its addresses matter.
+/// The machine, as far as its addresses matter.
 #[derive(Debug)]
 pub(super) struct Machine {
     /// Addresses of its interfaces.
@@ -168,7 +168,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// What is known about an address by its kind alone, for people.
+/// The remark about an address by its kind alone, for people.
 fn kind(ip: IpAddr) -> &'static str {
     match ip {
         _ if ip.is_loopback() => "every viewer's own machine",
@@ -180,7 +180,7 @@ fn kind(ip: IpAddr) -> &'static str {
     }
 }
 
-/// What came of a check of one candidate: the time to the answer, or the reason why there was none.
+/// The outcome of a check of one candidate: the time to the answer, or the reason why there was none.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
     pub(super) address: TransportAddress,

@@ -22,10 +22,10 @@ const STRANGER: &str = "https://doctor.invalid";
 /// Headers that players send with an offer, in the order in which a browser lists them.
 const SENT: &str = "authorization,content-type";
 
-/// What a player must be able to read of the answer to an offer.
+/// The headers that a player must be able to read of the answer to an offer.
 const READ: [&str; 2] = ["location", "link"];
 
-/// What a page of a site must be allowed, and is not.
+/// A permission that a page of a site needs, and does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Missing {
     /// Whether answers lack the site in `Access-Control-Allow-Origin`.

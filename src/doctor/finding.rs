@@ -24,9 +24,9 @@ pub(super) struct Finding {
     /// The checked thing: a key of the configuration, an address, a file.
     pub(super) subject: String,
     pub(super) severity: Severity,
-    /// What is the case.
+    /// The fact in words.
     pub(super) what: String,
-    /// Why that matters; empty if all is well.
+    /// The reason why that matters; empty if all is well.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) why: String,
     /// Which line to change, or what to do; empty if all is well.

@@ -113,7 +113,7 @@ Examples:
 Exit codes: 0 nothing fails (warnings may be there), 1 the check itself failed, 2 wrong usage,
 3 something does not work.";
 
-/// What is to be examined.
+/// The subject of the examination.
 #[derive(Debug)]
 enum Subject {
     Local(Box<Config>),

@@ -14,7 +14,7 @@ const LABEL: usize = 6;
 /// All findings about one target.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// What was examined.
+    /// The target of the examination.
     pub(super) target: String,
     /// The worst severity of all findings.
     verdict: Severity,

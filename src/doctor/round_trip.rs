@@ -47,7 +47,7 @@ struct Listeners {
 }
 
 impl Listeners {
-    /// Those of the server that runs.
+    /// The subjects of the server that runs.
     fn of_config(config: &Config, advertised: Vec<IpAddr>) -> Self {
         let token = |secret: &Option<glassline_server::config::Secret>| {
             secret.as_ref().map(|it| it.reveal().to_owned())
@@ -63,7 +63,7 @@ impl Listeners {
         }
     }
 
-    /// Those of a server in this process.
+    /// The subjects of a server in this process.
     fn of_server(server: &Server, advertised: Vec<IpAddr>) -> Option<Self> {
         let find = |name| {
             let mut all = server.listeners().iter();

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// What was logged.
+    /// The lines that were logged.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

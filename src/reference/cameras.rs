@@ -16,7 +16,7 @@ mod row;
 #[path = "../../tests/cameras/table/mod.rs"]
 mod table;
 
-/// What public trackers name, in the order of the page.
+/// The makers that public trackers name, in the order of the page.
 const MAKERS: &[&str] = &[
     "Hikvision",
     "Dahua",
@@ -51,7 +51,8 @@ fn the_page_of_cameras_agrees() {
     let mut text = String::new();
     for (place, rows) in rows {
         let _ = writeln!(text, "## {}\n", MAKERS[place]);
-        text += "| what it does | TCP | UDP | published | H.265 | viewer gets | FFmpeg | report |\n";
+        text +=
+            "| what it does | TCP | UDP | published | H.265 | viewer gets | FFmpeg | report |\n";
         text += "|---|---|---|---|---|---|---|---|\n";
         for row in rows {
             let _ = writeln!(
@@ -72,7 +73,7 @@ fn the_page_of_cameras_agrees() {
     hold("cameras.md", &text);
 }
 
-/// What the camera does, without its name.
+/// The habit of the camera, without its name.
 fn does(row: &Row) -> String {
     let text = row.does;
     if let Some(rest) = text.strip_prefix("The camera's ") {
@@ -98,7 +99,7 @@ fn h265(row: &Row) -> &'static str {
     }
 }
 
-/// What a viewer gets of a row; empty for the picture alone.
+/// The media that a viewer gets of a row; empty for the picture alone.
 fn gets(row: &Row) -> String {
     if let Viewer::Reason(words) = row.viewer {
         return format!("the reason, with the words “{words}”");

@@ -108,7 +108,7 @@ fn asked() -> Vec<Query> {
 }
 
 impl Query {
-    /// What the query asks for and the server does not export.
+    /// The names that the query asks for and the server does not export.
     fn problems(&self, exported: &Exported) -> Vec<String> {
         let mut problems = Vec::new();
         let mut labels = BTreeSet::from(ADDED.map(str::to_owned));

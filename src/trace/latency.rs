@@ -19,7 +19,7 @@ pub(super) struct Latency {
     pub(super) publisher: Option<Publisher>,
 }
 
-/// What a publisher over QUIC reports about its sending.
+/// The report of a publisher over QUIC about its sending.
 #[derive(Debug, Deserialize)]
 pub(super) struct Publisher {
     pub(super) app_rtt_ms: Option<f64>,

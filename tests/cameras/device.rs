@@ -15,7 +15,7 @@ pub(crate) struct Device {
     ledger: Mutex<Ledger>,
 }
 
-/// What a camera has seen of its clients.
+/// The ledger of a camera about its clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) connections: usize,

@@ -15,7 +15,7 @@ const USER: &str = "u";
 /// The field that asks for the password, unless a row says otherwise.
 const USUAL: &[&str] = &["Digest realm=\"camera\", nonce=\"{nonce}\""];
 
-/// What a request must show before it is answered.
+/// The credential that a request must show before it is answered.
 pub(crate) struct Lock {
     is_needed: bool,
     password: &'static str,

@@ -17,7 +17,7 @@ pub(crate) struct Wire {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a camera sends after PLAY, from its beginning.
+/// The packets of a camera after PLAY, from their beginning.
 pub(crate) struct PacketSource {
     row: &'static Row,
     media: Arc<Media>,

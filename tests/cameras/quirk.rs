@@ -167,7 +167,7 @@ pub(crate) enum Target {
     Relative,
     /// The URL that was asked for.
     Itself,
-    /// The same port of another address of this machine, which plays.
+    /// The port of the camera at another address of this machine, which plays.
     OtherHost,
     /// A URL at which clouds answer their machines.
     Metadata,

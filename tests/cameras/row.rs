@@ -7,11 +7,11 @@ use super::quirk::Quirk;
 pub(crate) struct Row {
     /// Name of the row's tests.
     pub(crate) name: &'static str,
-    /// What public trackers name as the sender.
+    /// The sender as public trackers name it.
     pub(crate) maker: &'static str,
     /// Public reports, as `project#number`, separated by commas; empty for rows of control.
     pub(crate) reports: &'static str,
-    /// What the camera does, as a sentence whose subject is the camera.
+    /// The habit of the camera, as a sentence whose subject is the camera.
     pub(crate) does: &'static str,
     pub(crate) quirks: &'static [Quirk],
     pub(crate) film: Film,
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub(crate) encoded_again: bool,
 }
 
-/// What a viewer gets.
+/// The media that a viewer gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Viewer {
     /// Every frame, whole and in order, at the camera's rate.
@@ -63,7 +63,7 @@ pub(crate) enum Video {
     H265,
 }
 
-/// What a camera films.
+/// The film of a camera.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Film {
     /// A keyframe a second, one slice a frame, no B-frames.

@@ -25,14 +25,14 @@ pub(crate) struct Case {
     pub(crate) video: Video,
 }
 
-/// What a case showed.
+/// The result of a case.
 pub(crate) struct Shown {
     pub(crate) rate: f64,
     pub(crate) connections: usize,
     pub(crate) gap: Duration,
     /// The stream's state, with the reason that it shows.
     pub(crate) state: String,
-    /// What is not as the row says.
+    /// The differences from the row.
     pub(crate) faults: Vec<String>,
 }
 

@@ -31,18 +31,18 @@ const SENDING_MAX: usize = 512;
 const SLOW: &str = "messages came faster than this machine reads them, and some were dropped: give \
      it more processor time, or the region fewer nodes";
 
-/// Why connecting to a server failed, and what to do. [`fmt::Display`] writes both.
+/// The reason why connecting to a server failed, and what to do. [`fmt::Display`] writes both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectFailure {
     /// Address of the server.
     pub server: String,
     /// Step of connecting that failed.
     pub kind: FailureKind,
-    /// What the system or the server said.
+    /// The words of the system or the server.
     pub detail: String,
 }
 
-/// What failed when a node connected to a NATS server.
+/// The step that failed when a node connected to a NATS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -93,7 +93,7 @@ impl fmt::Display for ConnectFailure {
     }
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The request did not leave.

@@ -34,7 +34,7 @@ const INSPECTION: Duration = Duration::from_secs(30);
 /// Most servers that are known, with those that servers named.
 const SERVERS_MAX: usize = 32;
 
-/// What a power failure does to records that are not yet on disk.
+/// The option of JetStream about records that are not yet on disk at a power failure.
 pub(crate) const NOT_SYNCED: &str = "sync_interval is not `always`: a power failure of the servers \
      may lose claims; set `jetstream { sync_interval: always }` on each";
 
@@ -327,7 +327,7 @@ async fn are_buckets_there(shared: &Shared, session: &Session) -> bool {
     true
 }
 
-/// What was found of the buckets.
+/// The result of a look at the buckets.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) warnings: Vec<String>,

@@ -18,12 +18,12 @@ const BEATS_MAX: usize = 2_048;
 /// Most questions that wait for the core. The nodes that ask wait a second.
 const QUESTIONS_MAX: usize = 256;
 
-/// What the core reads.
+/// An input of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The answer to a request.
     Answer(Answer),
-    /// What came unasked.
+    /// A message that came unasked.
     Incoming(Incoming),
 }
 

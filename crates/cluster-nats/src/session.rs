@@ -66,7 +66,7 @@ impl Drop for Task {
     }
 }
 
-/// What the core wants to hear of.
+/// The keys that the core wants to hear of.
 #[derive(Debug, Default)]
 struct Watched {
     all: Vec<Task>,

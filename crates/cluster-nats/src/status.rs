@@ -12,7 +12,7 @@ pub struct Status {
     pub link: Link,
     /// Times that the engine became usable.
     pub connects: u64,
-    /// Why the last attempt to connect failed, and what to do; `None` after a success.
+    /// The reason why the last attempt to connect failed, and what to do; `None` after a success.
     pub failure: Option<String>,
     /// Settings of the servers that endanger records, each with what to do about it.
     pub warnings: Vec<String>,

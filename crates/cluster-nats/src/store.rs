@@ -111,7 +111,7 @@ pub(crate) async fn make(
     ask(connection, subject, &bucket.config(replicas)).await
 }
 
-/// What became of a bucket while it was used.
+/// The trouble of a bucket while it was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Nothing that concerns the bucket.
@@ -120,7 +120,7 @@ pub(crate) enum Trouble {
     Suspected,
 }
 
-/// What came of a call, and whether the bucket should be looked at.
+/// The outcome of a call, and whether the bucket should be looked at.
 pub(crate) type Outcome<T> = (Result<T, CallError>, Trouble);
 
 fn fine<T>(value: T) -> Outcome<T> {
@@ -310,7 +310,7 @@ pub(crate) struct Consumer<'a> {
     pub(crate) pending: u64,
 }
 
-/// What a consumer delivers.
+/// A delivery of a consumer.
 pub(crate) enum Delivered {
     /// A message of the bucket; `record` is `None` if its key does not parse, and holds no entry if
     /// the message marks a deletion.

@@ -5,7 +5,7 @@ use crate::engine::{NOT_SYNCED, check_buckets};
 use crate::monitoring;
 use crate::options::Options;
 
-/// What came of trying one server.
+/// The outcome of trying one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// Address of the server.

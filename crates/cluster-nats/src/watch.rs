@@ -51,7 +51,7 @@ pub(crate) async fn run(link: Arc<SessionLink>, pledge: Pledge) {
     }
 }
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The bucket, or the servers that have it, may be gone.

@@ -15,7 +15,7 @@ pub(crate) struct Node {
     pub(crate) engine: Engine,
     pub(crate) inputs: Inputs,
     next: u64,
-    /// What came unasked and was not taken yet.
+    /// Messages that came unasked and were not taken yet.
     pub(crate) told: Vec<Incoming>,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::ports::{free_port, free_ports};
 
-/// Why there is no server to test against; `None` if there is one.
+/// The reason why there is no server to test against; `None` if there is one.
 pub(crate) fn absence() -> Option<String> {
     if std::env::var_os("GLASSLINE_TEST_NO_PEERS").is_some() {
         return Some("run without peers".to_owned());

@@ -68,7 +68,7 @@ pub enum Action {
     Drain,
 }
 
-/// What came of one seed.
+/// The outcome of one seed.
 #[derive(Debug)]
 pub struct Outcome {
     /// Rules that were broken; empty if all held.
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// What is not as it must be once all faults have ended.
+    /// The faults that stay once all disturbances have ended.
     fn unrest(&self) -> Vec<String> {
         let mut found = Vec::new();
         for index in 0..3 {

@@ -32,7 +32,7 @@ pub struct History {
     shown: BTreeMap<(u64, StreamName), (Fence, Instant)>,
     /// Pulls that began with a lower fence than the one that had ended.
     older_after_newer: Vec<String>,
-    /// What broke a rule while the simulation ran.
+    /// Breaches of rules while the simulation ran.
     pub broken: Vec<String>,
     /// Drains that came to their end.
     pub drained: u64,
@@ -67,7 +67,7 @@ struct Dial {
     end: Option<Instant>,
 }
 
-/// What the faults of a run allow.
+/// The excuses that the faults of a run allow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Excuses {
     /// The store lost or rolled back what it had acknowledged.

@@ -50,7 +50,7 @@ pub struct World {
     cuts: BTreeSet<(usize, usize)>,
     queue: BTreeMap<(Instant, u64), Happening>,
     next: u64,
-    /// What was decided, and what broke a rule.
+    /// The decisions, and the breaches of rules.
     pub history: History,
     publishers: BTreeMap<PublisherId, Publisher>,
     next_publisher: u64,

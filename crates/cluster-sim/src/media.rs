@@ -14,7 +14,7 @@ const STALLED_AFTER: Duration = Duration::from_millis(400);
 /// Interval at which the simulation looks which pulls bring frames.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// What a node shows under one name.
+/// The stream that a node shows under one name.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     pub(super) source: Option<Source>,

@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// What is wrong with a room once all faults have ended: its participants must be at one node,
+    /// The fault of a room once all disturbances have ended: its participants must be at one node,
     /// which the record names.
     pub fn unrest_of_room(&self, name: &StreamName) -> Option<String> {
         let present = self.room_at(name);

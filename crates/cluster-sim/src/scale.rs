@@ -41,7 +41,7 @@ pub struct Plan {
 /// Figures of one plan.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// What was simulated.
+    /// The plan that was simulated.
     pub plan: Plan,
     /// Messages to and from the engine in a second, by node, ascending.
     pub messages: Vec<f64>,

@@ -63,7 +63,7 @@ pub struct Entry {
 pub struct Request {
     /// Number that the answer carries.
     pub id: RequestId,
-    /// What to do.
+    /// The call to make.
     pub call: Call,
 }
 
@@ -156,7 +156,7 @@ pub enum Scope {
 pub struct Answer {
     /// Number of the request.
     pub id: RequestId,
-    /// What came of it.
+    /// The outcome of the call.
     pub result: Result<Answered, CallError>,
 }
 
@@ -175,7 +175,7 @@ pub enum Answered {
     Watching,
     /// The beat was sent.
     Sent,
-    /// What the asked node replied.
+    /// The reply of the asked node.
     Reply(Bytes),
 }
 
@@ -199,7 +199,7 @@ pub enum CallError {
     Refused(String),
 }
 
-/// What an engine tells without being asked.
+/// A message of an engine that nobody asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// The engine can be used.

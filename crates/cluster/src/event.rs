@@ -23,7 +23,7 @@ pub struct PullId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbeId(pub u64);
 
-/// What a second publisher of a name does to the first.
+/// The rule for a second publisher of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The second publisher is refused while the first one sends.
@@ -60,7 +60,7 @@ pub enum Event {
         publisher: PublisherId,
         /// Name of the stream that is meant.
         name: StreamName,
-        /// Who holds the stream now.
+        /// The node that holds the stream now.
         by: NodeId,
     },
     /// Connect to the camera or open the file: this node holds the claim.
@@ -147,17 +147,17 @@ pub enum Event {
     Drained,
     /// This node must not serve beside the others: it sends no beats and has given up what it held.
     Outcast {
-        /// Why it must not.
+        /// The reason why it must not.
         reason: Outcast,
     },
     /// The engine refused what this node needs. The text is for the operator.
     EngineRefused {
-        /// What the engine said.
+        /// The words of the engine.
         reason: String,
     },
 }
 
-/// Why a node must not serve beside the others.
+/// The reason why a node must not serve beside the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcast {
     /// Another process has the name of this node, and had it before.
@@ -252,7 +252,7 @@ impl Access {
     }
 }
 
-/// What stands in the catalog of a pulled stream.
+/// The content of the catalog of a pulled stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     /// Epoch of the claim of the owner.
@@ -263,7 +263,7 @@ pub struct Catalog {
     pub path: Vec<NodeId>,
 }
 
-/// What happens to a pull whose first keyframe is there.
+/// The fate of a pull whose first keyframe is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Put it into the hub; the stream has no other source.

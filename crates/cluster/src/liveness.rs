@@ -44,7 +44,7 @@ pub(crate) struct Peers {
     echo: Option<Echo>,
 }
 
-/// What is known of a node that beats.
+/// Facts about a node that beats.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) inc: u64,
@@ -68,7 +68,7 @@ struct Echo {
     whole_since: Instant,
 }
 
-/// What to do about a node that may be dead.
+/// The next step about a node that may be dead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     Again(Instant),
@@ -77,7 +77,7 @@ pub(crate) enum Check {
     Nothing,
 }
 
-/// What a beat says about its sender.
+/// The news of a beat about its sender.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BeatEffect {
     Known,

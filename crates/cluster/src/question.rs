@@ -27,7 +27,7 @@ pub enum Question {
     Adopt {
         /// Name of the stream that is meant.
         name: StreamName,
-        /// What the child is and has.
+        /// The child with its streams.
         child: Holder,
     },
     /// The asking node no longer pulls this stream from the asked one.

@@ -37,7 +37,7 @@ pub enum RecordError {
     TooLong(&'static str),
 }
 
-/// Who has a stream: the value of `s.NAME`.
+/// The holder of a stream: the value of `s.NAME`.
 ///
 /// `(epoch, inc)` orders all records that ever stood under one name: the higher one holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct StreamRecord {
     pub inc: u64,
     /// Fence: `max(previous + 1, Unix time in ms)` when the stream was claimed.
     pub epoch: u64,
-    /// What made the claim.
+    /// The kind of the claim.
     pub kind: Kind,
     /// Whether media arrives at the owner.
     pub state: StreamState,
@@ -64,7 +64,7 @@ pub struct StreamRecord {
     pub bps: u64,
 }
 
-/// What made a claim.
+/// The kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -216,12 +216,12 @@ pub struct Beat {
     /// Mark of the secret of the cluster, which all its nodes share; 0 if the node does not tell.
     #[serde(default)]
     pub key: u64,
-    /// What the node does at the moment.
+    /// The load of the node at the moment.
     #[serde(flatten)]
     pub load: Load,
 }
 
-/// What a node does at the moment, as its server measures it.
+/// The load of a node at the moment, as its server measures it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Processor time that is used, in percent of one core.

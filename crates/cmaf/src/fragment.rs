@@ -118,7 +118,7 @@ impl FragmentTrack {
     }
 }
 
-/// What a fragment has in front of its `moof` box.
+/// The boxes of a fragment in front of its `moof` box.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Preamble {
     /// Whether the `styp` box begins the fragment.

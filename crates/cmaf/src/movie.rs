@@ -14,7 +14,7 @@ pub(crate) const MOVIE_TIMESCALE: u32 = 90_000;
 /// Seconds from 1904-01-01, from which MP4 counts, to 1970-01-01.
 const UNIX_OFFSET_S: u64 = 2_082_844_800;
 
-/// What a `trak` box has beside the description of its track.
+/// The content of a `trak` box beside the description of its track.
 #[derive(Debug, Default)]
 pub(crate) struct MovieTrack {
     /// Sample entries, each a box; samples name them by their number.

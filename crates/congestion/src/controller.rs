@@ -76,7 +76,7 @@ impl Clone for Box<dyn Controller> {
     }
 }
 
-/// What a controller has concluded about its path.
+/// The model that a controller has of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PathModel {

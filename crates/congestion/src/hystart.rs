@@ -40,7 +40,7 @@ struct Conservative {
     rounds: u32,
 }
 
-/// What slow start shall do.
+/// The next step of slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
     /// Grow by the acknowledged bytes, divided by `divisor`.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::bottleneck::PACKET;
 use crate::{Algorithm, Flow};
 
-/// What a transport may report.
+/// A report of a transport.
 #[derive(Clone, Debug)]
 enum Operation {
     Wait(u64),

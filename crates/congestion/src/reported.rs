@@ -55,7 +55,7 @@ const LEAST_WINDOW: Duration = Duration::from_secs(60);
 /// Smallest rate in bit/s, so that reports go on.
 const RATE_MIN: f64 = 30_000.0;
 
-/// What a receiver report says about the packets since the report before.
+/// The news of a receiver report about the packets since the report before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reception {
     /// Share of the packets that were lost, 0 to 1.

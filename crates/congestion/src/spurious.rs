@@ -46,7 +46,7 @@ impl Flight {
         self.flow.on_lost(self.now, lost, false);
     }
 
-    /// Those packets arrive after all, after `late`.
+    /// Packets arrive after all, after `late`.
     fn arrive(&mut self, numbers: std::ops::Range<u64>, late: Duration) {
         self.now += late;
         self.flow.on_acked(self.now, numbers, Duration::ZERO);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use glassline_media::Kind;
 
-/// Why a file cannot be played: which file, at which byte, and what the user can do.
+/// The reason why a file cannot be played: which file, at which byte, and what the user can do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub struct Error {
@@ -45,8 +45,8 @@ fn write_place(f: &mut fmt::Formatter<'_>, path: &Path, offset: Option<u64>) -> 
     Ok(())
 }
 
-/// What is wrong with a file. The caller is at fault unless the variant says otherwise. Trying
-/// again helps only for [`Reason::Open`] and [`Reason::Read`].
+/// A fault of a file. The caller is at fault unless the variant says otherwise. Trying again helps only
+/// for [`Reason::Open`] and [`Reason::Read`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -70,7 +70,7 @@ pub enum Reason {
         "is {kind}, not a file that can be read twice; `glassline publish` reads live media from pipes and devices"
     )]
     NotAFile {
-        /// What the path is, with its article.
+        /// The kind of the path, with its article.
         kind: &'static str,
     },
     /// The file is empty.
@@ -188,7 +188,7 @@ pub enum Reason {
     Refused {
         /// Name of the variant that was found.
         found: &'static str,
-        /// What the user can do.
+        /// The advice to the user.
         instead: &'static str,
     },
     /// Properties change that must be constant on a track.
@@ -237,7 +237,7 @@ pub struct Warning {
     pub path: PathBuf,
     /// Offset in the file at which the reason begins.
     pub offset: Option<u64>,
-    /// What a viewer may notice.
+    /// The effect that a viewer may notice.
     pub reason: WarningReason,
 }
 
@@ -248,7 +248,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a viewer may notice. Only the first warning of each kind is stored.
+/// An effect that a viewer may notice. Only the first warning of each kind is stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarningReason {
@@ -377,7 +377,7 @@ pub enum WarningReason {
     OutputGain(i16),
 }
 
-/// Why a transport stream is not taken apart into its video and audio.
+/// The reason why a transport stream is not taken apart into its video and audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotApart {

@@ -42,7 +42,7 @@ pub type Provenances = Arc<dyn Fn(&StreamName) -> Provenance + Send + Sync>;
 /// The number that the source of a stream draws into its frames, if it draws one.
 pub type DrawnCodes = Arc<dyn Fn(&StreamName) -> Option<DrawnCode> + Send + Sync>;
 
-/// What offering streams to servers needs.
+/// The services that offering streams to servers needs.
 #[derive(Clone)]
 pub struct Services {
     /// Hub whose streams are offered.

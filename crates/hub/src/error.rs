@@ -2,7 +2,7 @@ use glassline_media::{Codec, TrackIndex};
 
 use crate::StreamName;
 
-/// Why a source cannot publish, or why a unit was refused.
+/// The reason why a source cannot publish, or why a unit was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {

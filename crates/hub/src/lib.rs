@@ -386,7 +386,7 @@ impl Default for Hub {
     }
 }
 
-/// Why a stream could not be created or listed.
+/// The reason why a stream could not be created or listed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {

@@ -71,7 +71,7 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// Why a text is not a valid stream name.
+/// The reason why a text is not a valid stream name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use glassline_media::Codec;
 
-/// What a source lacks that sends no frame to begin with. Its text follows a clause that says so.
+/// The lack of a source that sends no frame to begin with. Its text follows a clause that says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lack {
     /// No frame of the video came whole.

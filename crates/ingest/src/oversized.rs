@@ -13,7 +13,7 @@ use glassline_rtp::payload::UNIT_BYTES_MAX;
 /// Largest frame that a source may send by RTP, in MiB.
 pub const FRAME_MIB_MAX: usize = UNIT_BYTES_MAX >> 20;
 
-/// What to change at a source whose frames are too large.
+/// The remedy at a source whose frames are too large.
 pub const SMALLER_FRAMES: &str = "lower resolution or quality at the source (ffmpeg: -crf, \
      -maxrate with -bufsize; cameras: maximum bitrate)";
 

@@ -29,7 +29,7 @@ pub enum Ended {
     /// No keyframe came that viewers could begin with.
     #[error("no keyframe with parameter sets within {} s{lack}", KEYFRAME.as_secs())]
     NoKeyframe {
-        /// What the publisher lacks.
+        /// The lack of the publisher.
         lack: Lack,
     },
     /// No keyframe came that viewers could begin with, and frames were too large to be received.

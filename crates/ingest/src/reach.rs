@@ -32,7 +32,7 @@ pub struct AddressLimits {
     pub loopback: bool,
 }
 
-/// What an address is for.
+/// The purpose of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Public,

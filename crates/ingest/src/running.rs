@@ -70,7 +70,7 @@ impl std::fmt::Debug for Permit {
 /// One source with all that runs for it.
 #[derive(Debug)]
 struct RunningSource {
-    /// What receivers get while the source is away, if that is anything.
+    /// The media that receivers get while the source is away, if there are any.
     away: Option<Away>,
     is_publisher: bool,
     /// Ends the source when dropped.

@@ -27,7 +27,7 @@ const FRAMES_MEANWHILE: u32 = 3;
 /// Least distance of the times of two frames, where layers differ in their clocks.
 const STEP: Duration = Duration::from_millis(1);
 
-/// What makes a layer better than another one.
+/// The order of layers, from the best one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ranking {
     /// More bytes in a second. RIDs do not say which layer is the best: OBS begins with it, and pages list

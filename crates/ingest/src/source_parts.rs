@@ -30,7 +30,7 @@ pub(super) struct Parts {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What a source needs of the server while it runs.
+/// The parts of the server that a source needs while it runs.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// Frame codes that sources with drawn numbers enter.

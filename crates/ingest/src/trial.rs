@@ -14,7 +14,7 @@ use super::{Input, Permit, SourceSpec, Sources, StartError, spawn};
 /// Interval at which the source is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a trial found.
+/// The finding of a trial.
 #[derive(Clone, Debug)]
 pub enum Tried {
     /// The source published media with these tracks.
@@ -23,7 +23,7 @@ pub enum Tried {
     AwaitsPublisher,
 }
 
-/// Why a source does not play.
+/// The reason why a source does not play.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The source can never work.

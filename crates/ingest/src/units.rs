@@ -25,7 +25,7 @@ pub struct Units {
     tracks: Vec<Track>,
     states: Vec<TrackState>,
     redescribed: bool,
-    /// What the video lacks to begin with, before its first keyframe.
+    /// The lack of the video to begin with, before its first keyframe.
     lack: Lack,
 }
 

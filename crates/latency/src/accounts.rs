@@ -20,11 +20,11 @@ pub(super) struct Accounts {
     shards: Mutex<HashMap<usize, Arc<Mutex<StageTable>>>>,
     connections: Mutex<Connections>,
     viewers: Mutex<HashMap<SessionId, Arc<Mutex<Account>>>>,
-    /// What all reports said, once there was one.
+    /// The sum of all reports, once there was one.
     everyone: Mutex<Option<Everyone>>,
 }
 
-/// What media threads tell of their sessions.
+/// The news of media threads about their sessions.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     paths: HashMap<SessionId, (Instant, PathView)>,
@@ -32,7 +32,7 @@ pub(super) struct Connections {
     pub(super) data: HashMap<SessionId, DataView>,
 }
 
-/// What is known of a viewer.
+/// Facts about a viewer.
 #[derive(Debug)]
 pub(super) struct Viewer {
     /// First letters of the session's name.

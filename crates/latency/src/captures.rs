@@ -28,7 +28,7 @@ const DELAY_MAX_MS: f64 = 60_000.0;
 /// Seconds from the epoch of NTP to that of Unix (RFC 5905 §6).
 const UNIX_EPOCH_NTP_S: f64 = 2_208_988_800.0;
 
-/// What a publisher tells of its clock and of its encoder.
+/// The report of a publisher about its clock and its encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublisherClock {
     /// The instant at which the server's clock is zero.

@@ -41,7 +41,7 @@ pub struct LayerView {
     /// Rate that the path carries, measured on packets that arrived behind each other, in bits a
     /// second.
     pub estimate_bps: Option<u64>,
-    /// Why the viewer gets this layer.
+    /// The reason why the viewer gets this layer.
     pub reason: String,
     /// Seconds since this layer was chosen.
     pub seconds: u64,

@@ -100,7 +100,7 @@ pub struct ViewerLatency {
     pub stages: Vec<StageRow>,
     /// Delay from a frame's origin until it is presented: the sum of its stages.
     pub end_to_end: Option<Whole>,
-    /// The same delay, measured with the code drawn into the frame.
+    /// The delay, measured with the code drawn into the frame.
     pub glass_to_glass: Option<Whole>,
     /// Number of frames whose sum of stages and glass-to-glass delay agree within the error, and
     /// number of frames that have both.

@@ -55,14 +55,14 @@ pub struct Layer {
     /// Maximum bitrate of the layer, if its publisher states one; of a layer that is paused, the bitrate
     /// that it had.
     pub bitrate: Option<Bitrate>,
-    /// Why no frames of the layer come now; `None` while they come.
+    /// The reason why no frames of the layer come now; `None` while they come.
     pub absence: Option<LayerAbsence>,
     /// Description of a layer in another codec than its track's: receivers that negotiated this codec
     /// get the layer in place of the track. `None` for layers in the codec of the track.
     pub other_codec: Option<Box<Track>>,
 }
 
-/// Why no frames of a layer come.
+/// The reason why no frames of a layer come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayerAbsence {
     /// The layer is not fetched, because nobody watches it. It comes when somebody reads it.

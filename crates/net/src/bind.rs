@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a UDP socket could not be opened; every text names the address.
+/// The reason why a UDP socket could not be opened; every text names the address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {

@@ -1,7 +1,7 @@
 use std::io;
 use std::time::Duration;
 
-/// What the kernel knows of the accuracy of its calendar clock.
+/// The accuracy of the kernel's calendar clock, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDiscipline {
     /// Whether a time service (NTP, PTP) keeps the clock.

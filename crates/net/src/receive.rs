@@ -15,7 +15,7 @@ const COALESCED_BYTES_MAX: usize = 65_536;
 pub struct ReceiveBatch {
     /// The buffers, back to back.
     pub(crate) bytes: Box<[u8]>,
-    /// What the kernel returned about each buffer.
+    /// The answers of the kernel about each buffer.
     pub(crate) slots: Box<[Slot]>,
     /// Size of each buffer, in bytes.
     pub(crate) buffer_bytes: usize,
@@ -23,7 +23,7 @@ pub struct ReceiveBatch {
     pub(crate) filled: usize,
 }
 
-/// What the kernel returned about one buffer.
+/// The answer of the kernel about one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Bytes in the buffer.

@@ -56,7 +56,7 @@ impl<'a> Transmit<'a> {
     }
 }
 
-/// What the kernel accepted of a batch, and why it stopped.
+/// The part of a batch that the kernel accepted, and the reason why it stopped.
 #[derive(Debug)]
 #[must_use = "what was not accepted is not sent"]
 pub struct Sent {
@@ -67,8 +67,8 @@ pub struct Sent {
     pub offset: usize,
     /// Bytes accepted in total.
     pub bytes: usize,
-    /// Why transmit number `transmits` stopped the batch; `None` if all were accepted.
-    /// Those behind it were not tried.
+    /// The reason why transmit number `transmits` stopped the batch; `None` if all were accepted. Those
+    /// behind it were not tried.
     pub stopped: Option<SendError>,
 }
 
@@ -95,7 +95,7 @@ pub enum PathErrorKind {
     Other,
 }
 
-/// Why the kernel did not accept a datagram.
+/// The reason why the kernel did not accept a datagram.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {

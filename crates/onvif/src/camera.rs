@@ -19,7 +19,7 @@ use crate::http::{self, HttpError, Post};
 use crate::media::{GetProfiles, GetStreamUri, StreamProfile};
 use crate::ptz::{ContinuousMove, GetPresets, GotoPreset, MovableProfile, Preset, Stop, Velocity};
 
-/// Why a camera did not do what it was asked; every text names the camera's URL.
+/// The reason why a camera did not do what it was asked; every text names the camera's URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -60,7 +60,7 @@ impl Version {
 /// A way in which a camera encodes its media, and where it is played.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamProfile {
-    /// What the camera says of the profile.
+    /// The profile as the camera describes it.
     pub profile: Profile,
     /// RTSP URL, without user and password.
     pub url: Url,

@@ -40,8 +40,8 @@ const STREAMS: u32 = 1024;
 /// Most concurrent bidirectional streams: requests.
 const REQUESTS: u32 = 256;
 
-/// The same timeouts between servers of a cluster, whose pulls move to another server instead of
-/// waiting for one.
+/// The timeouts between servers of a cluster, whose pulls move to another server instead of waiting for
+/// one.
 const NODE_IDLE: Duration = Duration::from_secs(3);
 const NODE_KEEP_ALIVE: Duration = Duration::from_millis(500);
 
@@ -55,9 +55,9 @@ pub(crate) const NODE_REQUESTS: u32 = 8192;
 /// Whose limits a connection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// Those of one publisher or reader.
+    /// The limits of one publisher or reader.
     Client,
-    /// Those of a server that pulls streams from another one.
+    /// The limits of a server that pulls streams from another one.
     Node,
 }
 
@@ -351,7 +351,7 @@ fn raise_for_nodes(transport: &mut noq::TransportConfig) {
         .receive_window(NODE_RECEIVE_WINDOW.into());
 }
 
-/// Why a socket does not accept connections.
+/// The reason why a socket does not accept connections.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {

@@ -134,14 +134,14 @@ impl hkdf::KeyType for Length {
     }
 }
 
-/// Why there is no [`Identity`]. The operator can mend it.
+/// The reason why there is no [`Identity`]. The operator can mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// No certificate can be created.
     #[error("cannot create a certificate: {0}")]
     Generate(String),
-    /// What was kept is no certificate with its key.
+    /// The kept text is no certificate with its key.
     #[error("no certificate and key in PEM")]
     NoPem,
     /// TLS rejects the certificate or its key.

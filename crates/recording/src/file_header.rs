@@ -13,7 +13,8 @@ const IDENTIFIER: [u8; 16] = *b"glassline/file\0\0";
 /// Most bytes of the text that is read: a name has 128, and a reason a few hundred.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// What a recorded file is, as it says itself. It stands in a note before the file's parameters.
+/// The identity of a recorded file, as the file itself states it. It stands in a note before the file's
+/// parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// Stream that the file is of.
@@ -27,11 +28,11 @@ pub struct FileHeader {
     pub number: u32,
     /// Wall-clock time of the first frame's presentation, to the microsecond.
     pub start: SystemTime,
-    /// Why the file begins.
+    /// The reason why the file begins.
     pub beginning: Beginning,
 }
 
-/// Why a recorded file begins where it does.
+/// The reason why a recorded file begins where it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "because")]
 #[non_exhaustive]

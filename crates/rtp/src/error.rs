@@ -1,7 +1,7 @@
 use glassline_media::fields::Truncated;
 use thiserror::Error;
 
-/// Why received bytes are not a valid RTP or RTCP packet.
+/// The reason why received bytes are not a valid RTP or RTCP packet.
 ///
 /// The peer or the network is at fault: count the packet and drop it. Offsets count from the
 /// first byte that the parser was given.

@@ -128,7 +128,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Why keys cannot be used. The peer is at fault; refuse its transport.
+/// The reason why keys cannot be used. The peer is at fault; refuse its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {

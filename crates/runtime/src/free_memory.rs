@@ -36,7 +36,7 @@ struct Looks {
     due: Option<Instant>,
 }
 
-/// What a look found, in bytes.
+/// The finding of a look, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// Private memory of the process.

@@ -18,7 +18,7 @@ const PURGE: Duration = Duration::from_secs(1);
 /// prefixes share one bucket, until others have been idle for long enough to be forgotten.
 #[derive(Debug)]
 pub struct SourceRates {
-    /// What the bucket of a new prefix is like.
+    /// The bucket of a new prefix.
     full: TokenBucket,
     buckets: HashMap<SourcePrefix, TokenBucket>,
     /// The bucket of all prefixes that have none of their own.

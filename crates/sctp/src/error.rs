@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use crate::ParseError;
 
-/// Why a message was refused. Nothing of it is sent.
+/// The reason why a message was refused. Nothing of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -49,7 +49,7 @@ pub enum SendError {
     },
 }
 
-/// Why streams were not reset.
+/// The reason why streams were not reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ResetError {
@@ -69,7 +69,7 @@ pub enum ResetError {
     },
 }
 
-/// Why a packet from the peer, or a part of it, was dropped. The association goes on; the
+/// The reason why a packet from the peer, or a part of it, was dropped. The association goes on; the
 /// caller counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// What happened to an association; events come in order.
+/// An event of an association; events come in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -64,7 +64,7 @@ pub enum Direction {
     Outgoing,
 }
 
-/// Why an association ended.
+/// The reason why an association ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {

@@ -1,7 +1,7 @@
 use glassline_media::fields::Truncated;
 use thiserror::Error;
 
-/// Why bytes from the peer could not be parsed.
+/// The reason why bytes from the peer could not be parsed.
 ///
 /// The peer or the network is at fault; the packet is to be counted and dropped. Offsets
 /// count from the first byte of the SCTP packet.

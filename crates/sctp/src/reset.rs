@@ -74,7 +74,7 @@ struct Deferred {
     streams: Vec<u16>,
 }
 
-/// What the peer's response to our request means.
+/// The meaning of the peer's response to our request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ResetResult {
     /// The peer reset these streams.

@@ -28,7 +28,7 @@ struct Reader {
     rests_max: Duration,
 }
 
-/// What was carried after the first half second.
+/// The traffic after the first half second.
 #[derive(Debug)]
 struct Carried {
     /// Rate of user data, in Mbit/s.

@@ -64,7 +64,7 @@ pub(crate) struct AppParts {
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
-    /// What became of the events that hooks are told.
+    /// The counts of the events that hooks are told.
     pub(crate) hooks: Arc<HookCounters>,
     pub(crate) sessions: Arc<Negotiator>,
     /// Transcodes audio for browsers.
@@ -88,7 +88,7 @@ pub(crate) struct AppParts {
     pub(crate) services: Services,
 }
 
-/// What handlers know of the server's certificates.
+/// The certificates of the server, for handlers.
 #[derive(Debug)]
 pub(crate) struct TlsParts {
     /// The private authority, whose root certificate devices must trust; `None` if there is none.
@@ -99,7 +99,7 @@ pub(crate) struct TlsParts {
     pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
 }
 
-/// What handlers know of the listeners of HTTP.
+/// The listeners of HTTP, for handlers.
 #[derive(Debug)]
 pub(crate) struct HttpEndpoints {
     /// Counters of their connections.
@@ -110,9 +110,9 @@ pub(crate) struct HttpEndpoints {
     pub(crate) places: Places,
     /// Places of the connections for operators.
     pub(crate) operators: Places,
-    /// What operators changed by the listeners for operators.
+    /// The changes by operators.
     pub(crate) audit: Arc<AuditLog>,
-    /// What happened to the server and its streams.
+    /// The events of the server and its streams.
     pub(crate) events: Arc<EventLog>,
     /// How busy the server was.
     pub(crate) history: Arc<History>,

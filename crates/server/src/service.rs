@@ -117,9 +117,9 @@ pub(crate) type Audience = BTreeMap<String, ViewerCount>;
 /// Number of viewers of a stream or file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ViewerCount {
-    /// Those who watch the stream that all viewers share, and whom the hub counts.
+    /// Viewers of the stream that all share, and whom the hub counts.
     pub(crate) shared: usize,
-    /// Those with a private reading of a file.
+    /// Viewers with a private reading of a file.
     pub(crate) private: usize,
 }
 

@@ -157,7 +157,7 @@ fn a_limit_of_handshakes_is_named_with_its_key() {
     latest(&running, "viewer", "server", key);
 }
 
-/// What a client named of itself tells why no check of it arrives.
+/// The candidates of a client tell why no check of it arrives.
 #[test]
 fn candidates_that_cannot_be_used_are_the_reason() {
     let running = Running::with(1, |config| config.media.tcp = false);

@@ -16,7 +16,7 @@ use crate::peer::{Peer, SDP, SOON, socket};
 use crate::running::{Response, Running};
 use crate::source::{Film, Source};
 
-/// What a camera saw of a talker.
+/// The view of a camera of a talker.
 #[derive(Debug, PartialEq)]
 enum Seen {
     /// A request's method, and whether it requires the back channel.

@@ -18,7 +18,7 @@ use crate::whip::{Publisher, go_live};
 /// One request: path, head in lower case, and body.
 type Got = (String, String, Value);
 
-/// What the collector answers: status, further headers, body.
+/// The answer of the collector: status, further headers, body.
 type Answer = (u16, &'static str, &'static str);
 
 const TAKEN: Answer = (200, "", "{}");

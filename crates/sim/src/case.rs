@@ -26,13 +26,13 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Case<P, E> {
-    /// What is special about this path, as text for messages.
+    /// The specialty of this path, as text for messages.
     pub description: &'static str,
     /// The path that the run uses.
     pub path: P,
     /// Seed of all random decisions of the run.
     pub seed: u64,
-    /// What the test expects of the run.
+    /// The expectation of the test.
     pub expected: E,
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 pub struct Clock {
     /// Where the clock started.
     start: Instant,
-    /// What the clock shows.
+    /// The time of the clock.
     now: Instant,
 }
 

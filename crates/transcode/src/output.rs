@@ -29,7 +29,7 @@ pub(crate) struct Output {
     last: [f32; 2],
 }
 
-/// What a frame did to the alignment with the source.
+/// The effect of a frame on the alignment with the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aligned {
     /// Whether samples were inserted or left out.

@@ -47,7 +47,7 @@ pub(crate) enum Layout {
     Multistream(OpusStreams),
 }
 
-/// Why the audio of a track cannot be transcoded, and what its publisher can send instead.
+/// The reason why the audio of a track cannot be transcoded, and what its publisher can send instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Untranscodable {

@@ -254,7 +254,7 @@ pub enum TrustError {
     Unreadable {
         /// Path of the file.
         file: PathBuf,
-        /// What is wrong with the file.
+        /// The fault of the file.
         reason: String,
     },
     /// TLS rejects the configuration.

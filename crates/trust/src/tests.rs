@@ -16,7 +16,7 @@ struct Authority {
     bundle: &'static Path,
 }
 
-/// What a server shows, with the private key of its certificate.
+/// The certificates that a server shows, with the private key.
 struct Shown {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

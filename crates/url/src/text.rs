@@ -27,7 +27,7 @@ pub enum WrittenWrong {
     /// The host's name is missing.
     #[error("no host")]
     Host,
-    /// What follows the host's colon is no port.
+    /// The text behind the host's colon is no port.
     #[error(
         "the port is no number from 0 to 65535 (if what follows the ':' is a password, an '@' and \
          the host are missing behind it; an IPv6 address is written in brackets)"

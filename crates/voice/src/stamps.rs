@@ -210,11 +210,11 @@ pub struct DuplicateRecord<T = Instant> {
     pub timestamp: u32,
     /// When the packet arrived.
     pub at: T,
-    /// Why the packet is not counted as a frame.
+    /// The reason why the packet is not counted as a frame.
     pub why: DuplicateReason,
 }
 
-/// Why a packet is not counted as a frame.
+/// The reason why a packet is not counted as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DuplicateReason {
     /// The network duplicated the packet.

@@ -62,8 +62,8 @@ pub(crate) fn run(bytes: &[u8]) {
     listen(bytes, cut);
 }
 
-/// What a reader makes of the stream, a frame as channel and payload, and whether
-/// it could follow to the end.
+/// The items that a reader makes of the stream, a frame as channel and payload, and whether it could
+/// follow to the end.
 type Items = (Vec<Result<Message, (u8, Vec<u8>)>>, bool);
 
 fn items(bytes: &[u8], cut: usize) -> Items {

@@ -88,7 +88,7 @@ fn check(connection: &Connection) {
     }
 }
 
-/// What the owner says, if it is asked.
+/// The answer of the owner, if it is asked.
 fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
     let refused = |refusal| Answer::Refused(refusal);
     Some(match event {

@@ -24,7 +24,7 @@ pub(crate) fn run(bytes: &[u8]) {
     open(get, bytes, cut, true);
 }
 
-/// What the bytes say, and whether all of them are base64.
+/// The decoded bytes, and whether all of the input is base64.
 fn decoded(bytes: &[u8], cut: usize) -> (Vec<u8>, bool) {
     let (mut decoder, mut out) = (Decoder::default(), Vec::new());
     for piece in bytes.chunks(cut) {

@@ -293,7 +293,7 @@ impl Fleet {
         })
     }
 
-    /// What a person reads first.
+    /// The text that a person reads first.
     pub(super) fn introduction(&self, binary: &Path) -> String {
         let mut text = String::from("\n");
         for node in &self.nodes {

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Time in which all servers start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was asked for.
+/// The options that were asked for.
 struct Options {
     binary: Option<PathBuf>,
     tours: bool,
@@ -145,7 +145,7 @@ fn show(fleet: &mut Fleet, observer: &mut Observer, tours: bool) -> Result<(), F
     }
 }
 
-/// What the tour does, one after the other. The last step is its end.
+/// The steps of the tour, one after the other. The last step is its end.
 const TOUR: [Step; 6] = [
     Step {
         after: Duration::from_secs(6),

@@ -11,7 +11,7 @@ use super::fleet::Fleet;
 /// Knows what was printed last.
 pub(super) struct Observer {
     began: Instant,
-    /// What is known, by its subject.
+    /// The known facts, by their subjects.
     known: BTreeMap<String, String>,
 }
 

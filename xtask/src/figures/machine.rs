@@ -107,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// The same processor with wide AES kept from the cipher library; `None` where it has none.
+    /// The processor with wide AES kept from the cipher library; `None` where it has none.
     pub(super) fn masked(&self) -> Option<Self> {
         (self.aes == Aes::Wide && !self.is_masked).then(|| Self {
             is_masked: true,
@@ -177,7 +177,7 @@ fn fields(text: &str) -> BTreeMap<&str, &str> {
     fields
 }
 
-/// Those of [`FLAGS`] that the processor has.
+/// The members of [`FLAGS`] that the processor has.
 fn flags<'a>(fields: &BTreeMap<&str, &'a str>) -> Vec<&'a str> {
     let all = fields.get("flags").or_else(|| fields.get("Features"));
     let words = all.into_iter().flat_map(|it| it.split_whitespace());

@@ -36,12 +36,12 @@ pub(super) struct Stage<'a> {
     pub(super) folder: PathBuf,
 }
 
-/// What one turn found.
+/// The findings of one turn.
 struct Turn {
     values: Vec<Measurement>,
-    /// What is wrong with values that are missing.
+    /// The faults of values that are missing.
     missing: Vec<String>,
-    /// What is to be said about the values.
+    /// The remark about the values.
     note: Option<String>,
 }
 

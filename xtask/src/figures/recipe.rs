@@ -55,7 +55,7 @@ pub(super) enum Work {
     },
 }
 
-/// What the machine must have for a recipe.
+/// The needs of a recipe on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Values mean nothing while other programs run.
@@ -107,7 +107,7 @@ pub(super) struct Value {
     pub(super) better: Better,
     /// Multiplies what the report has, to reach the unit.
     pub(super) scale: f64,
-    /// What the value is divided by: its name, and its path in the same report.
+    /// The divisor of the value: its name, and its path in the same report.
     pub(super) beside: Option<(&'static str, &'static str)>,
     /// Whether a report may lack what the value is divided by: a peer that is not installed.
     pub(super) may_stand_alone: bool,

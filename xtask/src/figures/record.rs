@@ -40,7 +40,7 @@ pub(super) struct Outcome {
     /// Command as a person would type it.
     pub(super) command: String,
     pub(super) state: State,
-    /// Why it failed or was skipped.
+    /// The reason why it failed or was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     /// Begin in UTC.
@@ -66,7 +66,7 @@ pub(super) enum State {
 pub(super) struct Load {
     /// Load average of the last minute before the first turn.
     pub(super) average_before: f64,
-    /// The same after the last turn, with the recipe's own processes.
+    /// The average after the last turn, with the recipe's own processes.
     pub(super) average_after: f64,
     /// Cores in use by others, over some seconds before a turn.
     pub(super) cores_before: f64,
@@ -95,7 +95,7 @@ pub(super) struct Measurement {
     pub(super) tolerance: Tolerance,
 }
 
-/// What a value is compared with in the same run.
+/// The reference of a value in the same run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Reference {
     pub(super) name: String,

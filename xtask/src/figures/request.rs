@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::recipe::Recipe;
 use super::recipes::RECIPES;
 
-/// What `cargo xtask figures` is to do.
+/// The request to `cargo xtask figures`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     /// Recipes by name; empty for all.

@@ -61,7 +61,7 @@ const COVERAGE_FLAGS: [&str; 7] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     /// Targets to run; empty for all.
@@ -174,7 +174,7 @@ fn run_long(folder: &Path, all: &[String], chosen: &[String], seconds: u64) -> R
     }
 }
 
-/// What a long run has found so far.
+/// The results of a long run so far.
 #[derive(Debug, Default)]
 struct LongResults {
     /// Number of targets that have run.

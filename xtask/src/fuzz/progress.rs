@@ -107,7 +107,7 @@ impl Progress {
         Ok(self.counts())
     }
 
-    /// What broke, after the last lines of the target were printed.
+    /// The breakage, after the last lines of the target were printed.
     pub(super) fn breakage(&self, again: &str) -> String {
         println!("{}", self.tail.join("\n"));
         let target = &self.target;

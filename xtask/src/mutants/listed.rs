@@ -19,7 +19,7 @@ pub(super) struct Mutant {
     pub(super) returned: String,
 }
 
-/// What a mutant changes.
+/// The kind of code that a mutant changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// All statements of a function become one value.

@@ -6,7 +6,7 @@ use crate::Failure;
 /// Number of mutants of a part that a run tests, unless the command line has another.
 const SAMPLE: usize = 60;
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     /// Names of parts; empty for all.

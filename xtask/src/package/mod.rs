@@ -22,7 +22,7 @@ use std::process::Command;
 use crate::architecture::Architecture;
 use crate::{Failure, install, process};
 
-/// What the command line asks for.
+/// The request of the command line.
 struct Request {
     /// A binary that is packed as it is; `None` builds one.
     binary: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) struct Program {
     pub(crate) runs_here: PathBuf,
 }
 
-/// What every kind of package needs to know.
+/// The facts that every kind of package needs.
 pub(crate) struct Release {
     /// Version of the program, as in `Cargo.toml`.
     version: String,

@@ -37,7 +37,7 @@ pub(crate) fn libraries(program: &Path) -> Result<Libraries, String> {
     })
 }
 
-/// What a program needs of the system.
+/// The libraries of the system that a program needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Libraries {
     /// Names of shared libraries; none for a static program.

@@ -24,7 +24,7 @@ use crate::{Failure, process};
 /// Largest program without symbols, in bytes.
 const PROGRAM_BYTES_MAX: u64 = 60 << 20;
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 struct Request {
     folder: PathBuf,

@@ -63,7 +63,7 @@ impl Drop for Installing {
     }
 }
 
-/// What the program said last: the error with which it ended.
+/// The last words of the program: the error with which it ended.
 fn reason(log: &str) -> String {
     let error = log.rsplit_once("\nxtask: ").map_or(log, |it| it.1);
     error.trim_end().to_owned()

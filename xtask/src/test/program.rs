@@ -30,7 +30,7 @@ pub(super) struct Ran {
     pub(super) line: String,
     pub(super) printed: String,
     pub(super) report: Report,
-    /// Why the program did not end with success, if no test of it failed: a signal, a hang.
+    /// The reason why the program did not end with success, if no test of it failed: a signal, a hang.
     pub(super) problem: Option<String>,
     pub(super) took: Duration,
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::table;
 
-/// What only listed files call, written so that this file does not match itself.
+/// The call that only listed files make, written so that this file does not match itself.
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.

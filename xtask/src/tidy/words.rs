@@ -184,10 +184,15 @@ mod tests {
         );
         assert_eq!(
             problems_of("/// Why it ended.\nstruct A;"),
-            ["crates/a/src/lib.rs:1: `Why it ended.` has no noun as subject; name the thing, as in \
-              \"The reason why …\""]
+            [
+                "crates/a/src/lib.rs:1: `Why it ended.` has no noun as subject; name the thing, as in \
+              \"The reason why …\""
+            ]
         );
-        assert_eq!(problems_of("/// The reason.\n/// Why it ended.\nstruct A;"), [""; 0]);
+        assert_eq!(
+            problems_of("/// The reason.\n/// Why it ended.\nstruct A;"),
+            [""; 0]
+        );
         assert_eq!(problems_of("struct Burst;").len(), 1);
     }
 }

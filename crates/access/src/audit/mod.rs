@@ -47,7 +47,7 @@ pub struct Change {
     pub target: String,
     /// Status of the answer.
     pub status: u16,
-    /// Why the change was refused; `None` if it was not.
+    /// The reason why the change was refused; `None` if it was not.
     pub reason: Option<String>,
 }
 

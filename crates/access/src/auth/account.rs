@@ -43,7 +43,7 @@ pub struct Account {
     /// Streams whose recordings the user may export as files: names, `cam*`, `site/**`, or `**`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub export: Vec<Pattern>,
-    /// What the user may do on the admin port; null for nothing.
+    /// The role of the user on the admin port; null for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }

@@ -16,7 +16,7 @@ const HOLDERS_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) rights: StreamRights,
-    /// What the holder may do on the admin port.
+    /// The role of the holder on the admin port.
     pub(super) role: Option<Role>,
     /// Whom the token names (`sub`), to be shown to people.
     pub(super) subject: Option<String>,

@@ -26,7 +26,7 @@ pub struct NamedToken {
     pub name: Name,
     /// The token: 16 to 1024 visible ASCII characters (`openssl rand -hex 24`).
     pub token: Secret,
-    /// What the holder may do on the admin port.
+    /// The role of the holder on the admin port.
     pub role: Role,
 }
 
@@ -44,9 +44,9 @@ pub struct KnownToken {
     pub name: Name,
     /// Hash of the token, by which a presented one is found.
     pub digest: TokenDigest,
-    /// What the holder may do on the admin port.
+    /// The role of the holder on the admin port.
     pub role: Option<Role>,
-    /// What the holder may do to streams.
+    /// The rights of the holder on streams.
     pub rights: StreamRights,
 }
 

@@ -32,7 +32,7 @@ pub struct Login {
     shown: Vec<Shown>,
     /// Where failures are counted; `None` as long as no part has looked at a credential.
     limit: Option<Arc<LoginLimit>>,
-    /// Why a credential was not looked at: the address has failed too often.
+    /// The reason why a credential was not looked at: the address has failed too often.
     limited: Option<LoginError>,
 }
 

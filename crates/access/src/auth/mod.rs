@@ -115,7 +115,7 @@ const BUSY_RETRY: Duration = Duration::from_secs(1);
 /// Users, tokens and their rights.
 #[derive(Debug)]
 pub struct Users {
-    /// What the table is made of.
+    /// The layers that the table is made of.
     layers: Mutex<Layers>,
     table: RwLock<Arc<UserTable>>,
     /// Number of times that the users were replaced.

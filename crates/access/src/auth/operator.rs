@@ -10,7 +10,7 @@ pub struct Operator {
     pub(super) proof: Proof,
 }
 
-/// What an operator has shown.
+/// The credential that an operator has shown.
 #[derive(Clone, Debug)]
 pub(super) enum Proof {
     /// Nothing: the request comes from this machine, and nobody needs a credential.

@@ -1,7 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What somebody may do on the admin port. Each role has the rights of those before it.
+/// A role on the admin port, with all that its holder may do. Each role has the rights of those before
+/// it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

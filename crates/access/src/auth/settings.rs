@@ -14,7 +14,7 @@ use super::{Account, NamedToken, Secret, known_tokens};
 /// Most users. They are looked up by name, so more cost only memory: half a kB each.
 const USERS_MAX: usize = 10_000;
 
-/// Who may read and publish.
+/// Rights to read and publish.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {

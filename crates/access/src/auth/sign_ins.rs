@@ -18,7 +18,7 @@ const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const ALL_MAX: usize = 512;
 const OF_ONE_MAX: usize = 16;
 
-/// What a browser is given when its operator signs in.
+/// The cookie and the role that a browser gets when its operator signs in.
 pub struct SignIn {
     /// Secret that the browser shows with each request.
     pub secret: String,

@@ -38,7 +38,7 @@ pub use web_url::{WebUrl, WebUrlError};
 /// An error of a request, as the layers below report it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What one request may take at most.
+/// The bounds of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Time until the whole answer is there, connecting included.

@@ -25,7 +25,7 @@ pub struct CertificateStore {
     changes: watch::Sender<()>,
 }
 
-/// What operators are told of a [`CertificateStore`].
+/// The view that operators have of a [`CertificateStore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateStatus {
     /// The configuration or the source that the certificate comes from.

@@ -39,7 +39,7 @@ pub struct Dialled {
     pub alternates: Vec<Url>,
 }
 
-/// Why a call was not established.
+/// The reason why a call was not established.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DialError {
@@ -57,7 +57,7 @@ pub enum DialError {
     Answer {
         /// URL of the end that answered.
         url: Box<Url>,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         source: SetAnswerError,
     },
     /// The answer has no candidate that can be impaired.
@@ -87,7 +87,7 @@ fn is_stream(url: &Url) -> bool {
     url.path().trim_end_matches('/').ends_with("/whep")
 }
 
-/// The same configuration without data channels for stamps.
+/// A copy of the configuration without data channels for stamps.
 fn untold(config: &Config) -> Config {
     Config {
         stamps: Stamps::Off,

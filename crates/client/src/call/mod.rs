@@ -161,7 +161,7 @@ pub enum Ended {
     ByPeer,
 }
 
-/// Why there is no call, or why it ended.
+/// The reason why there is no call, or why it ended.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum CallError {

@@ -35,7 +35,7 @@ pub(super) struct Incoming {
 /// Result of the negotiation, known when keys are established.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreed {
-    /// What we send; `None` if the peer accepts no audio.
+    /// The media that we send; `None` if the peer accepts no audio.
     pub(super) sends: Option<Sends>,
     /// Whether the peer sends audio.
     pub(super) receives: bool,

@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::{CallError, Config, MediaTransport};
 use crate::viewers::{local_addresses, wildcard};
 
-/// Why an offer was not answered.
+/// The reason why an offer was not answered.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AnswerError {

@@ -29,7 +29,7 @@ pub struct Ask<'a> {
     pub patience: Duration,
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// HTTP status of the answer.

@@ -16,11 +16,11 @@ use glassline_trust::Trust;
 pub struct Presented {
     /// Certificates in DER, the server's own first.
     pub chain: Vec<Vec<u8>>,
-    /// Why clients refuse the certificate; `None` if they accept it.
+    /// The reason why clients refuse the certificate; `None` if they accept it.
     pub fault: Option<CertificateFault>,
 }
 
-/// Why clients refuse a certificate.
+/// The reason why clients refuse a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CertificateFault {

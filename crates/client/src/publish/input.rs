@@ -296,7 +296,7 @@ pub enum InputError {
         option: String,
         /// Value that the option does not take.
         value: String,
-        /// What the option accepts.
+        /// The values that the option accepts.
         wanted: &'static str,
     },
     /// The range of bitrates is invalid.

@@ -101,7 +101,7 @@ pub enum End {
     Stopped,
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -49,7 +49,7 @@ pub(crate) use rtsp::{
 use command::{Command, Mailbox};
 use glassline_trust::Trust;
 
-/// What viewers do with the media.
+/// The use that viewers make of the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Decrypt, reorder and depacketize: whole frames are counted.
@@ -103,7 +103,7 @@ impl Conduct {
 pub struct Join {
     /// Where the viewer joins.
     pub endpoint: Endpoint,
-    /// What the viewer does with the media.
+    /// The use that the viewer makes of the media.
     pub mode: Mode,
     /// How the viewer behaves. One that stalls, vanishes or sends garbage is replaced when it
     /// has ended.
@@ -224,7 +224,7 @@ pub struct Viewer {
     pub endpoint: Endpoint,
     /// How far the viewer has come.
     pub state: State,
-    /// Why the viewer ended; `None` while it runs.
+    /// The reason why the viewer ended; `None` while it runs.
     pub failure: Option<String>,
     /// Time from the start of the POST until keys were established.
     pub connect_time: Option<Duration>,
@@ -262,13 +262,13 @@ pub struct Viewer {
 pub struct Progress {
     /// Identifier of the viewer.
     pub id: Id,
-    /// What the viewer does with the media.
+    /// The use that the viewer makes of the media.
     pub mode: Mode,
     /// How the viewer behaves.
     pub conduct: Conduct,
     /// How far the viewer has come.
     pub state: State,
-    /// Why the viewer ended; `None` while it runs.
+    /// The reason why the viewer ended; `None` while it runs.
     pub failure: Option<Arc<str>>,
     /// Time from the start of the request until keys were established, or, over RTSP, until
     /// the stream played.

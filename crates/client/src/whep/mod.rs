@@ -44,7 +44,7 @@ pub struct Document {
     pub alternates: Vec<Url>,
 }
 
-/// Why signalling failed; every text names the URL.
+/// The reason why signalling failed; every text names the URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -53,7 +53,7 @@ pub enum Error {
     Url {
         /// Text that is no URL.
         url: String,
-        /// What is wrong with it.
+        /// The fault that it has.
         reason: String,
     },
     /// There was no connection, the connection broke, or the response took too long. Trying
@@ -81,7 +81,7 @@ pub enum Error {
     NoAnswer {
         /// URL that sent the response.
         url: Url,
-        /// What was sent instead.
+        /// The text that was sent instead.
         reason: String,
     },
 }

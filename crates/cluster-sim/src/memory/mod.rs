@@ -26,7 +26,7 @@ pub struct Memory {
     rng: Rng,
     values: BTreeMap<Key, Entry>,
     versions: u64,
-    /// What each write replaced, oldest first.
+    /// The entries that writes replaced, oldest first.
     log: VecDeque<(Instant, Key, Option<Entry>)>,
     clients: BTreeMap<NodeId, Client>,
     audience: Audience,
@@ -65,12 +65,12 @@ impl Default for Faults {
     }
 }
 
-/// What arrives at a node.
+/// A delivery to a node.
 #[derive(Clone, Debug)]
 pub enum Delivery {
     /// Answer to a request of the node.
     Answer(Answer),
-    /// What the engine tells unasked.
+    /// A message of the engine that nobody asked for.
     Incoming(Incoming),
 }
 

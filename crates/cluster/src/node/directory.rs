@@ -56,14 +56,14 @@ impl Directory {
     }
 }
 
-/// What is known of one name.
+/// Facts about one name.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) record: Found,
     pub(super) read_at: Instant,
 }
 
-/// What stands under a name.
+/// The entry under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
@@ -72,7 +72,7 @@ pub(super) enum Found {
     Unreadable,
 }
 
-/// What is known of one node.
+/// Facts about one node.
 #[derive(Clone, Debug)]
 pub(super) struct KnownNode {
     pub(super) record: NodeRecord,
@@ -112,7 +112,7 @@ impl Node {
         self.directory.streams.get(name)?.record.record()
     }
 
-    /// What stands under a name, if that is known well enough to decide about a viewer.
+    /// The entry under a name, if it is known well enough to decide about a viewer.
     pub(super) fn fresh(&self, name: &StreamName) -> Option<Found> {
         let known = self.directory.streams.get(name);
         if self.directory.is_complete && self.presence.is_connected {

@@ -163,7 +163,7 @@ impl Node {
         self.claims.owned_epoch(name).or(pulled).unwrap_or(0)
     }
 
-    /// What this node tells others about itself and a stream that it announces.
+    /// The description of this node and of a stream that it announces, for others.
     pub(super) fn own_holder(&self, name: &StreamName) -> Option<Holder> {
         if !self.announced(name) && self.relays.get(name).is_none_or(|it| it.running.is_none()) {
             return None;

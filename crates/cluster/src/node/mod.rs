@@ -94,7 +94,7 @@ pub struct Node {
     next_probe: u64,
 }
 
-/// What a deadline is for.
+/// The purpose of a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Timer {
     Tick,
@@ -104,7 +104,7 @@ enum Timer {
     Relay(StreamName),
 }
 
-/// What an answer is for.
+/// The purpose of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Beats and watches: a failure is made good by the next one.

@@ -30,7 +30,7 @@ const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// this node before the record is written, and a store that has just started refuses at first.
 const RECORD_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
-/// What a node knows of its own state.
+/// Facts that a node knows of its own state.
 #[derive(Debug)]
 pub(super) struct Presence {
     pub(super) is_connected: bool,
@@ -43,7 +43,7 @@ pub(super) struct Presence {
     pub(super) is_name_ours: bool,
     /// Another process that beats under this node's name, and its latest beat.
     pub(super) rival: Option<(u64, u64)>,
-    /// Why this node must not serve.
+    /// The reason why this node must not serve.
     pub(super) outcast: Option<Outcast>,
     /// Nodes that have another secret, and when they were heard.
     pub(super) strangers: BTreeMap<NodeId, Instant>,

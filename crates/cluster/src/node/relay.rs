@@ -13,7 +13,7 @@ use crate::record::Fence;
 /// Most nodes that a stream passes, the owner and the last one included.
 pub const PATH_MAX: usize = 4;
 
-/// What this node knows and does about a stream of another node, or with viewers of its own.
+/// The knowledge and the work of this node about a stream of another node, or with viewers of its own.
 #[derive(Debug, Default)]
 pub(super) struct Relay {
     /// Viewers that the core let in.
@@ -103,7 +103,7 @@ pub(super) struct Starting {
 /// A node that pulls a stream from this one.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// What it has; `None` until its pull runs.
+    /// The stream as it has it; `None` until its pull runs.
     pub(super) holder: Option<Holder>,
     pub(super) until: Instant,
 }

@@ -3,7 +3,7 @@ use glassline_media::{MediaTime, TrackIndex};
 use crate::fragment::Fragment;
 use crate::header::Header;
 
-/// What a fragmenter hands out, in order.
+/// An output of a fragmenter, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The header of the fragments that follow. The next fragment begins a segment.
@@ -23,11 +23,11 @@ pub struct NewHeader {
     pub sources: Vec<TrackIndex>,
     /// Time on the timeline of the stream at which decode times of fragments are zero.
     pub origin: MediaTime,
-    /// Why there is a new header.
+    /// The reason why there is a new header.
     pub cause: HeaderCause,
 }
 
-/// Why fragments have a new header.
+/// The reason why fragments have a new header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderCause {

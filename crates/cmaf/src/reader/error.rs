@@ -1,6 +1,6 @@
 use std::io;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -11,7 +11,7 @@ pub enum ReadError {
         offset: u64,
         /// Number of bytes.
         bytes: usize,
-        /// What went wrong.
+        /// The fault in words.
         error: io::Error,
     },
     /// The file ends before its header does: nothing was recorded.
@@ -25,7 +25,7 @@ pub enum ReadError {
     Damaged {
         /// Offset of the box.
         offset: u64,
-        /// What is wrong with it.
+        /// The fault that it has.
         reason: &'static str,
     },
 }

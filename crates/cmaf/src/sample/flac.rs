@@ -12,7 +12,7 @@ const SAMPLE_BITS: usize = 16;
 /// Highest Rice parameter of four bits; 15 is an escape.
 const RICE_MAX: u32 = 14;
 
-/// What the bytes of a unit are.
+/// The kind of the bytes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Companding {
     /// Samples of 16 bits, big-endian (RFC 3551 §4.5.11).

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::reader::ReadError;
 
-/// Why there is no file of a span.
+/// The reason why there is no file of a span.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpanError {

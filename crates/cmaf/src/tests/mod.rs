@@ -161,7 +161,7 @@ pub(crate) fn demuxed(file: Vec<u8>) -> Result<(Vec<Track>, Vec<Vec<Frame>>), St
     Ok((tracks, frames))
 }
 
-/// What must survive of a frame's bytes.
+/// The bytes of a frame that must survive.
 pub(crate) fn essence(codec: Codec, data: &[u8]) -> Vec<Vec<u8>> {
     let left_out: &[u8] = match codec {
         Codec::H264 => &[7, 8, 9],

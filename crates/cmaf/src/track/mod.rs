@@ -35,7 +35,7 @@ pub struct CmafTrack {
     pub(crate) entry: Bytes,
 }
 
-/// Why a track has no place in a CMAF file.
+/// The reason why a track has no place in a CMAF file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrackError {
@@ -56,7 +56,7 @@ pub enum TrackError {
         track: TrackIndex,
         /// Codec of the track.
         codec: Codec,
-        /// What is missing or damaged.
+        /// The missing or damaged part.
         reason: &'static str,
     },
 }

@@ -107,7 +107,7 @@ impl Default for Config {
     }
 }
 
-/// What the sender of an encoder's media knows at a decision.
+/// The signals that the sender of an encoder's media has at a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     /// Bytes made by the encoder and not acknowledged yet, waiting or in flight. Media that
@@ -116,8 +116,7 @@ pub struct Signals {
     /// Bytes of media that the transport has taken since the stream began, without
     /// retransmissions.
     pub written_bytes_total: u64,
-    /// What the path carries; see
-    /// [`Flow::deliverable_rate`](crate::Flow::deliverable_rate).
+    /// The rate that the path carries; see [`Flow::deliverable_rate`](crate::Flow::deliverable_rate).
     pub deliverable: Option<Bitrate>,
     /// Whether the deliverable rate is only a lower bound, because the encoder left some of
     /// the path unused; see [`Flow::is_app_limited`](crate::Flow::is_app_limited).
@@ -156,7 +155,7 @@ pub struct Adaptation {
     target: f64,
     /// The latest decision; `None` before the first call.
     last_decision: Option<LastDecision>,
-    /// What the transport took lately.
+    /// The rate that the transport took lately.
     throughput: Throughput,
     /// State of the rule [`Rule::Coupled`].
     coupling: Coupling,
@@ -171,7 +170,7 @@ struct LastDecision {
     written: u64,
 }
 
-/// What the transport took lately, smoothed, in bit/s.
+/// The rate that the transport took lately, smoothed, in bit/s.
 #[derive(Clone, Copy, Debug, Default)]
 struct Throughput(Option<f64>);
 

@@ -89,11 +89,11 @@ pub struct Bbr {
     restarting: bool,
     /// Bytes lost since the latest acknowledgement.
     lost: f64,
-    /// What the latest acknowledgement showed; `None` before the first.
+    /// The finding of the latest acknowledgement; `None` before the first.
     last_ack: Option<LastAck>,
 }
 
-/// What the latest acknowledgement showed.
+/// The finding of the latest acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct LastAck {
     /// When the acknowledgement came.

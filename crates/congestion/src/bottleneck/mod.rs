@@ -78,7 +78,7 @@ pub(crate) struct Path {
     losing: bool,
 }
 
-/// What an application gives its sender to send.
+/// The source of the data that an application gives its sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TrafficSource {
     Bulk,

@@ -44,14 +44,14 @@ pub(super) struct Competition {
     probed_at: Option<Instant>,
     /// When there was last a queue long enough to probe.
     queued: Option<Instant>,
-    /// What was known when the queue last had its target length or less.
+    /// The state of the path when the queue last had its target length or less.
     uncontested: Uncontested,
     /// Window up to which CUBIC's window keeps the fair rate while the queue grows, in
     /// bytes; `None` after the first loss, which shows the share better.
     lift: Option<f64>,
 }
 
-/// What is known of a path without a competitor.
+/// Facts about a path without a competitor.
 #[derive(Clone, Copy, Debug)]
 struct Uncontested {
     /// Window, in bytes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Constants;
 
-/// What Glide aims at.
+/// The aims of Glide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Queueing delay that a flow of 2 Mbit/s aims at; 10 to 400 ms. Half as long again while

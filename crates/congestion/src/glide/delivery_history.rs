@@ -6,7 +6,7 @@ const STEP: Duration = Duration::from_millis(40);
 /// Most points of the history.
 const POINTS_MAX: usize = 128;
 
-/// What was delivered lately, to estimate a policer's burst from.
+/// The bytes that were delivered lately, to estimate a policer's burst from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryHistory {
     /// Points of the history, oldest first.

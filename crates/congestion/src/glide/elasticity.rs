@@ -21,11 +21,11 @@ pub(super) struct ElasticityProbe {
     expected: Duration,
     /// When the bytes in flight had come down to `window`.
     pub(super) reached: Option<Instant>,
-    /// What was measured since then.
+    /// The measurement since then.
     response: Option<ProbeResponse>,
 }
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finding {
     /// Share of the expected change that the queue showed.
@@ -51,7 +51,7 @@ pub(super) struct Evidence {
     pub(super) queue: Duration,
     /// Rate at which the path delivered during the probe, in bytes/s.
     pub(super) rate: f64,
-    /// What was in flight when the window was larger again.
+    /// The bytes in flight when the window was larger again.
     pub(super) restored: Option<Restored>,
 }
 
@@ -73,7 +73,7 @@ struct ProbeResponse {
     shortest: Duration,
 }
 
-/// What a probe depends on.
+/// The inputs of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeInputs {
     /// Present window, in bytes.

@@ -61,7 +61,7 @@ use velocity_window::{Step, VelocityWindow};
 /// The Glide controller. Windows are in bytes, rates in bytes/s.
 #[derive(Clone, Debug)]
 pub struct Glide {
-    /// What the flow aims at.
+    /// The aims of the flow.
     config: Config,
     /// Size of datagrams, in bytes.
     mtu: f64,
@@ -79,7 +79,7 @@ pub struct Glide {
     variation: Duration,
     /// Model of a policer; `None` before the first acknowledgement.
     policer: Option<Policer>,
-    /// What the spacing of packets tells of other flows.
+    /// The evidence of other flows in the spacing of packets.
     cross_traffic: CrossTraffic,
     /// State of the competitive mode.
     competition: Competition,

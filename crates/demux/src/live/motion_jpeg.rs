@@ -59,7 +59,7 @@ enum Cursor {
     Scan(usize),
 }
 
-/// Why bytes are no Motion JPEG.
+/// The reason why bytes are no Motion JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MotionJpegError {

@@ -29,7 +29,7 @@ pub struct Unit {
     pub has_inserted_sets: bool,
 }
 
-/// What a splitter dropped or found damaged.
+/// The counts of a splitter: dropped and damaged pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Number of frames before the first keyframe.
@@ -42,7 +42,7 @@ pub struct Notes {
     pub reordered: u64,
 }
 
-/// Why the bytes of a pipe cannot be sent as video.
+/// The reason why the bytes of a pipe cannot be sent as video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

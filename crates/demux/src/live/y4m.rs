@@ -268,7 +268,7 @@ fn parse_rate(text: &str) -> Option<FrameRate> {
     FrameRate::new(numerator.parse().ok()?, denominator.parse().ok()?)
 }
 
-/// Why raw frames are not accepted, and what to pipe instead.
+/// The reason why raw frames are not accepted, and what to pipe instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

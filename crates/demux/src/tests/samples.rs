@@ -51,7 +51,7 @@ fn fmt(form: Form) -> Vec<u8> {
     whole(b"fmt ", &body)
 }
 
-/// The same as `WAVE_FORMAT_EXTENSIBLE`.
+/// A form as `WAVE_FORMAT_EXTENSIBLE`.
 fn extensible(form: Form) -> Vec<u8> {
     let mut chunk = fmt(Form {
         tag: 0xfffe,

@@ -35,7 +35,7 @@ pub struct StreamContext {
     pub clock: Clock,
     /// Keys from which SSRCs and first sequence numbers derive.
     pub keys: NumberKeys,
-    /// What a reload may change.
+    /// The settings that a reload may change.
     pub timing: Arc<Current<Timing>>,
 }
 

@@ -33,7 +33,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Decides when one viewer's next packets may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
-    /// What carries the packets.
+    /// The transport of the packets.
     transport: Transport,
     next: Option<Instant>,
 }

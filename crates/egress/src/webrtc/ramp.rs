@@ -131,7 +131,7 @@ mod tests {
 
     const PACKET: u64 = 1_200;
 
-    /// What became of a past on a path.
+    /// The outcome of a past on a path.
     #[derive(Debug)]
     struct Transfer {
         took: Duration,

@@ -281,7 +281,10 @@ fn a_blocking_reload_must_answer_with_what_was_asked_for() {
         of_reload(part(15, 4), 200, 1000, Some(&live(8, 8, 1))),
         nothing
     );
-    assert_eq!(of_reload(part(12, 0), 200, 5, Some(&live(7, 8, 2))), nothing);
+    assert_eq!(
+        of_reload(part(12, 0), 200, 5, Some(&live(7, 8, 2))),
+        nothing
+    );
     assert_eq!(
         of_reload(part(12, 0), 200, 1500, Some(&live(7, 8, 3))),
         ["past-not-answered"]

@@ -34,7 +34,7 @@ const ROUNDING: Duration = Duration::from_millis(450);
 /// much.
 const NEARLY: Duration = Duration::from_millis(60);
 
-/// What a playlist promises for its whole life.
+/// The promises of a playlist for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Target Duration (`EXT-X-TARGETDURATION`), in seconds; at least 1.

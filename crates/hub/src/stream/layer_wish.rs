@@ -49,7 +49,7 @@ pub enum NoSuchLayer {
     Failed {
         /// Name of the layer.
         rid: String,
-        /// Why the layer does not come.
+        /// The reason why the layer does not come.
         detail: String,
     },
 }

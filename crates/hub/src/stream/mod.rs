@@ -109,12 +109,12 @@ struct Inner {
     publishers: u64,
     /// The source that holds the stream, whether or not something stands in for it.
     source: Option<PublishingSource>,
-    /// What is published in place of the source.
+    /// The stand-in for the source.
     stand_in: Option<StandIn>,
     /// Latest keyframe of the source before something stood in for it, or before it ended; `None`
     /// while units of a source are published.
     parting: Option<PartingKeyframe>,
-    /// What a request may wait for while the stream has no tracks.
+    /// The prospect of tracks that a request may wait for.
     prospect: Prospect,
     /// Number of times that the source failed.
     failures: u64,
@@ -125,7 +125,7 @@ struct Inner {
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
-    /// What the present or latest source says of itself.
+    /// The note of the present or latest source about itself.
     note: Option<Arc<SourceNote>>,
     announced: Announced,
 }

@@ -25,7 +25,7 @@ pub(crate) enum Begin {
     Replace(SourceNote),
     /// In place of a source that is away, or has sent nothing for `silence`.
     StandIn {
-        /// What is published, for the API.
+        /// The name of the published media, for the API.
         what: String,
         silence: Duration,
     },
@@ -48,12 +48,12 @@ pub(super) struct PublishingSource {
     pub(super) oversized: u64,
 }
 
-/// What is published in place of a source.
+/// The stand-in for a source.
 #[derive(Debug)]
 pub(super) struct StandIn {
     /// Number of its publisher.
     number: u64,
-    /// What is published, for the API.
+    /// The name of the published media, for the API.
     pub(super) what: Arc<str>,
 }
 

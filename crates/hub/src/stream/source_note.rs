@@ -1,6 +1,6 @@
 //! What a source says of itself, for people and the API.
 
-/// What a source says of itself. The hub only keeps it.
+/// The note of a source about itself. The hub only keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceNote {
     /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.

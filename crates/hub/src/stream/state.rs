@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-/// What the source of a stream is doing.
+/// The state of a stream's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// What a request may wait for while a stream has no tracks.
+/// The prospect of tracks that a request may wait for while a stream has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prospect {
     /// Nothing begins because somebody asks.

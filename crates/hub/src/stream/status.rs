@@ -7,7 +7,7 @@ use super::{Inner, State, Stream, StreamLifetime};
 /// Time without a unit after which a source that publishes counts as hanging.
 pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
-/// What viewers can expect of a stream now.
+/// The status of a stream as viewers see it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The source publishes, and its latest unit is younger than 8 s.

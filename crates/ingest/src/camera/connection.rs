@@ -22,7 +22,7 @@ const FAREWELL: Duration = Duration::from_millis(900);
 /// Size of the buffer for what a camera still sends while the server leaves.
 const READ_BYTES: usize = 16 << 10;
 
-/// What a connection to a camera is for.
+/// The purpose of a connection to a camera.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The camera sends its media.

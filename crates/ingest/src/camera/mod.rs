@@ -43,7 +43,7 @@ use session::Assignment;
 use sink::Share;
 use transport::CameraTransport;
 
-/// What keeps the task of a camera running, and ends it.
+/// The handles that keep the task of a camera running, and end it.
 pub(super) struct Life {
     pub(super) supervisor: Arc<Supervisor>,
     /// The UDP ports that cameras may take; `None` for any.

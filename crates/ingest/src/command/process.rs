@@ -33,7 +33,7 @@ pub(super) struct Process {
     words: Arc<Mutex<LastWords>>,
 }
 
-/// Why a program does not start.
+/// The reason why a program does not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartFailure {
     #[error("the program '{name}' is not installed{remedy}")]

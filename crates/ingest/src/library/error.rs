@@ -8,7 +8,7 @@ use glassline_demux as demux;
 pub struct Error {
     /// Name of the file as the client gave it.
     pub name: String,
-    /// What is wrong with the file, and at which byte; or that the server made a mistake with it.
+    /// The fault of the file and the byte where it is; or a mistake of the server with the file.
     #[source]
     pub reason: Arc<dyn std::error::Error + Send + Sync>,
 }

@@ -43,11 +43,11 @@ pub(super) struct Inspection {
     is_running: AtomicBool,
 }
 
-/// What is known about one content of a file.
+/// The verdict about one content of a file.
 #[derive(Debug)]
 struct Verdict {
     stamp: Stamp,
-    /// Why the file cannot be played; `None` if nothing speaks against it.
+    /// The reason why the file cannot be played; `None` if nothing speaks against it.
     refused: Option<String>,
     /// When to read the file again although it is the same.
     again_at: Option<Instant>,

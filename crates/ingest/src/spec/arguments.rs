@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a command line cannot be split.
+/// The reason why a command line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
     /// A quotation mark has no counterpart.

@@ -7,12 +7,12 @@ use glassline_hub::StreamName;
 use super::{SpecError, seconds, switch};
 use crate::stream_names;
 
-/// What receivers get while a source is away.
+/// The media that receivers get while a source is away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
     /// Stream whose units are published instead.
     pub fallback: Option<StreamName>,
-    /// What is shown if there is no fallback, or the fallback is away, too; `None` for nothing.
+    /// The placeholder if there is no fallback, or the fallback is away, too; `None` for nothing.
     pub placeholder: Option<PlaceholderKind>,
     /// Time after which a source that is not connected counts as away.
     pub after: Duration,
@@ -20,7 +20,7 @@ pub struct Away {
     pub silence: Duration,
 }
 
-/// What a placeholder shows.
+/// The image of a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceholderKind {
     /// The source's last keyframe.

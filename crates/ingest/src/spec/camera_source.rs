@@ -39,7 +39,7 @@ pub struct CameraSource {
     /// Time between two pictures of a camera that answers with a single one over HTTP; `None` leaves
     /// the choice to the server.
     pub every: Option<Duration>,
-    /// What receivers get while the camera is away.
+    /// The media that receivers get while the camera is away.
     pub away: Away,
     /// Where the camera's ONVIF is.
     pub onvif: OnvifService,

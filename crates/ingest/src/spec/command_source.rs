@@ -21,7 +21,7 @@ pub struct CommandSource {
     /// Time without receivers after which the program is ended until somebody needs its stream; `None`
     /// if it always runs.
     pub on_demand: Option<Duration>,
-    /// What receivers get while the source is away.
+    /// The media that receivers get while the source is away.
     pub away: Away,
     /// Decisions about the stream.
     pub policy: StreamPolicy,

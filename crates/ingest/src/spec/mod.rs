@@ -364,7 +364,7 @@ pub enum SpecError {
     CommandLine {
         /// Beginning of the source.
         kind: &'static str,
-        /// What is wrong.
+        /// The fault that was found.
         why: String,
     },
     /// The scheme of a URL without two slashes behind it.

@@ -8,9 +8,10 @@ use super::{Away, SpecError};
 /// A stream that clients publish.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PublisherSource {
-    /// What receivers get before somebody publishes, and after.
+    /// The media that receivers get before somebody publishes, and after.
     pub away: Away,
-    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    /// The viewers for whom video is transcoded that browsers cannot show; `None` for the server's
+    /// choice.
     pub transcode: Option<Transcode>,
 }
 

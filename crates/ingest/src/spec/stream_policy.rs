@@ -7,7 +7,8 @@ use super::SpecError;
 pub struct StreamPolicy {
     /// Whether clients may publish under the stream's name, too.
     pub takes_publishers: bool,
-    /// Who gets video transcoded that browsers cannot show; `None` for the server's choice.
+    /// The viewers for whom video is transcoded that browsers cannot show; `None` for the server's
+    /// choice.
     pub transcode: Option<Transcode>,
 }
 

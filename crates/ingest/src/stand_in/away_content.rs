@@ -10,7 +10,7 @@ use crate::{Away, PlaceholderKind};
 /// Largest image that is read.
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// What is published in place of a source, with the image that was read for it.
+/// The stand-in for a source, with the image that was read for it.
 #[derive(Clone, Debug)]
 pub(crate) struct AwayContent {
     pub away: Away,
@@ -18,7 +18,7 @@ pub(crate) struct AwayContent {
     pub(super) image: Option<Arc<[u8]>>,
 }
 
-/// Why the image of a placeholder cannot be used.
+/// The reason why the image of a placeholder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file cannot be read.
@@ -34,7 +34,7 @@ pub enum ImageError {
     NoImage {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// The fault of the file.
         source: NoStill,
     },
 }

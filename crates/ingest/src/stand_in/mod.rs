@@ -74,7 +74,7 @@ pub(super) fn run(
     }
 }
 
-/// What stands in for the source of one stream.
+/// The stand-in for the source of one stream.
 struct StandIn<'a> {
     stream: &'a Arc<Stream>,
     away: &'a Away,
@@ -95,7 +95,7 @@ struct AwaySince {
     asked: Option<Instant>,
 }
 
-/// Why the units of a fallback or a placeholder are no longer published.
+/// The reason why the units of a fallback or a placeholder are no longer published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     /// The source is back, or nobody watches.

@@ -21,7 +21,7 @@ const SIDE: u8 = 64;
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(20);
 
-/// What the camera does differently from others.
+/// The script of a camera that differs from others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     /// The method whose request is redirected, the status, and the location.
@@ -36,7 +36,7 @@ pub(super) struct Script {
     pub(super) is_guarded: bool,
     /// Address from which media by UDP comes.
     pub(super) sends_from: Option<Ipv4Addr>,
-    /// What stands behind the transport in the response to SETUP.
+    /// The text behind the transport in the response to SETUP.
     pub(super) transport: String,
     /// Lines behind those of the video's section.
     pub(super) description: String,
@@ -46,7 +46,7 @@ pub(super) struct Script {
     pub(super) side: Option<u8>,
 }
 
-/// What happened at a camera.
+/// The events at a camera.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Request lines and `Authorization`, in order.

@@ -4,7 +4,7 @@ use glassline_webrtc::Receiver;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What arrived of a publisher so far, and what it was asked for.
+/// The media that arrived of a publisher so far, and the questions to it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Arrivals {
     /// Seconds since the handshake was done.

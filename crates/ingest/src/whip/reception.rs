@@ -17,7 +17,7 @@ use crate::simulcast::{Ranking, Simulcast};
 /// Most frames whose capture time waits for the frame to be complete.
 const CAPTURED_MAX: usize = 32;
 
-/// What arrives in one set of codecs, up to access units.
+/// The media that arrive in one set of codecs, up to access units.
 #[derive(Debug)]
 pub(super) struct Reception {
     /// One feed for each simulcast layer, and one for each other `m=` line. The indices are those

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// What a publisher's media lacked until viewers could begin with it.
+/// The lack of a publisher's media until viewers could begin with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// What arrived, as a sentence without a full stop.
+    /// The media that arrived, as a sentence without a full stop.
     pub reason: String,
-    /// What to change.
+    /// The change that helps.
     pub remedy: &'static str,
 }
 

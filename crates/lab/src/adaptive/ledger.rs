@@ -26,7 +26,7 @@ pub(super) struct Ledger {
     /// Media datagrams that left the server, and those of them that the path lost.
     pub(super) sent: u64,
     pub(super) lost: u64,
-    /// The same from three seconds after the join on.
+    /// The counts from three seconds after the join on.
     pub(super) sent_late: u64,
     pub(super) lost_late: u64,
     /// Times from capture to sending of frames, in ms.

@@ -21,7 +21,7 @@ pub struct Pair {
     _between: Option<ImpairmentProxy>,
 }
 
-/// Why a call within this process could not start.
+/// The reason why a call within this process could not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PairError {

@@ -35,7 +35,7 @@ pub(super) struct ViewerGroup {
     samples: Arc<Mutex<Vec<Sample>>>,
 }
 
-/// What a group watches.
+/// The streams that a group watches.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSpec {
     pub(super) name: &'static str,

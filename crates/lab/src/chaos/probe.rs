@@ -35,7 +35,7 @@ pub struct Answer {
     pub at_ms: u64,
     /// Time until the answer's first bytes, in ms; `None` for no answer or a wrong one.
     pub ms: Option<f64>,
-    /// Why there was no right answer.
+    /// The reason why there was no right answer.
     pub failure: Option<String>,
 }
 

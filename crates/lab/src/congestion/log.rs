@@ -34,7 +34,7 @@ pub struct Head {
     pub program: String,
 }
 
-/// Why a log cannot be used.
+/// The reason why a log cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -57,7 +57,7 @@ pub enum LogError {
         file: PathBuf,
         /// Line of the file, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault that it has.
         reason: String,
     },
     /// The log belongs to another run.

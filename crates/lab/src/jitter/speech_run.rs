@@ -17,7 +17,7 @@ pub struct EncodedSpeech<D> {
     pub repeats: bool,
 }
 
-/// What one buffer played.
+/// The speech that one buffer played.
 #[derive(Clone, Debug, Default)]
 pub struct PlayedSpeech {
     /// Figures, as of a run without audio.

@@ -32,7 +32,7 @@ fn the_model_of_neteq_waits_about_as_long_as_the_study_measured() {
     assert!(newer.wait_ms.mean > found.wait_ms.mean + 5.0, "{newer:?}");
 }
 
-/// What the benchmark's page says, held loosely. Nothing was tuned on this seed.
+/// The figures of the benchmark's page, held loosely. Nothing was tuned on this seed.
 #[test]
 fn the_default_waits_less_than_neteq_conceals_no_more_and_hardly_moves_in_speech() {
     for family in [Family::Ar98, Family::Mixed, Family::Ar90] {

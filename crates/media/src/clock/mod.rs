@@ -58,7 +58,7 @@ const PENDING_MAX: usize = 8;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 
-/// Why a message was not taken.
+/// The reason why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {

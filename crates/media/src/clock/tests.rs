@@ -11,7 +11,7 @@ const STEP: Duration = Duration::from_millis(25);
 struct Pair {
     /// Start in true time, which our clock shows exactly.
     start: Instant,
-    /// What the other host's clock shows at `start`.
+    /// The time of the other host's clock at `start`.
     theirs: Instant,
     /// Speed of the other host's clock relative to ours.
     skew: f64,
@@ -36,7 +36,7 @@ impl Pair {
         }
     }
 
-    /// What host `end`'s clock shows at true time `at`.
+    /// The time of the clock of host `end` at true time `at`.
     fn clock(&self, end: usize, at: Duration) -> Instant {
         match end {
             0 => self.start + at,
@@ -164,7 +164,7 @@ fn jitter_on_both_ways_is_filtered_out_and_the_skew_is_found() {
     assert!((skew - 37.0).abs() < 30.0, "{skew}");
 }
 
-/// What no exchange can see: half of the difference is in every offset. The bar has it.
+/// An error that no exchange can see: half of the difference is in every offset. The bar has it.
 #[test]
 fn one_way_that_is_always_slower_shifts_the_offset_by_half_and_stays_within_the_bar() {
     let mut pair = Pair::new(0.0);

@@ -112,11 +112,11 @@ pub struct MediaUnit {
     data: Bytes,
     /// For each packet, the offset in `data` behind its payload.
     ends: Box<[u32]>,
-    /// What the payloads are: a frame or a forwarded packet.
+    /// The kind of the payloads: a frame or a forwarded packet.
     content: Content,
 }
 
-/// What the bytes of a unit are.
+/// The kind of the bytes of a unit.
 #[derive(Clone, Debug)]
 enum Content {
     /// A coded frame: the ranges of `data` that it consists of, in order. An empty list stands

@@ -32,11 +32,11 @@ pub struct UnitParts {
     pub data: Bytes,
     /// For each packet, the offset in `data` behind its payload.
     pub packet_ends: Vec<u32>,
-    /// What the bytes are.
+    /// The kind of the bytes.
     pub content: PartsContent,
 }
 
-/// What the bytes of a unit are.
+/// The kind of the bytes of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartsContent {
     /// The ranges of the bytes that the coded frame consists of, in order. Without a range, the frame
@@ -46,7 +46,7 @@ pub enum PartsContent {
     Forwarded(Forwarded),
 }
 
-/// Why parts do not make a unit.
+/// The reason why parts do not make a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartsError {

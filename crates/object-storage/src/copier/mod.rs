@@ -82,7 +82,7 @@ pub struct Copier<Q> {
     arrival: Arc<Notify>,
 }
 
-/// What became of one turn.
+/// The outcome of one turn.
 enum Turn {
     Copied,
     Empty,

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use glassline_rtsp::auth::digest::{Algorithm, secret};
 use glassline_rtsp::auth::{Authorization, User};
 
-/// What a camera is and answers.
+/// The behaviour of a camera: its kind and its answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Behaviour {
     pub(crate) user: &'static str,
@@ -189,7 +189,7 @@ fn write_raw(stream: &mut TcpStream, raw: &Raw) {
 
 /// A request over TCP.
 struct Request {
-    /// What the header field has; empty without one.
+    /// The value of the header field; empty without one.
     authorization: String,
     body: String,
 }

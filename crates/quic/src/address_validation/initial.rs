@@ -22,8 +22,8 @@ pub(super) enum FirstPacket<'a> {
     Initial(InitialHeader<'a>),
     /// A packet of a version that noq answers with those that it has (RFC 9000 §6.1).
     OtherVersion,
-    /// The same, in a datagram that is too short to begin a connection. An answer would be longer
-    /// than what a forger sent (RFC 9000 §5.2.2).
+    /// The first packet of a connection, in a datagram that is too short to begin one. An answer would
+    /// be longer than what a forger sent (RFC 9000 §5.2.2).
     TooShort,
     /// Anything else: noq needs no keys to find that it belongs to no connection.
     Other,

@@ -49,7 +49,7 @@ pub trait NewcomerRates: fmt::Debug + Send + Sync + 'static {
     fn take_retry(&mut self, peer: IpAddr, now: Instant) -> bool;
 }
 
-/// What became of newcomers' packets above the rates, since the socket was opened.
+/// The counts of newcomers' packets above the rates, since the socket was opened.
 #[derive(Debug, Default)]
 pub struct AddressValidationCounters {
     retried: AtomicU64,
@@ -78,7 +78,7 @@ impl AddressValidationCounters {
     }
 }
 
-/// What is to be done with a datagram.
+/// The verdict about a datagram.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict<'a> {
     Pass,

@@ -169,7 +169,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Why a text is not an [`Address`]. The user can mend it.
+/// The reason why a text is not an [`Address`]. The user can mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {

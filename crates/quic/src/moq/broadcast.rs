@@ -445,7 +445,7 @@ impl std::fmt::Debug for Broadcast {
     }
 }
 
-/// Why a frame was not written.
+/// The reason why a frame was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {

@@ -312,7 +312,7 @@ pub(super) async fn read(
         .map_err(|_| GroupError::Late)
 }
 
-/// Why a broadcast cannot be read any further.
+/// The reason why a broadcast cannot be read any further.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {

@@ -92,7 +92,7 @@ pub struct RoundTrips {
     pub waiting: Option<Duration>,
 }
 
-/// What the sender of media knows and its receiver cannot measure.
+/// The facts that the sender of media knows and its receiver cannot measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Latest round trip of the application; zero before the first one.

@@ -1,6 +1,6 @@
 use super::refusal::Refusal;
 
-/// Why a session, broadcast or track has ended.
+/// The reason why a session, broadcast or track has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ended {

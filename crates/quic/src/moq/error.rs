@@ -20,7 +20,7 @@ fn code_of(wire: noq::VarInt, is_web: bool) -> Option<u32> {
     }
 }
 
-/// Why a connection or a stream has ended.
+/// The reason why a connection or a stream has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Error {
     /// The QUIC connection failed.

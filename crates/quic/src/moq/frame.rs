@@ -131,7 +131,7 @@ fn adts(payload: &[u8]) -> Result<&[u8], FrameError> {
     payload.get(header..).ok_or(FrameError::Adts)
 }
 
-/// Why a frame contradicts its catalog. The publisher is at fault.
+/// The reason why a frame contradicts its catalog. The publisher is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {

@@ -47,7 +47,7 @@ const WAITING: usize = 64;
 const BEFORE_MEDIA: i32 = 256;
 const BEHIND_MEDIA: i32 = -1;
 
-/// Why no messages pass, or no more.
+/// The reason why no messages pass, or no more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageStreamError {
@@ -59,7 +59,7 @@ pub enum MessageStreamError {
     Ended,
 }
 
-/// Why a server passes no messages of a stream.
+/// The reason why a server passes no messages of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRefusal {
     /// There is no such stream.

@@ -1,4 +1,4 @@
-/// Why a client is refused, as the peer receives it.
+/// The reason why a client is refused, as the peer receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -329,7 +329,7 @@ impl fmt::Debug for SessionRequest {
     }
 }
 
-/// Why a connection led to no request.
+/// The reason why a connection led to no request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -360,7 +360,7 @@ pub enum RequestError {
     Slow,
 }
 
-/// What made a handshake fail, as far as that tells what to change.
+/// The fault that made a handshake fail, as far as that tells what to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeFault {

@@ -42,7 +42,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of frames that a session keeps of what its peer sends.
 pub(super) const INBOUND_BYTES: u64 = 32 << 20;
 
-/// What a client wants to do. A server may require different credentials for each.
+/// The action that a client wants to take. A server may require different credentials for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The session publishes broadcasts.
@@ -60,7 +60,7 @@ pub struct Options {
     pub congestion: CongestionControl,
     /// Which server certificates are accepted, unless the address pins one.
     pub trust: Trust,
-    /// What the client wants to do.
+    /// The action that the client wants to take.
     pub role: Role,
 }
 
@@ -435,7 +435,7 @@ pub enum Announcement {
     Ended(String),
 }
 
-/// Why no session was opened.
+/// The reason why no session was opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {

@@ -332,7 +332,7 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     assert!(unknown.is_err(), "no authority vouches for it");
 }
 
-/// What a server learns of a client that dials with these protocols and this trust.
+/// The error that a server sees of a client that dials with these protocols and this trust.
 async fn refused(protocols: &[&[u8]], trust: Trust) -> RequestError {
     let identity = Identity::self_signed(vec!["localhost".to_owned()], SystemTime::now());
     let any = (Ipv4Addr::LOCALHOST, 0).into();

@@ -8,7 +8,7 @@ const RATE: f64 = 64.0 * 1024.0;
 /// Bytes of messages above that rate with which they begin to go behind media.
 const BEHIND_ABOVE: f64 = 32.0 * 1024.0;
 
-/// The same, with which they go before media again.
+/// The bytes waiting with which they go before media again.
 const BEFORE_BELOW: f64 = 16.0 * 1024.0;
 
 /// Most bytes above the rate that are remembered, so that bulk is forgotten 0.75 s after its end.

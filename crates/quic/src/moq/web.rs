@@ -423,7 +423,7 @@ async fn receive_close(
     connection.close(wire, b"");
 }
 
-/// Why no WebTransport session was established.
+/// The reason why no WebTransport session was established.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {

@@ -44,7 +44,7 @@ pub struct RecordedFile {
     pub bytes: u64,
     /// Tracks, in the order of the file.
     pub tracks: Vec<RecordedTrack>,
-    /// Why the file begins where it does, with a loss before it.
+    /// The reason why the file begins where it does, with a loss before it.
     pub beginning: Beginning,
     /// Whether nothing is written to the file any more. A file that is open has whole fragments, and
     /// grows.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who reads which files.
+/// The readers of each file.
 #[derive(Debug, Default)]
 pub(crate) struct Holders(Mutex<HashMap<PathBuf, usize>>);
 

@@ -15,14 +15,14 @@ const CLOSE: Duration = Duration::from_millis(1);
 /// Files that are noted at once.
 const TOGETHER: usize = 500;
 
-/// What a check or a repair found.
+/// The findings of a check or a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Number of files in the folder.
     pub files: usize,
     /// Number of files that are written at the moment, or were when the server ended.
     pub open: usize,
-    /// What is wrong, one sentence a finding, for people.
+    /// The faults, one sentence each, for people.
     pub problems: Vec<String>,
 }
 

@@ -15,8 +15,8 @@ pub struct Span {
     pub from: SystemTime,
     /// End of the last frame.
     pub to: SystemTime,
-    /// Why frames are missing before the span, if that is known; `None` if the recording, or the
-    /// stream, began here.
+    /// The reason why frames are missing before the span, if that is known; `None` if the recording, or
+    /// the stream, began here.
     pub loss_before: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::{Disk, DiskFile};
 
-/// What a disk can do.
+/// The abilities of a disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
     /// Time of one access elsewhere on the disk.

@@ -13,7 +13,7 @@ use crate::utc::{self, Day, TimeOfDay};
 /// File of a day's marks.
 pub(crate) const MARKS_FILE: &str = "marks.jsonl";
 
-/// What the name of a file says.
+/// The facts that the name of a file states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePlace {
     pub(crate) stream: StreamName,

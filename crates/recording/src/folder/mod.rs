@@ -43,7 +43,7 @@ pub enum FolderError {
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What was tried.
+        /// The step that was tried.
         action: &'static str,
         /// The system's error.
         error: io::Error,

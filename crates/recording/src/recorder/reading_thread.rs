@@ -53,7 +53,8 @@ pub(crate) struct ReadingThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why streams are not recorded although they are published, by the addresses of their lanes.
+/// The reason why streams are not recorded although they are published, by the addresses of their
+/// lanes.
 #[derive(Debug, Default)]
 struct Troubles(Mutex<HashMap<usize, String>>);
 
@@ -144,7 +145,7 @@ impl fmt::Debug for ReadingThread {
     }
 }
 
-/// What the thread owns.
+/// The state that the thread owns.
 struct Reading {
     poll: mio::Poll,
     events: mio::Events,

@@ -14,7 +14,7 @@ pub(super) struct KnownFolders {
     folders: BTreeMap<PathBuf, FolderId>,
 }
 
-/// What is to be said of a folder that was opened.
+/// The remark about a folder that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Recognized {
     /// The folder is the one of before, or a new one.

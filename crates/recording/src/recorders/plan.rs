@@ -10,7 +10,7 @@ use glassline_hub::StreamName;
 /// Returns how a stream is recorded; `None` for one that never is.
 pub type PlanOfStream = dyn Fn(&StreamName) -> Option<StreamPlan> + Send + Sync;
 
-/// What is to be recorded.
+/// The streams that are to be recorded.
 #[derive(Clone)]
 pub struct Plan {
     /// Folders that are written to.

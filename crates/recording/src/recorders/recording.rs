@@ -11,7 +11,7 @@ use super::status::{Loss, RecordingState, RecordingStatus};
 use crate::recorder::ReadingThread;
 use crate::writer::{Lane, LaneFigures};
 
-/// What is known of a stream, recorded or not.
+/// Facts about a stream, recorded or not.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Number of the source that publishes here; `None` without one, and for a stream that another

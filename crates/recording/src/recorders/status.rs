@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use glassline_hub::StreamName;
 
-/// What the recording of a stream does.
+/// The status of the recording of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingState {
     /// Everything that is published is written.
@@ -35,9 +35,9 @@ impl RecordingState {
 pub struct RecordingStatus {
     /// Name of the stream.
     pub stream: StreamName,
-    /// What the recording does.
+    /// The state of the recording.
     pub state: RecordingState,
-    /// Why frames are lost.
+    /// The reason why frames are lost.
     pub reason: Option<String>,
     /// Since when the source is recorded.
     pub since: Option<SystemTime>,
@@ -51,11 +51,11 @@ pub struct RecordingStatus {
     pub file: Option<PathBuf>,
     /// Time from the publication of the newest frame of a fragment until the fragment was written.
     pub lag: Duration,
-    /// What was lost since the server began, by reason.
+    /// The losses since the server began, by reason.
     pub losses: Vec<Loss>,
 }
 
-/// What a recording lost for one reason.
+/// The losses of a recording for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Reason: `slow_disk`, `disk_full`, `read_only`, `disk_away`, `disk_error` or `late`.
@@ -71,7 +71,7 @@ pub struct Loss {
 pub struct FolderStatus {
     /// Path of the folder.
     pub path: PathBuf,
-    /// Why the folder cannot be written to; `None` if it can.
+    /// The reason why the folder cannot be written to; `None` if it can.
     pub problem: Option<String>,
     /// Part of the last ten seconds, of 1, in which the disk worked for recordings.
     pub disk_share: f64,
@@ -92,14 +92,14 @@ pub struct DeletedSum {
     pub bytes: u64,
 }
 
-/// What happened to recordings.
+/// An event of recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecorderEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: RecorderEventKind,
     /// The stream, or the folder.
     pub subject: String,
-    /// Why it happened, if that is known.
+    /// The reason why it happened, if that is known.
     pub reason: Option<String>,
 }
 

@@ -36,7 +36,7 @@ struct Wanted {
     is_over: bool,
 }
 
-/// What was deleted since the server began.
+/// The deletions since the server began.
 #[derive(Debug, Default)]
 pub(crate) struct DeletedCounters {
     pub(crate) files: Counter,

@@ -43,7 +43,7 @@ pub(crate) struct FolderThread {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the threads share with others.
+/// The state that the threads share with others.
 #[derive(Debug)]
 struct Shared {
     queue: Arc<JobQueue>,
@@ -52,7 +52,7 @@ struct Shared {
     of_syncs: Mutex<DiskMeter>,
 }
 
-/// What a folder's threads begin with.
+/// The parts that a folder's threads begin with.
 #[derive(Debug)]
 pub(crate) struct FolderParts {
     pub(crate) path: std::path::PathBuf,

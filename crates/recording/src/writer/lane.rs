@@ -20,7 +20,7 @@ pub(crate) struct Lane {
 
 #[derive(Debug, Default)]
 struct LaneState {
-    /// Why the lane's file ended although its recorder did not end it.
+    /// The reason why the lane's file ended although its recorder did not end it.
     failure: Option<Failure>,
     figures: LaneFigures,
 }
@@ -41,11 +41,11 @@ pub(crate) struct LaneFigures {
     pub(crate) written_at: Option<Instant>,
     /// Wall-clock time of the end of the newest fragment, since 1970.
     pub(crate) written_to: Option<Duration>,
-    /// What was lost, by kind.
+    /// The losses, by kind.
     pub(crate) losses: BTreeMap<FailureKind, LossFigures>,
 }
 
-/// What was lost for one kind of reason.
+/// The losses for one kind of reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LossFigures {
     /// Number of times.

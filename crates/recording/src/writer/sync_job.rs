@@ -22,7 +22,7 @@ pub(super) struct SharedFile {
     pub(super) is_syncing: AtomicBool,
     /// Bytes from the beginning that are on the disk.
     pub(super) synced: AtomicU64,
-    /// Why the file could not be brought to the disk.
+    /// The reason why the file could not be brought to the disk.
     pub(super) failure: OnceLock<Failure>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct SyncJob {
     pub(super) file: Arc<SharedFile>,
     /// Bytes that the file has.
     pub(super) bytes: u64,
-    /// What is done when the file has its whole content; `None` for a file that goes on.
+    /// The last step when the file has its whole content; `None` for a file that goes on.
     pub(super) end: Option<SyncedEnd>,
 }
 

@@ -111,7 +111,7 @@ impl AudioFormat for OneUnitPerPacket {
     }
 }
 
-/// Why a unit is dropped.
+/// The reason why a unit is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DropReason {
     /// Packets of the unit are missing.
@@ -139,7 +139,7 @@ pub enum UnsupportedFormat {
         codec: Codec,
         /// The format parameter that is not supported.
         parameter: String,
-        /// What the sender should do instead.
+        /// The advice to the sender.
         advice: &'static str,
     },
 }

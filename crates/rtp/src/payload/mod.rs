@@ -79,7 +79,7 @@ pub enum PacketizeError {
     Malformed {
         /// Codec of the track.
         codec: Codec,
-        /// What is wrong with the bytes.
+        /// The fault of the bytes.
         reason: &'static str,
     },
     /// The unit uses a feature of the codec that the payload format cannot represent.

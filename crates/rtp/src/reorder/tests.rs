@@ -106,7 +106,7 @@ fn doubles_are_held_once_and_memory_is_bounded() {
     }
 }
 
-/// What a network does to one packet of a steady stream.
+/// The delivery of one packet of a steady stream by a network.
 #[derive(Clone, Copy, Debug)]
 struct Delivery {
     lost: bool,

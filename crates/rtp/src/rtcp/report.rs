@@ -22,7 +22,8 @@ pub struct SenderReport {
     pub packet_count: u32,
     /// Number of payload bytes sent so far, wrapping.
     pub octet_count: u32,
-    /// What the sender receives from others; at most [`REPORTS_MAX`] blocks are written.
+    /// The reports about media that the sender receives from others; at most [`REPORTS_MAX`] blocks are
+    /// written.
     pub reports: Vec<ReportBlock>,
 }
 

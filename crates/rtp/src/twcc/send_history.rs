@@ -20,7 +20,7 @@ pub struct SendHistory {
     reference: Option<i64>,
 }
 
-/// What a feedback packet reports of one packet.
+/// The report of a feedback packet about one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
     /// Transport sequence number, extended.
@@ -238,7 +238,7 @@ enum State {
     Done,
 }
 
-/// What feedback newly says of a packet.
+/// The news of feedback about a packet.
 #[derive(Clone, Copy, Debug)]
 struct Settled {
     bytes: u16,

@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::message::{Method, Status};
 use crate::{interleaved, sdp};
 
-/// Why an RTSP client's session has ended.
+/// The reason why an RTSP client's session has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Closed {

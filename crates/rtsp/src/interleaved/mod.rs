@@ -60,7 +60,7 @@ pub enum Error {
     },
 }
 
-/// What stands at the front of the bytes.
+/// The item at the front of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A complete interleaved frame.

@@ -28,8 +28,9 @@ impl Default for Limits {
     }
 }
 
-/// Why a message cannot be read. The peer is at fault: a server answers [`ParseError::status`]
-/// and closes the connection, because it cannot know where the next message begins.
+/// The reason why a message cannot be read. The peer is at fault: a server answers
+/// [`ParseError::status`] and closes the connection, because it cannot know where the next message
+/// begins.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {

@@ -96,7 +96,7 @@ impl Media {
 pub const TRACKS_MAX: usize = 32;
 const FORMATS_MAX: usize = 32;
 
-/// Why a text describes no presentation. The server is at fault.
+/// The reason why a text describes no presentation. The server is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {

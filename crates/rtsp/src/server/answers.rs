@@ -16,7 +16,7 @@ use crate::rtp_info::RtpInfo;
 use crate::sdp::{self, Presentation};
 use crate::transport::{Delivery, Group, Lower, Mode, Profile, Transport};
 
-/// What the owner provides for a track that is set up.
+/// The grant of the owner for a track that is set up.
 struct TrackGrant {
     ssrc: Option<glassline_media::Ssrc>,
     server_ports: Option<(u16, u16)>,

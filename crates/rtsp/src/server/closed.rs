@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::interleaved;
 use crate::tunnel::NotBase64;
 
-/// Why a server's connection has ended.
+/// The reason why a server's connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Closed {

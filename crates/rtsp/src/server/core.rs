@@ -52,7 +52,7 @@ pub(super) struct Core {
     pub(super) stray_frames: u64,
 }
 
-/// What waits behind the pending request.
+/// The input that waits behind the pending request.
 #[derive(Debug)]
 enum Waiting {
     Request(Request),

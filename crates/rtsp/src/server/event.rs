@@ -14,7 +14,7 @@ use crate::transport::Group;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub(super) u32);
 
-/// What a client wants to do with a stream.
+/// The access to a stream that a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The client wants to play the stream.
@@ -234,7 +234,7 @@ pub enum Answer {
     Explained {
         /// The refusal, which has the status.
         refusal: Refusal,
-        /// What is wrong, and what to do. More than the first 300 characters are not told.
+        /// The fault and its remedy. More than the first 300 characters are not told.
         why: String,
     },
 }
@@ -250,7 +250,7 @@ pub struct Start {
     pub timestamp: Option<u32>,
 }
 
-/// Why the owner refuses a request. The connection stays open.
+/// The reason why the owner refuses a request. The connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// 401: credentials are missing or wrong; the response carries fresh challenges.

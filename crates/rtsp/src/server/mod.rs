@@ -127,7 +127,7 @@ pub struct Connection {
     core: Core,
 }
 
-/// What the first bytes of a connection were.
+/// The kind of the first bytes of a connection.
 #[derive(Debug)]
 enum Opening {
     /// Too few bytes to decide, or an incomplete HTTP request.

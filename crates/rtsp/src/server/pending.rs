@@ -16,7 +16,7 @@ pub(super) struct Pending {
     pub(super) stage: Stage,
 }
 
-/// What the owner was asked, and what the answer to it needs.
+/// The question to the owner, and all that the answer to it needs.
 #[derive(Debug)]
 pub(super) enum Stage {
     Authorize {

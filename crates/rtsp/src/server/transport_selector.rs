@@ -6,7 +6,7 @@ use crate::transport::{Delivery, Lower, Profile, Transport};
 /// Number of interleaved channels: one byte names them.
 const CHANNELS: u16 = 256;
 
-/// What the choice of a transport depends on.
+/// The facts that the choice of a transport depends on.
 pub(super) struct TransportSelector<'a> {
     pub(super) config: &'a Config,
     pub(super) endpoints: &'a Endpoints,

@@ -20,7 +20,7 @@ use crate::Counter;
 pub struct Supervisor {
     pulses: Mutex<Vec<Arc<Pulse>>>,
     counters: [PartCounters; Part::ALL.len()],
-    /// Why the server cannot go on; `None` while all is well.
+    /// The reason why the server cannot go on; `None` while all is well.
     failure: watch::Sender<Option<String>>,
     #[cfg(debug_assertions)]
     point_faults: PointFaults,

@@ -48,7 +48,7 @@ struct PendingHeartbeat {
     expires: Instant,
 }
 
-/// What an answered heartbeat shows.
+/// The finding of an answered heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeartbeatResult {
     /// Time between the heartbeat and its answer.

@@ -22,7 +22,7 @@ pub(super) struct Shutdown {
     pub(super) abort: Option<AbortReason>,
 }
 
-/// Why an ABORT is sent.
+/// The reason why an ABORT is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbortReason {
     /// The application called `abort`.

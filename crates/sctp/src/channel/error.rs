@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a channel was not opened.
+/// The reason why a channel was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -39,7 +39,7 @@ pub enum OpenError {
     Closed,
 }
 
-/// Why a message was refused. Nothing of it is sent.
+/// The reason why a message was refused. Nothing of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -67,7 +67,7 @@ pub enum SendError {
     Association(#[from] crate::SendError),
 }
 
-/// Why a channel closed.
+/// The reason why a channel closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClosedBy {
@@ -89,7 +89,7 @@ pub enum ClosedBy {
     Association,
 }
 
-/// Why a message of the peer was refused. Its stream is reset, except after
+/// The reason why a message of the peer was refused. Its stream is reset, except after
 /// `PayloadProtocol`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 use super::{ChannelId, ClosedBy, Init, Message, Refusal};
 use crate::CloseReason;
 
-/// What happened to the channels; events come in order.
+/// An event of the channels; events come in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -31,14 +31,14 @@ pub enum Event {
     Closed {
         /// The channel that closed.
         channel: ChannelId,
-        /// Why the channel closed.
+        /// The reason why the channel closed.
         by: ClosedBy,
     },
     /// A message of the peer was refused; to be counted or logged.
     Refused {
         /// Stream on which the message came.
         stream: u16,
-        /// Why the message was refused.
+        /// The reason why the message was refused.
         why: Refusal,
     },
     /// The size of packets changed.

@@ -73,7 +73,7 @@ impl Message {
     }
 }
 
-/// What a payload protocol identifier says about an SCTP message.
+/// The kind of an SCTP message by its payload protocol identifier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PayloadKind {
     /// A message of the channel protocol itself (DCEP, RFC 8832).

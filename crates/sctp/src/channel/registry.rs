@@ -24,7 +24,7 @@ pub(super) struct Channel {
     pub(super) incoming_reset: bool,
     /// Whether the outgoing stream was reset.
     pub(super) outgoing_reset: bool,
-    /// Why the channel is closing; the first reason counts.
+    /// The reason why the channel is closing; the first reason counts.
     pub(super) closed_by: Option<ClosedBy>,
     /// Received parts of a message that comes by the deprecated identifiers.
     pub(super) parts: BytesMut,

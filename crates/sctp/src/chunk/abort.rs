@@ -9,7 +9,7 @@ pub struct Abort<'a> {
     /// The T bit: the sender has no association, and the packet bears the verification tag
     /// of the packet that it answers (RFC 9260 §8.5.1).
     pub reflected_tag: bool,
-    /// Why the sender aborts; may be empty.
+    /// The reason why the sender aborts; may be empty.
     pub causes: Causes<'a>,
 }
 

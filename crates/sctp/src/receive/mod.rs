@@ -68,7 +68,7 @@ struct Counts {
     sacks: u64,
 }
 
-/// What the receiving half did with a data chunk.
+/// The outcome of a data chunk at the receiving half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataOutcome {
     /// The chunk was accepted, or is a duplicate.

@@ -23,7 +23,7 @@ const WAITS: [Duration; 4] = [
 /// Longest datagram that is read. An answer has some 40 to 100 bytes.
 const ANSWER_BYTES: usize = 1_500;
 
-/// Why an address was not learned.
+/// The reason why an address was not learned.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LearnError {
     /// The name has no address, or the name server gives none.
@@ -31,7 +31,7 @@ pub(crate) enum LearnError {
     Name {
         /// The name that was asked for.
         host: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The name has no address that clients could send to.

@@ -46,11 +46,11 @@ pub(crate) struct Known {
     learned: Learned,
 }
 
-/// What is known of an entry of the configuration.
+/// Facts about an entry of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Learned {
     ips: Vec<IpAddr>,
-    /// Why the last question had no answer; `None` if it had.
+    /// The reason why the last question had no answer; `None` if it had.
     failure: Option<String>,
 }
 

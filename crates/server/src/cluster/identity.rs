@@ -9,7 +9,7 @@ use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
 
 use glassline_latency::{FrameCode, FrameCodes};
 
-/// Who this server is.
+/// The identity of this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// Name in the cluster, which no other server has.

@@ -12,7 +12,7 @@ use glassline_access::auth::Secret;
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::NodeName;
 
-/// What the ticket is for; it is no ticket for anything else.
+/// The purpose of the ticket; it is no ticket for anything else.
 const PURPOSE: &[u8] = b"glassline node session 1";
 
 /// Longest validity that is accepted.
@@ -21,7 +21,7 @@ const VALIDITY_MAX: Duration = Duration::from_secs(60);
 /// Validity of the tickets made here: clocks of servers may be apart by as much in either direction.
 const VALIDITY: Duration = Duration::from_secs(30);
 
-/// Why a ticket is refused.
+/// The reason why a ticket is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TicketError {
     #[error("this server is in no cluster (`cluster` in its configuration)")]

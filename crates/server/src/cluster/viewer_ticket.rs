@@ -18,7 +18,7 @@ use glassline_access::auth::Secret;
 /// Key of the ticket in a query.
 pub(crate) const QUERY_KEY: &str = "ticket";
 
-/// What the MAC is for; it is no MAC of anything else.
+/// The purpose of the MAC; it is no MAC of anything else.
 const PURPOSE: &[u8] = b"glassline viewer 1";
 
 /// Validity of a ticket: clocks of servers may be apart by as much in either direction.
@@ -30,7 +30,7 @@ const VALIDITY_MAX: Duration = Duration::from_secs(60);
 /// Longest ticket that is looked at, in bytes.
 const BYTES_MAX: usize = 512;
 
-/// What a redirected viewer asks for.
+/// The destination of a redirected viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination<'a> {
     /// The viewer watches the stream of this name.
@@ -39,7 +39,7 @@ pub(crate) enum Destination<'a> {
     Room(&'a str),
 }
 
-/// What the server that redirected a viewer knows of it.
+/// The knowledge of the server that redirected a viewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
     /// Name whose rights the viewer has; `None` if it needed none, or a token of the configuration

@@ -107,7 +107,7 @@ pub enum Rebalance {
     Off,
 }
 
-/// What a server hears of the streams of others.
+/// The notices that a server gets of the streams of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Notices {

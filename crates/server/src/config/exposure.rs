@@ -7,7 +7,7 @@ use super::Config;
 /// [`Display`](std::fmt::Display) writes a sentence for the log that names what to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposure {
-    /// What is open, each with its listeners as `NAME ADDRESS`.
+    /// The open services, each with its listeners as `NAME ADDRESS`.
     open: Vec<(&'static str, Vec<String>)>,
 }
 

@@ -100,7 +100,7 @@ pub use webrtc::{Pacing, PacingError, WebRtc};
 pub struct Config {
     /// Player pages, WHEP and the public API.
     pub http: Http,
-    /// The same within TLS.
+    /// HTTP within TLS.
     pub https: Https,
     /// The certificate of HTTPS, and of RTSPS and QUIC unless they have their own.
     #[schemars(with = "Option<TlsKeys>")]
@@ -130,7 +130,7 @@ pub struct Config {
     #[serde(deserialize_with = "parts::shards")]
     #[schemars(range(min = 1, max = 256))]
     pub shards: Option<usize>,
-    /// Who may read and publish.
+    /// Rights to read and publish.
     pub auth: Auth,
     /// Limits of the server.
     pub limits: Limits,
@@ -145,7 +145,7 @@ pub struct Config {
     pub hooks: Vec<Hook>,
     /// Other web sites that may embed the streams.
     pub cors: Cors,
-    /// What the server writes to its log.
+    /// The log of the server.
     pub log: Log,
     /// Traces and metrics for a collector of OpenTelemetry.
     pub telemetry: Telemetry,
@@ -195,13 +195,13 @@ pub struct Admin {
     /// the last load test, MoQ's own certificate (`.moq.json`), and which disks have recordings
     /// (`.recordings.json`).
     pub state_file: Option<PathBuf>,
-    /// What may be named over the API as a source.
+    /// The sources that may be named over the API.
     pub sources: ApiSources,
     /// Whether everybody who reaches the port may read `/metrics`.
     pub open_metrics: bool,
 }
 
-/// What may be named over the API as a source. Link-local addresses, metadata services of clouds and
+/// The sources that may be named over the API. Link-local addresses, metadata services of clouds and
 /// commands never may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -147,8 +147,8 @@ pub struct SourceKeys {
     /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_s: Option<f64>,
-    /// Who gets video transcoded that browsers cannot show: `auto` for viewers who ask for it, `always`
-    /// for every viewer who needs it, `never` for nobody; `transcoding.video` by default.
+    /// Transcoding of video that browsers cannot show: `auto` for viewers who ask for it, `always` for
+    /// every viewer who needs it, `never` for nobody; `transcoding.video` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     transcode: Option<String>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
@@ -157,10 +157,10 @@ pub struct SourceKeys {
     /// Variables of a program's environment, beside `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     env: Option<BTreeMap<String, String>>,
-    /// What becomes of the video of `ffmpeg:…`: `copy`, `h264` or `none`.
+    /// The treatment of the video of `ffmpeg:…`: `copy`, `h264` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     video: Option<String>,
-    /// What becomes of the audio of `ffmpeg:…`: `copy`, `opus` or `none`.
+    /// The treatment of the audio of `ffmpeg:…`: `copy`, `opus` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio: Option<String>,
     /// Whether a file is played only once.

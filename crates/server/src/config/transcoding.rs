@@ -19,7 +19,7 @@ pub struct Transcoding {
     /// Most streams whose audio is transcoded, at about 1 % of a core each; 0 for none. Viewers of
     /// further streams get no audio.
     pub audio_streams: usize,
-    /// Who gets video transcoded that browsers cannot show: `auto` for viewers who ask for it (*Play it
+    /// Transcoding of video that browsers cannot show: `auto` for viewers who ask for it (*Play it
     /// anyway*, `?transcode`), `always` for every viewer who needs it, `never` for nobody. The option
     /// `transcode` of a source goes first.
     #[serde(with = "choice")]

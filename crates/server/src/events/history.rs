@@ -24,7 +24,7 @@ const READINGS_OF_A_SAMPLE: u32 = 24;
 /// Most samples of the last day.
 const DAY_MAX: usize = 720;
 
-/// What is read of the server at a time.
+/// A reading of the server at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     /// Time since the server began.
@@ -67,7 +67,7 @@ struct Rings {
     day: VecDeque<Sample>,
     /// The latest reading, from which the next sample goes on.
     latest: Option<Reading>,
-    /// What becomes the next sample of the day.
+    /// The sum that becomes the next sample of the day.
     forming: Forming,
 }
 

@@ -18,7 +18,7 @@ const SUBJECT_BYTES_MAX: usize = 96;
 const TEXT_BYTES_MAX: usize = 128;
 const REASON_BYTES_MAX: usize = 512;
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EventKind {
@@ -66,9 +66,9 @@ pub(crate) struct Event {
     /// The stream, file, certificate, server or operator that the event is about; empty for this
     /// server.
     pub(crate) subject: String,
-    /// What happened, to be read after the subject.
+    /// The event in words, to be read after the subject.
     pub(crate) text: String,
-    /// Why it happened, if anybody knows.
+    /// The reason why it happened, if anybody knows.
     pub(crate) reason: Option<String>,
 }
 

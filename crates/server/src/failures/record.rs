@@ -29,7 +29,7 @@ impl Protocol {
     }
 }
 
-/// What a client wanted to be.
+/// The role that a client wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientRole {
     Viewer,
@@ -113,7 +113,7 @@ impl Stage {
     }
 }
 
-/// What an entry tells of, which decides with which others it is counted.
+/// The origin of an entry, which decides with which others it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A connection of a client that has proven its address.
@@ -142,9 +142,9 @@ pub(crate) struct ConnectionFailure {
     pub(crate) from: IpAddr,
     /// The session that failed; `None` if there was none yet.
     pub(crate) session: Option<SessionId>,
-    /// What the server has seen, as a sentence without a full stop.
+    /// The observation of the server, as a sentence without a full stop.
     pub(crate) reason: String,
-    /// What to change, if the reason does not tell.
+    /// The remedy, if the reason does not tell.
     pub(crate) remedy: Option<String>,
 }
 

@@ -27,7 +27,7 @@ const PURPOSE: &[u8] = b"glassline hls 1";
 /// Bytes of a signature: 128 bits of HMAC-SHA256.
 const MAC_BYTES: usize = 16;
 
-/// What a pass opens.
+/// The requests that a pass opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opens {
     Playlists,

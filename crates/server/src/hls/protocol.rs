@@ -42,7 +42,7 @@ pub(super) struct Broadcasts {
     pub(super) by_name: HashMap<StreamName, Arc<Broadcast>>,
 }
 
-/// What was done so far.
+/// The counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) playlists: Counter,
@@ -53,7 +53,7 @@ pub(super) struct Counters {
     pub(super) begun: Counter,
 }
 
-/// Why a stream is not served.
+/// The reason why a stream is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotServed {
     /// HLS is turned off.

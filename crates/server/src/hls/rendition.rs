@@ -42,7 +42,7 @@ struct State {
     is_closed: bool,
 }
 
-/// What the Multivariant Playlist says of a rendition.
+/// The attributes of a rendition in the Multivariant Playlist.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) codec: String,
@@ -59,12 +59,12 @@ pub(super) struct PlaylistText {
     pub(super) entity_tag: String,
 }
 
-/// Why a request is not answered with what it asked for.
+/// The reason why a request is not answered with what it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoFile {
     /// The client asks for what no playlist announces.
     TooFarAhead,
-    /// What was asked for did not come in three Target Durations.
+    /// The awaited part did not come in three Target Durations.
     Late,
     /// The file is gone, or never was.
     Gone,

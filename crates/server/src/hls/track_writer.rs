@@ -17,7 +17,7 @@ use super::rendition::{Description, NewRendition, Rendition};
 /// Hole in a rendition that is not worth a segment of its own.
 const SMALL: Duration = Duration::from_millis(100);
 
-/// What all renditions of a stream have in common.
+/// The parts that all renditions of a stream share.
 #[derive(Debug)]
 pub(super) struct Common {
     /// Promises of each playlist, but for the longest part.
@@ -40,7 +40,7 @@ impl Common {
     }
 }
 
-/// What a unit changed beside its own rendition.
+/// The effect of a unit beside its own rendition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Nothing,

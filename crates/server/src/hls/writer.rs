@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Longest Target Duration in seconds, whatever the distance of keyframes.
 const TARGET_MAX: u32 = 10;
 
-/// Why a stream is written no more.
+/// The reason why a stream is written no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// Nobody has asked for a while.
@@ -41,7 +41,7 @@ pub(super) enum Ended {
     Stopped,
 }
 
-/// What a writer uses of the server.
+/// The parts of the server that a writer uses.
 #[derive(Clone, Debug)]
 pub(super) struct Services {
     pub(super) hub: Arc<Hub>,

@@ -14,7 +14,7 @@ use super::webhook::{self, Webhook, WebhookError};
 /// Most events that wait for one hook, some 100 kB.
 const QUEUE_MAX: usize = 256;
 
-/// What became of an event at a hook.
+/// The outcome of an event at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The command succeeded, or the webhook took it.

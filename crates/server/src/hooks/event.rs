@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happened to a stream.
+/// An event of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -70,7 +70,7 @@ pub(super) struct Event {
     pub(super) kind: EventKind,
     /// Name of the stream.
     pub(super) stream: String,
-    /// Why a source is down, or a recording loses frames; `None` of other events.
+    /// The reason why a source is down, or a recording loses frames; `None` of other events.
     pub(super) reason: Option<String>,
     /// Number of viewers after the event.
     pub(super) viewers: usize,

@@ -72,7 +72,7 @@ use rules::RulesByPath;
 use stream_path::unfold;
 pub(crate) use viewer_routes::ViewerRoutes;
 
-/// What a handler hands on that checks passes of its own before it asks for a right.
+/// The request of a handler that checks passes of its own before it asks for a right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unpassed<'a> {
     pub(crate) connection: ConnectionAddresses,

@@ -18,7 +18,7 @@ use crate::app::App;
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
      base-uri 'none'; form-action 'none'; frame-ancestors *";
 
-/// The same for pages of operators, which no other page may frame: a click there changes the server.
+/// The policy for pages of operators, which no other page may frame: a click there changes the server.
 const POLICY_OF_OPERATORS: &str = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 

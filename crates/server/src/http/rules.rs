@@ -35,7 +35,7 @@ pub(crate) enum Right {
     Key,
 }
 
-/// What a client can go on with at another server when this one is lost.
+/// The errand that a client can continue at another server when this one is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
     /// To watch the stream in the path.
@@ -57,7 +57,7 @@ enum Step {
     Session(ClientRole),
 }
 
-/// What a request wants that leads to a connection, or keeps one.
+/// The wish of a request that leads to a connection, or keeps one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// An offer is to be answered: a POST.

@@ -12,7 +12,7 @@ use crate::sessions::ConnectionAddresses;
 /// The header in which a browser says how the page's site and the server's relate (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a request shows of its client: the address, the page that sent it, and credentials.
+/// The traits of a client in its request: the address, the page that sent it, and credentials.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown<'a> {
     connection: ConnectionAddresses,

@@ -40,14 +40,14 @@ impl Default for Inquiries {
     }
 }
 
-/// What a camera tells of itself.
+/// The description of a camera by itself.
 #[derive(Debug)]
 pub(crate) struct ToldCamera {
     pub(crate) information: Information,
     pub(crate) profiles: Vec<StreamProfile>,
 }
 
-/// Why cameras were not found, or did not tell.
+/// The reason why cameras were not found, or did not tell.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InquiryError {
     /// Another search is under way.

@@ -29,7 +29,7 @@ pub(crate) struct Mover {
     motion: Mutex<Motion>,
 }
 
-/// What is known of the movement under way.
+/// Facts about the movement under way.
 #[derive(Debug, Default)]
 struct Motion {
     /// Time at which the movement ends; `None` if there is none.
@@ -38,7 +38,7 @@ struct Motion {
     is_watched: bool,
 }
 
-/// Why a camera was not moved.
+/// The reason why a camera was not moved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MoveError {
     /// Too many commands wait.

@@ -29,7 +29,7 @@ pub(crate) struct PtzCameras {
     cameras: Mutex<HashMap<StreamName, Arc<Found>>>,
 }
 
-/// What was found of the camera of one source.
+/// The finding about the camera of one source.
 #[derive(Debug)]
 struct Found {
     source: CameraSource,
@@ -43,7 +43,7 @@ enum Outcome {
     Not { reason: String, since: Instant },
 }
 
-/// Why a stream's camera cannot be moved.
+/// The reason why a stream's camera cannot be moved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PtzError {
     /// The stream does not come from a camera that the server dials.
@@ -59,7 +59,7 @@ pub(crate) enum PtzError {
     Not {
         /// Name of the stream.
         stream: StreamName,
-        /// What was found.
+        /// The finding in words.
         reason: String,
     },
 }

@@ -53,7 +53,7 @@ pub(crate) struct Playback {
     bodies: Counter,
 }
 
-/// Why there is no footage.
+/// The reason why there is no footage.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoFootage {
     /// Nothing was recorded then.

@@ -15,7 +15,7 @@ pub(crate) struct Stretch {
     pub(crate) from: SystemTime,
     /// End of the last frame.
     pub(crate) to: SystemTime,
-    /// Why frames are missing before the stretch, if that is known.
+    /// The reason why frames are missing before the stretch, if that is known.
     pub(crate) loss: Option<String>,
     /// Its files, the oldest first.
     pub(super) files: Vec<RecordedFile>,

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Age from which on a publisher's report is outdated.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// What a session may read.
+/// The streams that a session may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     Nothing,

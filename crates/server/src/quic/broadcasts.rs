@@ -100,15 +100,15 @@ pub(super) async fn publish_all(
     session.ended().await;
 }
 
-/// Why a publisher is disconnected.
+/// The reason why a publisher is disconnected.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// Stream that it wanted to publish, as far as that is known.
     pub(super) stream: String,
     pub(super) refusal: Refusal,
     pub(super) reason: Reason,
-    /// Why it could not publish, for people; `None` if the publisher was live, which is no failure to
-    /// connect.
+    /// The reason why it could not publish, for people; `None` if the publisher was live, which is no
+    /// failure to connect.
     pub(super) why: Option<String>,
 }
 

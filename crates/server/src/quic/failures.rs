@@ -12,16 +12,16 @@ use super::counters::Reason;
 use super::{OpenedSession, SessionContext};
 use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 
-/// What to raise where there are too many sessions.
+/// The limits to raise where there are too many sessions.
 const LIMITS: &str = "raise quic.clients or quic.clients_per_address";
 
-/// What to change where a client has sent an alert of TLS.
+/// The remedy where a client has sent an alert of TLS.
 const UNTRUSTED: &str = "the client may not trust the certificate: pin its fingerprint, or give quic.certificate one that the client knows";
 
-/// What to change where both ends have no protocol in common.
+/// The remedy where both ends have no protocol in common.
 const NOTHING_IN_COMMON: &str = "the client needs a version of MoQ that the documentation lists, or WebTransport over HTTP/3 (ALPN h3), at this port";
 
-/// What to change where a client does not answer.
+/// The remedy where a client does not answer.
 const SILENT: &str = "let UDP from the server's port out to the client, and look for a tunnel with an MTU below 1280";
 
 /// Time that a reader may go without a frame and leave, without that its session counts as failed.

@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::cluster::Directory;
 use crate::messages::{Downstream, MessageLinks};
 
-/// What passing messages to other servers needs.
+/// The parts that passing messages to other servers needs.
 #[derive(Clone, Debug)]
 pub(super) struct MessageService {
     pub(super) links: Arc<MessageLinks>,

@@ -97,7 +97,7 @@ struct SessionContext {
     counters: Arc<Counters>,
     failures: Arc<Failures>,
     supervisor: Arc<Supervisor>,
-    /// What other servers of the cluster read; `None` for a server alone.
+    /// The part that other servers of the cluster read; `None` for a server alone.
     nodes: Option<Nodes>,
     /// SHA-256 of the present certificate.
     fingerprint: watch::Receiver<Fingerprint>,
@@ -114,7 +114,7 @@ pub(crate) struct Services {
     /// The connections that failed.
     pub(crate) failures: Arc<Failures>,
     pub(crate) supervisor: Arc<Supervisor>,
-    /// What other servers need; `None` for a server alone.
+    /// The services for other servers; `None` for a server alone.
     pub(crate) cluster: Option<NodeServices>,
 }
 

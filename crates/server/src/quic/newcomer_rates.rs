@@ -12,7 +12,7 @@ use glassline_runtime::{SourceRates, TokenBucket};
 const UNPROVEN_PER_S: f64 = 200.0;
 const UNPROVEN_AT_ONCE: f64 = 400.0;
 
-/// The same of all source prefixes together, whose addresses may all be forged. At 20 µs a packet,
+/// The rate of all source prefixes together, whose addresses may all be forged. At 20 µs a packet,
 /// these take a thirtieth of a core.
 const ALL_PER_S: f64 = 1500.0;
 const ALL_AT_ONCE: f64 = 3000.0;

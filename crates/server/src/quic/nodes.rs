@@ -30,7 +30,7 @@ pub(crate) struct NodeServices {
     pub(crate) messages: Arc<MessageLinks>,
 }
 
-/// What other servers read.
+/// The part that other servers read.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
     origin: Origin,

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 /// Most handshakes with one address under way before further ones must prove the address.
 const UNPROVEN_MAX: usize = 8;
 
-/// The same with all addresses, which may all be forged. A handshake takes some 120 kB.
+/// The number for all addresses, which may all be forged. A handshake takes some 120 kB.
 const ALL_UNPROVEN_MAX: usize = 64;
 
 /// The places of one listener.

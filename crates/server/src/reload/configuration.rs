@@ -26,7 +26,7 @@ pub(crate) struct Configuration {
     /// Sources that the server was started with beside those of the file, and which win over them.
     fixed: Vec<SourceSpec>,
     parts: Parts,
-    /// What leads to the next reading.
+    /// The cause of the next reading.
     pub(super) cause: Cause,
     /// Keys that differ from what is in force, as they were last logged.
     unheeded: Vec<String>,

@@ -46,7 +46,7 @@ struct Ready {
     certificates: Vec<(Arc<CertificateStore>, Certificate)>,
 }
 
-/// What came of a configuration that was put in force.
+/// The outcome of a configuration that was put in force.
 pub(super) struct Renewed {
     /// Whether anything is different.
     pub(super) has_changed: bool,

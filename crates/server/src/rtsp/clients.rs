@@ -315,7 +315,7 @@ impl Clients {
     }
 }
 
-/// What clients send, by their connections, tunnels and datagrams.
+/// The input of clients, by their connections, tunnels and datagrams.
 impl Clients {
     /// Reads once from a client's connection, and handles the data.
     pub(super) fn read(&mut self, key: Key, buffer: &mut [u8]) -> ReadOutcome {

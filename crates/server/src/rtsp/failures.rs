@@ -21,7 +21,7 @@ const NEEDED: [&str; 5] = ["DESCRIBE", "SETUP", "PLAY", "ANNOUNCE", "RECORD"];
 /// First byte of a TLS handshake (RFC 8446 §5.1), which no RTSP message begins with.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a client asked for, and how far it came.
+/// The stream that a client asked for, and how far the request came.
 #[derive(Debug, Default)]
 pub(super) struct RequestedStream {
     path: Box<str>,
@@ -61,7 +61,7 @@ pub(super) enum ConnectionEnd<'a> {
     Dismissed,
 }
 
-/// What a connection was doing when it ended.
+/// The state of a connection when it ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfinished {
     /// Whether the TLS handshake had begun and was not done.
@@ -313,7 +313,7 @@ pub(super) fn unpublished(stream: &str, why: &Ended, from: IpAddr) -> Connection
     failure(stream, ClientRole::Publisher, (stage, reason, remedy), from)
 }
 
-/// What to change if a client does not accept the certificate.
+/// The remedy if a client does not accept the certificate.
 const UNTRUSTED: &str = "the client may not trust the certificate: give rtsp.tls or tls one that covers the name in the client's URL, or have the client accept it";
 
 /// Explains why a TLS handshake failed.

@@ -29,11 +29,11 @@ const REFUSED_SPAN: Duration = Duration::from_secs(1);
 /// Time after PLAY in which the stream must send something.
 const MEDIA_DUE: Duration = Duration::from_secs(5);
 
-/// What to change where datagrams do not arrive.
+/// The remedy where datagrams do not arrive.
 const USE_TCP: &str = "have the player use TCP (ffmpeg: -rtsp_transport tcp, VLC: --rtsp-tcp), or let UDP from \
                        the server's port through to it";
 
-/// What a player sent back, and what the network said of it.
+/// The reports of a player, and the errors of the network.
 #[derive(Debug, Default)]
 pub(super) struct Reception {
     /// When the player began to play, and its position in the stream then; `None` before PLAY.

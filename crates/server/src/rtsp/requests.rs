@@ -31,7 +31,7 @@ use super::wished_layer::WishedLayer;
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// What a thread has to do after a request or another event of a connection.
+/// The work of a thread after a request or another event of a connection.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Answer the request with this number.

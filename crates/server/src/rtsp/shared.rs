@@ -38,7 +38,7 @@ pub struct Shared {
     /// Streams of single layers, which clients name.
     pub(super) layer_streams: LayerStreams,
     pub(super) context: StreamContext,
-    /// What connections that come from now on are told.
+    /// The settings for connections that come from now on.
     pub(super) connection: Current<glassline_rtsp::server::Config>,
     pub(super) connections: ConnectionLimit,
     pub(super) tunnels: Arc<Tunnels>,

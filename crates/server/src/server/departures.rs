@@ -19,7 +19,7 @@ pub(super) async fn departing(app: &App) -> Vec<Departing> {
     departing
 }
 
-/// What became of a group of viewers who were to be sent away.
+/// The outcome for a group of viewers who were to be sent away.
 pub(super) struct SentGroup {
     /// Number of viewers who were sent away.
     pub(super) sent: usize,

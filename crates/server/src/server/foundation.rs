@@ -23,7 +23,7 @@ pub(super) struct Foundation {
     pub(super) hub: Arc<Hub>,
     /// The connections that failed.
     pub(super) failures: Arc<Failures>,
-    /// What happened to the server and its streams.
+    /// The events of the server and its streams.
     pub(super) events: Arc<EventLog>,
     pub(super) latencies: Arc<LatencyRegistry>,
     /// How to read the numbers in the frames of streams.

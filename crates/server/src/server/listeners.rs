@@ -160,7 +160,7 @@ impl HttpListeners {
     }
 }
 
-/// What the ports for the same clients share.
+/// The parts that ports for one kind of clients share.
 struct Clients {
     places: server::Places,
     router: Router,

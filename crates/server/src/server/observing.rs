@@ -62,7 +62,7 @@ async fn observe(app: App, log: Arc<EventLog>, mut stopped: watch::Receiver<bool
     }
 }
 
-/// What the look before has seen.
+/// The state at the look before.
 #[derive(Debug, Default)]
 struct Observer {
     certificates: BTreeMap<&'static str, CertificateSeen>,

@@ -21,7 +21,7 @@ use crate::talk::Loudspeakers;
 /// The parts of the server that bring streams into the hub.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// What this server needs as one of a cluster; `None` for a server alone.
+    /// The parts of this server as one of a cluster; `None` for a server alone.
     pub(super) cluster: Option<NodeServices>,
     /// How this server leaves a cluster that agrees through NATS.
     pub(super) leaving: Option<Leaving>,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Tried {
     /// Key of the part, like `http.address` or `sources.cam`.
     pub key: String,
-    /// What works, or what is wrong and what to do.
+    /// The success in words, or the fault and its remedy.
     pub outcome: Result<String, Fault>,
 }
 
@@ -35,7 +35,7 @@ pub struct Tried {
 pub struct Fault {
     /// Fault in plain words, without its remedy.
     pub wrong: String,
-    /// What to do about it; empty if the text of the fault says so.
+    /// The remedy; empty if the text of the fault says so.
     pub remedy: String,
 }
 

@@ -14,7 +14,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// Most reasons that are kept; beyond that the oldest is forgotten.
 const KEPT_MAX: usize = 1024;
 
-/// Why the server ended a session that its peer would have continued.
+/// The reason why the server ended a session that its peer would have continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndReason {
     /// The stream has other tracks than the session negotiated.

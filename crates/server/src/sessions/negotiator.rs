@@ -69,7 +69,7 @@ pub(crate) enum JoinError {
     /// The offer sends no Opus audio, which rooms require.
     #[error("a room takes Opus audio, the offer sends {offered}")]
     NotOpus {
-        /// What the offer sends instead.
+        /// The media that the offer sends instead.
         offered: &'static str,
     },
     /// The server has as many participants or rooms as configured.

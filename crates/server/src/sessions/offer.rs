@@ -85,7 +85,7 @@ pub(crate) enum OfferError {
         stream: StreamName,
         /// Present state of the stream.
         state: State,
-        /// What viewers can expect of the stream.
+        /// The status of the stream as viewers see it.
         status: Status,
     },
     /// No media would reach the peer; holds the reason.

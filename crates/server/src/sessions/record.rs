@@ -48,7 +48,7 @@ pub struct SessionState {
     pub location: SessionLocation,
     /// The present ICE generation.
     pub ice: IceGeneration,
-    /// What the client told of a connection that it gave up.
+    /// The report of the client about a connection that it gave up.
     pub(super) client_view: Option<Box<ClientView>>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) media_tcp: bool,
     /// Clock for the NTP times of sender reports. A session keeps the calendar of its beginning.
     pub(crate) clock: Clock,
-    /// What a reload may change.
+    /// The settings that a reload may change.
     pub(crate) defaults: Current<SessionDefaults>,
 }
 

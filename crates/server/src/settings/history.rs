@@ -27,7 +27,7 @@ pub(crate) struct Reload {
     pub(crate) took: Duration,
 }
 
-/// What became of a reload.
+/// The outcome of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Something has changed.

@@ -50,7 +50,7 @@ pub(super) struct KeyframeId {
     pub(super) index: u64,
 }
 
-/// What became of a keyframe.
+/// The outcome of a keyframe.
 #[derive(Clone, Debug)]
 pub(super) enum Keyframe {
     /// The keyframe is an image already, which is given out in its size.
@@ -70,7 +70,7 @@ struct Entry {
     images: BTreeMap<FrameSize, Arc<Snapshot>>,
 }
 
-/// What is kept of a keyframe.
+/// The kept form of a keyframe.
 #[derive(Debug)]
 enum Frame {
     Image(Arc<Snapshot>),
@@ -82,7 +82,7 @@ enum Frame {
     Broken(NoStill),
 }
 
-/// What the cache has for a request.
+/// The content of the cache for a request.
 #[derive(Debug)]
 pub(super) enum Kept {
     Image(Arc<Snapshot>),

@@ -36,7 +36,7 @@ impl Default for FrameReaders {
     }
 }
 
-/// Why a stream has no pictures.
+/// The reason why a stream has no pictures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoFrames {
     /// The stream carries no video.
@@ -49,7 +49,7 @@ pub(crate) enum NoFrames {
     Codec(Codec),
 }
 
-/// What one reader reads.
+/// The reading of one reader.
 struct Reading {
     stream: Arc<Stream>,
     track: TrackIndex,

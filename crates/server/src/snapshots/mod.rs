@@ -67,7 +67,7 @@ pub(crate) struct Snapshot {
     pub(crate) entity_tag: String,
 }
 
-/// Why there is no snapshot.
+/// The reason why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSnapshot {
     /// The stream carries none.
@@ -118,7 +118,7 @@ struct Order {
     material: Material,
 }
 
-/// What an image is made of.
+/// The material of an image.
 enum Material {
     /// The keyframe is decoded.
     Frame(Arc<DecodedKeyframe>),

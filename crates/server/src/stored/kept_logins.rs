@@ -38,7 +38,7 @@ impl std::fmt::Debug for KeptSecret {
     }
 }
 
-/// Why a user or token of the file cannot be used.
+/// The reason why a user or token of the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeptError {
     #[error(transparent)]

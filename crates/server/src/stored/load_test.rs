@@ -60,7 +60,7 @@ pub(crate) struct LoadStep {
     pub(crate) delivered_ratio: Option<f64>,
 }
 
-/// Why a load test is not taken.
+/// The reason why a load test is not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadTestError {
     #[error("it has {0} steps, and {STEPS_MAX} are kept at most: make the steps of --ramp larger")]

@@ -37,7 +37,7 @@ impl Rights {
     }
 }
 
-/// What a user is to be.
+/// The wanted properties of a user.
 #[derive(Debug)]
 pub(crate) struct UserChange {
     /// The new password; `None` keeps the one that the user has.
@@ -45,7 +45,7 @@ pub(crate) struct UserChange {
     pub(crate) rights: Rights,
 }
 
-/// Why a user or token was not made, changed or deleted.
+/// The reason why a user or token was not made, changed or deleted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum LoginsError {

@@ -53,7 +53,7 @@ const CHANGING_MAX: usize = 4;
 /// Threads for such changes, of all servers of the process.
 static CHANGING: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::new(CHANGING_MAX));
 
-/// What was made over the API.
+/// The objects that were made over the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) sources: Arc<StoredSources>,
@@ -123,7 +123,7 @@ pub(crate) struct StoredSources {
 #[derive(Clone, Debug)]
 struct StoredSource {
     keys: SourceKeys,
-    /// Why the source does not run, although it is kept.
+    /// The reason why the source does not run, although it is kept.
     problem: Option<String>,
 }
 
@@ -133,11 +133,11 @@ pub(crate) struct NamedSource {
     pub(crate) name: StreamName,
     /// Form of the configuration, with the password hidden.
     pub(crate) source: String,
-    /// What the source is; `None` if its text can no longer be read.
+    /// The input of the source; `None` if its text can no longer be read.
     pub(crate) input: Option<Input>,
     /// Whether the source is of the configuration, and can only be changed there.
     pub(crate) is_configured: bool,
-    /// Why the source does not run.
+    /// The reason why the source does not run.
     pub(crate) problem: Option<String>,
 }
 
@@ -156,14 +156,14 @@ pub(crate) enum Expected {
     Present,
 }
 
-/// What was done to the source.
+/// The change that was made to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
     Created,
     Changed,
 }
 
-/// Why a source was not made, changed or deleted.
+/// The reason why a source was not made, changed or deleted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum StoredError {

@@ -11,14 +11,14 @@ use crate::config::ApiSources;
 /// addresses are checked whenever it is dialled.
 const RESOLVING: Duration = Duration::from_secs(2);
 
-/// What a caller may name: addresses, and folders of files.
+/// The names that a caller may use: addresses, and folders of files.
 #[derive(Clone, Debug)]
 pub(super) struct Permitted {
     addresses: AddressLimits,
     folders: Vec<PathBuf>,
 }
 
-/// Why a source must not be named over the API.
+/// The reason why a source must not be named over the API.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum NotPermitted {

@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// not keep the server from its start.
 const READ_BYTES_MAX: u64 = 256 << 20;
 
-/// What the file has.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Content {
@@ -55,7 +55,7 @@ struct Version {
     version: u32,
 }
 
-/// Why the file cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateFileError {
@@ -78,7 +78,7 @@ pub enum StateFileError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The fault, with line and column.
         reason: String,
     },
     /// Another version of the server wrote the file.

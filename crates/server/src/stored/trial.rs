@@ -14,7 +14,7 @@ pub(super) const TRIALS_MAX: usize = 4;
 /// Longest time that a source has to play, which is some intervals between a camera's keyframes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a source was not tried.
+/// The reason why a source was not tried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrialRefusal {
     /// The source cannot be understood, or must not be named.

@@ -36,7 +36,7 @@ pub(crate) struct Voice {
     pub(crate) packets: VoiceReceiver,
 }
 
-/// Why nobody can talk at a stream.
+/// The reason why nobody can talk at a stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TalkError {
     /// The stream does not come from a camera that the server dials.
@@ -57,7 +57,7 @@ pub(crate) enum TalkError {
     NoCodec {
         /// Name of the stream.
         stream: StreamName,
-        /// What the camera takes.
+        /// The codecs that the camera takes.
         offered: String,
     },
     /// The voice cannot be transcoded for the camera.
@@ -65,7 +65,7 @@ pub(crate) enum TalkError {
     Voice {
         /// Name of the stream.
         stream: StreamName,
-        /// Why it is not transcoded.
+        /// The reason why it is not transcoded.
         reason: glassline_transcode::VoiceError,
     },
     /// The camera does not answer as it should.
@@ -89,7 +89,7 @@ struct Camera {
     answer: Arc<tokio::sync::Mutex<Option<Answer>>>,
 }
 
-/// What a camera said of its back channel.
+/// The answer of a camera about its back channel.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     takes_voice: bool,

@@ -2,7 +2,7 @@
 
 use glassline_runtime::Counter;
 
-/// What is sent to a collector.
+/// A signal that is sent to a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,
@@ -35,7 +35,7 @@ pub(crate) struct SignalCounters {
     pub(crate) rejected: Counter,
 }
 
-/// What became of traces and metrics since the server started.
+/// The counts of traces and metrics since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct TelemetryCounters {
     signals: [SignalCounters; Signal::ALL.len()],

@@ -20,7 +20,7 @@ pub(crate) enum JoinPart {
     Peer(Box<PeerPart>),
 }
 
-/// What the exchange of offer and answer tells.
+/// The part of a trace that the exchange of offer and answer tells.
 #[derive(Debug)]
 pub(crate) struct RequestPart {
     pub(crate) context: TraceContext,
@@ -28,7 +28,7 @@ pub(crate) struct RequestPart {
     pub(crate) route: String,
     /// Name of the stream, file or room.
     pub(crate) stream: String,
-    /// What the client wants to be.
+    /// The role that the client wants.
     pub(crate) role: &'static str,
     pub(crate) client: IpAddr,
     pub(crate) started: Instant,
@@ -43,7 +43,7 @@ pub(crate) struct RequestPart {
     pub(crate) session: Option<SessionId>,
 }
 
-/// What the peer tells once media flows, or once it never will.
+/// The part of a trace that the peer tells once media flows, or once it never will.
 #[derive(Debug)]
 pub(crate) struct PeerPart {
     pub(crate) session: SessionId,
@@ -79,7 +79,7 @@ pub(crate) enum Outcome {
         /// The stage at which the connection failed.
         stage: &'static str,
         reason: String,
-        /// What to change; `None` if the reason tells it.
+        /// The remedy; `None` if the reason tells it.
         remedy: Option<String>,
     },
 }

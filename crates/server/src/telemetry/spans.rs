@@ -71,7 +71,7 @@ pub(super) fn spans(join: &Join, wall: WallClock) -> Vec<Value> {
     spans
 }
 
-/// Why something failed.
+/// The reason why something failed.
 struct Failure {
     stage: &'static str,
     reason: String,

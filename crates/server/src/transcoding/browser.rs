@@ -24,7 +24,7 @@ pub(crate) struct BrowserTracks {
     pub(crate) on_request: Option<Hindered>,
 }
 
-/// What stands for tracks that a viewer does not decode.
+/// The replacement of tracks that a viewer does not decode.
 #[derive(Debug, Default)]
 pub(crate) struct Substitutes {
     /// Leases of the tracks that are transcoded.
@@ -41,7 +41,7 @@ pub(crate) struct Hindered {
     pub(crate) hindrance: Hindrance,
 }
 
-/// What a viewer wants of video.
+/// The wish of a viewer about video.
 #[derive(Clone, Copy)]
 pub(crate) struct VideoWish<'a> {
     /// Whether the viewer wants video at all.
@@ -57,8 +57,8 @@ pub(crate) struct VideoWish<'a> {
 pub(crate) struct BrowserView {
     /// Codec in which browsers receive the track; null if they do not receive it.
     pub(crate) codec: Option<&'static str>,
-    /// Why browsers do not receive the track, or what is missing of it, and what to do; null if
-    /// nothing is.
+    /// The reason why browsers do not receive the track, or what is missing of it, and what to do; null
+    /// if nothing is.
     pub(crate) note: Option<String>,
     /// The transcoding of the track while viewers need it; null without one.
     pub(crate) transcoding: Option<TranscodingCost>,
@@ -316,7 +316,7 @@ fn in_another_codec(
     others.next()
 }
 
-/// What viewers can do about video that browsers cannot show.
+/// The advice to viewers about video that browsers cannot show.
 pub(crate) const ENCODED_AGAIN: &str =
     "?transcode behind the URL of the page or of WHEP has the server encode H.264 again";
 

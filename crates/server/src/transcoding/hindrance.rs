@@ -4,7 +4,7 @@ use glassline_hub::Stream;
 use glassline_media::{Track, TrackIndex};
 use glassline_rtp::payload::is_recovery_point;
 
-/// Why browsers cannot show the video of a track.
+/// The reason why browsers cannot show the video of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hindrance {
     /// Browsers do not decode the codec.

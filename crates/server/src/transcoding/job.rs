@@ -53,7 +53,7 @@ pub(super) struct JobCounters {
     pub(super) cpu_ns: Counter,
 }
 
-/// What is known of a job, behind its lock.
+/// The state of a job, behind its lock.
 #[derive(Debug)]
 pub(super) struct JobState {
     /// Instant since which there has been no lease.
@@ -72,7 +72,7 @@ pub(super) struct JobState {
     pub(super) trouble: Option<String>,
 }
 
-/// What a transcoding costs, for those who watch.
+/// The cost of a transcoding, for people who watch.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct TranscodingCost {
     pub(crate) from: &'static str,
@@ -114,7 +114,7 @@ pub(crate) struct TranscodingView {
     /// Delay that transcoding adds, over the last seconds; null without frames.
     pub(crate) delay_p50_ms: Option<f64>,
     pub(crate) delay_max_ms: Option<f64>,
-    /// What is wrong with the source and what to do; null if nothing is.
+    /// The fault of the source and its remedy; null if nothing is.
     pub(crate) trouble: Option<String>,
 }
 

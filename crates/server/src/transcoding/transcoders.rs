@@ -36,7 +36,7 @@ impl Limits {
 /// The rules for video, as they are configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VideoRules {
-    /// Who gets video transcoded that browsers cannot show, unless its source chooses.
+    /// The viewers for whom video is transcoded that browsers cannot show, unless its source chooses.
     pub(crate) choice: Transcode,
     /// The program FFmpeg: its path or its name.
     pub(crate) ffmpeg: String,
@@ -79,7 +79,7 @@ pub(crate) struct TranscodingCounters {
     pub(crate) cpu_ns: Counter,
 }
 
-/// Why a track is not transcoded although it could be.
+/// The reason why a track is not transcoded although it could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TranscodingRefusal {
     /// The configuration lets nobody have the video transcoded.

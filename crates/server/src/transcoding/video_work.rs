@@ -44,7 +44,7 @@ pub(super) struct VideoWork {
     frames: Vec<VideoFrame>,
 }
 
-/// What decodes the frames.
+/// The decoder of the frames.
 #[derive(Debug)]
 enum Decoding {
     /// The decoder within this process.

@@ -18,7 +18,7 @@ pub struct Delays {
     packets: Vec<Option<Duration>>,
 }
 
-/// Why a text could not be parsed as a list of delays.
+/// The reason why a text could not be parsed as a list of delays.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DelaysError {

@@ -89,7 +89,7 @@ pub struct Network {
     rng: Rng,
     /// Digest of what happened.
     trace: Trace,
-    /// What of a datagram enters the trace.
+    /// The part of a datagram that enters the trace.
     traced: Traced,
     /// Events since the start.
     events: u64,

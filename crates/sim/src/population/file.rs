@@ -28,7 +28,7 @@ pub(super) struct File {
     pub(super) version: u32,
     /// Length of a session, in s.
     pub(super) duration_s: f64,
-    /// What all strata share.
+    /// The network that all strata share.
     #[serde(default)]
     pub(super) network: NetworkTable,
     /// Table of the live stream that sessions upload.

@@ -156,7 +156,7 @@ pub struct Stratum<'a> {
     pub policed: bool,
 }
 
-/// Why a text could not be read as a population.
+/// The reason why a text could not be read as a population.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PopulationError {
@@ -181,7 +181,7 @@ pub enum PopulationError {
         place: String,
         /// Name of the key.
         key: String,
-        /// What is wrong with the value.
+        /// The fault of the value.
         reason: String,
     },
     /// A recorded trace could not be read.

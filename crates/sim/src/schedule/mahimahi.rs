@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::Schedule;
 
-/// Why a text could not be parsed as a trace.
+/// The reason why a text could not be parsed as a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScheduleError {

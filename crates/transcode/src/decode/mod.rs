@@ -41,7 +41,7 @@ pub struct Format {
     pub channels: usize,
 }
 
-/// Why a frame could not be decoded, as a text for people.
+/// The reason why a frame could not be decoded, as a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Undecodable(pub(crate) String);

@@ -15,9 +15,9 @@ const QUALITY: u8 = 80;
 /// Rows from which video is of high definition, and its colors of BT.709.
 const HIGH_DEFINITION: usize = 720;
 
-/// What a level of video becomes: 16 bits behind the point. Rows are luminance and both kinds of
-/// chrominance, columns what each takes from luminance above 16 and from chrominance around 128; no
-/// chrominance takes of luminance.
+/// The factors from levels of video to colors: 16 bits behind the point. Rows are luminance and both
+/// kinds of chrominance, columns what each takes from luminance above 16 and from chrominance around
+/// 128; no chrominance takes of luminance.
 type Matrix = [[i32; 3]; 3];
 
 /// Expands the levels: 255 ÷ 219 and 255 ÷ 224.
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What the encoder gets of a row.
+    /// The input of the encoder from a row.
     fn row(planes: &Planes<'_>, matrix: Matrix, y: u16) -> [Vec<u8>; 3] {
         let image = Image {
             planes,

@@ -66,7 +66,7 @@ pub struct Still {
     pub height: u16,
 }
 
-/// Why a keyframe does not become an image.
+/// The reason why a keyframe does not become an image.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NoStill {

@@ -28,7 +28,7 @@ const PACE_STEPS: u32 = 5;
 /// Difference between pace and rate that no clock explains, as a share.
 const PACE_TOLERANCE: f64 = 0.03;
 
-/// Why a frame made no audio. The next frame may.
+/// The reason why a frame made no audio. The next frame may.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -54,7 +54,7 @@ pub enum FrameError {
     },
 }
 
-/// What is wrong with a source that goes on, for people who look after the source.
+/// A trouble of a source that goes on, for people who look after the source.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Trouble {
@@ -105,7 +105,7 @@ pub struct AudioTranscoder {
     steady: u32,
     /// Recent frames that made no audio, as [`FAILURES`] counts them.
     failures: u32,
-    /// Why the latest of them made none.
+    /// The reason why the latest of them made none.
     failure: Option<FrameError>,
     /// The trouble with the source's timestamps, if there is any.
     off_pace: Option<Trouble>,

@@ -159,7 +159,7 @@ impl YUVSource for Decoded<'_> {
 mod tests {
     use super::*;
 
-    /// What a decoder puts out for a picture in memory: its size and both strides.
+    /// The output of a decoder for a picture in memory: its size and both strides.
     fn info(status: i32, (width, height): (i32, i32), strides: [i32; 2]) -> SBufferInfo {
         let mut info = SBufferInfo {
             iBufferStatus: status,

@@ -34,7 +34,7 @@ pub(super) struct FrameEncoder {
     guessed_rate: Option<f64>,
 }
 
-/// What is known of a picture beside its samples.
+/// Facts about a picture beside its samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     pub(super) time: MediaTime,

@@ -46,7 +46,7 @@ const PENDING_MAX: usize = 32;
 /// intra refresh take a second or two.
 const RECOVERY_MAX: u32 = 150;
 
-/// Why a frame made no picture. Later ones may.
+/// The reason why a frame made no picture. Later ones may.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum VideoError {

@@ -21,7 +21,7 @@ pub struct VideoSource {
     height: u32,
 }
 
-/// Why the video of a track cannot be transcoded.
+/// The reason why the video of a track cannot be transcoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UntranscodableVideo {

@@ -37,7 +37,7 @@ const CONCEALED_SAMPLES: usize = 960;
 /// Most of a gap that libopus conceals: behind it, its guess is silence. 60 ms.
 const CONCEALED_SAMPLES_MAX: usize = 2_880;
 
-/// What a voice is made into.
+/// The codec that a voice is made into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VoiceTarget {
     /// AAC-LC in frames of 1024 samples.
@@ -48,7 +48,7 @@ pub enum VoiceTarget {
     Pcma,
 }
 
-/// Why a voice is not transcoded.
+/// The reason why a voice is not transcoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum VoiceError {

@@ -22,7 +22,7 @@ fn voice(at: f64, pitch: f64) -> f32 {
     (0.3 * swell * tone) as f32
 }
 
-/// The same voice from a table, because computing sines would cost more than everything else.
+/// The voice from a table, because computing sines would cost more than everything else.
 fn table(pitch: f64) -> impl Fn(f64) -> f32 {
     const RATE: f64 = 48_000.0;
     // Ten seconds hold whole turns of all of it.

@@ -70,7 +70,7 @@ const WAITING_MAX: usize = 8_000;
 /// Time for which a clock estimate is reused.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// Why a message of the far end was not taken. The call continues.
+/// The reason why a message of the far end was not taken. The call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -111,7 +111,7 @@ pub struct Report {
     pub unconverted: u64,
     /// Messages refused, except clock responses that came too late.
     pub refused: u64,
-    /// Why the first of them was refused.
+    /// The reason why the first of them was refused.
     pub refusal: Option<Refused>,
     /// The far end's clock relative to ours; `None` before a response.
     pub clock: Option<Clock>,

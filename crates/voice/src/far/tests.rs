@@ -152,7 +152,7 @@ proptest! {
         prop_assert!(far.report.received <= 300);
     }
 
-    /// What is cut off or changed on its way is no reason to fall over, either.
+    /// Messages that were cut off or changed on their way do no harm, either.
     #[test]
     fn a_damaged_message_is_refused_or_another(
         all in prop::collection::vec(record(), 1..20),

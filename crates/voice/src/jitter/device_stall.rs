@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// What is lost by a device of 10 ms whose call number n is so many ms late.
+    /// The loss of a device of 10 ms whose call number n is so many ms late.
     fn lost(late_ms: impl Fn(u32) -> u32) -> f64 {
         let start = Clock::new().now();
         let mut stall_detector = DeviceStallDetector::default();

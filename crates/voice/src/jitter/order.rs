@@ -28,7 +28,7 @@ struct Stray {
     timestamp: u32,
 }
 
-/// What a packet's numbers say about the packet.
+/// The class of a packet by its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PacketClass {
     /// The packet is new and belongs to the stream: its extended sequence number and

@@ -77,7 +77,7 @@ pub(super) struct PaceParameters {
     pub(super) recent_ms: f64,
     /// How the correlation of delays is judged.
     pub(super) follows: Follows,
-    /// What the margin is in proportion to.
+    /// The quantity that the margin is in proportion to.
     pub(super) height: Height,
     /// When the delay rises while somebody speaks.
     pub(super) rise: Rise,
@@ -107,13 +107,13 @@ pub(super) struct Follows {
 /// When the delay rises while somebody speaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rise {
-    /// What must be left of the margin; the delay begins to rise when less is left.
+    /// The part of the margin that must be left; the delay begins to rise when less is left.
     pub(super) below: Reserve,
     /// Part of the rest of the margin, beyond [`Self::below`], at which the rise ends.
     pub(super) until: f64,
 }
 
-/// What must be left of the margin, so that the delay may stay as it is.
+/// The part of the margin that must be left, so that the delay may stay as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reserve {
     /// This part of the margin.
@@ -123,7 +123,7 @@ pub(super) enum Reserve {
     Jump(f64),
 }
 
-/// What the margin is in proportion to.
+/// The quantity that the margin is in proportion to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Height {
     /// Part of the level, which is the highest recent delay above the floor.

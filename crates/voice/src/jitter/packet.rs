@@ -19,7 +19,7 @@ pub struct Packet {
     pub payload: Bytes,
 }
 
-/// Why a packet was not taken. The caller need not react; the buffer counts them.
+/// The reason why a packet was not taken. The caller need not react; the buffer counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {

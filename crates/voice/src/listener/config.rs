@@ -42,7 +42,7 @@ impl Config {
     }
 }
 
-/// Why a packet was not taken. The caller need not react to any of these.
+/// The reason why a packet was not taken. The caller need not react to any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {

@@ -87,7 +87,7 @@ impl Default for Config {
     }
 }
 
-/// Why an encoder or decoder cannot be made.
+/// The reason why an encoder or decoder cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -71,7 +71,7 @@ impl Config {
         gain: false,
     };
 
-    /// The same configuration without the processing that the device does itself.
+    /// A copy of the configuration without the processing that the device does itself.
     #[must_use]
     pub const fn without(self, hardware: Hardware) -> Self {
         Self {

@@ -47,7 +47,7 @@ impl Rumble {
 mod tests {
     use super::*;
 
-    /// What is left of a tone, in dB.
+    /// The rest of a tone, in dB.
     fn left_db(hz: f64) -> f64 {
         let mut rumble = Rumble::default();
         let turn = std::f64::consts::TAU * hz / 16_000.0;

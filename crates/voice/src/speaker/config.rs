@@ -50,7 +50,7 @@ impl Config {
     }
 }
 
-/// Why a speaker cannot be made.
+/// The reason why a speaker cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {

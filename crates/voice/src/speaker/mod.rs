@@ -45,7 +45,7 @@ pub struct Outgoing {
     pub stamps: SendStamps,
 }
 
-/// What a [`Speaker`] has counted, and its current levels and delays.
+/// The counts of a [`Speaker`], and its current levels and delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
     /// Frames of 10 ms that were processed.

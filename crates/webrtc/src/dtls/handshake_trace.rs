@@ -47,7 +47,7 @@ impl Flight {
     }
 }
 
-/// What this end has sent and received of a handshake.
+/// The messages of a handshake that this end has sent and received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandshakeTrace {
     /// Number of datagrams received.
@@ -65,7 +65,7 @@ pub struct HandshakeTrace {
     pub srtp_offered: Option<Box<[u16]>>,
     /// Fatal alert of the peer (RFC 5246 §7.2), by its number.
     pub alert: Option<u8>,
-    /// Why this end gave the handshake up; `None` if it did not.
+    /// The reason why this end gave the handshake up; `None` if it did not.
     pub failure: Option<Box<str>>,
 }
 

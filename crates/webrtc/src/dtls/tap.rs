@@ -52,7 +52,7 @@ pub(super) struct Tap {
     live: AtomicBool,
 }
 
-/// What a tap has recorded of its key.
+/// The record of a tap about its key.
 struct State {
     /// The key, until the record layer takes it.
     key: Option<LessSafeKey>,

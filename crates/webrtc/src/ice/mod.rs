@@ -61,7 +61,7 @@ const NOMINATION_HELD: Duration = Duration::from_millis(900);
 /// limit catches what it does not detect: a restart that the peer never followed.
 const STUN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a STUN message had no effect.
+/// The reason why a STUN message had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ignored {
     /// The message does not parse.

@@ -11,7 +11,7 @@ use super::format;
 use super::opus;
 use super::transport::{MissingAttribute, RemoteTransport};
 
-/// What an answer to our offer agrees to.
+/// The agreement of an answer to our offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The `m=` lines on which the peer sends. Empty only if it accepts what we send, or there
@@ -28,7 +28,7 @@ pub struct Agreed {
     pub dtls_client: bool,
 }
 
-/// Why an answer cannot be used. The peer is at fault; the session cannot start.
+/// The reason why an answer cannot be used. The peer is at fault; the session cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {

@@ -18,7 +18,7 @@ use super::opus;
 use super::simulcast;
 use super::transport::{default_destination, push_candidates, push_transport};
 
-/// What this end states in an answer.
+/// The statements of this end in an answer.
 #[derive(Clone, Debug)]
 pub struct LocalDescription {
     /// ICE credentials of this end.
@@ -263,7 +263,7 @@ pub(super) fn push_feedback(attributes: &mut Attributes, payload_type: u8, feedb
     }
 }
 
-/// What an `m=` line states of a track that is sent on it.
+/// The statements of an `m=` line about a track that is sent on it.
 pub(super) struct SentTrack<'a> {
     pub(super) kind: Kind,
     /// Index of the track.

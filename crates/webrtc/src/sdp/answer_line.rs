@@ -7,7 +7,7 @@ use super::attribute::{Direction, ExtensionMap};
 use super::description::{MediaDescription, SessionDescription};
 use super::extensions::ExtensionIds;
 
-/// What the answer states on one `m=` line of the offer.
+/// The statements of the answer on one `m=` line of the offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnswerLine {
     pub(super) kind: String,
@@ -15,18 +15,18 @@ pub(super) struct AnswerLine {
     /// First format of the offer, which is repeated if the line is rejected.
     pub(super) format: String,
     pub(super) mid: Option<String>,
-    /// What is agreed for the line; `None` if it is rejected.
+    /// The agreement for the line; `None` if it is rejected.
     pub(super) content: Option<Content>,
 }
 
-/// What is agreed for an `m=` line.
+/// The agreement for an `m=` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Media(MediaLine),
     Data,
 }
 
-/// What the answer states on an accepted `m=` line of video or audio.
+/// The statements of the answer on an accepted `m=` line of video or audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MediaLine {
     pub(super) direction: Direction,

@@ -9,7 +9,7 @@ use super::description::MediaDescription;
 use super::fingerprint::Fingerprint;
 use super::transport::{default_destination, push_candidates, push_transport};
 
-/// What one end states of its SCTP association.
+/// The statements of one end about its SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataParameters {
     /// Port (`a=sctp-port`), usually 5000.
@@ -88,7 +88,7 @@ fn value<'a>(attributes: &'a Attributes, wanted: &str) -> Option<&'a str> {
     })
 }
 
-/// What a section for data channels states in addition to its parameters.
+/// The statements of a section for data channels beside its parameters.
 pub(super) struct Section<'a> {
     pub(super) mid: Option<String>,
     pub(super) credentials: &'a IceCredentials,

@@ -1,13 +1,13 @@
 use super::limits::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
 
-/// Why a description could not be parsed, and on which line. The sender is at fault: answer
+/// The reason why a description could not be parsed, and on which line. The sender is at fault: answer
 /// with HTTP 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SDP line {line}: {reason}")]
 pub struct Error {
     /// Number of the offending line, from 1.
     pub line: usize,
-    /// What is wrong with the line.
+    /// The fault of the line.
     pub reason: Reason,
 }
 
@@ -17,7 +17,7 @@ impl Error {
     }
 }
 
-/// What is wrong with a line of a description.
+/// The fault of a line of a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -56,7 +56,7 @@ pub enum Reason {
     Field {
         /// Letter of the line.
         kind: char,
-        /// What is wrong with the field.
+        /// The fault of the field.
         problem: &'static str,
     },
     /// The value of a known attribute is invalid.
@@ -64,7 +64,7 @@ pub enum Reason {
     Attribute {
         /// Name of the attribute.
         name: &'static str,
-        /// What is wrong with its value.
+        /// The fault of its value.
         problem: &'static str,
     },
     /// Two `m=` sections have the same identification tag (RFC 5888 §8.1).

@@ -42,7 +42,7 @@ pub struct ExtensionIds {
     pub capture_time: Option<u8>,
 }
 
-/// What the header extensions of an accepted line are for.
+/// The use of the header extensions of an accepted line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExtensionUse {
     /// We send on the line; `repeats` says that a retransmission repeats the packet byte for byte.

@@ -15,7 +15,7 @@ use super::fingerprint::Fingerprint;
 use super::opus::{self, OpusOptions, Redundancy};
 use super::transport::{default_destination, push_candidates, push_relayed, push_transport};
 
-/// What this end states in an offer.
+/// The statements of this end in an offer.
 #[derive(Clone, Debug)]
 pub struct OfferParameters {
     /// One `m=` line each, in this order; their identification tags count from 0.

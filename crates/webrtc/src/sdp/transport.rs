@@ -27,7 +27,7 @@ pub struct RemoteTransport {
     pub setup: Option<Setup>,
 }
 
-/// What a description lacks to set up its transport.
+/// The attribute that a description lacks to set up its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MissingAttribute {
     Credentials,

@@ -60,7 +60,7 @@ pub struct DialConfig {
     pub receive: Kinds,
     /// How the peer should send Opus.
     pub opus: OpusOptions,
-    /// What to do with the media that is received.
+    /// The use of the media that is received.
     pub mode: ReceiveMode,
     /// Data channels. With [`Kinds::NONE`] and nothing to send, the session has only data.
     pub data: Option<DataConfig>,
@@ -115,7 +115,7 @@ impl Kinds {
     }
 }
 
-/// What a session does with the RTP that it receives.
+/// The use that a session makes of the RTP that it receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveMode {
     /// Decrypts every packet and returns it.

@@ -8,7 +8,7 @@ use crate::dtls::HandshakeTrace;
 use crate::ice::StatedCandidates;
 use crate::srtp::Role;
 
-/// What this end has seen of a session's ICE and DTLS.
+/// The view of this end of a session's ICE and DTLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionReport {
     /// Addresses that this end offers as candidates.
@@ -30,7 +30,7 @@ pub struct ConnectionReport {
     pub own_checks_answered: u32,
     /// Whether this end is the DTLS client, which begins the handshake.
     pub is_dtls_client: bool,
-    /// What was sent and received of the DTLS handshake.
+    /// The messages of the DTLS handshake that were sent and received.
     pub handshake: HandshakeTrace,
     /// Number of RTP packets whose SSRC and payload type were not negotiated.
     pub unnegotiated_packets: u64,

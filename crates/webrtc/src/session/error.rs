@@ -1,7 +1,7 @@
 use super::config::TRACKS_MAX;
 use crate::{TransportAddress, sdp};
 
-/// Why an offer cannot be answered.
+/// The reason why an offer cannot be answered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcceptError {
@@ -19,7 +19,7 @@ pub enum AcceptError {
     Secrets,
 }
 
-/// Why an answer cannot be used.
+/// The reason why an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetAnswerError {

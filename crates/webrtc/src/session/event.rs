@@ -10,7 +10,7 @@ use crate::dtls::record;
 use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
 
-/// What a session reports to its owner.
+/// An event that a session reports to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -116,7 +116,7 @@ impl EventQueue {
 /// Most packets in one [`Event::Nack`]. A peer that misses more needs a keyframe.
 pub const NACK_LOST_MAX: usize = 256;
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -165,7 +165,7 @@ impl CloseReason {
     }
 }
 
-/// What a datagram contained.
+/// The content of a datagram.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Received<'a> {
@@ -197,7 +197,7 @@ pub enum Received<'a> {
     },
 }
 
-/// Why a datagram was dropped. Count it and continue.
+/// The reason why a datagram was dropped. Count it and continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Dropped {

@@ -102,7 +102,7 @@ pub struct Session {
     /// ICE credentials of this end.
     local: IceCredentials,
     remote: Option<IceCredentials>,
-    /// What a dialed session needs until the answer arrives.
+    /// The state that a dialed session needs until the answer arrives.
     dialing: Option<Box<Dialing>>,
     /// Cached result of [`poll_timeout`](Self::poll_timeout), which is called after every burst
     /// of media although media moves no deadline. Everything that may move a deadline clears
@@ -117,7 +117,7 @@ struct Keys {
     inbound: Inbound,
 }
 
-/// What a dialed session needs until the answer arrives.
+/// The state that a dialed session needs until the answer arrives.
 #[derive(Debug)]
 struct Dialing {
     certificate: Arc<Certificate>,

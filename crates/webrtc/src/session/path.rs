@@ -41,7 +41,7 @@ impl Path {
     }
 }
 
-/// What a datagram is if frames of TURN servers are considered.
+/// The kind of a datagram if frames of TURN servers are considered.
 pub(super) enum Unwrapped {
     /// The datagram is not from a TURN server of ours.
     Direct,

@@ -62,7 +62,7 @@ pub struct SenderTime {
     pub received: Instant,
 }
 
-/// What a packet carries, by its payload type.
+/// The content of a packet, by its payload type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PayloadKind {
     /// Media of the codec with this index in the receiver's list.

@@ -8,7 +8,7 @@ pub(super) struct ResealRing {
     packets: [FirstSending; RESEAL_MAX],
 }
 
-/// What the first sending of a packet had.
+/// The numbers of the first sending of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstSending {
     /// Packet index: rollover counter and sequence number.

@@ -80,7 +80,7 @@ pub struct Rtx {
     pub ssrc: Ssrc,
 }
 
-/// What a sender has sent.
+/// The counts of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of media packets, without retransmissions.

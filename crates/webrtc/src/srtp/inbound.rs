@@ -36,7 +36,8 @@ pub struct Opened {
     pub payload: Range<usize>,
 }
 
-/// Why a packet was not opened. The peer or the network is at fault; drop and count the packet.
+/// The reason why a packet was not opened. The peer or the network is at fault; drop and count the
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

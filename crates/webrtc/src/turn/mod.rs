@@ -73,7 +73,7 @@ pub enum State {
     Failed,
 }
 
-/// What a frame from the server contained.
+/// The content of a frame from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The answer to a request, or nothing for this client.

@@ -51,7 +51,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why a text is not the URI of a TURN server that can be used.
+/// The reason why a text is not the URI of a TURN server that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {

@@ -17,7 +17,7 @@ use super::request::Request;
 use super::store::{self, Store};
 use crate::{Failure, process};
 
-/// What figures depend on: a commit that changes none of it gives the same figures.
+/// The paths that figures depend on: a commit that changes none of it gives the same figures.
 const MEASURED: [&str; 10] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -36,7 +36,7 @@ pub(super) struct Night {
     runs: Vec<Run>,
     is_quick: bool,
     is_busy: bool,
-    /// What is to be measured, in order: recipe, and index of the run.
+    /// The tasks, in order: recipe, and index of the run.
     tasks: Vec<(&'static Recipe, usize)>,
     /// Minutes that recipes took before, by index of the run and name.
     took: BTreeMap<(usize, &'static str), f64>,

@@ -2,7 +2,7 @@
 
 use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
 
-/// What the recipes have in common.
+/// The fields that the recipes have in common.
 const BASE: Recipe = Recipe {
     name: "",
     page: "hardening",

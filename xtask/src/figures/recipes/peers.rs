@@ -2,7 +2,7 @@
 
 use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Value, Work};
 
-/// What other recipes differ from.
+/// The recipe from which others differ.
 const BASE: Recipe = Recipe {
     name: "",
     page: "other-servers",

@@ -4,7 +4,7 @@ use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
 
 const QUIET: &[Need] = &[Need::Quiet];
 
-/// What other recipes differ from.
+/// The recipe from which others differ.
 const BASE: Recipe = Recipe {
     name: "",
     page: "data-channels",

@@ -8,7 +8,7 @@ const EXACT: Tolerance = Tolerance {
     absolute: 0.0,
 };
 
-/// What other recipes differ from.
+/// The recipe from which others differ.
 const BASE: Recipe = Recipe {
     name: "",
     page: "jitter-buffer",

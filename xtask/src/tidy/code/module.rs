@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Longest chain of re-exports that is followed. A circular chain ends after this many steps.
 const STEPS_MAX: usize = 24;
 
-/// What one module declares and mentions.
+/// The declarations and mentions of one module.
 #[derive(Default)]
 pub(super) struct Module {
     /// Names from the root of the crate down.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What a module says that holds such code, written so that this file does not match itself.
+/// The line of a module that holds such code, written so that this file does not match itself.
 const EXPECTED: &str = concat!("unsafe", "_code,");
 
 /// Modules without a row, and rows without a module.

@@ -24,7 +24,7 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) rights: StreamRights,
-    /// What the holder may do on the admin port.
+    /// The role of the holder on the admin port.
     pub(in crate::auth) role: Option<Role>,
     /// Whom the token names, in at most 64 visible characters.
     pub(in crate::auth) subject: Option<String>,

@@ -95,7 +95,7 @@ pub enum KeyRingError {
         /// The error that the system returned.
         source: io::Error,
     },
-    /// What was read has no usable key.
+    /// The document that was read has no usable key.
     #[error("{origin}: {source}")]
     Keys {
         /// File or URL of the keys.

@@ -28,7 +28,7 @@ pub(super) use settings::checked;
 
 use compact::Compact;
 
-/// What a token must claim, and where its rights stand.
+/// The claims that a token must have, and the place of its rights.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     algorithms: Vec<Algorithm>,

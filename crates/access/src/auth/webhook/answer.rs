@@ -31,7 +31,7 @@ pub(in crate::auth) struct Allowed {
     pub(in crate::auth) left: Option<Duration>,
 }
 
-/// What the webhook has decided.
+/// The decision of the webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
     Allowed(Allowed),

@@ -73,7 +73,7 @@ pub(super) struct Answered {
     pub(super) is_first: bool,
 }
 
-/// What a client is granted: new rights, or those that the holder of this name has.
+/// The rights that a client is granted: new rights, or those that the holder of this name has.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
     pub(super) holder: String,

@@ -10,7 +10,7 @@ use super::super::{Access, Pattern, Requester};
 /// Hash of a question under a key of this run: it tells nothing of the password in it.
 pub(super) type QuestionKey = [u8; 32];
 
-/// What a client wants to do.
+/// The action that a client wants to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -102,15 +102,15 @@ impl fmt::Debug for Credential {
 /// A question about a client's rights.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Who asks for the right.
+    /// The client that asks for the right.
     pub by: Requester,
-    /// What the client wants to do.
+    /// The action that the client wants to take.
     pub action: Action,
     /// Name of the protocol: `whep`, `whip`, `talk`, `call`, `http`, `rtsp` or `moq`.
     pub protocol: &'static str,
     /// Stream, room of a call, or folder of a session over MoQ; `None` if the client names none.
     pub name: Option<String>,
-    /// What the client shows.
+    /// The credential that the client shows.
     pub credential: Credential,
     /// Query of the URL as the client sent it.
     pub query: Option<String>,

@@ -50,7 +50,7 @@ pub(super) struct LanAuthority {
 pub struct RootCertificate {
     /// The certificate in DER.
     pub der: CertificateDer<'static>,
-    /// The same as PEM text.
+    /// The certificate as PEM text.
     pub pem: String,
 }
 

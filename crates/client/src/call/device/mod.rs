@@ -74,7 +74,7 @@ pub struct PlayoutTime {
     pub plays: Instant,
 }
 
-/// Why a device cannot be used.
+/// The reason why a device cannot be used.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -83,7 +83,7 @@ pub enum DeviceError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault that it has.
         reason: String,
     },
     /// The device or its timing is unsuitable for a voice call.
@@ -142,7 +142,7 @@ impl Running {
         })
     }
 
-    /// Why the device stopped by itself; `None` while it runs.
+    /// The reason why the device stopped by itself; `None` while it runs.
     pub fn failure(&self) -> Option<DeviceError> {
         self.failure.get().cloned()
     }

@@ -77,7 +77,7 @@ pub enum Change {
     Failed(String),
 }
 
-/// Why the room was not joined.
+/// The reason why the room was not joined.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JoinError {

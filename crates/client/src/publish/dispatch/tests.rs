@@ -18,8 +18,8 @@ const FPS: u32 = 30;
 /// Of the way, there and back together.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// What the transport has in hand: as much as one window, so that the rest waits where
-/// it can be dropped.
+/// The data that the transport has in hand: as much as one window, so that the rest waits where it can
+/// be dropped.
 struct Transport {
     flow: Flow,
     pacer: Pacer,

@@ -50,7 +50,7 @@ impl Config {
     }
 }
 
-/// What the transport is to do.
+/// The next step of the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendAction {
     /// Send a unit. A group begins with its first unit and ends with the next group's first.

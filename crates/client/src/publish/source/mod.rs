@@ -133,7 +133,7 @@ pub struct Source {
     pub zero: Instant,
 }
 
-/// What the end of a thread means for its source.
+/// The meaning of a thread's end for its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadRole {
     /// The source ends with this thread.
@@ -321,7 +321,7 @@ const fn is_named_pipe(_: &Path) -> bool {
     false
 }
 
-/// Why a source cannot be opened, or ended early.
+/// The reason why a source cannot be opened, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -370,7 +370,7 @@ pub enum Error {
     Rung {
         /// File of the rendition.
         name: String,
-        /// What does not fit.
+        /// The part that does not fit.
         why: String,
     },
     /// `--audio` was given for an input that has audio.

@@ -48,14 +48,14 @@ pub(super) struct Film<U> {
     since_keyframe: u32,
 }
 
-/// What arrived of a stretch of film.
+/// The frames that arrived of a stretch of film.
 #[derive(Debug)]
 pub(super) struct Stretch {
     pub(super) target_kbps: u64,
     pub(super) arrived: u64,
     /// Time from the camera to the server, of the frame in the middle.
     pub(super) delay_p50: Duration,
-    /// The same of the frame that took longer than 95 % of the others.
+    /// The delay of the frame that took longer than 95 % of the others.
     pub(super) delay_p95: Duration,
 }
 

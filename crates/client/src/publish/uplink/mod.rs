@@ -62,7 +62,7 @@ pub(crate) trait Uplink: Send {
     /// Whether the server asked for a keyframe since the last call.
     fn take_keyframe_request(&mut self) -> bool;
 
-    /// Why the connection ended; `None` while it lasts.
+    /// The reason why the connection ended; `None` while it lasts.
     fn ended(&mut self) -> Option<Error>;
 
     /// Returns the same stream at other servers, which the server named for the case that it is lost.
@@ -98,11 +98,11 @@ pub struct UplinkFigures {
     pub app_rtt: Option<Duration>,
     /// Whether the server takes the stream.
     pub is_wanted: bool,
-    /// What tells the sender about the path; `None` without a connection.
+    /// The feedback that tells the sender about the path; `None` without a connection.
     pub feedback: Option<Feedback>,
 }
 
-/// What tells a sender about its path.
+/// The feedback that tells a sender about its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feedback {

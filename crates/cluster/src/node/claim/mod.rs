@@ -96,7 +96,7 @@ struct Holding {
     check_at: Option<Instant>,
 }
 
-/// What the record says about the media.
+/// The media as the record describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Media {
     state: StreamState,

@@ -21,7 +21,7 @@ const SILENT_FOR_THE_OVERDUE: Duration = Duration::from_millis(600);
 /// Time until a candidate looks again at a source whose owner said that it has it.
 const LOST_AGAIN: Duration = Duration::from_secs(2);
 
-/// What is known about the owner so far.
+/// Facts about the owner so far.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     record: StreamRecord,

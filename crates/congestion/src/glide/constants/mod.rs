@@ -77,7 +77,7 @@ pub struct Constants {
     pub random: RandomLoss,
 }
 
-/// Why a constant cannot be set; the user's mistake.
+/// The reason why a constant cannot be set; the user's mistake.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConstantError {

@@ -15,7 +15,7 @@ pub(super) struct Evidence {
     replay: Replay,
     /// When the packets were replayed last.
     replayed: Option<Instant>,
-    /// What the last replay found.
+    /// The finding of the last replay.
     found: Option<Explanation>,
     /// Whether something was lost since the last replay.
     has_new: bool,

@@ -67,7 +67,7 @@ pub(super) struct Policer {
     rest: Duration,
     /// Factor of the bucket's rate at which packets leave during a probe.
     gain: f64,
-    /// What was delivered lately.
+    /// The bytes that were delivered lately.
     history: DeliveryHistory,
     /// A queue that was full before it was as long as wanted.
     short: Option<ShortQueue>,
@@ -96,7 +96,7 @@ enum Phase {
     Probing(Probe),
 }
 
-/// What a trial is compared with: the period before it.
+/// The baseline of a trial: the period before it.
 #[derive(Clone, Copy, Debug)]
 struct TrialBaseline {
     /// Delivery rate, in bytes/s.

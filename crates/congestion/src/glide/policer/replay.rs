@@ -86,7 +86,7 @@ pub(super) struct Replay {
 pub(super) struct Explanation {
     /// Rate of the bucket, in bytes/s.
     pub(super) rate: f64,
-    /// What arrived since the first loss, in bytes/s: hardly more than the bucket's rate.
+    /// The rate that arrived since the first loss, in bytes/s: hardly more than the bucket's rate.
     pub(super) arrived: f64,
     /// Time since the first loss, in seconds.
     pub(super) span: f64,
@@ -233,7 +233,7 @@ struct Bucket {
     depth: f64,
 }
 
-/// What buckets are fitted to.
+/// The deliveries that buckets are fitted to.
 struct Fit<'a> {
     /// The packets, oldest first.
     packets: &'a VecDeque<Outgoing>,
@@ -344,7 +344,7 @@ mod tests {
     /// Size of datagrams, in bytes.
     const MTU: f64 = 1200.0;
 
-    /// What becomes of a camera's packets.
+    /// The way of a camera's packets.
     struct Camera {
         replay: Replay,
         start: Instant,

@@ -5,7 +5,7 @@ use super::bits::Bits;
 /// Longest header of a frame in bytes.
 pub(super) const HEADER_BYTES_MAX: usize = 16;
 
-/// What the header of the file says of all frames (RFC 9639 §8.2).
+/// The header of the file with the properties of all frames (RFC 9639 §8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamInfo {
     /// Sampling rate in Hz.

@@ -82,7 +82,7 @@ struct Damage {
     /// Number of damaged pages, and where the first of them is.
     pages: u64,
     first: u64,
-    /// Why the first of them cannot be read, until it was told.
+    /// The reason why the first of them cannot be read, until it was told.
     fault: Option<Fault>,
     /// Offset of a page that the file ends in, if no good page follows.
     cut: Option<u64>,

@@ -55,7 +55,7 @@ pub(super) struct Program {
     /// Packet identifier of the clock references.
     pub(super) clock_pid: u16,
     pub(super) streams: Vec<(u16, Coding)>,
-    /// The same streams with what is needed to play them apart from each other.
+    /// The streams with all that is needed to play them apart from each other.
     pub(super) contents: Vec<(u16, Content)>,
 }
 

@@ -252,7 +252,7 @@ impl Order {
     }
 }
 
-/// Why a slice header cannot be read.
+/// The reason why a slice header cannot be read.
 enum Unreadable {
     /// The slice's parameter sets are missing.
     Orphan,

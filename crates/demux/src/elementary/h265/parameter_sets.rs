@@ -124,7 +124,7 @@ pub(crate) fn frame_size(nal: &[u8]) -> Option<(u32, u32)> {
     Some((set.width, set.height))
 }
 
-/// What is wrong with a parameter set.
+/// The fault of a parameter set.
 struct Invalid(String);
 
 impl From<BitReaderError> for Invalid {

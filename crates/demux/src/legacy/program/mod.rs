@@ -50,7 +50,7 @@ pub(crate) struct Program {
     audio_from: i64,
 }
 
-/// What opening the file found. Times are in ticks of 27 MHz.
+/// The index that opening the file found. Times are in ticks of 27 MHz.
 struct Index {
     tracks: Vec<Track>,
     entries: Vec<Entry>,
@@ -137,7 +137,7 @@ fn video_track(sequence: &Sequence) -> Track {
     track
 }
 
-/// What the first pass collects.
+/// The collection of the first pass.
 #[derive(Default)]
 struct FirstPass {
     entries: Vec<Entry>,

@@ -46,7 +46,7 @@ pub struct PipeDemuxer {
     reader: Box<dyn PipeReader>,
     units: ArrivingUnits,
     has_ended: bool,
-    /// Why the pipe ended, until the frames before that are handed out.
+    /// The reason why the pipe ended, until the frames before that are handed out.
     failure: Option<Fault>,
 }
 

@@ -13,7 +13,7 @@ fn units(bytes: &[u8]) -> Vec<Vec<u8>> {
     units.map(|unit| unit.data.to_vec()).collect()
 }
 
-/// What is known behind each unit.
+/// The verdict behind each unit.
 fn verdicts(codec: Codec, units: &[Vec<u8>]) -> Vec<bool> {
     let mut reordering = Reordering::of(codec).expect("followed");
     let mut verdicts = Vec::new();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use glassline_media::Bitrate;
 
-/// Why a viewer gets its layer and no other one.
+/// The reason why a viewer gets its layer and no other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No better layer is alive.

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_millis(600);
 pub struct LayerReport {
     /// The layer that the viewer gets.
     pub layer: TrackLayer,
-    /// Why the viewer gets this layer.
+    /// The reason why the viewer gets this layer.
     pub reason: Reason,
     /// When the layer was chosen.
     pub since: Instant,

@@ -240,9 +240,9 @@ impl StreamSender {
     /// Seals the packets that may leave at `now`. Calls `finished` with each accounted frame whose
     /// last packet is among them.
     ///
-    /// What the viewer missed goes first, because newer frames cannot be decoded without. Audio
-    /// follows: it is small and must not wait behind a keyframe. But where the rest of a video frame
-    /// leaves at once, audio follows it as the short tail of the same message.
+    /// Missed packets go first, because newer frames cannot be decoded without. Audio follows: it is
+    /// small and must not wait behind a keyframe. But where the rest of a video frame leaves at once,
+    /// audio follows it as the short tail of the same message.
     pub fn flush<S: Sink>(
         &mut self,
         session: &mut Session,

@@ -8,7 +8,7 @@ use super::*;
 use crate::judge::{Findings, Follower, Load, Severity, judge_media};
 use crate::reader::{Playlist, Surroundings, read};
 
-/// What a publisher does next.
+/// The next step of a publisher.
 #[derive(Clone, Copy)]
 enum Deed {
     /// Groups of pictures of this many frames.

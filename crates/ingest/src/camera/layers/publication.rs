@@ -48,7 +48,7 @@ struct Published {
     preferred: Option<LayerIndex>,
 }
 
-/// What receivers need of a stream.
+/// The needs of the receivers of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demands {
     /// Whether anybody needs the stream, or the camera stays connected.

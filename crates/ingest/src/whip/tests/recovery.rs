@@ -369,7 +369,7 @@ fn delay_does_not_grow_under_five_percent_loss() {
     }
 }
 
-/// The same path without losses: nothing waits.
+/// The path without losses: nothing waits.
 #[test]
 fn without_loss_a_frame_takes_the_delay_of_the_path() {
     let delays = delays(1, 0.0);

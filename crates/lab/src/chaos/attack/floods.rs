@@ -25,7 +25,7 @@ const HALF_OPEN_MAX: Duration = Duration::from_secs(20);
 /// A whole request, after which the connection stays open for the next one.
 const HTTP_WHOLE: &[u8] = b"GET /-/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
-/// The same of RTSP.
+/// A whole request of RTSP.
 const RTSP_WHOLE: &[u8] = b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n";
 
 /// Connections that one address opens, a quarter of them RTSP: a server allows 1,024 of HTTP.

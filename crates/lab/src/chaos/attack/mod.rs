@@ -49,7 +49,7 @@ pub(super) const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 66));
 /// Time of a step of waiting, after which progress is shown.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What an action did.
+/// The outcome of an action.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Datagrams, connections, logins or signals that were sent.

@@ -38,7 +38,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(20);
 /// Bytes of an RTP header without contributing sources and extensions (RFC 3550 §5.1).
 const HEADER_BYTES: usize = 12;
 
-/// What a hostile peer is to the server.
+/// The role of a hostile peer towards the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A viewer of the built-in stream, with data channels.

@@ -7,7 +7,8 @@ use crate::chaos::watch::FREEZE_MIN;
 /// Least share of frames and packets outside of planned interruptions.
 const LEAST: f64 = 0.999;
 
-/// The same for the short actions of the smoke, of which one frame of one viewer is a larger part.
+/// The least part for the short actions of the smoke, of which one frame of one viewer is a larger
+/// part.
 const LEAST_SHORT: f64 = 0.99;
 
 /// Least share of frames and packets that a group must receive.

@@ -17,7 +17,7 @@ const GAP_MORE_MAX_MS: f64 = 5.0;
 /// Most by which memory may grow, in bytes.
 const MEMORY_MORE_MAX: i64 = 20 << 20;
 
-/// The same at the end of the smoke, when the half-open sessions of its last actions still live.
+/// The bound at the end of the smoke, when the half-open sessions of its last actions still live.
 const MEMORY_MORE_MAX_SHORT: i64 = 64 << 20;
 
 /// Most by which the number of descriptors may grow.
@@ -50,7 +50,7 @@ const JUDGED_MIN_S: f64 = 5.0;
 /// hold 20 s, no longer grow.
 const SETTLED_MS: u64 = 25_000;
 
-/// The same in the smoke, whose bound leaves room for the rings.
+/// The bound in the smoke, whose bound leaves room for the rings.
 const SETTLED_SHORT_MS: u64 = 15_000;
 
 /// Most by which memory may grow for each connection that an action holds, in bytes.
@@ -211,8 +211,8 @@ impl Judging<'_> {
         }
     }
 
-    /// Why what viewers lost says nothing about the server: the machine stood still, or other
-    /// programs had it.
+    /// The reason why what viewers lost says nothing about the server: the machine stood still, or
+    /// other programs had it.
     fn starved(&self, report: &ActionReport) -> Option<String> {
         if report.starved_ms > STARVED_MAX_MS {
             return Some(format!(

@@ -62,7 +62,7 @@ pub struct Group {
     pub delivered_ratio: Option<f64>,
     /// 99th percentile of the times between frames before the first action, in ms.
     pub quiet_gap_p99_ms: Option<f64>,
-    /// The same outside of planned interruptions, in ms.
+    /// The 99th percentile of gaps outside of planned interruptions, in ms.
     pub gap_p99_ms: Option<f64>,
     /// Interruptions of at least 300 ms outside of planned ones.
     pub freezes: usize,
@@ -70,7 +70,7 @@ pub struct Group {
     pub longest_freeze_ms: u64,
 }
 
-/// What one action did, and what it cost.
+/// The outcome of one action, and its cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionReport {
     /// Name of the action.
@@ -81,7 +81,7 @@ pub struct ActionReport {
     pub to_s: f64,
     /// Events a second that were wanted.
     pub rate: u32,
-    /// What the action did.
+    /// The outcome of the action.
     pub outcome: Outcome,
     /// Least share of frames and packets that a group received, 0–1; groups without video by
     /// design are left out.

@@ -42,7 +42,7 @@ const LEAST_SEGMENTS: f64 = 2.0;
 /// Rate of a link without a limit, in bytes/s: far more than any encoder's.
 const UNLIMITED: f64 = 1.25e8;
 
-/// What is going to happen to a path.
+/// The future of a path.
 #[derive(Clone, Debug)]
 pub struct Foresight(Arc<Path>);
 
@@ -60,7 +60,7 @@ struct Path {
 }
 
 impl Foresight {
-    /// What is going to happen in a session of `scenario` that begins at `start`. Changes of the
+    /// The future of the paths in a session of `scenario` that begins at `start`. Changes of the
     /// conditions from publisher to server are foreseen, those of the way back are not.
     pub fn new(scenario: &Scenario, start: Instant) -> Self {
         let mut up = vec![(Duration::ZERO, scenario.up.clone())];

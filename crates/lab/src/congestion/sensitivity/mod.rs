@@ -79,7 +79,7 @@ pub struct Sensitivity {
 /// Figures of one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What was varied; `None` for the arm as it is.
+    /// The variant of the arm; `None` for the arm as it is.
     pub variant: Option<Variant>,
     /// Ratios to CUBIC's figures, in the order of [`FIGURES`]; `None` where CUBIC's is zero.
     pub ratios: [Option<Ratio>; FIGURES.len()],

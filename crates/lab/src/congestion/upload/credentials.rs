@@ -69,7 +69,7 @@ impl Credentials {
         }
     }
 
-    /// The same credentials, with packets sealed or not.
+    /// The credentials, with packets sealed or not.
     pub(crate) fn with(&self, packets: Packets) -> Self {
         Self {
             packets,

@@ -11,7 +11,7 @@ use super::receiver::Received;
 use super::wire::StreamBytes;
 use crate::congestion::session::{Measured, Spread};
 
-/// What became of the publisher's datagrams.
+/// The counts of the publisher's datagrams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DatagramCounts {
     sent: u64,

@@ -396,7 +396,7 @@ impl Arrivals {
         came - media - self.fastest()
     }
 
-    /// The same relative delay of a packet played in `tick`.
+    /// The relative delay of a packet played in `tick`.
     fn above_fastest_at(&self, tick: u64, media: f64) -> f64 {
         tick as f64 * TICK_MS - media - self.fastest()
     }

@@ -8,8 +8,8 @@ use super::sent;
 
 /// A file in memory only (`memfd_create`), to send from.
 ///
-/// What was sent is not copied: overwriting a part that a peer has not read yet changes
-/// what the peer reads.
+/// Sent bytes are not copied: overwriting a part that a peer has not read yet changes what the peer
+/// reads.
 #[derive(Debug)]
 pub(crate) struct MemoryFile(File);
 

@@ -144,7 +144,7 @@ impl Mark {
     }
 }
 
-/// What viewers of HLS had between two marks.
+/// The playback of viewers of HLS between two marks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HlsAccount {
     viewers: usize,

@@ -123,7 +123,7 @@ pub struct UnitCatalog {
     pub code: Option<DrawnCode>,
 }
 
-/// Why a catalog cannot be used. The sender is at fault.
+/// The reason why a catalog cannot be used. The sender is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnitCatalogError {

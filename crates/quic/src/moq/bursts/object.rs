@@ -58,13 +58,13 @@ pub struct SentStamps {
 /// A unit as it arrived. The stamps of `parts` are those of its arrival; the receiver replaces them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedUnit {
-    /// What the unit consists of.
+    /// The parts of the unit.
     pub parts: UnitParts,
     /// The sender's stamps.
     pub sent: SentStamps,
 }
 
-/// Why an object is no unit. The sender is at fault.
+/// The reason why an object is no unit. The sender is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {

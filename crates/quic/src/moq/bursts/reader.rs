@@ -280,7 +280,7 @@ impl std::fmt::Debug for KeyframeRequester {
     }
 }
 
-/// Why a stream cannot be pulled any further.
+/// The reason why a stream cannot be pulled any further.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -21,7 +21,7 @@ pub struct NodeRequest {
     request: origin::Request,
 }
 
-/// Why a server does not get the stream that it asks for.
+/// The reason why a server does not get the stream that it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
     /// There is no such stream.

@@ -6,7 +6,7 @@ pub(in crate::moq) const BYTES_MAX: usize = 256 << 10;
 /// Most renditions of video and audio together.
 pub(super) const RENDITIONS_MAX: usize = 64;
 
-/// Why a catalog is refused. The publisher is at fault.
+/// The reason why a catalog is refused. The publisher is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CatalogError {

@@ -17,7 +17,7 @@ pub struct Rendition {
     pub bitrate: Option<Bitrate>,
 }
 
-/// Why a rendition cannot be received.
+/// The reason why a rendition cannot be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsupportedRendition {

@@ -1,7 +1,7 @@
 /// Most bytes of one piece.
 const PIECE_MAX: usize = 4096;
 
-/// What is left of an input.
+/// The rest of an input.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {

@@ -49,7 +49,7 @@ pub struct HostileClient<'a> {
     connect: Option<noq::SendStream>,
     /// Streams that are open for writing, the server's requests among them.
     streams: Vec<noq::SendStream>,
-    /// What the server writes is read and forgotten.
+    /// Streams of the server, which are read and forgotten.
     readers: Vec<noq::RecvStream>,
 }
 

@@ -34,12 +34,12 @@ pub(crate) struct StreamRecorder {
     lane: Arc<Lane>,
     queue: Arc<JobQueue>,
     options: RecorderOptions,
-    /// What the source publishes; `None` while there is none.
+    /// The tracks that the source publishes; `None` while there is none.
     run: Option<Run>,
     losing: Option<Losing>,
     /// The loss that the newest file ends, until something of this file is written.
     ending: Option<Losing>,
-    /// Why nothing of the source can be recorded.
+    /// The reason why nothing of the source can be recorded.
     refusal: Option<String>,
     /// Instant at which the hub published the newest unit.
     published: Option<Instant>,
@@ -56,7 +56,7 @@ struct Run {
     next_file: u32,
     header: Option<NewHeader>,
     file: Option<OpenFile>,
-    /// Why the next file begins.
+    /// The reason why the next file begins.
     beginning: Beginning,
     /// Wall-clock time of the end of the newest fragment that was passed on, since 1970.
     ended: Option<Duration>,

@@ -65,7 +65,7 @@ pub(crate) struct FolderWriter {
     options: WriterOptions,
     /// The files that are open, by the addresses of their lanes.
     files: HashMap<usize, OpenFile>,
-    /// Why the folder refused last, and until when it is not tried.
+    /// The reason why the folder refused last, and until when it is not tried.
     refused: Option<(Failure, Instant)>,
     /// Since when the folder has refused everything.
     refused_since: Option<Instant>,

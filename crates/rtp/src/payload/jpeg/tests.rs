@@ -18,7 +18,7 @@ pub(in crate::payload) fn frame(scan: &[u8]) -> Vec<u8> {
 /// A file of 48 x 32 pixels that FFmpeg encoded (`-c:v mjpeg -huffman optimal`).
 const OPTIMAL: &[u8] = include_bytes!("samples/420-optimal.jpg");
 
-/// The same picture with the standard tables (`-huffman default`).
+/// The picture with the standard tables (`-huffman default`).
 const DEFAULT: &[u8] = include_bytes!("samples/420-default.jpg");
 
 #[test]

@@ -20,7 +20,7 @@ const EXPECTED_MAX: usize = 256 * 1024;
 /// half full, and what an allocator adds to a small buffer.
 pub(super) const RUN_BYTES: usize = 256;
 
-/// What a fragment says about its message.
+/// The facts that a fragment tells about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageInfo {
     /// Stream of the message.

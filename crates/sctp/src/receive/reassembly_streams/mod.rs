@@ -117,7 +117,7 @@ impl IncomingStream {
     }
 }
 
-/// Why a fragment cannot be accepted.
+/// The reason why a fragment cannot be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReassemblyError {
     /// The message is larger than allowed.

@@ -21,7 +21,7 @@ use glassline_cluster::engine::{
 use glassline_cluster::{Key, NodeId};
 use serde_json::Value;
 
-/// What the MAC is for; it is none for anything else.
+/// The purpose of the MAC; it is none for anything else.
 const PURPOSE: &[u8] = b"glassline cluster record 1";
 
 /// Beginning of the member, and its length without the braces behind it: 64 digits and a quote follow.
@@ -54,7 +54,7 @@ struct State {
     unproven: BTreeSet<NodeId>,
 }
 
-/// What bytes stand for, and where they come from.
+/// The document that bytes stand for, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Document {
     Record(Key),

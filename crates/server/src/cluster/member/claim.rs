@@ -32,7 +32,7 @@ pub(crate) struct HeldName {
     is_lost: Arc<AtomicBool>,
 }
 
-/// Why a publisher does not get a name.
+/// The reason why a publisher does not get a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimRefusal {
     #[error("'{name}' has a publisher already, at the server '{by}' of the cluster")]

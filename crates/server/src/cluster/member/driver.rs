@@ -37,7 +37,7 @@ pub(super) struct Driver {
     warned: Option<Instant>,
 }
 
-/// What the driver does next.
+/// The next step of the driver.
 enum Step {
     Input(Option<Input>),
     Look,

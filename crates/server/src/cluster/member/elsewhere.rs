@@ -16,7 +16,7 @@ const OFFERED_MAX: usize = 1_000;
 /// Names of streams that other servers have.
 pub(crate) type Names = Arc<BTreeSet<StreamName>>;
 
-/// What was told last about the streams of other servers.
+/// The names that were told last about the streams of other servers.
 #[derive(Debug, Default)]
 pub(super) struct ToldNames {
     /// Revision of the core's records that was told.

@@ -29,7 +29,7 @@ pub(super) struct Followed {
     stream: Weak<Stream>,
     interest: Interest,
     ask_at: Option<Instant>,
-    /// Those who wait until it is known whether the cluster has the stream.
+    /// The viewers who wait until it is known whether the cluster has the stream.
     waiting: Vec<oneshot::Sender<ViewDecision>>,
     pub(super) own: Option<Own>,
     /// Whether the stream is a source of the configuration.

@@ -13,7 +13,7 @@ const MEASURED_EVERY: Duration = Duration::from_secs(1);
 /// Weight of the newest measurement: a burst of one second moves nobody.
 const NEWEST: f32 = 0.4;
 
-/// What was measured of the processors and the network.
+/// The measurement of the processors and the network.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Mbit/s that this server may send; `None` for no limit.

@@ -72,7 +72,7 @@ pub(crate) use status::{Counts, MemberView, NodesView, Owner};
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
 const PULL_LINGER: Duration = Duration::from_secs(3600);
 
-/// What a member is told at the start.
+/// The settings of a member at the start.
 #[derive(Debug)]
 pub(crate) struct MemberSettings {
     /// Servers of NATS, and how this server logs in.
@@ -144,7 +144,7 @@ struct Core {
     /// Whether this server has as many viewers as it takes.
     is_full: bool,
     counts: Counts,
-    /// What was told last about the streams of other servers.
+    /// The names that were told last about the streams of other servers.
     told: ToldNames,
     meter: Meter,
 }

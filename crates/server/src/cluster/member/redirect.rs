@@ -19,7 +19,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// Keys of queries that are not passed on: what they prove to this server stands in the ticket.
 const CREDENTIALS: [&str; 3] = ["token", "jwt", viewer_ticket::QUERY_KEY];
 
-/// What this server was told about redirects at its start.
+/// The settings of this server about redirects.
 #[derive(Debug)]
 pub(super) struct Redirecting {
     /// Secret that all servers of the cluster share.

@@ -18,7 +18,7 @@ pub(crate) struct HeldRoom {
 
 impl RoomShare for HeldRoom {}
 
-/// Why a participant does not meet the others here.
+/// The reason why a participant does not meet the others here.
 #[derive(Clone, Debug)]
 pub(crate) enum NotHere {
     /// The room is at another server, which the participant can go to.

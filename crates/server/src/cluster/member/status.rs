@@ -13,7 +13,7 @@ use super::authentic::Authentic;
 use super::{Core, Member, core_name};
 use crate::cluster::pull::Pull;
 
-/// What this member has done since it started.
+/// The counts of this member since it started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Publishers that got their names.
@@ -44,7 +44,7 @@ pub(crate) struct NodesView {
     pub(crate) nodes: Vec<NodeView>,
     /// Streams that this server has taken over from another one, which was gone or silent.
     pub(crate) takeovers: u64,
-    /// What this server pulls from others, all together.
+    /// The sum of all that this server pulls from others.
     pub(crate) pulled: PulledView,
     #[serde(skip)]
     pub(crate) counts: Counts,
@@ -68,7 +68,7 @@ pub(crate) struct EngineView {
     server: Option<String>,
     /// Times that the connection was made.
     pub(crate) connects: u64,
-    /// Why the latest attempt to connect failed.
+    /// The reason why the latest attempt to connect failed.
     pub(crate) failure: Option<String>,
     /// Settings of NATS that endanger records.
     warnings: Vec<String>,
@@ -148,7 +148,7 @@ pub(crate) struct Owner {
     http: Option<String>,
 }
 
-/// What a server pulls, all streams together.
+/// The sum of all that a server pulls.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct PulledView {
     /// Most servers that one of the streams passes, its owner and this server included; 0 without

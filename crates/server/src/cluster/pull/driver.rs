@@ -68,7 +68,7 @@ struct Next {
     keyframe_asked: Option<Instant>,
 }
 
-/// What happens next.
+/// The next step.
 enum Step {
     Present(Arrival),
     Next(Arrival),

@@ -100,7 +100,7 @@ struct Bringing {
     sources: watch::Receiver<Option<MessageSource>>,
     /// Woken when somebody begins to need messages.
     needed: Arc<TaskWaker>,
-    /// What was logged last, so that nothing is logged again and again.
+    /// The text that was logged last, so that nothing is logged again and again.
     told: Option<String>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct PullSource {
     pub(crate) epoch: Option<u64>,
 }
 
-/// What happened to a pull.
+/// An event of a pull.
 #[derive(Clone, Debug)]
 pub(crate) enum PullEvent {
     /// The first unit of a source was published, in place of the source before it; or the first one
@@ -73,7 +73,7 @@ pub(crate) trait Gate: std::fmt::Debug + Send + Sync {
     fn pass(&self, provenance: &Provenance, begin: &mut dyn FnMut()) -> bool;
 }
 
-/// Why a source failed.
+/// The reason why a source failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum PullFailure {
     #[error("cannot connect: {0}")]
@@ -123,7 +123,7 @@ pub(crate) struct Pull {
     figures: Arc<PullFigures>,
 }
 
-/// What a pull has brought.
+/// The figures of all that a pull has brought.
 #[derive(Debug, Default)]
 pub(crate) struct PullFigures {
     bytes: AtomicU64,
@@ -155,7 +155,7 @@ impl PullFigures {
     }
 }
 
-/// What a pull shall do.
+/// A command to a pull.
 #[derive(Debug)]
 enum Command {
     Replace(PullSource),

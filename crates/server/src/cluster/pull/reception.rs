@@ -21,12 +21,12 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Most units that wait for the hub, which is never busy for long.
 const WAITING: usize = 64;
 
-/// What a source sends to the driver of its pull.
+/// An arrival from a source at the driver of its pull.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// The source's tracks, before their first unit, and whenever other codecs begin.
     Tracks(Arc<Described>),
-    /// The same tracks, described anew.
+    /// The tracks, described anew.
     Redescribed(Arc<Described>),
     Unit(MediaUnit),
     /// The source has failed or ended; nothing follows.

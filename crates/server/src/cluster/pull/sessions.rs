@@ -30,7 +30,7 @@ pub(super) struct Sessions {
     attempts: AtomicU64,
 }
 
-/// What is known of a server.
+/// Facts about a server.
 #[derive(Debug, Default)]
 struct KnownServer {
     session: Option<Arc<Session>>,

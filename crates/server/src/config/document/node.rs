@@ -19,7 +19,7 @@ pub(in crate::config) struct Node {
     pub(in crate::config) content: Content,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Debug)]
 pub(in crate::config) enum Content {
     Text(Text),

@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The overrides of one map of the configuration, by key.
 pub(super) type Overrides = BTreeMap<String, Override>;
 
-/// What the environment says of one key.
+/// The value of one key in the environment.
 #[derive(Debug)]
 pub(super) enum Override {
     /// The whole value.

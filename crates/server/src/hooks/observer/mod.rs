@@ -16,12 +16,12 @@ struct Observed {
     is_source: bool,
     /// Since when media is published; `None` if none is.
     live_since: Option<Instant>,
-    /// Why the source is down; `None` if it is not.
+    /// The reason why the source is down; `None` if it is not.
     reason: Option<String>,
     viewers: usize,
 }
 
-/// What hooks were told of a stream.
+/// The state that hooks were told of a stream.
 #[derive(Debug, Default)]
 struct Reported {
     live_since: Option<Instant>,

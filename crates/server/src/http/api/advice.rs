@@ -20,7 +20,7 @@ const KEYFRAME_INTERVAL_S: f64 = 2.0;
 pub(crate) struct Advice {
     /// Name of the problem: `b_frames`, `keyframe_interval` or `frame_size`.
     problem: &'static str,
-    /// What viewers notice of the problem.
+    /// The effect that viewers notice of the problem.
     detail: String,
     /// How to solve the problem, by program.
     settings: Vec<Setting>,

@@ -125,7 +125,7 @@ struct Question {
     password: Option<String>,
 }
 
-/// What a camera tells of itself.
+/// The description of a camera by itself.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CameraProfiles {
     manufacturer: Option<String>,

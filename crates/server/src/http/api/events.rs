@@ -40,12 +40,12 @@ pub(in crate::http) struct EventView {
     /// The stream, file, certificate, server or address that the event is about; empty for this
     /// server.
     pub(in crate::http) subject: String,
-    /// What happened, to be read after the subject.
+    /// The event in words, to be read after the subject.
     pub(in crate::http) text: String,
-    /// Why it happened, if anybody knows.
+    /// The reason why it happened, if anybody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) reason: Option<String>,
-    /// What to do about it, if that is known.
+    /// The remedy, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) remedy: Option<String>,
     /// Number of equal events that this one stands for.

@@ -34,8 +34,8 @@ struct FileView {
     name: String,
     /// Whether the file has a page, `/NAME`: all but those in a folder called like a path of the server.
     page: bool,
-    /// Why the file is not played, and how to convert it: its format is not read, or it was broken
-    /// when it was last read. Absent for a file against which nothing is known.
+    /// The reason why the file is not played, and how to convert it: its format is not read, or it was
+    /// broken when it was last read. Absent for a file against which nothing is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

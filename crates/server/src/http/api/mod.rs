@@ -203,11 +203,11 @@ impl OfStream {
 struct StreamView {
     name: String,
     state: &'static str,
-    /// What viewers can expect: `live`, `hangs`, `waiting` or `unreachable`.
+    /// The status as viewers see it: `live`, `hangs`, `waiting` or `unreachable`.
     status: &'static str,
     detail: Option<String>,
-    /// What is published in place of the source: `placeholder`, or `fallback` with the stream's name;
-    /// null if nothing is.
+    /// The stand-in for the source: `placeholder`, or `fallback` with the stream's name; null if
+    /// nothing is.
     stand_in: Option<String>,
     /// Seconds since the source published its latest unit; null if no source publishes.
     silent_s: Option<f64>,
@@ -277,7 +277,7 @@ struct StreamFilter {
     status: Option<WantedStatus>,
 }
 
-/// What viewers can expect of a stream.
+/// The status of a stream as viewers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum WantedStatus {

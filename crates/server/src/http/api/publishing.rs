@@ -32,13 +32,14 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Video codecs that WHIP receives, best known first, by their names in SDP.
 const VIDEO_CODECS: [&str; 5] = ["H264", "VP8", "VP9", "AV1", "H265"];
 
-/// What is published as a stream, and what may be.
+/// The publication of a stream, and the publications that are possible.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Publishing {
     stream: String,
     /// State of the stream; `absent` if there is none of this name.
     state: &'static str,
-    /// Why no client may publish the stream: a camera or file has the name; null if clients may.
+    /// The reason why no client may publish the stream: a camera or file has the name; null if clients
+    /// may.
     configured: Option<String>,
     detail: Option<String>,
     /// Seconds since the present source began.
@@ -47,16 +48,16 @@ pub(crate) struct Publishing {
     /// The present source, or the latest one.
     source: Option<SourceView>,
     tracks: Vec<PublishedTrack>,
-    /// What the publisher should change for its viewers, and how.
+    /// The changes that the publisher should make for its viewers.
     advice: Vec<Advice>,
-    /// What arrived of a WHIP publisher; null for other sources.
+    /// The media that arrived of a WHIP publisher; null for other sources.
     whip: Option<WhipPublisher>,
     /// Delays by stage, from the capture if it is known to the viewers that report.
     latency: Option<StreamLatency>,
     accepts: Accepts,
 }
 
-/// What a source says of itself.
+/// The note of a source about itself.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SourceView {
     /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
@@ -117,7 +118,7 @@ pub(crate) struct PublishedLayer {
     codec: Option<&'static str>,
     /// `live`, `paused` for a layer that is not fetched because nobody watches it, or `failed`.
     state: &'static str,
-    /// Why the layer does not come; absent if it comes.
+    /// The reason why the layer does not come; absent if it comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
@@ -131,7 +132,7 @@ pub(crate) struct WhipPublisher {
     arrivals: Arrivals,
 }
 
-/// What this server takes from encoders, and where.
+/// The protocols that this server takes from encoders, and their addresses.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Accepts {
     /// Video codecs of WHIP, by their names in SDP.
@@ -165,7 +166,7 @@ pub(in crate::http) async fn publishing(
     Ok(Json(view(&app, &name).await))
 }
 
-/// What a page tells each second while it publishes.
+/// The report of a page each second while it publishes.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PublisherReport {
     /// The server's clock minus the publisher's calendar clock, by which it states capture times, in

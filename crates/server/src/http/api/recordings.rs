@@ -58,11 +58,11 @@ pub(in crate::http) fn routes() -> ViewerRoutes {
     )
 }
 
-/// What is to be done with a recording.
+/// The request about a recording.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RecordingChange {
-    /// What is to be done.
+    /// The action to take.
     action: RecordingAction,
     /// Text of the mark.
     #[serde(default)]
@@ -84,7 +84,7 @@ struct RecordingChange {
     for_ever: bool,
 }
 
-/// What can be done with a recording.
+/// An action on a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RecordingAction {
@@ -105,9 +105,9 @@ const AROUND: u32 = 10;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Recording")]
 pub(super) struct RecordingView {
-    /// What it does: `recording`, `waiting` for a source, `losing` frames, or `off`.
+    /// The state of the recording: `recording`, `waiting` for a source, `losing` frames, or `off`.
     state: &'static str,
-    /// Why frames are lost; null if none are.
+    /// The reason why frames are lost; null if none are.
     reason: Option<String>,
     /// Since when the present source is recorded, in ms since 1970.
     since_ms: Option<u64>,
@@ -119,11 +119,11 @@ pub(super) struct RecordingView {
     file: Option<String>,
     /// Time from the publication of the newest frame until it was written, in ms.
     lag_ms: f64,
-    /// What was lost since the server started, by reason.
+    /// The losses since the server started, by reason.
     losses: Vec<LossView>,
 }
 
-/// What a recording lost for one reason.
+/// The losses of a recording for one reason.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecordingLoss")]
 struct LossView {

@@ -64,15 +64,15 @@ struct ReloadView {
     /// Time from reading the file to the end of the change, in ms.
     took_ms: f64,
     cause: Cause,
-    /// What became of it: `applied`, `unchanged` or `refused`.
+    /// The outcome of the key: `applied`, `unchanged` or `refused`.
     outcome: &'static str,
-    /// Why it was refused; null if it was not.
+    /// The reason why it was refused; null if it was not.
     error: Option<String>,
     /// Keys whose new values are in force.
     changed: Vec<String>,
     /// Keys that differ from the start of the server and are heeded after a restart only.
     needs_restart: Vec<String>,
-    /// The same keys, each with the reason.
+    /// The keys that wait for a restart, each with the reason.
     restart: Vec<AwaitedKey>,
 }
 
@@ -80,7 +80,7 @@ struct ReloadView {
 #[derive(Debug, Serialize, JsonSchema)]
 struct AwaitedKey {
     key: String,
-    /// Why, in words that follow the key and a colon.
+    /// The reason why  in words that follow the key and a colon.
     reason: &'static str,
 }
 

@@ -32,7 +32,7 @@ async fn stamps(
     stamps.await.map_err(|_| Problem::no_session())
 }
 
-/// What a player gets for its report.
+/// The answer to the report of a player.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::http) struct ReportAnswer {
     #[serde(flatten)]

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Routes {
     )
 }
 
-/// What a trial of a source found. Nothing of the source is kept.
+/// The finding of a trial of a source. Nothing of the source is kept.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SourceTrial")]
 struct Trial {
@@ -44,10 +44,10 @@ struct Trial {
     works: bool,
     /// Tracks of the source.
     tracks: Vec<TrackRow>,
-    /// Why no media came.
+    /// The reason why no media came.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// What to do about it.
+    /// The remedy that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<&'static str>,
 }

@@ -94,11 +94,11 @@ struct SourceEntry {
     source: String,
     kind: SourceKind,
     origin: Origin,
-    /// Why a source that is kept does not run; null if it does.
+    /// The reason why a source that is kept does not run; null if it does.
     problem: Option<String>,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum SourceKind {
@@ -263,8 +263,8 @@ impl Answer for PutSource {
     }
 }
 
-/// What a request expects to be there, from `If-Match: *` and `If-None-Match: *` (RFC 9110 §13.1).
-/// Sources have no entity tags.
+/// The state that a request expects to be there, from `If-Match: *` and `If-None-Match: *` (RFC 9110
+/// §13.1). Sources have no entity tags.
 struct Condition(Expected);
 
 const CONDITIONS: [(HeaderName, Expected, &str); 2] = [

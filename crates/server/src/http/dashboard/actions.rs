@@ -21,7 +21,7 @@ use crate::sessions::ChangeError;
 pub(super) struct NamedViewer {
     /// `webrtc`, `rtsp` or `moq`.
     protocol: String,
-    /// What lists call the viewer: the first letters of a WebRTC session, the address of an RTSP
+    /// The name of the viewer in lists: the first letters of a WebRTC session, the address of an RTSP
     /// client, or the number of a QUIC session.
     name: String,
 }

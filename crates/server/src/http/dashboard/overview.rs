@@ -87,10 +87,10 @@ struct Ports {
 struct StreamRow {
     /// `live`, `hangs`, `waiting` or `unreachable`.
     status: &'static str,
-    /// Why the stream has this status; absent of a live one.
+    /// The reason why the stream has this status; absent of a live one.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// What is published in place of the source.
+    /// The stand-in for the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     stand_in: Option<String>,
     /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
@@ -118,7 +118,7 @@ struct StreamRow {
     /// Seconds between the latest two keyframes.
     #[serde(skip_serializing_if = "Option::is_none")]
     keyframe_interval_s: Option<f64>,
-    /// What the recording does: `recording`, `losing` frames, or `waiting` for a source; absent of a
+    /// The state of the recording: `recording`, `losing` frames, or `waiting` for a source; absent of a
     /// stream that is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<&'static str>,
@@ -166,7 +166,7 @@ struct CertificateRow {
     /// Days until clients no longer accept the certificate, rounded down; negative afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     days: Option<i64>,
-    /// Why the newest attempt to renew the certificate failed.
+    /// The reason why the newest attempt to renew the certificate failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }

@@ -25,7 +25,7 @@ pub(super) const BOUNDS_US: [u64; 25] = [
     100_000, 177_828, 316_228, 562_341, 1_000_000, 1_778_279, 3_162_278, 5_623_413, 10_000_000,
 ];
 
-/// What one event says.
+/// The content of one event.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Second {
     #[serde(flatten)]

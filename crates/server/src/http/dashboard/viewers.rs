@@ -34,7 +34,7 @@ struct ViewerRow {
     /// `webrtc`, `rtsp` or `moq`.
     protocol: &'static str,
     stream: String,
-    /// What the API calls the viewer: the first letters of a WebRTC session, the address of an RTSP
+    /// The name of the viewer in the API: the first letters of a WebRTC session, the address of an RTSP
     /// client, or the number of a QUIC session.
     viewer: String,
     address: String,

@@ -30,7 +30,7 @@ pub(super) struct Contradiction;
 /// One step of a request's way.
 #[derive(Clone, Debug, Default)]
 struct Hop {
-    /// Who sent the request to this proxy; `None` if the proxy hides that.
+    /// The address that sent the request to this proxy; `None` if the proxy hides that.
     from: Option<IpAddr>,
     scheme: Option<Scheme>,
     host: Option<String>,

@@ -81,7 +81,7 @@ fn is_from_proxy(app: &App, request: &Request) -> bool {
     })
 }
 
-/// What a trusted proxy tells of a request.
+/// The report of a trusted proxy about a request.
 struct ForwardedRequest {
     origin: Origin,
     /// The path that the proxy removed; `None` if it tells none, or one that is not safe.

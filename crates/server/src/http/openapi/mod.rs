@@ -45,7 +45,7 @@ struct Registered {
     describe: fn(&mut Description),
 }
 
-/// What people are told of an operation beside the types of its handler.
+/// The description of an operation for people, beside the types of its handler.
 #[derive(Debug)]
 pub(super) struct Operation {
     /// Name for programs that are made from the document, like `listStreams`.
@@ -60,12 +60,12 @@ pub(super) struct Operation {
     needs: Needs,
 }
 
-/// Who may ask for an operation.
+/// The right that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     /// Viewers of the server's state, for what only reads; else those with the role `admin`.
     Usual,
-    /// Those with this role.
+    /// Operators with this role.
     Role(Role),
     /// Everybody who reaches the port.
     Nothing,

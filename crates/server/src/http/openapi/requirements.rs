@@ -7,7 +7,7 @@ use glassline_access::auth::Role;
 
 use super::Registered;
 
-/// What one operation requires.
+/// The requirement of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Requirement {
     /// Name of the operation in the document.

@@ -44,7 +44,7 @@ struct ChangeView {
     target: String,
     /// Status of the answer.
     status: u16,
-    /// Why it was refused; null if it was not.
+    /// The reason why it was refused; null if it was not.
     reason: Option<String>,
     /// How often the operator asked for it within a minute; 1 for changes of users, tokens and
     /// sources, which have an entry each.

@@ -136,7 +136,7 @@ impl Origin {
     }
 }
 
-/// What a user is to be.
+/// The wanted properties of a user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UserBody {
@@ -144,18 +144,18 @@ struct UserBody {
     #[serde(default)]
     #[schemars(length(min = 8, max = 1_024))]
     password: Option<String>,
-    /// What the user may do on the admin port; null for nothing.
+    /// The role of the user on the admin port; null for none.
     #[serde(default)]
     role: Option<Role>,
     #[serde(flatten)]
     streams: StreamRights,
 }
 
-/// What a token is to be for.
+/// The wanted properties of a token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TokenBody {
-    /// What the holder may do on the admin port; null for nothing.
+    /// The role of the holder on the admin port; null for none.
     #[serde(default)]
     role: Option<Role>,
     #[serde(flatten)]

@@ -49,11 +49,11 @@ pub(super) fn routes() -> Routes {
     signing.merge(logins::routes())
 }
 
-/// What the guard and its layer know.
+/// The state of the guard and its layer.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) app: App,
-    /// What each operation requires.
+    /// The requirement of each operation.
     pub(super) requirements: Arc<Requirements>,
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn guard(
     response
 }
 
-/// What a request asks for, as the audit log has it.
+/// The change that a request asks for, as the audit log has it.
 struct RequestedChange {
     action: &'static str,
     target: String,

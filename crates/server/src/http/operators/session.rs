@@ -56,7 +56,7 @@ pub(super) fn routes() -> Routes {
         )
 }
 
-/// What somebody shows to sign in: a user's name and password, or a token.
+/// A credential to sign in: a user's name and password, or a token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 enum Shown {
@@ -74,7 +74,7 @@ enum Shown {
     },
 }
 
-/// Who uses the admin port.
+/// The user of the admin port.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Session {
     /// Name of the user, of the token, or of whom a signed token names.

@@ -35,7 +35,7 @@ pub(super) struct StretchView {
     duration: f64,
     /// Address of its bytes.
     url: String,
-    /// Why frames are missing before it, if that is known.
+    /// The reason why frames are missing before it, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<String>,
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use super::super::problem::Problem;
 use super::super::snapshot::has_already;
 
-/// What a client is to get of a body.
+/// The part of a body that a client is to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The whole body.

@@ -102,7 +102,7 @@ struct OpenRequest {
     waits_for: WaitsFor,
 }
 
-/// What the end of a request waits for.
+/// The event that the end of a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitsFor {
     /// The server works on the response.

@@ -7,7 +7,7 @@ use crate::cluster::Draining;
 /// The drain of a server; `None` where clients have no other server to go to.
 pub(crate) type Drain = Option<watch::Receiver<Option<Draining>>>;
 
-/// What ends the connections of a listener.
+/// The end of the connections of a listener.
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     /// Whether the server is stopped. Requests in progress are answered.

@@ -29,7 +29,7 @@ pub(crate) struct Downstream {
     arrival: Arc<TaskWaker>,
 }
 
-/// What the viewers of one server may send.
+/// The rates at which the viewers of one server may send.
 #[derive(Debug)]
 pub(super) struct ServerRates {
     messages: TokenBucket,

@@ -11,7 +11,7 @@ use crate::messages::{FirstNumber, PostedContent};
 /// Most bytes that are taken from QUIC at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What another server sent.
+/// A message of another server.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) first: FirstNumber,
@@ -31,7 +31,7 @@ pub(super) enum IncomingContent {
     TooLarge,
 }
 
-/// Why nothing more is received.
+/// The reason why nothing more is received.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum IncomingError {
     #[error(transparent)]

@@ -37,7 +37,8 @@ pub(crate) use downstream::Downstream;
 pub use record::fuzz_record;
 pub(crate) use upstream::{PulledPublisher, Upstream};
 
-/// What messages between servers need of this one: its brokers, its rules and its counters.
+/// The parts of this server that messages between servers need: its brokers, its rules and its
+/// counters.
 #[derive(Debug)]
 pub(crate) struct MessageLinks {
     /// Brokers of all streams with data channels.

@@ -35,7 +35,7 @@ pub(super) const BODY_BYTES_MAX: usize = PARAMETERS_BYTES_MAX + (16 << 20);
 
 const ORDERED: u8 = 0x10;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
     /// A message that was left out on purpose, on a channel that may lose messages.
@@ -59,7 +59,7 @@ pub(super) struct Header {
     pub(super) length: usize,
 }
 
-/// Why bytes are no record. The other server is at fault.
+/// The reason why bytes are no record. The other server is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RecordError {
     #[error("a record between servers has the unknown kind {0}")]

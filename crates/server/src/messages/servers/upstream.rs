@@ -59,7 +59,7 @@ pub(crate) struct Upstream {
     sequence: Sequence,
     /// Messages that are missing before the next one that is passed on.
     missed: u64,
-    /// What viewers here send; `None` while nobody needs messages.
+    /// The messages that viewers here send; `None` while nobody needs messages.
     inbox: Option<Arc<Inbox>>,
     arrival: Arc<TaskWaker>,
 }

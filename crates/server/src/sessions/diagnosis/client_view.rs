@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Most pairs of candidates that are read of a report.
 const PAIRS_MAX: usize = 64;
 
-/// What a client has seen of a connection that failed: numbers and addresses, no text.
+/// The view of a client of a connection that failed: numbers and addresses, no text.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct ClientView {
     /// Number of addresses of its own that the client has found; `None` if it did not tell.

@@ -25,7 +25,7 @@ pub(crate) use client_view::ClientView;
 /// Time without a check of the client that says that none arrives. Clients send one every 2.5 to 5 s.
 const CHECKS_MISSED: Duration = Duration::from_secs(10);
 
-/// What is known of a connection that failed.
+/// The evidence about a connection that failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) report: &'a ConnectionReport,
@@ -38,7 +38,7 @@ pub(super) struct Evidence<'a> {
     pub(super) closed: Option<CloseReason>,
     /// Whether the session ended because another one needed its place.
     pub(super) is_evicted: bool,
-    /// What the client has seen, if it told.
+    /// The view of the client, if it told.
     pub(super) client: Option<&'a ClientView>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Surroundings {
     pub(crate) is_contained: bool,
 }
 
-/// Why a connection failed, and what to change.
+/// The reason why a connection failed, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Diagnosis {
     pub(super) stage: Stage,

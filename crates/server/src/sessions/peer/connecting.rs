@@ -25,7 +25,7 @@ impl Connecting {
     }
 }
 
-/// Why the server ended a session, where the session itself cannot know.
+/// The reason why the server ended a session, where the session itself cannot know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sessions) enum Dismissal {
     /// The client said that it leaves.

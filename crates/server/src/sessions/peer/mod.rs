@@ -73,15 +73,15 @@ pub struct Peer {
     role: Role,
     /// State of the peer's data channels; `None` if it has none.
     messages: Option<Box<Messages>>,
-    /// What is needed until the handshake is done, among it the right to a half-open session.
+    /// The state that is needed until the handshake is done, among it the right to a half-open session.
     connecting: Option<Box<Connecting>>,
     addresses: Addresses,
     created: Instant,
-    /// Why the server closed the session; `None` if it did not.
+    /// The reason why the server closed the session; `None` if it did not.
     ending: Option<EndReason>,
     /// How the session closed; `None` before.
     closed: Option<CloseReason>,
-    /// Why the session was told to close; `None` if it was not.
+    /// The reason why the session was told to close; `None` if it was not.
     dismissal: Option<Dismissal>,
     /// The deadline that the shard's timers hold for this peer.
     pub(super) armed: Option<Instant>,

@@ -17,7 +17,7 @@ use crate::sessions::endings::EndReason;
 pub(crate) struct Publisher {
     contribution: Box<Contribution>,
     publication: Option<Publication>,
-    /// Why the publisher was disconnected; `None` if it was not.
+    /// The reason why the publisher was disconnected; `None` if it was not.
     ended: Option<Box<str>>,
 }
 

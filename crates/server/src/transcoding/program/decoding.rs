@@ -44,7 +44,7 @@ pub(in crate::transcoding) struct ProgramDecoding {
     /// When the next process may be started; `None` for at once.
     next_at: Option<Instant>,
     pause: Duration,
-    /// Why the last process ended; `None` if the present one works.
+    /// The reason why the last process ended; `None` if the present one works.
     trouble: Option<String>,
     /// Empty between turns, and kept for its capacity.
     input: Vec<u8>,

@@ -44,7 +44,7 @@ pub(super) struct Process {
     cpu_at: Instant,
 }
 
-/// What became of a process that was looked at.
+/// The finding of a look at a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// The process runs.

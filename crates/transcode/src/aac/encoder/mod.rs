@@ -46,7 +46,7 @@ const FRAME_BITS_MIN: u32 = 256;
 /// Noise levels among which a frame's is searched. At the highest one, every band is silent.
 const LEVELS: std::ops::Range<i32> = -120..160;
 
-/// What an AAC encoder makes.
+/// The settings of an AAC encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AacSettings {
     /// Sample rate in Hz, one of those that AAC has an index for: 7,350 to 96,000.
@@ -57,7 +57,7 @@ pub struct AacSettings {
     pub bitrate: Bitrate,
 }
 
-/// Why there is no AAC encoder for some settings.
+/// The reason why there is no AAC encoder for some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AacSettingsError {

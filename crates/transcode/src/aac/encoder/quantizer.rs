@@ -21,7 +21,7 @@ const FINEST: f32 = 2_048.0 / 12.0;
 const MASKING_UP: f32 = 5.0;
 const MASKING_DOWN: f32 = 10.0;
 
-/// What is added before a value is cut off: below 0.5, since small values are more frequent.
+/// The addend before a value is cut off: below 0.5, since small values are more frequent.
 const ROUNDING: f32 = 0.4054;
 
 /// Scale factor of the step 1 (ISO/IEC 14496-3, §4.6.2.3.3).
@@ -96,7 +96,7 @@ fn bark(hz: f32) -> f32 {
     13.0 * (0.000_76 * hz).atan() + 3.5 * (hz / 7_500.0).powi(2).atan()
 }
 
-/// What is known of a band before it is quantized.
+/// Facts about a band before it is quantized.
 #[derive(Clone, Copy, Debug, Default)]
 struct Band {
     /// Scale factor at which the noise is that of level 0.

@@ -46,7 +46,7 @@ pub(crate) struct RawDataBlock {
     pub(crate) program: Option<Program>,
 }
 
-/// Why the elements of a frame cannot be told apart.
+/// The reason why the elements of a frame cannot be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Unreadable {
     #[error("the frame ends within an element, or is damaged")]

@@ -8,7 +8,7 @@ const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Longest prefix of a frame: its code and numbers.
 const PREFIX_BYTES_MAX: usize = 128;
 
-/// Why bytes are no NUT with one track of video: the decoder is broken or another program.
+/// The reason why bytes are no NUT with one track of video: the decoder is broken or another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);
 
@@ -31,7 +31,7 @@ pub(crate) struct Reader {
     latest: i64,
 }
 
-/// What a first byte says of its frame.
+/// The meaning of a first byte for its frame.
 #[derive(Clone, Copy, Debug)]
 struct FrameCode {
     flags: u64,

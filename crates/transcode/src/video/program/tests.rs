@@ -37,7 +37,7 @@ struct Decoder {
     depth: usize,
 }
 
-/// What becomes of a picture.
+/// The outcome of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Shown,

@@ -40,7 +40,7 @@ pub(super) const DUPLICATE: u8 = 3;
 pub(super) const CAPTURE_CALLED: u8 = 4;
 pub(super) const PLAYOUT_CALLED: u8 = 5;
 
-/// Why a message is malformed, a fault of the far end.
+/// The reason why a message is malformed, a fault of the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -67,7 +67,7 @@ pub enum Malformed {
     Kind {
         /// Number in the message.
         kind: u8,
-        /// What the number should name.
+        /// The item that the number should name.
         of: &'static str,
     },
     /// A value outside its bounds.

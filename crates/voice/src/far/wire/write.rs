@@ -25,7 +25,7 @@ pub struct Writer {
     records: usize,
 }
 
-/// Why a record was not written into the message.
+/// The reason why a record was not written into the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unwritten {
     /// The message is full; the record belongs into the next one.

@@ -44,7 +44,7 @@ const HASTE_FULL_MS: f64 = 60.0;
 /// ms is in time again within half a second.
 const HASTE_SHARE: f64 = 0.30;
 
-/// What the buffer does with its delay while somebody speaks.
+/// The change of the buffer's delay while somebody speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Adjustment {
     /// The delay stays as it is.

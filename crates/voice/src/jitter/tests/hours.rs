@@ -106,8 +106,8 @@ fn everything_twice_is_played_once() {
     assert_eq!((counts.frames_concealed, counts.lost), (0, 0), "{counts:?}");
 }
 
-/// What the laboratory reports, held loosely here so that nobody breaks it unseen.
-/// Seeds are not those on which the parameters were tuned.
+/// The report of the laboratory, held loosely here so that nobody breaks it unseen. Seeds are not those
+/// on which the parameters were tuned.
 #[test]
 fn the_reference_path_is_waited_for_as_long_as_the_pace_says() {
     // Nobody pauses here, so nothing is gained for nothing.

@@ -56,7 +56,7 @@ pub enum ContentType {
     ApplicationData = 23,
 }
 
-/// Why a record was not sealed.
+/// The reason why a record was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
@@ -76,7 +76,7 @@ pub enum SealError {
     },
 }
 
-/// Why a record was not opened. The record is dropped (RFC 6347 §4.1.2.7).
+/// The reason why a record was not opened. The record is dropped (RFC 6347 §4.1.2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -2,7 +2,7 @@ use glassline_media::{Codec, Kind};
 
 use crate::sdp::attribute::Setup;
 
-/// Why an offer cannot be answered with media. The peer is at fault, except where noted.
+/// The reason why an offer cannot be answered with media. The peer is at fault, except where noted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiationError {

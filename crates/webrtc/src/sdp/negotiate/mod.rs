@@ -24,7 +24,7 @@ pub use choice::{receives_codec, receives_kind};
 pub use error::NegotiationError;
 pub use options::AnswerOptions;
 
-/// What both ends agree on when the peer's offer is answered.
+/// The agreement of both ends when the peer's offer is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Our tracks that are sent, in the order in which they were passed. Empty only if there is

@@ -2,7 +2,7 @@ use glassline_media::{Kind, Track};
 
 use crate::sdp::opus::OpusOptions;
 
-/// What this end accepts of a peer's offer.
+/// The options of this end for the answer to a peer's offer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnswerOptions<'a> {
     /// Tracks that may be sent.

@@ -1,6 +1,6 @@
 use super::PLAINTEXT_MAX;
 
-/// What is left of an input.
+/// The rest of an input.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {

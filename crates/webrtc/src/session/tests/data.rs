@@ -213,7 +213,7 @@ fn an_idle_peer_stays_connected() {
     );
 }
 
-/// What a segmented send requires: equal datagrams, of which the last may be shorter.
+/// The requirement of a segmented send: equal datagrams, of which the last may be shorter.
 #[test]
 fn bulk_leaves_in_batches_of_equal_datagrams() {
     let mut pair = Pair::connected(data_alone());

@@ -168,7 +168,7 @@ fn a_sniffed_user_name_without_integrity_moves_nothing() {
     assert_eq!(scene.victim.got, [[]; 0]);
 }
 
-/// The same for a session whose handshake is under way.
+/// The test for a session whose handshake is under way.
 #[test]
 fn dtls_from_an_address_that_ice_did_not_validate_is_not_heard() {
     let mut scene = Scene::new(Setup::default());

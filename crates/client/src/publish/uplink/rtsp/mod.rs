@@ -89,7 +89,7 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// Why an RTSP session cannot be made, or has ended.
+/// The reason why an RTSP session cannot be made, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RtspError {
@@ -116,7 +116,7 @@ pub enum RtspError {
     System(io::Error),
 }
 
-/// What a user can change about a refusal.
+/// The advice about a refusal to a user.
 fn advice(reason: &Closed) -> &'static str {
     match reason {
         Closed::CredentialsMissing | Closed::CredentialsRefused { .. } => {

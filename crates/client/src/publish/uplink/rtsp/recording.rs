@@ -49,7 +49,7 @@ pub(super) struct Plan<'a> {
     pub(super) name: String,
 }
 
-/// What limits the packets of a recording.
+/// The limit of the packets of a recording.
 #[derive(Debug)]
 enum Limit {
     /// Packets share the connection.
@@ -74,7 +74,7 @@ pub(super) struct Recording {
     round_trip: Option<Duration>,
     lost_packets: u64,
     sent_bytes: u64,
-    /// Why the session has ended.
+    /// The reason why the session has ended.
     pub(super) ended: Option<RtspError>,
 }
 

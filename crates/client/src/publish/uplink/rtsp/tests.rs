@@ -129,7 +129,7 @@ struct Simulated {
     /// Bytes that the kernel has and that have not left.
     kernel: VecDeque<u8>,
     unacknowledged: usize,
-    /// What comes back: acknowledged bytes, answers, and reports.
+    /// The messages that come back: acknowledged bytes, answers, and reports.
     back: VecDeque<(Instant, Back)>,
     next_report: Instant,
     report_lost: bool,

@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_millis(20);
 /// Time between two looks at what TCP has not acknowledged, which no event tells.
 const ACKNOWLEDGEMENTS: Duration = Duration::from_millis(3);
 
-/// What the thread and the uplink share.
+/// The state that the thread and the uplink share.
 #[derive(Debug)]
 pub(super) struct Transport {
     recording: Mutex<Recording>,

@@ -110,7 +110,7 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// Why a WHIP session cannot be made, or has ended.
+/// The reason why a WHIP session cannot be made, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WhipError {

@@ -18,7 +18,7 @@ pub(super) struct Publication {
     pub(super) outgoing: Outgoing,
     /// The rate by receiver reports, for a server that takes no transport-wide feedback.
     reported: Option<ReportedRate>,
-    /// Why the session is over.
+    /// The reason why the session is over.
     pub(super) ended: Option<CloseReason>,
     /// Whether the server asked for a keyframe.
     pub(super) keyframe_wanted: bool,

@@ -25,7 +25,7 @@ struct End {
     complete: Vec<(u32, Instant)>,
 }
 
-/// What arrived of a frame of VP8.
+/// The parts that arrived of a frame of VP8.
 #[derive(Debug, Default)]
 struct FrameParts {
     first: Option<u64>,

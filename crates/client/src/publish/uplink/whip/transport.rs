@@ -22,7 +22,7 @@ const BATCH: usize = 16;
 /// Longest wait of the thread.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// What the thread and the uplink share.
+/// The state that the thread and the uplink share.
 #[derive(Debug)]
 pub(super) struct Transport {
     state: Mutex<Publication>,

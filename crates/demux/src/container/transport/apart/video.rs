@@ -25,7 +25,7 @@ pub(super) struct VideoStream {
     step: i64,
     /// Whether bytes were lost since the unit before.
     lost: bool,
-    /// Why the stream ended before the file.
+    /// The reason why the stream ended before the file.
     failure: Option<String>,
 }
 

@@ -40,7 +40,7 @@ fn payloads(frame: u64) -> Vec<Vec<u8>> {
     packets
 }
 
-/// What arrived of each frame, and what a decoder makes of it.
+/// The packets that arrived of each frame, and the frames that a decoder makes of them.
 #[derive(Debug, Default)]
 struct Decoder {
     /// Sequence numbers of the packets of the frames that are not whole.

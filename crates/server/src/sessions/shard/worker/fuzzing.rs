@@ -423,7 +423,7 @@ fn worker(
     (worker.expect("a worker"), heartbeat.into())
 }
 
-/// What tests of single steps need.
+/// The steps that tests take one by one.
 #[cfg(test)]
 impl Scene {
     pub(super) fn record(&self, at: usize) -> &Arc<SessionRecord> {

@@ -9,7 +9,7 @@ pub(super) struct Codec {
     pub(super) last: Vec<f32>,
 }
 
-/// What a codec does itself.
+/// The features that a codec has itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Features {
     /// Nothing: each payload stands alone.

@@ -33,7 +33,7 @@ const LENGTH: Duration = Duration::from_secs(12);
 /// Length of a row.
 const ROW: Duration = Duration::from_millis(100);
 
-/// What happens on the way, by the number of the packet.
+/// The events on the way, by the number of the packet.
 type Happens = fn(u64) -> bool;
 
 fn never(_: u64) -> bool {
@@ -327,7 +327,7 @@ const HEAD: &str = "    ms target delay waits queue | concealed comfort removed 
 lost late cut recovered repeated undecodable overflowed strays restarts duplicates empty packets | \
 level slope | n l r waits offsets unplayed\n";
 
-/// What happened since the last row.
+/// The events since the last row.
 #[derive(Default)]
 struct Row {
     heard: Vec<f32>,
